@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gpu_platform.base.names import KWOK_NODE_ANNOTATION, SANDBOX_NAMESPACE
-from gpu_platform.base.paths import PROJECT_ROOT
+from gpu_platform.base.paths import CODE_ROOT, PACKAGE
 from sandbox._layout import HOST, Layout
 from sandbox.build import Binaries
 
@@ -141,7 +141,7 @@ def kwok(binaries: Binaries, layout: Layout) -> Component:
 def simulator(layout: Layout) -> Component:
     """Return the simulator of GPU Operator and nodes, restarted if its code or the catalogue changes."""
     kubeconfig = layout.component_kubeconfig("sandbox-simulator")
-    folders = (_HERE / "simulator", _HERE / "nvml", PROJECT_ROOT / "gpu_platform" / "catalog")
+    folders = (_HERE / "simulator", _HERE / "nvml", PACKAGE / "catalog")
     sources = [file for folder in folders for suffix in ("py", "yaml") for file in folder.rglob(f"*.{suffix}")]
     return Component(
         "simulator",
@@ -174,10 +174,10 @@ def karpenter(binaries: Binaries, layout: Layout) -> Component:
 def environment(layout: Layout) -> Mapping[str, str]:
     """Return the environment of all components, without the user's settings of the same programs."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    # The simulator is this checkout's, also where another one is installed in the virtual environment.
+    # The simulator is that of this code, also where another one is installed in the virtual environment.
     return {
         **kept,
-        "PYTHONPATH": str(PROJECT_ROOT),
+        "PYTHONPATH": str(CODE_ROOT),
         "TMPDIR": str(layout.scratch),
         "KWOK_WORKDIR": str(layout.scratch),
         # Of the Go programs: with one thread each, and memory for fewer collections, they take a quarter less

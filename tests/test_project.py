@@ -1,4 +1,4 @@
-"""A project is a checkout: what the command does in one, beside one, in a copy of one, and as a bare wheel."""
+"""A checkout as a project: what the command does in one, beside one, and in a copy of one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -17,29 +16,18 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from gpu_platform.base.errors import BadInput
-from gpu_platform.base.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT, project_around
 from gpu_platform.stack import find_stack_file, project, read_stack_file
+from tests.support.installed_package import LEFT_BEHIND, build, run_with, unpack
 from tests.support.pulumi_cli import MISSING, environment
 
 PYPROJECT = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]
 VERSION = PYPROJECT["version"]
-COMMAND = "from gpu_platform.cli import main; main()"
-LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out", "shared")
 
 
 def run(code: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command with the code of `code` in the folder `cwd`."""
-    # -P: the current folder is not where Python looks for code, as with an installed command.
-    result = subprocess.run(
-        [sys.executable, "-P", "-c", COMMAND, *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(code), "COLUMNS": "120"},
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    assert "Traceback" not in result.stderr
-    return result
+    return run_with(sys.executable, cwd, *arguments, PYTHONPATH=str(code))
 
 
 @pytest.fixture(scope="session")
@@ -54,61 +42,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def install(source: Path, kind: str) -> Path:
-    """Build a wheel, `wheel` or `editable`, and return the folder that it is unpacked into."""
-    built, installed = source.parent / f"{kind}-built", source.parent / kind
-    built.mkdir()
-    build = f"from setuptools import build_meta; build_meta.build_{kind}({str(built)!r})"
-    result = subprocess.run([sys.executable, "-c", build], cwd=source, text=True, capture_output=True, check=False)
-    assert result.returncode == 0, result.stderr
-    (archive,) = built.glob("*.whl")
-    with zipfile.ZipFile(archive) as files:
-        files.extractall(installed)
-    return installed
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the project's wheel is installed into."""
-    source = tmp_path_factory.mktemp("wheel") / "source"
-    shutil.copytree(PROJECT_ROOT, source, ignore=LEFT_BEHIND)
-    return install(source, "wheel")
-
-
-def test_an_editable_install_puts_the_whole_checkout_on_the_path(copy: Path) -> None:
-    (path,) = install(copy, "editable").glob("*.pth")
+def test_an_editable_install_puts_the_whole_checkout_on_the_path(copy: Path, tmp_path: Path) -> None:
+    (path,) = unpack(build(copy, "editable", tmp_path), tmp_path / "unpacked").glob("*.pth")
     assert path.read_text().strip() == str(copy)
-
-
-def test_a_wheel_has_no_packages_of_common_names(wheel: Path) -> None:
-    assert {path.name for path in wheel.iterdir()} == {"gpu_platform", f"gpu_platform-{VERSION}.dist-info"}
-    assert (wheel / "gpu_platform" / "catalog" / "facts" / "gpus.yaml").exists()
-    assert (wheel / "gpu_platform" / "base" / "base.html").exists()
-    assert (wheel / "gpu_platform" / "base" / "page.css").exists()
-
-
-@pytest.mark.parametrize("arguments", [("check", "stacks/Pulumi.local.yaml"), ("up", "local"), ("sandbox", "up")])
-def test_a_wheel_outside_of_a_project_says_where_a_project_comes_from(
-    wheel: Path, tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
-    result = run(wheel, tmp_path, *arguments)
-    assert result.returncode == 2
-    assert result.stdout == ""
-    error = result.stderr
-    assert error.startswith("error: gpu-platform: 1 problem\n")
-    assert f"current folder: found {tmp_path}, which is in no project" in error
-    assert "Fix: clone the repository, or make a project of your own with `pulumi new <its git URL>`" in error
-
-
-def test_a_wheel_in_a_project_names_the_command_of_the_project(wheel: Path, copy: Path) -> None:
-    result = run(wheel, copy / "stacks", "check", "local")
-    assert result.returncode == 2
-    assert f"Fix: run {copy}/.venv/bin/gpu-platform; `make install` in {copy} sets it up" in result.stderr
-
-
-def test_a_wheel_knows_its_version(wheel: Path, tmp_path: Path) -> None:
-    result = run(wheel, tmp_path, "--version")
-    assert (result.returncode, result.stdout) == (0, f"{VERSION}\n")
 
 
 def test_a_checkout_knows_its_version_without_being_installed(tmp_path: Path) -> None:
@@ -152,16 +88,33 @@ def test_pulumi_new_makes_a_project_that_works_and_leaves_its_stack_files_alone(
     assert checked.returncode == 0, checked.stderr
 
 
-@pytest.mark.parametrize("folder", [PROJECT_ROOT, PROJECT_ROOT / "tests" / "spec"])
-def test_in_any_folder_of_a_project_its_code_may_run(folder: Path) -> None:
-    assert project.project_around(folder) == PROJECT_ROOT
-    project.check_project(folder)
+@pytest.mark.parametrize("folder", [PROJECT_ROOT, PROJECT_ROOT / "tests" / "stack"])
+def test_in_any_folder_of_a_project_its_code_may_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert project_around(folder) == PROJECT_ROOT
+    project.check_project()
 
 
-def test_outside_of_any_project_the_project_of_the_code_is_used(tmp_path: Path) -> None:
+def test_outside_of_any_project_the_project_of_the_code_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: somebody-elses\nruntime: python\n")
-    assert project.project_around(tmp_path) is None
-    project.check_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert project_around(tmp_path) is None
+    project.check_project()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "sentence"),
+    [
+        ({}, ""),
+        ({"version": VERSION}, ""),
+        ({"version": "0.0.1"}, f"gpu-platform 0.0.1 deployed the stack and {VERSION} is installed: "),
+    ],
+)
+def test_another_version_that_deployed_the_stack_is_named(outputs: dict[str, str], sentence: str) -> None:
+    assert project.version_change(outputs).startswith(sentence)
+    assert bool(project.version_change(outputs)) is bool(sentence)
 
 
 def test_a_stack_file_that_is_not_in_the_current_folder_is_one_error_with_the_stacks_name(

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import pulumi
 from pulumi.errors import InputPropertiesError
+from pulumi.provider import main
 from pulumi.provider.experimental.analyzer import PropertyDefinition
 from pulumi.provider.experimental.component import ComponentProvider
 from pulumi.provider.experimental.util import camel_case
@@ -30,6 +32,7 @@ from components.public.platform import GpuPlatform
 from components.public.team import GpuTeam
 from components.public.validation import GpuValidation
 from gpu_platform.base.errors import Problem
+from gpu_platform.stack.project import version
 
 NAME = "gpu-platform"
 COMPONENTS: tuple[type[pulumi.ComponentResource], ...] = (
@@ -44,8 +47,8 @@ COMPONENTS: tuple[type[pulumi.ComponentResource], ...] = (
 class GpuPlatformProvider(ComponentProvider):
     """Serves the schema of the public components, and constructs them."""
 
-    def __init__(self, version: str) -> None:
-        super().__init__(list(COMPONENTS), NAME, None, version)
+    def __init__(self, release: str) -> None:
+        super().__init__(list(COMPONENTS), NAME, None, release)
         self.schema = json.dumps(_described(json.loads(cast("str", self.schema))))
 
     def construct(
@@ -94,6 +97,11 @@ class GpuPlatformProvider(ComponentProvider):
             return {}
         declared = self.get_type_definition(definition)
         return declared.properties if declared is not None else {}
+
+
+def serve() -> None:
+    """Serve the components to the engine that started this process, for `__main__.py` of a plugin."""
+    main(GpuPlatformProvider(version()), sys.argv[1:])
 
 
 _ANYTHING = PropertyDefinition(plain=True)

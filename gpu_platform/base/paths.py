@@ -1,14 +1,64 @@
-"""Paths of the project, of the build cache and of the data of sandboxes."""
+"""Paths of the code, the project, the build cache and the data of sandboxes."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-PROJECT_ROOT = Path(__file__).resolve().parents[2]
-STACKS_DIR = PROJECT_ROOT / "stacks"
+PACKAGE = Path(__file__).resolve().parents[1]
+_BUNDLE = PACKAGE / "_bundle"
+CODE_ROOT = _BUNDLE if _BUNDLE.is_dir() else PACKAGE.parent
+"""The folder with the Pulumi program, components, policies, sandbox, validators and extensions.
+
+It is the root of a checkout; a wheel has them below `gpu_platform`, because their names are common ones.
+"""
+PACKAGES = ("components", "extensions", "gpu_platform", "policies", "sandbox", "validators")
+"""Names that modules of a project cannot have."""
+POLICY_PACK = CODE_ROOT / "policies"
 STACKS_DIR_VARIABLE = "GPU_PLATFORM_STACKS_DIR"
-POLICY_PACK = PROJECT_ROOT / "policies"
+_PROGRAM = "components.program"  # module that the program of every project calls
+
+
+def is_checkout(folder: Path) -> bool:
+    """Return whether `folder` is the root of a project with code of its own, under whatever name."""
+    return (folder / "Pulumi.yaml").is_file() and (folder / "gpu_platform" / "base" / "paths.py").is_file()
+
+
+def is_project(folder: Path) -> bool:
+    """Return whether `folder` is a checkout, or has a Pulumi program that calls this one."""
+    if not (folder / "Pulumi.yaml").is_file():
+        return False
+    try:
+        return is_checkout(folder) or _PROGRAM in (folder / "__main__.py").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def project_around(folder: Path) -> Path | None:
+    """Return the root of the project that `folder` is in, or None if it is in none."""
+    return next((root for root in (folder, *folder.parents) if is_project(root)), None)
+
+
+def current_folder() -> Path:
+    """Return the current folder, or the root folder if it was deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
+
+
+def _project_root() -> Path:
+    """Return the root of the project around the current folder, else that of the code itself.
+
+    Code of another checkout is refused later, by `stack.project.check_project`.
+    """
+    around = project_around(current_folder())
+    return CODE_ROOT if around is None or is_checkout(around) else around
+
+
+PROJECT_ROOT = _project_root()
+"""The folder with Pulumi.yaml and `__main__.py`."""
+STACKS_DIR = (current_folder() if PROJECT_ROOT == _BUNDLE else PROJECT_ROOT) / "stacks"
 
 
 def stacks_dir() -> Path:

@@ -9,17 +9,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
-from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.base.quantity import counted
 from gpu_platform.cli.tool import Tool
 
 if TYPE_CHECKING:
     from gpu_platform.online import OnlineFinding
 
-_VENV_BIN = PROJECT_ROOT / ".venv" / "bin"
+_VENV_BIN = Path(sys.prefix) / "bin"
 
 
 def _version(*command: str) -> str:
@@ -74,7 +74,13 @@ def tools() -> list[Tool]:
             True,
             "install Python 3.11 or newer",
         ),
-        Tool("pulumi SDK", _package("pulumi"), "everything", True, "run make up, or pip install -e ."),
+        Tool(
+            "pulumi SDK",
+            _package("pulumi"),
+            "everything",
+            True,
+            "run make install in a checkout, or pip install gpu-platform",
+        ),
         Tool(
             "gpu-platform on PATH",
             shutil.which("gpu-platform") or "",

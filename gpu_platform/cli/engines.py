@@ -17,7 +17,7 @@ import yaml
 
 from gpu_platform.base.errors import BadInput, UnknownOutcome
 from gpu_platform.base.names import HELD_VARIABLE, RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
-from gpu_platform.base.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE, sandbox_dir
+from gpu_platform.base.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR_VARIABLE, sandbox_dir
 from gpu_platform.base.progress import Progress
 from gpu_platform.cli.parts import open_access, refuse_parts
 from gpu_platform.deploy.changes import Action, Change, Changes
@@ -349,12 +349,23 @@ class PulumiDeployment:
             yield PulumiEngine(
                 self.cli,
                 self.loaded.stack,
-                project=PROJECT_ROOT if folder == STACKS_DIR else _project_for(folder, Path(scratch)),
+                project=PROJECT_ROOT if folder == PROJECT_ROOT / "stacks" else _project_for(folder, Path(scratch)),
                 policy_packs=[POLICY_PACK],
                 policy_configs=[policies],
-                env={STACKS_DIR_VARIABLE: str(folder), **(env or {})},
+                env={STACKS_DIR_VARIABLE: str(folder), **_same_python(), **(env or {})},
                 on_output=self.progress.line,
             )
+
+
+def _same_python() -> Mapping[str, str]:
+    """Return the variables that let the CLI run program and policies by this Python, with the project's modules.
+
+    The files of a project and of the policy pack need not name a virtual environment.
+    """
+    search = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(PROJECT_ROOT)}
+    return {
+        name: os.pathsep.join([folder, *filter(None, [os.environ.get(name)])]) for name, folder in search.items()
+    }
 
 
 def _project_for(folder: Path, scratch: Path) -> Path:

@@ -45,7 +45,6 @@ def missing(command: str) -> str:
     for extension, names in OWN.items():
         if command in names:
             why = _loaded()[1].get(extension, "which is not installed")
-            return (
-                f"{command} is a command of the extension {extension} ({why}): run `make install` in the project"
-            )
+            install = "run `make install` in a checkout, or install gpu-platform again"
+            return f"{command} is a command of the extension {extension} ({why}): {install}"
     return ""

@@ -1,6 +1,6 @@
-"""The project: the checkout that this code is part of, its settings in Pulumi.yaml, and its version.
+"""The project: its code and its settings in Pulumi.yaml, and the version of the code.
 
-The program is the whole checkout (`__main__.py`, components, policies, stacks), so each project has its own code.
+A project is a checkout, which has the code, or a folder whose program calls that of the installed package.
 """
 
 from __future__ import annotations
@@ -9,49 +9,44 @@ import importlib.metadata
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, cast
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.base.paths import PROJECT_ROOT
+from gpu_platform.base.paths import CODE_ROOT, PACKAGES, PROJECT_ROOT, current_folder, is_checkout, project_around
 
 _DISTRIBUTION: Final = "gpu-platform"
-_GET_ONE: Final = (
-    "clone the repository, or make a project of your own with `pulumi new <its git URL>`; then run `make install`"
-    " in it, and `.venv/bin/gpu-platform` from it"
-)
+VERSION_OUTPUT: Final = "version"
+"""Output of a stack: the version that deployed it."""
 
 
-def is_project(folder: Path) -> bool:
-    """Return whether `folder` is the root of a project, under whatever name."""
-    return (folder / "Pulumi.yaml").is_file() and (folder / "gpu_platform" / "base" / "paths.py").is_file()
+def check_project() -> None:
+    """Check that this code runs in the current folder, and that the project hides none of its packages.
 
-
-def project_around(folder: Path) -> Path | None:
-    """Return the root of the project that `folder` is in, None where it is in none."""
-    return next((root for root in (folder, *folder.parents) if is_project(root)), None)
-
-
-def check_project(folder: Path | None = None) -> None:
-    """Check that this code is the one of the project that `folder` (by default the current folder) is in.
-
-    Outside of any project the code's own is used.
-    Raises BadInput where the project has its own code, which may differ, and where this code has no project:
-    a wheel has none.
+    Raises BadInput where the current folder is in a checkout, whose code may differ, and where modules of the
+    project have names of packages of the code.
     """
-    try:
-        here = (folder or Path.cwd()).resolve()
-    except FileNotFoundError:  # the current folder was deleted
-        here = Path("/")
-    around = project_around(here)
-    if around is None and not is_project(PROJECT_ROOT):
-        found = f"{here}, which is in no project, and gpu-platform installed without one, in {PROJECT_ROOT}"
-        raise _problem(found, "a folder in a project", _GET_ONE)
-    if around is not None and around != PROJECT_ROOT:
-        found = f"the project {around}, and gpu-platform of {PROJECT_ROOT}"
+    around = project_around(current_folder())
+    if around is not None and is_checkout(around) and around != CODE_ROOT:
+        found = f"the project {around}, and gpu-platform of {CODE_ROOT}"
         fix = f"run {around / '.venv' / 'bin' / 'gpu-platform'}; `make install` in {around} sets it up"
-        raise _problem(found, "the gpu-platform of the project itself", fix)
+        problem = Problem("current folder", found, "the gpu-platform of the project itself", fix)
+        raise BadInput("gpu-platform", [problem])
+    if PROJECT_ROOT != CODE_ROOT and (problems := list(_hidden_packages(PROJECT_ROOT))):
+        raise BadInput("gpu-platform", problems)
+
+
+def _hidden_packages(project: Path) -> Iterator[Problem]:
+    """Yield the modules of a project that have the name of a package of the code."""
+    for name in PACKAGES:
+        module, folder = project / f"{name}.py", project / name
+        place = module if module.is_file() else folder
+        if place == module or any(folder.glob("*.py")):
+            allowed = f"Python modules of other names than those of gpu-platform: {', '.join(PACKAGES)}"
+            yield Problem(
+                str(place), "a module of the project", allowed, f"rename it, such as to own_{place.name}"
+            )
 
 
 def project_settings() -> Mapping[str, object]:
@@ -70,14 +65,20 @@ def project_name() -> str:
 def version() -> str:
     """Return the version: of a checkout as its pyproject.toml has it, else of the installed package."""
     try:
-        text = (PROJECT_ROOT / "pyproject.toml").read_text("utf-8")
+        text = (CODE_ROOT / "pyproject.toml").read_text("utf-8")
     except OSError:
         return importlib.metadata.version(_DISTRIBUTION)
     return tomllib.loads(text)["project"]["version"]
 
 
-def _problem(found: str, allowed: str, fix: str) -> BadInput:
-    return BadInput("gpu-platform", [Problem("current folder", found, allowed, fix)])
+def version_change(outputs: Mapping[str, object]) -> str:
+    """Return a sentence if another version deployed the stack with these outputs, else an empty text."""
+    deployed, installed = outputs.get(VERSION_OUTPUT), version()
+    if deployed is None or deployed == installed:
+        return ""
+    return (
+        f"gpu-platform {deployed} deployed the stack and {installed} is installed: some changes may come from that"
+    )
 
 
 def chosen_backend() -> str:
