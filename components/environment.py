@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -10,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._charts import with_chart_settings
+from components._cloud_sdk import components_of
 from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.addons import Addons
@@ -131,7 +131,7 @@ class Environment(pulumi.ComponentResource):
         """Create the cluster; return it with what creates its pools. A cloud's SDK is imported for it alone."""
         opts, cloud = child_of_stack(self), args.cluster.cloud
         if cloud is not None:
-            return importlib.import_module(f"components.{cloud.kind}").build(cloud, args.pools, opts)
+            return components_of(cloud.kind).build(cloud, args.pools, opts)
         cluster = Cluster(args.cluster.name, ClusterArgs(plan=args.cluster), opts)
         return cluster, lambda opts: {pool.name: [NodePool(pool.name, pool, opts)] for pool in args.pools}
 
@@ -142,7 +142,7 @@ class Environment(pulumi.ComponentResource):
         storage, cloud = args.storage, args.cluster.cloud
         parameters: ClassParameters = {}
         if storage.cloud is not None:
-            module = importlib.import_module(f"components.{storage.cloud.kind}")
+            module = components_of(storage.cloud.kind)
             parameters = module.create_storage(cluster, cloud, storage.cloud, pulumi.ResourceOptions(parent=self))
         if storage.classes:
             StorageClasses(
@@ -156,7 +156,7 @@ class Environment(pulumi.ComponentResource):
         identities = args.identities
         if identities is None:
             return {}
-        module = importlib.import_module(f"components.{identities.kind}")
+        module = components_of(identities.kind)
         opts = pulumi.ResourceOptions(parent=self)
         return module.create_identities(cluster, args.cluster.cloud, identities, opts)
 

@@ -51,7 +51,17 @@ def test_every_locked_file_has_a_hash() -> None:
 
 @pytest.mark.parametrize(("file", "project"), [("requirements.txt", "."), ("plugin/requirements.txt", "..")])
 def test_the_lists_for_pip_have_the_locks_versions(file: str, project: str) -> None:
-    options = ("--no-dev", "--no-hashes", "--no-annotate", "--no-header", "--no-emit-project")
+    options = (
+        "--no-dev",
+        "--extra",
+        "aws",
+        "--extra",
+        "gcp",
+        "--no-hashes",
+        "--no-annotate",
+        "--no-header",
+        "--no-emit-project",
+    )
     locked = uv("export", "--quiet", "--frozen", *options).splitlines()
     comment, editable, *pins = (PROJECT_ROOT / file).read_text("utf-8").splitlines()
     assert comment.startswith("#")

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs, GkeOutputs
+from components._cloud_sdk import components_of
 from components._options import FORCE, UPSERT
 from components.node_pool import NodePool
 from components.public._errors import BadArguments
@@ -146,6 +147,7 @@ def _create_eks_pool(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
+    components_of(plan.kind)  # first: without the SDK its error names the extra
     import pulumi_aws as aws
 
     from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
@@ -193,6 +195,7 @@ def _create_gke_pool(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
+    components_of(plan.kind)  # first: without the SDK its error names the extra
     import pulumi_gcp as gcp
 
     from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs

@@ -126,7 +126,7 @@ def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
     result = doctor(stack)
 
     assert result.exit_code == ExitCode.UNKNOWN
-    assert "fix: pip install -e '.[online]', or pip install boto3" in result.output
+    assert "fix: pip install 'gpu-platform[online]', or pip install boto3" in result.output
 
 
 def test_a_stack_on_google_cloud_that_would_be_accepted_is_good() -> None:

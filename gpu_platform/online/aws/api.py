@@ -45,7 +45,9 @@ def new_session() -> Any:
         import boto3
         from botocore.exceptions import BotoCoreError
     except ImportError as error:
-        raise NotLookedAt("boto3 is not installed", "pip install -e '.[online]', or pip install boto3") from error
+        raise NotLookedAt(
+            "boto3 is not installed", "pip install 'gpu-platform[online]', or pip install boto3"
+        ) from error
     try:
         session: Any = boto3.Session()
         if session.get_credentials() is None:

@@ -40,7 +40,7 @@ def new_session(impersonated: str | None = None) -> Any:
         from google.auth.exceptions import GoogleAuthError
         from google.auth.transport.requests import AuthorizedSession
     except ImportError as error:
-        fix = "pip install -e '.[online]', or pip install google-auth requests"
+        fix = "pip install 'gpu-platform[online]', or pip install google-auth requests"
         raise NotLookedAt("google-auth is not installed", fix) from error
     token = os.environ.get("GOOGLE_OAUTH_ACCESS_TOKEN")
     credentials: Any

@@ -1,0 +1,30 @@
+"""Imports the components of a cloud, whose SDK is an extra of the package."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+import pulumi
+
+from gpu_platform.base.errors import BadInput, Problem
+
+_EXTRAS: Final = {"pulumi_aws": "aws", "pulumi_gcp": "gcp"}
+"""Extra of the package by the module of its SDK."""
+
+
+def components_of(cloud: str) -> Any:  # noqa: ANN401 - a module
+    """Return the package of a cloud's components, `eks` or `gke`; raises pulumi.RunError if its SDK is missing."""
+    try:
+        return importlib.import_module(f"components.{cloud}")
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(error.name or "")
+        if extra is None:
+            raise
+        problem = Problem(
+            "cluster.provider",
+            f"{cloud!r}, and no module {error.name}",
+            "a cloud whose SDK is installed: each SDK is an extra of gpu-platform",
+            f"run `pip install 'gpu-platform[{extra}]'`",
+        )
+        raise pulumi.RunError(str(BadInput("SDK of the cloud", [problem]))) from None
