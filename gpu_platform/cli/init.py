@@ -1,4 +1,4 @@
-"""`gpu-platform init`: write a first stack file that passes `check`."""
+"""`gpu-platform init`: write a first stack file that passes `check`, and where there is none a project for it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import typer
 import yaml
 
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean
-from gpu_platform.base.paths import stacks_dir
+from gpu_platform.base.paths import PROJECT_ROOT, STACKS_DIR, stacks_dir
 from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.new_project import project_files
 from gpu_platform.cli.options import not_with
 from gpu_platform.planning.clouds.registry import first_stacks
 from gpu_platform.stack import CONFIG_KEY
@@ -63,8 +64,11 @@ _QUESTIONS: Mapping[str, tuple[str, str]] = {
 def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -> ExitCode:
     """Write the stack file of the answers, and print what to do next.
 
-    Raises BadInput if an answer is missing without a terminal, the file exists, or the stack would not pass.
+    Outside of a project the current folder becomes one, unless another place is named for the file.
+    Raises BadInput if an answer is missing without a terminal, a file exists, or the stack would not pass.
     """
+    is_new_project = out is None and stacks_dir() == STACKS_DIR and STACKS_DIR.parent != PROJECT_ROOT
+    files = dict(project_files(STACKS_DIR.parent)) if is_new_project else {}
     path = out or stacks_dir() / f"Pulumi.{name}.yaml"
     stack = stack_argument(name, path)
     if path.exists():
@@ -72,21 +76,29 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
         raise BadInput("init", [Problem("NAME", f"{path}, which exists", "a name without a stack file", fix)])
     answers = _complete(name, given)
     platform = _platform(name, answers)
-    text = _SCHEMA + yaml.safe_dump(
+    schema = "" if is_new_project else _SCHEMA  # `gpu-platform schema` writes that file
+    files[path] = schema + yaml.safe_dump(
         {"config": {CONFIG_KEY: platform}}, sort_keys=False, default_flow_style=None, width=110
     )
     try:
-        path.write_text(text, "utf-8")
+        if is_new_project:
+            path.parent.mkdir(exist_ok=True)
+        for file, text in files.items():
+            file.write_text(text, "utf-8")
     except OSError as error:
-        problem = Problem(str(path), error.strerror or str(error), "a folder that can be written to")
+        problem = Problem(
+            str(error.filename or path), error.strerror or str(error), "a folder that can be written to"
+        )
         raise BadInput("init", [problem]) from error
     problem = _before_up(name, platform)
-    following = [f"gpu-platform {command} {stack}" for command in ("check", "capacity", "preview", "up")]
+    commands = ("check", "up") if is_new_project else ("check", "capacity", "preview", "up")
+    following = [f"gpu-platform {command} {stack}" for command in commands]
     if to_json:
         document = {"version": 1, "file": str(path), "next": following}
         print(json.dumps({**document, "before_up": None if problem is None else str(problem)}, indent=2))
     else:
-        print(f"wrote {path}")
+        for file in files:
+            print(f"wrote {file}")
         print("next:")
         for command in following:
             print(f"  {command}")
