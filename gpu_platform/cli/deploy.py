@@ -66,6 +66,7 @@ from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.planning.schedules import off_notices
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, load_stack
+from gpu_platform.stack.project import VERSION_OUTPUT, version, version_change
 from policies import PolicyReport
 from sandbox import control_plane
 from sandbox.versions import check_kubernetes, kubernetes_of
@@ -204,6 +205,7 @@ def preview_stack(
         document = {
             "version": 1,
             "policies": prepared.report.to_json(),
+            "program": {"installed": version(), "deployed": announced.outputs.get(VERSION_OUTPUT)},
             "impact": announced.impacts.to_json(),
             "sizes": [size.to_json() for size in sizes],
             "protection": list(protection),
@@ -246,6 +248,8 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
     """
     plan = prepared.loaded.plan
     outputs, objects = _outputs(prepared), ObjectsOnce(prepared.cluster)
+    if change := version_change(outputs):
+        print(change, file=sys.stderr)
     if plan.cluster.access == "sandbox" and not outputs:
         _warn_of_other_sandboxes(prepared.loaded)
     pools = _pool_changes(prepared, outputs)

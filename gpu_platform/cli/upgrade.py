@@ -22,6 +22,7 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, load_catalog
 from gpu_platform.cli.dead_ends import dead_ends
 from gpu_platform.cli.impact import details
+from gpu_platform.deploy.embedded.applyset import stack_outputs
 from gpu_platform.live.client import Refused
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.live.live_state import read_live
@@ -43,6 +44,7 @@ from gpu_platform.planning.upgrades import current_kubernetes, upgrade_items, up
 from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step
 from gpu_platform.planning.upgrades.support import Status
 from gpu_platform.stack.loaded import LoadedStack, environment_of, load_stack, plan_platform
+from gpu_platform.stack.project import VERSION_OUTPUT, version
 
 _STYLES = {
     Status.ENDED: "bold red",
@@ -73,6 +75,8 @@ class _Report:
     not_read: str = ""
     """Why the cluster was not read; empty: it was."""
     past: tuple[Item, ...] = field(default=())
+    deployed_by: str | None = None
+    """Version of gpu-platform that deployed the stack to a sandbox."""
 
 
 def report_upgrades(stack: str, *, today: str | None, to_json: bool) -> ExitCode:
@@ -108,13 +112,15 @@ def _report(loaded: LoadedStack, plan: EnvironmentPlan, today: datetime.date) ->
     catalog = load_catalog()
     live: LiveState | None = None
     running: RunningVersions | None = None
-    not_read = ""
+    not_read, deployed_by = "", None
     given_up: Mapping[str, str] = {}
     try:
         client = client_of(plan)
         live = read_live(client, plan, ())
         running = read_running_versions(client, plan, live.nodes)
         given_up = dead_ends(client, plan)
+        if plan.cluster.access == "sandbox":
+            deployed_by = (stack_outputs(client, loaded.stack) or {}).get(VERSION_OUTPUT)
     except (UnknownOutcome, Refused, Finding) as error:
         not_read = str(error).splitlines()[0]
     items = upgrade_items(plan, running, today, catalog)
@@ -129,6 +135,7 @@ def _report(loaded: LoadedStack, plan: EnvironmentPlan, today: datetime.date) ->
         kubernetes=current_kubernetes(plan, running),
         not_read=not_read,
         past=tuple(item for item in items if item.support.status.past),
+        deployed_by=deployed_by,
     )
 
 
@@ -201,6 +208,7 @@ def _as_json(report: _Report) -> Mapping[str, Any]:
         "today": report.today.isoformat(),
         "cluster_read": not report.not_read,
         "not_read": report.not_read or None,
+        "program": {"installed": version(), "deployed": report.deployed_by},
         "software": [item.to_json() for item in report.items],
         "steps": [
             {
@@ -246,6 +254,12 @@ def _show(out: Console, report: _Report, argument: str) -> None:
         _line(out, f"No further step: {text}")
     if report.steps:
         _line(out, f"For each step: edit the stack file, `gpu-platform preview {argument}`, then `up`.")
+    deployed = "" if report.deployed_by is None else f", and {report.deployed_by} deployed the stack"
+    _line(
+        out,
+        f"gpu-platform {version()} is installed{deployed}. With a newer version `gpu-platform preview {argument}` "
+        "shows what it changes, before `up`.",
+    )
 
 
 def _show_step(out: Console, number: int, step: Step, disturbance: _Disturbance, *, known: bool) -> None:

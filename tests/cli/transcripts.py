@@ -21,6 +21,7 @@ import yaml
 
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.cli.app import app
+from gpu_platform.stack.project import version
 from tests.extensions.reports.test_recipe import RECIPE
 from tests.support.command_line import COMMAND, Ran, run
 from tests.support.eventually import eventually
@@ -199,8 +200,9 @@ def _without_what_this_machine_has(row: re.Match[str]) -> str:
 
 
 def _lines(text: str, folder: Path) -> Iterator[str]:
-    """Yield lines without what differs between machines."""
+    """Yield lines without what differs between machines and releases."""
     text = text.replace(str(folder), "TMP").replace(str(PROJECT_ROOT), "PROJECT")
+    text = text.replace(f"gpu-platform {version()} ", "gpu-platform VERSION ")
     text = text.replace(f"{platform.node()}: pass", "HOST: pass")
     text = text.replace(f'node="{platform.node()}"', 'node="HOST"')
     text = re.sub(r"\(\d+\.\d+ s\)", "(TIME)", text)
