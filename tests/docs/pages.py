@@ -90,6 +90,8 @@ def inline_commands() -> Iterator[tuple[Path, str]]:
 
 
 def _calls(line: str) -> Iterator[list[str]]:
+    if line.startswith("pip "):  # it names the package
+        return
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&>")
     lexer.whitespace_split = True
     call: list[str] | None = None
