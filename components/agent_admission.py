@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 
-from components._kubernetes_object import KubernetesObject
+from components._admission_policy import bound_policy, policy_spec
 from components._options import child_options
-from gpu_platform.planning.validation.agent_admission import (
-    BY_THE_AGENT,
-    CLAIM_RULE,
-    LEASE_RULE,
-    REPORT_RULE,
-    AgentRule,
-    node_rules,
-)
-
-_REPORTS = "gpu-node-agent-reports"
-_NODES = "gpu-node-agent-nodes"
-_LEASES = "gpu-node-agent-leases"
-_CLAIMS = "gpu-node-agent-node-claims"
-_CHANGES = ["CREATE", "UPDATE"]
-_VERSION = "v1"
+from gpu_platform.planning.validation.agent_admission import agent_policies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,66 +39,10 @@ class AgentAdmission(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("gpu-platform:index:AgentAdmission", name, None, opts)
-        self._child = child_options(self, opts)
+        child = child_options(self, opts)
+        policies = agent_policies(cordons=args.cordons, replaces=args.replaces)
         self.guards = [
-            *self._create_policy(_REPORTS, ["configmaps"], [REPORT_RULE]),
-            *self._create_policy(_NODES, ["nodes", "nodes/status"], node_rules(cordons=args.cordons)),
-            *self._create_policy(
-                _LEASES,
-                ["leases"],
-                [LEASE_RULE],
-                group="coordination.k8s.io",
-                operations=[*_CHANGES, "DELETE"],
-            ),
+            one for policy in policies for one in bound_policy({"name": policy.name}, policy_spec(policy), child)
         ]
-        if args.replaces:
-            self.guards += self._create_policy(
-                _CLAIMS, ["nodeclaims"], [CLAIM_RULE], group="karpenter.sh", operations=["DELETE"]
-            )
-        self.policies = pulumi.Output.from_input(
-            [_REPORTS, _NODES, _LEASES, *([_CLAIMS] if args.replaces else [])]
-        )
+        self.policies = pulumi.Output.from_input([policy.name for policy in policies])
         self.register_outputs({"policies": self.policies})
-
-    def _create_policy(
-        self,
-        name: str,
-        resources: list[str],
-        rules: Sequence[AgentRule],
-        *,
-        group: str = "",
-        operations: Sequence[str] = _CHANGES,
-    ) -> list[pulumi.Resource]:
-        metadata = {"name": name}
-        policy = KubernetesObject(
-            name,
-            "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy",
-            metadata=metadata,
-            spec={
-                "failurePolicy": "Fail",  # a token without a node's name writes nothing
-                "matchConstraints": {
-                    "resourceRules": [
-                        {
-                            "apiGroups": [group],
-                            "apiVersions": [_VERSION],
-                            "operations": list(operations),
-                            "resources": resources,
-                        }
-                    ]
-                },
-                "matchConditions": [{"name": "node-agent", "expression": BY_THE_AGENT}],
-                "validations": [
-                    {"expression": rule.expression, "message": rule.message, "reason": "Forbidden"}
-                    for rule in rules
-                ],
-            },
-            opts=self._child,
-        )
-        binding = KubernetesObject(
-            name,
-            "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding",
-            metadata=metadata,
-            spec={"policyName": name, "validationActions": ["Deny"]},
-            opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[policy])),
-        )
-        return [policy, binding]

@@ -11,17 +11,17 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._admission_policy import bound_policy, policy_spec
 from components._in_namespace import role_ref
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform.base import names
 from gpu_platform.planning.queues.queue_admission import (
-    GUARDED_RESOURCES,
-    NAMES_NO_CLASS,
     QUEUED_RESOURCES,
     TEMPLATE_RESOURCES,
+    names_no_class,
     priority_patch,
-    rules_of,
+    queue_policy,
     template_patches,
 )
 from gpu_platform.planning.queues.section import (
@@ -186,40 +186,9 @@ class TeamQueue(pulumi.ComponentResource):
         self.register_outputs({"local_queue": self.local_queue})
 
     def _create_rules(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        name = f"queue-of-{args.namespace}"
-        policy = KubernetesObject(
-            name,
-            "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy",
-            metadata={"name": name},
-            spec={
-                "failurePolicy": "Fail",
-                "matchConstraints": {
-                    "namespaceSelector": _namespace(args),
-                    "resourceRules": [
-                        {
-                            "apiGroups": [group],
-                            "apiVersions": ["*"],
-                            "operations": ["CREATE", "UPDATE"],
-                            "resources": [resource],
-                        }
-                        for group, resource in GUARDED_RESOURCES
-                    ],
-                },
-                "validations": [
-                    {"expression": rule.expression, "message": f"{rule.id}: {rule.message}", "reason": "Forbidden"}
-                    for rule in rules_of(args)
-                ],
-            },
-            opts=opts,
-        )
-        binding = KubernetesObject(
-            name,
-            "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding",
-            metadata={"name": name},
-            spec={"policyName": name, "validationActions": ["Deny"]},
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
-        )
-        return [policy, binding]
+        policy = queue_policy(args)
+        metadata = {"name": f"{policy.name}-{args.namespace}"}
+        return bound_policy(metadata, policy_spec(policy, args.namespace), opts)
 
     def _create_defaults(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         """Add to queued objects the team's priority class, and to their templates what their pods get."""
@@ -231,7 +200,7 @@ class TeamQueue(pulumi.ComponentResource):
             [one for one in QUEUED_RESOURCES if one[0]],  # pods get their own class
             [priority_patch(args.default_priority)],
             opts,
-            condition={"name": "names-no-class", "expression": NAMES_NO_CLASS},
+            condition={"name": "names-no-class", "expression": names_no_class(args)},
         )
         templates = self._mutate(
             f"queue-templates-of-{args.namespace}",

@@ -109,13 +109,7 @@ class Tenant(pulumi.ComponentResource):
             self._logical("admission"),
             TenantAdmissionArgs(
                 namespace=plan.namespace,
-                rules=plan.rules,
-                template_rules=plan.template_rules,
-                claim_rules=plan.claim_rules,
-                scaling_rules=plan.scaling_rules,
-                route_rules=plan.route_rules,
-                object_rules=plan.object_rules,
-                accounts=plan.accounts,
+                policies=plan.policies,
             ),
             self._child,
         )

@@ -12,7 +12,7 @@ from components._options import child_options
 from gpu_platform.base import names
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.admission_mutations import mutations, variables
-from gpu_platform.planning.teams.pod_admission import ASKS_FOR_GPUS
+from gpu_platform.planning.teams.cel import asks_for_gpus
 
 # Defaults protect nothing: a pod without them is still judged by rules and quotas. An error must not stop a team.
 _FAILURE_POLICY = "Ignore"
@@ -79,7 +79,7 @@ def _spec(args: TenantPodDefaultsArgs) -> Manifest:
         # The time of the expressions grows with the square of the containers: first, before it asks for GPUs.
         "matchConditions": [
             {"name": "has-few-containers", "expression": f"object.spec.containers.size() <= {_MOST_CONTAINERS}"},
-            {"name": "requests-gpus", "expression": ASKS_FOR_GPUS},
+            {"name": "requests-gpus", "expression": asks_for_gpus("object.spec")},
         ],
         "variables": [
             {"name": variable, "expression": expression}

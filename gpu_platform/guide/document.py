@@ -9,16 +9,15 @@ from gpu_platform.base import names
 from gpu_platform.base.pages import render_page
 from gpu_platform.base.quantity import counted
 from gpu_platform.base.yaml_text import manifest_text
+from gpu_platform.catalog.admission_rules import AdmissionRule
 from gpu_platform.guide.live_guide import LiveGuide
 from gpu_platform.guide.manifests import manifests
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
 from gpu_platform.planning.json_form import plan_to_json
-from gpu_platform.planning.queues.queue_admission import rules_of
+from gpu_platform.planning.queues.queue_admission import queue_policy
 from gpu_platform.planning.queues.section import TeamQueuePlan
-from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
-from gpu_platform.planning.teams.pod_admission import SERVICE_RULES
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
 
 CONFIG_MAP: Final = names.GUIDE_CONFIG_MAP
@@ -373,22 +372,13 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
     yield f"Volumes stay, and so do objects with the label `{names.CLEANUP_LABEL}: never`."
 
 
-def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule, ...]:
+def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[AdmissionRule, ...]:
     """Return the rules of the API server in the team's namespace."""
-    found = (
-        *tenant.rules,
-        *tenant.claim_rules,
-        *SERVICE_RULES,
-        *tenant.route_rules,
-        *tenant.scaling_rules,
-        *tenant.object_rules,
-    )
-    if queue is None:
-        return found
-    return (
-        *found,
-        *rules_of(queue),
-    )
+    # Templates are judged by the rules of pods.
+    policies = [policy for policy in tenant.policies if policy.name != "templates-of"]
+    if queue is not None:
+        policies.append(queue_policy(queue))
+    return tuple(rule for policy in policies for rule in policy.rules)
 
 
 def _examples(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, *, full: bool) -> Iterator[str]:

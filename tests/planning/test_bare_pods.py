@@ -9,6 +9,7 @@ import pytest
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
+from tests.support.planned_rules import rules_of
 
 EKS = {"provider": "eks", "name": "ml", "region": "us-east-2"}
 CREATED = {**EKS, "create": {"admins": ["arn:aws:iam::123456789012:role/admin"]}}
@@ -33,7 +34,9 @@ def planned(cluster: dict[str, Any], **of_team: Any) -> EnvironmentPlan:
 def refuses(plan: EnvironmentPlan) -> dict[str, int]:
     """Return by team how many rules of pods and of members' requests are about pods without a controller."""
     return {
-        one.namespace: sum(rule.id == "bare-pod" for rule in (*one.rules, *one.object_rules))
+        one.namespace: sum(
+            rule.id == "bare-pod" for rule in (*rules_of(one, "pods-of"), *rules_of(one, "objects-of"))
+        )
         for one in plan.tenants
     }
 
@@ -72,5 +75,5 @@ def test_elsewhere_they_are_admitted(cluster: dict[str, Any]) -> None:
 
 def test_the_rule_is_no_rule_of_templates_and_is_named_before_what_else_is_wrong() -> None:
     (vision, _) = planned(EKS).tenants
-    assert vision.rules[0].id == "bare-pod"
-    assert "bare-pod" not in {rule.id for rule in vision.template_rules}
+    assert rules_of(vision, "pods-of")[0].id == "bare-pod"
+    assert "bare-pod" not in {rule.id for rule in rules_of(vision, "templates-of")}

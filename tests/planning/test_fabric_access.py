@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.catalog.admission_rules import literal
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.stack.loaded import plan_platform
@@ -40,7 +41,9 @@ def test_a_team_with_whole_nodes_of_a_fabric_has_its_level_enforced_by_policy(
 ) -> None:
     found = tenant("gke", machine)
     assert found.fabric is not None
-    assert (found.fabric.fabrics, found.fabric.pools, found.fabric.daemons) == ((fabric,), ("train",), daemons)
+    assert (found.fabric.fabrics, found.fabric.pools) == ((fabric,), ("train",))
+    values = found.fabric.policies[0].values
+    assert values.get("daemon_names") == (literal(daemons) if daemons else None)
     assert (found.labels[ENFORCED], found.labels["gpu-platform.dev/pod-security"]) == ("privileged", "restricted")
     assert found.labels["pod-security.kubernetes.io/warn"] == "restricted"
     assert found.pod_security == "restricted"
@@ -111,7 +114,11 @@ def test_a_baseline_team_has_the_rules_of_its_level() -> None:
     found = {
         level: tenant("gke", "a3-megagpu-8g", pod_security=level).fabric for level in ("restricted", "baseline")
     }
-    ids = {level: {rule.id for rule in access.rules} for level, access in found.items() if access is not None}
+    ids = {
+        level: {rule.id for rule in access.policies[0].rules}
+        for level, access in found.items()
+        if access is not None
+    }
     assert ids["restricted"] - ids["baseline"] == {
         f"pod-security-{control}"
         for control in ("volumes", "privilege-escalation", "non-root", "user", "seccomp-profile")
@@ -133,12 +140,15 @@ def test_pods_get_the_libraries_of_a_fabric_read_only_where_the_api_server_can_s
 
 
 def test_a_pod_may_request_efa_interfaces_where_nodes_have_them_alone() -> None:
-    def rule(found: TenantPlan) -> str:
-        return next(one.expression for one in found.rules if one.id == "gpu-max-per-container")
+    def limits(found: TenantPlan) -> tuple[str, str]:
+        """Return which NICs are judged, and how many units a node has."""
+        values = next(one.values for one in found.policies if one.name == "pods-of")
+        return values["known_nics"], values["units_per_node"]
 
-    assert "'vpc.amazonaws.com/efa': 4" in rule(tenant("eks", "p4d.24xlarge"))
-    assert "name == 'vpc.amazonaws.com/efa'" in rule(tenant("gke", "a3-megagpu-8g"))
-    assert "efa" not in rule(tenant("sandbox", "p4de.24xlarge"))
+    judged = "['vpc.amazonaws.com/efa']"
+    assert limits(tenant("eks", "p4d.24xlarge")) == (judged, "{'nvidia.com/gpu': 8, 'vpc.amazonaws.com/efa': 4}")
+    assert limits(tenant("gke", "a3-megagpu-8g")) == (judged, "{'nvidia.com/gpu': 8}")
+    assert limits(tenant("sandbox", "p4de.24xlarge")) == ("[]", "{'nvidia.com/gpu': 8}")
 
 
 def test_every_fabric_that_pods_need_host_paths_for_has_facts_and_a_published_test_pod() -> None:

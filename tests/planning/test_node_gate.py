@@ -13,9 +13,10 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.validation.agent_admission import node_rules
+from gpu_platform.planning.validation.agent_admission import agent_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
+from tests.support.planned_rules import rules_of
 from tests.support.recorded import Recorded
 
 STARTUP, FAILED = names.STARTUP_TAINT_KEY, names.FAILED_TAINT_KEY
@@ -187,8 +188,9 @@ def test_rules_of_pod_templates_evaluate_the_templates_and_not_the_object_that_h
     plan = plan_platform(platform, "test")
     assert isinstance(plan, EnvironmentPlan)
     [tenant] = plan.tenants
-    assert "gpu-unproven-node" in {rule.id for rule in tenant.template_rules}
-    assert [rule.id for rule in tenant.template_rules if "object.spec" in rule.expression] == []
+    rules = rules_of(tenant, "templates-of")
+    assert "gpu-unproven-node" in {rule.id for rule in rules}
+    assert [rule.id for rule in rules if "object.spec" in rule.expression] == []
 
 
 def variables_of(found: Recorded) -> dict[str, str | None]:
@@ -220,8 +222,9 @@ def test_the_agent_may_cordon_and_replace_exactly_where_the_stack_says_so(
     policies = {one.name for one in found.of("ValidatingAdmissionPolicy")}
     assert ("gpu-node-agent-node-claims" in policies) is (action == "replace")
     validations = found.one("ValidatingAdmissionPolicy", "gpu-node-agent-nodes").inputs["spec"]["validations"]
-    rules_of_nodes = node_rules(cordons=action is not None)
-    assert [one["expression"] for one in validations] == [rule.expression for rule in rules_of_nodes]
+    policies = agent_policies(cordons=action is not None, replaces=action == "replace")
+    (of_nodes,) = (policy for policy in policies if policy.name == "gpu-node-agent-nodes")
+    assert [one["expression"] for one in validations] == [rule.expression for rule in of_nodes.rules]
     said = [one for one in planned(platform).decisions if one.what == "nodes that stay bad"]
     assert [one.chosen for one in said] == ([] if action is None else [f"{action} after 10 min"])
 

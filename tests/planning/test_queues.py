@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.queues.queue_admission import rules_of
+from gpu_platform.planning.queues.queue_admission import queue_policy
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import PlanMaker, pool, team
@@ -368,7 +368,7 @@ def test_a_container_with_several_gpus_names_a_pool_where_others_share_by_the_sa
     sharing = {"mode": mode, "replicas": 4, "rename": False}
     shared = pool("lab", workload="development", machine_type="g6.12xlarge", sharing=sharing)
     plan = queues(pool(), shared, teams=[team(quota={"gpus": {"train": 6, "lab": 4}})])
-    messages = [rule.message for rule in rules_of(plan.teams[0]) if rule.id == "queue-pool"]
+    messages = [rule.message for rule in queue_policy(plan.teams[0]).rules if rule.id == "queue-pool"]
     assert [message.partition(":")[0] for message in messages] == [
         "pods with more than 8 of nvidia.com/gpu fit no node of train, where the queue may start them",
         "containers with more than 1 of nvidia.com/gpu fit no node of lab, where the queue may start them",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput
-from gpu_platform.planning.queues.queue_admission import rules_of
+from gpu_platform.planning.queues.queue_admission import queue_policy
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
 
@@ -121,7 +121,7 @@ def messages(*pools: dict[str, Any]) -> list[str]:
     assert plan.kind == "environment"
     assert plan.queues is not None
     (queue,) = plan.queues.teams
-    return [rule.message for rule in rules_of(queue) if rule.id == "queue-pod-sets"]
+    return [rule.message for rule in queue_policy(queue).rules if rule.id == "queue-pod-sets"]
 
 
 def test_members_are_told_to_keep_gpus_in_one_template_or_to_name_a_pool_that_is_not_queued() -> None:

@@ -297,7 +297,7 @@ def _access(plan: EnvironmentPlan) -> _Finding:
         "the device plugin or claims allocate GPUs" + ("" if unknown else known),
         "the policy pack refuses environment variables, annotations and host paths that name devices",
     )
-    if plan.tenants and all(tenant.rules for tenant in plan.tenants):
+    if plan.tenants and all(tenant.policies for tenant in plan.tenants):
         # A policy without its binding refuses nothing.
         objects = tuple(
             LiveObject(

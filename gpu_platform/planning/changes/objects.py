@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS
 from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.teams.pod_templates import TEMPLATE_KINDS
 
 # Deleting one deletes what members stored; a cluster goes with all volumes and namespaces in it.
 DATA_KINDS = {

@@ -3,7 +3,7 @@
 Kueue writes a PodSet of the request for each kind of its pods with resources of the pool, whichever pools they
 are on, and a request has one kind (kubernetes-sigs/kueue v0.19.2, requiredPodSets and mergePodSets of
 pkg/controller/admissionchecks/provisioning, and podSets of pkg/controller/jobs/leaderworkerset; read 2026-11-29).
-The rule for members is in `queue_admission.py`.
+The rule for members is in gpu_platform/catalog/rules/queues.yaml.
 """
 
 from __future__ import annotations

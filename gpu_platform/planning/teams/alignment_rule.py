@@ -1,10 +1,6 @@
-"""The admission rule that refuses pods whose GPUs and whole CPUs no kubelet can align by NUMA nodes.
+"""Which pools have kubelets that refuse what they cannot align by NUMA nodes (`pools/numa.py`).
 
-kube-scheduler binds such a pod, and the kubelet ends it (`TopologyAffinityError`), each pod of a Job in turn. The
-rule refuses a pod only where that is certain: a container's GPUs and exclusive CPUs (whole ones of a Guaranteed
-pod) need different numbers of NUMA nodes on each node that has so many GPUs and that it may run on, whatever else
-runs there (`pools/numa.py`). With scope `pod` pods of several containers are left to the kubelet; so are all MIG
-instances, shares, claims and memory.
+The rule `gpu-numa-alignment` is in gpu_platform/catalog/rules/pods.yaml.
 """
 
 from __future__ import annotations
@@ -16,10 +12,9 @@ from typing import Final
 from gpu_platform.base import names
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.admission_rules import Value
 from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.teams.admission_rule import AdmissionSubject, PodRule, units_of
-from gpu_platform.planning.teams.cel import text
 
 _GPUS: Final = names.GPU_RESOURCE
 
@@ -61,70 +56,23 @@ def _aligned(pool: PoolPlan, catalog: Catalog) -> AlignedPool | None:
     )
 
 
-def alignment_rules(
-    of: AdmissionSubject, pools: Sequence[PoolPlan], aligned: Mapping[str, AlignedPool], *, alone: bool
-) -> tuple[PodRule, ...]:
-    """Return the rule, or none where no pool aligns what pods get.
-
-    `alone`: no other nodes of the cluster have GPUs; else a pod that selects no pool may run on one of these.
-    """
-    offers = {pool.name: pool.units_per_node.get(_GPUS, 0) for pool in pools}
-    if not any(name in aligned for name in offers):
-        return ()
-    selected = f"{of.spec}.?nodeSelector[?{text(names.POOL_LABEL)}]"
-    runs = {
-        name: f"({selected}.orValue({text(name if alone else '')}) == {text(name)} && gpus <= {most})"
-        for name, most in sorted(offers.items())
-        if most
+def alignment_values(
+    pools: Sequence[PoolPlan], aligned: Mapping[str, AlignedPool], *, no_other_gpus: bool
+) -> Mapping[str, Value]:
+    """Return the values of the rule of pods that no kubelet of the pools can align."""
+    gpus = {pool.name: pool.units_per_node.get(_GPUS, 0) for pool in pools}
+    here = {name: one for name, one in sorted(aligned.items()) if name in gpus}
+    return {
+        "pool_gpus": {name: count for name, count in sorted(gpus.items()) if count},
+        "pool_label": names.POOL_LABEL,
+        "no_other_gpus": no_other_gpus,
+        "aligned_pools": list(here),
+        "single_numa_pools": [name for name, one in here.items() if one.single],
+        "whole_pod_pools": [name for name, one in here.items() if one.whole_pods],
+        "numa_nodes_of_gpus": {name: one.needed for name, one in here.items()},
+        "numa_cpus": {name: one.cpus for name, one in here.items()},
+        "alignment_text": "; ".join(_text(name, one) for name, one in here.items()),
     }
-    somewhere = " || ".join(one for name, one in runs.items() if name in aligned)
-    nowhere = " && ".join(
-        f"(!{one} || {_misaligned(of, aligned[name])})" if name in aligned else f"!{one}"
-        for name, one in runs.items()
-    )
-    gpus, cpus = units_of(_GPUS), _exclusive(of)
-    judged = f"[{gpus}].all(gpus, gpus == 0 || [{cpus}].all(cpus, !(({somewhere}) && {nowhere})))"
-    texts = "; ".join(_text(name, one) for name, one in sorted(aligned.items()) if name in offers)
-    return (
-        PodRule(
-            id="gpu-numa-alignment",
-            expression=f"{_containers(of)}.all(one, {judged})",
-            message="GPUs and whole CPUs of a container are on the same NUMA nodes, or the kubelet ends the pod "
-            f"(TopologyAffinityError): {texts}; write such a number, or CPUs that are not whole, as 15500m",
-        ),
-    )
-
-
-def _containers(of: AdmissionSubject) -> str:
-    return f"({of.spec}.?containers.orValue([]) + {of.spec}.?initContainers.orValue([]))"
-
-
-def _misaligned(of: AdmissionSubject, pool: AlignedPool) -> str:
-    """Return that a container with `gpus` and exclusive `cpus` cannot be aligned on a node of the pool."""
-    table = f"[{', '.join(str(one) for one in pool.needed)}][gpus]"
-    if pool.single:
-        found = f"({table} > 1 || cpus > {pool.cpus})"
-    else:
-        found = f"(cpus > 0 && {table} != (cpus + {pool.cpus - 1}) / {pool.cpus})"
-    if not pool.whole_pods:
-        return found
-    return f"(size({of.spec}.containers) == 1 && size({of.spec}.?initContainers.orValue([])) == 0 && {found})"
-
-
-def _exclusive(of: AdmissionSubject) -> str:
-    """Return the whole CPUs of the container `one` of a Guaranteed pod, else 0."""
-    cpu = "quantity(string(one.resources.limits['cpu'])).asApproximateFloat()"
-    limit, request = (f"quantity(string(other.resources.{kind}[name]))" for kind in ("limits", "requests"))
-    guaranteed = (
-        f"{_containers(of)}.all(other, has(other.resources) && has(other.resources.limits) && "
-        "['cpu', 'memory'].all(name, name in other.resources.limits && "
-        f"{limit}.isGreaterThan(quantity('0')) && (!has(other.resources.requests) || "
-        f"!(name in other.resources.requests) || {request}.compareTo({limit}) == 0)))"
-    )
-    return (
-        "has(one.resources) && has(one.resources.limits) && 'cpu' in one.resources.limits && "
-        f"double(int({cpu})) == {cpu} && !has({of.spec}.resources) && {guaranteed} ? int({cpu}) : 0"
-    )
 
 
 def _text(name: str, pool: AlignedPool) -> str:

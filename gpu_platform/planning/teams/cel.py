@@ -1,8 +1,7 @@
-"""Texts of CEL that the rules of a namespace share."""
+"""CEL that the mutations of pods and of pod templates share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gpu_platform.base import names
@@ -11,23 +10,20 @@ IS_GPU_RESOURCE: Final = f"name.matches('^{names.GPU_RESOURCES}')"
 """That the resource `name` is a GPU, a share of one, or a MIG instance, as CEL."""
 
 
-def text(value: str) -> str:
-    """Return a text as a CEL literal."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"'{escaped}'"
+def container_asks_for_gpus(container: str) -> str:
+    """Return that a container requests GPUs, as CEL."""
+    return (
+        f"has({container}.resources) && has({container}.resources.limits) && "
+        f"{container}.resources.limits.exists(name, {IS_GPU_RESOURCE} && "
+        f"quantity(string({container}.resources.limits[name])).isGreaterThan(quantity('0')))"
+    )
 
 
-def texts(values: Iterable[str]) -> str:
-    """Return a list of texts as a CEL literal."""
-    return "[" + ", ".join(text(value) for value in values) + "]"
-
-
-def text_map(values: Mapping[str, str]) -> str:
-    """Return a map of texts as a CEL literal."""
-    return "{" + ", ".join(f"{text(key)}: {text(value)}" for key, value in sorted(values.items())) + "}"
-
-
-def any_of(expressions: Iterable[str]) -> str:
-    """Return that one of the expressions is true; false without any."""
-    found = list(expressions)
-    return " || ".join(f"({one})" for one in found) if found else "false"
+def asks_for_gpus(spec: str) -> str:
+    """Return that a pod spec requests GPUs or claims devices, as CEL."""
+    claims = f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0)"
+    containers = (
+        f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, {container_asks_for_gpus('one')}))"
+        for kind in ("containers", "initContainers")
+    )
+    return " || ".join((claims, *containers))

@@ -1,7 +1,7 @@
 """Limits of how many objects a team has, and of how large one may be: both bound what it keeps in etcd.
 
 What is counted comes from the rights of members: a kind that they may create has a limit. A ResourceQuota counts
-objects and knows no sizes; admission judges those (`guarded_objects.py`).
+objects and knows no sizes; admission judges those (catalog/rules/objects.yaml).
 
 Sources: Kubernetes docs, Resource Quotas, object count; kubernetes v1.36.3, pkg/controller, resourcequota
 (new definitions after 30 s, all counts after 5 min), deployment and statefulset (history); read 2026-11-29.
@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, TRAIN_JOBS
 from gpu_platform.planning.teams.access import ADDONS_BY_GROUP, ADMIN, COMPUTE_DOMAINS
-from gpu_platform.planning.teams.pod_templates import TEMPLATE_KINDS
-from gpu_platform.planning.teams.train_jobs import RESOURCE as TRAIN_JOBS
 from gpu_platform.stack.team import ObjectLimits
 
 _FIELDS: Final[Mapping[str, str]] = {
@@ -54,7 +53,7 @@ SEVERAL_TEMPLATES: Final = (
         for kind in TEMPLATE_KINDS
         if len(kind.places) > 1 or any(place.items is not None for place in kind.places)
     ),
-    TRAIN_JOBS,
+    TRAIN_JOBS[1],
 )
 SEVERAL_TEMPLATES_KIB: Final = 128
 OTHERS_KIB: Final = 64

@@ -1,25 +1,16 @@
-"""Admission rules of a team's Ingresses, Gateway routes and Services, whose controllers serve all namespaces.
+"""Hosts and annotations of a team's Ingresses, routes and Services, whose controllers serve all namespaces.
 
-What is limited: gpu_platform/catalog/route_limits.py. The ids are those of the policy pack.
+What is limited: gpu_platform/catalog/route_limits.py. The rules are data: gpu_platform/catalog/rules/routes.yaml.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
 
+from gpu_platform.catalog.admission_rules import Value
 from gpu_platform.catalog.route_limits import ANNOTATIONS, EVERY_HOST, HARMLESS_ANNOTATIONS, allows
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.teams.admission_rule import PodRule
-from gpu_platform.planning.teams.cel import text, texts
 from gpu_platform.stack.team import Team
-
-ROUTE_CHANGES: Final = (
-    "request.operation == 'CREATE' || object.spec != oldObject.spec || "
-    "object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})"
-)
-"""That a request changes what controllers read, as CEL: what is older than a rule can be deleted."""
-_SPEC: Final = "dyn(object.spec)"
 
 
 def hosts_of(team: Team) -> tuple[str, ...]:
@@ -63,47 +54,15 @@ def _overlap(one: str, other: str) -> bool:
     return allows(one, other) or allows(other, one)
 
 
-def route_rules(team: Team) -> tuple[PodRule, ...]:
-    """Return the rules of a team's Ingresses, HTTPRoutes, GRPCRoutes and Services."""
-    return (_host_rule(team), _annotation_rule(team))
-
-
-def _host_rule(team: Team) -> PodRule:
-    hosts, declared = hosts_of(team), _of_all_hosts(team)
-    named = texts(one for one in hosts if not one.startswith("*"))
-    below = texts(one[1:] for one in hosts if one.startswith("*."))
-    may = f"(HOST in {named} || {below}.exists(domain, HOST.endsWith(domain)))"
-
-    def each(items: str, host: str) -> str:
-        return f"{items}.orValue([]).all(one, {may.replace('HOST', host)})"
-
-    # A rule without a host and a default backend take all hosts that nobody else has.
-    ingress = (
-        f"!has({_SPEC}.defaultBackend) && {each(f'{_SPEC}.?rules', 'one.?host.orValue(' + repr('') + ')')} && "
-        f"{_SPEC}.?tls.orValue([]).all(each, {each('each.?hosts', 'one')})"
-    )
-    route = f"{_SPEC}.?hostnames.orValue([]).size() > 0 && {each(f'{_SPEC}.?hostnames', 'one')}"
-    if declared:
-        route = f"object.metadata.name in {texts(declared)} || ({route})"
-    return PodRule(
-        id="route-host",
-        expression="true"
-        if EVERY_HOST in hosts
-        else f"object.kind == 'Service' || (object.kind == 'Ingress' ? {ingress} : {route})",
-        message=f"Ingresses and routes of this namespace name {' or '.join(hosts) or 'no host'}"
-        + (", and no other or all hosts" if hosts else "")
-        + ": they would take requests of others; an administrator adds hosts in teams[].routes of the stack file",
-    )
-
-
-def _annotation_rule(team: Team) -> PodRule:
-    free = (*HARMLESS_ANNOTATIONS, *team.routes.annotations)
-    # One call for each annotation: CEL's time grows with the square of the operators in a loop.
-    read = "^(" + "|".join(prefix.replace(".", "[.]") for prefix in ANNOTATIONS) + ")"
-    return PodRule(
-        id="route-annotation",
-        expression=f"object.metadata.?annotations.orValue({{}}).filter(key, key.matches({text(read)}))"
-        f".all(key, key in {texts(free)})",
-        message="controllers read this annotation and act with rights that the team lacks: remove it; an "
-        "administrator adds annotations in teams[].routes of the stack file",
-    )
+def route_values(team: Team) -> Mapping[str, Value]:
+    """Return the values of the rules of a team's Ingresses, HTTPRoutes, GRPCRoutes and Services."""
+    hosts = hosts_of(team)
+    return {
+        "every_host": EVERY_HOST in hosts,
+        "route_hosts": [one for one in hosts if not one.startswith("*")],
+        "route_domains": [one[1:] for one in hosts if one.startswith("*.")],
+        "open_routes": _of_all_hosts(team),
+        "route_hosts_text": f"{' or '.join(hosts)}, and no other or all hosts" if hosts else "no host",
+        "route_annotations": "^(" + "|".join(prefix.replace(".", "[.]") for prefix in ANNOTATIONS) + ")",
+        "free_annotations": (*HARMLESS_ANNOTATIONS, *team.routes.annotations),
+    }

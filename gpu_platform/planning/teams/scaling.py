@@ -1,12 +1,14 @@
-"""Admission rules of a team's KEDA objects, whose operator has rights that the team lacks.
+"""Servers and triggers of a team's KEDA objects, whose operator has rights that the team lacks.
 
-What is limited: gpu_platform/catalog/scaling_triggers.py. The ids are those of the policy pack.
+What is limited: gpu_platform/catalog/scaling_triggers.py. The rules are data:
+gpu_platform/catalog/rules/scaling.yaml.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from gpu_platform.catalog.admission_rules import Value
 from gpu_platform.catalog.scaling_triggers import (
     ADDRESSES,
     AUTHENTICATION,
@@ -14,11 +16,7 @@ from gpu_platform.catalog.scaling_triggers import (
     HARMLESS_TRIGGERS,
     PROMETHEUS,
 )
-from gpu_platform.planning.teams.admission_rule import PodRule
-from gpu_platform.planning.teams.cel import texts
 from gpu_platform.stack.team import Team
-
-_TRIGGERS = "dyn(object.spec).?triggers.orValue([])"
 
 
 def servers_of(team: Team) -> tuple[str, ...]:
@@ -28,33 +26,16 @@ def servers_of(team: Team) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.rstrip("/") for one in named))
 
 
-def scaling_rules(team: Team) -> tuple[PodRule, ...]:
-    """Return the rules of a team's ScaledObjects, ScaledJobs and TriggerAuthentications."""
-    servers = servers_of(team)
-    free = (*HARMLESS_TRIGGERS, *team.scaling.triggers)
-    asked = " || ".join(
-        f"(one.type == '{kind}' && {texts(servers)}.exists(server, "
-        f"one.?metadata.?{field}.orValue('') == server || "
-        f"one.?metadata.?{field}.orValue('').startsWith(server + '/')))"
-        for kind, field in ADDRESSES.items()
-    )
-    return (
-        PodRule(
-            id="keda-trigger-server",
-            expression=f"{_TRIGGERS}.all(one, one.type in {texts(free)} || {asked})",
-            message="KEDA asks the server of a trigger past the network policies of the team: use "
-            f"{', '.join(free)}, or {' or '.join(ADDRESSES)} of {', '.join(servers)}; an administrator adds "
-            "others in teams[].scaling of the stack file",
-        ),
-        PodRule(
-            id="keda-trigger-identity",
-            expression=f"object.kind == 'TriggerAuthentication' ? "
-            f"dyn(object.spec).all(key, key in {texts(AUTHENTICATION)}) : {_TRIGGERS}.all(one, "
-            f"one.?authenticationRef.?kind.orValue('') != '{FOREIGN_AUTHENTICATION}')",
-            message="a trigger has credentials of the team alone, never those of KEDA or of the cluster: use a "
-            f"TriggerAuthentication with {', '.join(AUTHENTICATION)}",
-        ),
-    )
+def scaling_values(team: Team) -> Mapping[str, Value]:
+    """Return the values of the rules of a team's ScaledObjects, ScaledJobs and TriggerAuthentications."""
+    return {
+        "free_triggers": (*HARMLESS_TRIGGERS, *team.scaling.triggers),
+        "trigger_addresses": ADDRESSES,
+        "trigger_types": list(ADDRESSES),
+        "trigger_servers": servers_of(team),
+        "own_authentication": AUTHENTICATION,
+        "foreign_authentication": FOREIGN_AUTHENTICATION,
+    }
 
 
 def scaling_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:

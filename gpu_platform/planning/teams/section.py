@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gpu_platform.catalog.admission_rules import AdmissionPolicy
 from gpu_platform.planning.clouds.section import HostPolicy, PodEgress
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
-from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.fabric import FabricAccess
 from gpu_platform.stack.team import PodSecurity
 
@@ -159,18 +159,8 @@ class TenantPlan:
     default_limit: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_LIMIT))
     claims: tuple[ClaimPlan, ...] = ()
     workloads: tuple[WorkloadPlan, ...] = ()
-    rules: tuple[PodRule, ...] = ()
-    """Rules at admission of the team's pods."""
-    template_rules: tuple[PodRule, ...] = ()
-    """The same rules, of the pod templates of its other objects."""
-    claim_rules: tuple[PodRule, ...] = ()
-    """Rules at admission of its claims of devices."""
-    scaling_rules: tuple[PodRule, ...] = ()
-    """Rules at admission of its objects of KEDA."""
-    route_rules: tuple[PodRule, ...] = ()
-    """Rules at admission of its Ingresses, Gateway routes and Services."""
-    object_rules: tuple[PodRule, ...] = ()
-    """Rules at admission of what its members do to any object."""
+    policies: tuple[AdmissionPolicy, ...] = ()
+    """What the API server refuses in the namespace."""
     accounts: tuple[str, ...] = ()
     """User names of service accounts of other namespaces that are members."""
     pod_defaults: PodDefaults | None = None

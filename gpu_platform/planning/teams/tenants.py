@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean
 from gpu_platform.base.quantity import counted, parse_duration, parse_quantity
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.admission_rules import admission_rules
 from gpu_platform.catalog.pod_limits import INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.clouds.protocol import Cloud
@@ -31,11 +33,11 @@ from gpu_platform.planning.teams.compute_domains import channel_of, check_comput
 from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
 from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.planning.teams.fabric import plan_fabric_access
-from gpu_platform.planning.teams.guarded_objects import guarded_rules
+from gpu_platform.planning.teams.guarded_objects import object_values
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_hosts, plan_ingress
 from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.object_limits import addon_object_quota, object_quota
-from gpu_platform.planning.teams.pod_admission import PodLimits, claim_rules, pod_rules, template_rules
+from gpu_platform.planning.teams.pod_admission import PodLimits, claim_values, pod_values
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
 from gpu_platform.planning.teams.quota_of_pods import (
     check_names_of_workloads,
@@ -46,14 +48,17 @@ from gpu_platform.planning.teams.quota_of_pods import (
     units_by_pool,
 )
 from gpu_platform.planning.teams.requesters import accounts_of
-from gpu_platform.planning.teams.routes import route_rules
-from gpu_platform.planning.teams.scaling import scaling_rules
+from gpu_platform.planning.teams.routes import route_values
+from gpu_platform.planning.teams.scaling import scaling_values
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.stack.team import GpuUnits, Team
 from gpu_platform.stack.team import Workload as WorkloadSpec
 
 PAUSE_IMAGE = "pause"  # name of an image in the catalogue
 DEFAULT_PRIORITIES: Mapping[str, int] = {"training": 100, "inference": 1000}
+
+_POLICIES: Final = ("pods-of", "templates-of", "services-of", "claims-of", "scalers-of", "routes-of", "objects-of")
+"""Policies of the catalogue that every team has."""
 
 
 def is_reserved_namespace(namespace: str, catalog: Catalog) -> bool:
@@ -355,6 +360,20 @@ def plan_tenant(
         aligned=aligned_pools(available.pools, available.catalog),
         no_other_gpus=cloud.creates_cluster or all(one.nodes.ownership == "created" for one in available.pools),
     )
+    values = {
+        **pod_values(available.pools, limits),
+        **claim_values(available.pools),
+        **scaling_values(team),
+        **route_values(team),
+        **object_values(
+            {
+                "configmaps": (names.GUIDE_CONFIG_MAP,),
+                "resourceclaimtemplates": [one.name for one in claims],
+                "serviceaccounts": (SERVICE_ACCOUNT,),
+            },
+            queued=queues,
+        ),
+    }
     domains = any(pool.nvlink_domain is not None for pool in available.pools)
     tenant = TenantPlan(
         namespace=team.name,
@@ -377,20 +396,7 @@ def plan_tenant(
         viewers=tuple(_subject(member) for member in team.viewers),
         claims=claims,
         workloads=workloads,
-        rules=pod_rules(available.pools, limits),
-        template_rules=template_rules(available.pools, limits),
-        claim_rules=claim_rules(available.pools),
-        scaling_rules=scaling_rules(team),
-        route_rules=route_rules(team),
-        object_rules=guarded_rules(
-            {
-                "configmaps": (names.GUIDE_CONFIG_MAP,),
-                "resourceclaimtemplates": [one.name for one in claims],
-                "serviceaccounts": (SERVICE_ACCOUNT,),
-            },
-            queued=queues,
-            bare=limits.bare,
-        ),
+        policies=tuple(admission_rules().policy(name, values) for name in _POLICIES),
         accounts=limits.accounts,
         fabric=fabric.value,
         pod_defaults=defaults.value,

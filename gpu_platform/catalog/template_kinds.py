@@ -159,6 +159,8 @@ TEMPLATE_KINDS: Final = (
     ),
 )
 """Every kind that members may create, and that starts pods by a template."""
+TRAIN_JOBS: Final = ("trainer.kubeflow.org", "trainjobs")
+"""API group and resource of TrainJobs, whose pods are those of a runtime with patches."""
 QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.queued)
 """Those whose templates Kueue reads. Pods of the others wait one by one; a TrainJob has no template of its own."""
 
@@ -170,12 +172,6 @@ def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str
         for kind in kinds
     )
     return f"({found}[])"
-
-
-def made_metadata(of: str) -> str:
-    """Return the metadata of the pods and Jobs that controllers make of the object `of`, as a list in CEL."""
-    of_jobs = f"({of}.kind == 'CronJob' ? [dyn({of}.spec.jobTemplate.?metadata.orValue({{}}))] : [])"
-    return f"({templates_of(of)}.map(each, dyn(each.template.?metadata.orValue({{}}))) + {of_jobs})"
 
 
 def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]) -> tuple[str, ...]:

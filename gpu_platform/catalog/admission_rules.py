@@ -1,0 +1,465 @@
+"""Admission rules as data, and the ValidatingAdmissionPolicies that they become.
+
+`rules/*.yaml` has the rules in CEL, the variables that they share, the policies that they belong to, and the
+values that a stack adds. The files share one space of names: `variables.NAME` is a variable or a value of any
+file, or a variable of the rule's policy. A policy gets the variables and values that its rules use.
+
+A text, a number or a bool is written where it is used, so that the API server compiles a pattern once. A list or a
+map is a variable of the policy. Variables are written out in a policy's condition, because Kubernetes evaluates
+conditions without them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any, Final, Literal, cast
+
+import yaml
+from pydantic import Field, ValidationError
+
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean
+from gpu_platform.catalog.models import Fact
+from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, TRAIN_JOBS, templates_of
+
+Value = str | int | bool | Sequence["Value"] | Mapping[str, "Value"]
+"""What a stack adds to rules. A map has texts as keys."""
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+SOURCE: Final = "the catalogue (gpu_platform/catalog/rules)"
+GENERATED: Final[Mapping[str, str]] = {
+    "object_templates": templates_of("object"),
+    "old_object_templates": templates_of("oldObject"),
+}
+"""Variables that follow from the table of the kinds with pod templates."""
+_NAMED: Final = re.compile(r"\bvariables\.(\w+)")
+_ENTRY: Final = re.compile(r"\bentry\.(\w+)")
+_PLACE: Final = re.compile(r"\{(\w+)(?::(\w+))?\}")
+
+
+class Matched(Fact):
+    """Resources of a group of the API, in versions that have the same fields.
+
+    The API server converts objects of other versions. `scope` is needed where `*` also names resources of the
+    cluster, because every namespace selector matches those.
+    """
+
+    group: str = ""
+    versions: tuple[str, ...] = ("v1",)
+    resources: tuple[str, ...]
+    scope: Literal["Namespaced"] | None = None
+
+
+class RuleSubject(Fact):
+    """What rules judge: the whole object, or each element of a list as `pod`.
+
+    With `named` a refusal names the place of the element, its field `at`.
+    """
+
+    each: str | None = None
+    named: bool = False
+
+
+class RulePolicy(Fact):
+    """A policy: which requests its rules judge, by subject, and the variables that only its rules have.
+
+    With `matched_templates` it also matches all kinds that have pod templates.
+    """
+
+    name: str
+    matched: tuple[Matched, ...] = ()
+    matched_templates: bool = False
+    operations: tuple[Operation, ...] = ("CREATE", "UPDATE")
+    condition: str | None = None
+    variables: Mapping[str, str] = Field(default_factory=dict[str, str])
+    subjects: Mapping[str, RuleSubject]
+
+
+class DeclaredValue(Fact):
+    """A value that the stack adds: its type in CEL, and its meaning."""
+
+    type: str
+    meaning: str
+
+
+class DeclaredRule(Fact):
+    """A rule: CEL that must be true of each of its subjects, and a message with what is wrong and the fix.
+
+    The message names values as `{name}`, lists with a last word as `{name:or}`. `when` and `unless` name a value;
+    the rule is left out where it is empty, or where it is not. With `repeat`, the name of a list of maps, the rule
+    is there for each map, which is `entry` in its CEL, and whose fields its message may name.
+    """
+
+    id: str
+    applies_to: tuple[str, ...]
+    cel: str
+    message: str
+    when: str | None = None
+    unless: str | None = None
+    repeat: str | None = None
+
+
+class RuleFile(Fact):
+    """One YAML file of rules, with the sources of its facts and the day when they were read.
+
+    `constants` are values that are the same for every stack.
+    """
+
+    sources: tuple[str, ...]
+    read: datetime.date
+    policies: tuple[RulePolicy, ...] = ()
+    constants: Mapping[str, str | int | tuple[str, ...]] = Field(default_factory=dict[str, str])
+    values: Mapping[str, DeclaredValue] = Field(default_factory=dict[str, DeclaredValue])
+    variables: Mapping[str, str] = Field(default_factory=dict[str, str])
+    rules: tuple[DeclaredRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionRule:
+    """One rule of a policy: a CEL expression that must be true, and a message with what is wrong and the fix.
+
+    `message_expression` is the message as CEL, where it names a part of the object.
+    """
+
+    id: str
+    expression: str
+    message: str
+    message_expression: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionPolicy:
+    """A ValidatingAdmissionPolicy: which requests it judges, its values, its variables in order, and its rules.
+
+    Values are CEL literals of what the stack adds; variables may use them.
+    """
+
+    name: str
+    matched: tuple[Matched, ...]
+    operations: tuple[Operation, ...]
+    condition: str | None
+    values: Mapping[str, str]
+    variables: Mapping[str, str]
+    rules: tuple[AdmissionRule, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form in a Plan: what the stack adds, and what members read. The rest is in the catalogue."""
+        rules = [{"id": rule.id, "message": rule.message} for rule in self.rules]
+        return {"name": self.name, "values": dict(self.values), "rules": rules}
+
+
+@dataclass(frozen=True)
+class AdmissionRules:
+    """The policies, constants, values, variables and rules of all files."""
+
+    policies: Mapping[str, RulePolicy]
+    constants: Mapping[str, Value]
+    values: Mapping[str, DeclaredValue]
+    variables: Mapping[str, str]
+    rules: tuple[DeclaredRule, ...]
+
+    def policy(self, name: str, values: Mapping[str, Value]) -> AdmissionPolicy:
+        """Return a policy with the values of a stack, or without rules where none applies.
+
+        Raises ValueError for a value that no file declares, and KeyError where a value is missing.
+        """
+        policy = self.policies[name]
+        if unknown := values.keys() - self.values.keys():
+            raise ValueError(f"no file of rules declares {', '.join(sorted(unknown))}")
+        written = _Written(self, policy, values)
+        rules = tuple(
+            rule
+            for subject_name, subject in policy.subjects.items()
+            for declared in self.rules
+            if subject_name in declared.applies_to
+            for rule in written.rules(declared, subject)
+        )
+        return AdmissionPolicy(
+            name=name,
+            matched=policy.matched + (_OF_TEMPLATES if policy.matched_templates else ()),
+            operations=policy.operations,
+            condition=written.inlined(policy.condition) if policy.condition is not None else None,
+            values=written.values,
+            variables=written.variables,
+            rules=rules,
+        )
+
+    def expression(self, policy: str, variable: str, values: Mapping[str, Value]) -> str:
+        """Return a variable with all that it uses written out, for conditions of other policies."""
+        return _Written(self, self.policies[policy], values).inlined(f"variables.{variable}")
+
+    @staticmethod
+    def names_in(cel: str) -> set[str]:
+        """Return the variables and values that CEL names."""
+        return _names_in([cel])
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names that the rules of every policy may use."""
+        return frozenset((*self.constants, *self.values, *self.variables))
+
+
+_TEMPLATE_RESOURCES: Final = (*((kind.group, kind.resource) for kind in TEMPLATE_KINDS), TRAIN_JOBS)
+_OF_TEMPLATES: Final = tuple(
+    Matched(
+        group=group,
+        versions=("*",),  # versions of these kinds have their templates at the same places
+        resources=tuple(resource for of, resource in _TEMPLATE_RESOURCES if of == group),
+    )
+    for group in dict.fromkeys(group for group, _ in _TEMPLATE_RESOURCES)
+)
+
+
+class _Written:
+    """Rules of one policy as its expressions.
+
+    `values` and `variables` collect the literals that they need, and the variables in order.
+    """
+
+    def __init__(self, rules: AdmissionRules, policy: RulePolicy, values: Mapping[str, Value]) -> None:
+        self._declared = {**rules.variables, **policy.variables}
+        self._given = {**rules.constants, **values}
+        self.values: dict[str, str] = {}
+        self.variables: dict[str, str] = {}
+
+    def rules(self, declared: DeclaredRule, subject: RuleSubject) -> Iterator[AdmissionRule]:
+        """Yield a rule of a subject, once for each entry that it repeats for."""
+        if declared.when is not None and not self._given[declared.when]:
+            return
+        if declared.unless is not None and self._given[declared.unless]:
+            return
+        if declared.repeat is None:
+            yield self._rule(declared, subject, declared.cel, {})
+            return
+        fields = dict.fromkeys(_ENTRY.findall(declared.cel))
+        for entry in cast("Sequence[Mapping[str, Value]]", self._given[declared.repeat]):
+            record = {name: entry[name] for name in fields}
+            bound = f"[{literal(record)}].all(entry,\n{_indented(declared.cel)}\n)"
+            yield self._rule(declared, subject, bound, entry)
+
+    def _rule(
+        self, declared: DeclaredRule, subject: RuleSubject, cel: str, entry: Mapping[str, Value]
+    ) -> AdmissionRule:
+        judged = self.written(cel)
+        message = filled(declared.message, {**self._given, **entry})
+        if subject.each is None:
+            return AdmissionRule(id=declared.id, expression=judged, message=message)
+        pods = self.written(f"variables.{subject.each}")
+        places = f"{pods}.filter(pod, !(\n{_indented(judged)}\n)).map(pod, string(pod.at)).join(', ')"
+        return AdmissionRule(
+            id=declared.id,
+            expression=f"{pods}.all(pod,\n{_indented(judged)}\n)",
+            message=message,
+            message_expression=f"'{declared.id}: ' + {places} + {literal(f': {message}')}"
+            if subject.named
+            else None,
+        )
+
+    def written(self, cel: str) -> str:
+        """Return CEL with its texts and numbers written out, and note the variables that it uses."""
+        return _NAMED.sub(lambda name: self._reference(name[1]), cel.rstrip())
+
+    def _reference(self, name: str) -> str:
+        if name in self._declared:
+            if name not in self.variables:
+                written = self.written(self._declared[name])  # notes what it uses before itself
+                self.variables[name] = written
+        elif isinstance(value := self._given[name], str | int):
+            return literal(value)
+        else:
+            self.values[name] = literal(value)
+        return f"variables.{name}"
+
+    def inlined(self, cel: str) -> str:
+        """Return CEL with all variables and values written out."""
+        return _NAMED.sub(lambda name: self._inlined(name[1]), cel.rstrip())
+
+    def _inlined(self, name: str) -> str:
+        if name not in self._declared:
+            return literal(self._given[name])
+        return f"({self.inlined(self._declared[name])})"
+
+
+def literal(value: Value) -> str:
+    """Return a value as a CEL literal. Values of a map that have several types are dynamic."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+        return f"'{escaped}'"
+    if isinstance(value, Mapping):
+        return _map(value, dynamic=_is_mixed(value))
+    dynamic = any(isinstance(one, Mapping) and _is_mixed(one) for one in value)
+    items = (_map(one, dynamic=dynamic) if isinstance(one, Mapping) else literal(one) for one in value)
+    return "[" + ", ".join(items) + "]"
+
+
+def _map(value: Mapping[str, Value], *, dynamic: bool) -> str:
+    pairs = ((literal(key), literal(one)) for key, one in value.items())
+    return "{" + ", ".join(f"{key}: dyn({one})" if dynamic else f"{key}: {one}" for key, one in pairs) + "}"
+
+
+def _is_mixed(value: Mapping[str, Value]) -> bool:
+    """Return whether the values of a map have several types in CEL."""
+    return len({_kind(one) for one in value.values()}) > 1
+
+
+def _kind(value: Value) -> str:
+    if isinstance(value, str | int):
+        return type(value).__name__
+    of = value.values() if isinstance(value, Mapping) else value
+    return f"{'map' if isinstance(value, Mapping) else 'list'} of {sorted({_kind(one) for one in of})}"
+
+
+def filled(message: str, values: Mapping[str, Value]) -> str:
+    """Return a message with its values. A list is joined by commas, or by the word that the place names."""
+
+    def text(place: re.Match[str]) -> str:
+        value = values[place[1]]
+        if isinstance(value, str | int):
+            return str(value)
+        return (f" {place[2]} " if place[2] else ", ").join(str(one) for one in value)
+
+    return _PLACE.sub(text, message)
+
+
+def _indented(cel: str) -> str:
+    return "\n".join(f"  {line}" for line in cel.splitlines())
+
+
+@cache
+def admission_rules() -> AdmissionRules:
+    """Read `rules/*.yaml` of this package. The result is shared and immutable."""
+    return read_admission_rules(resources.files("gpu_platform.catalog") / "rules")
+
+
+def read_admission_rules(folder: Traversable) -> AdmissionRules:
+    """Read a folder of rules; raises BadInput with every mistake, each with its file and entry.
+
+    A mistake is a file of another form, a name that is declared twice, unknown, or used by nothing.
+    """
+    files: dict[str, RuleFile] = {}
+    problems: list[Problem] = []
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if not file.name.endswith(".yaml"):
+            continue
+        try:
+            document: Any = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
+            files[file.name] = RuleFile.model_validate(document)
+        except yaml.YAMLError as error:
+            problems.append(Problem(file.name, str(error), "valid YAML"))
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                place = ".".join(str(part) for part in details["loc"])
+                problems.append(
+                    Problem(f"{file.name}: {place}", f"{str(details['input'])[:80]!r}", details["msg"])
+                )
+    if problems:
+        raise BadInput(SOURCE, problems)
+    problems += _declared_twice(files)
+    rules = AdmissionRules(
+        policies={one.name: one for file in files.values() for one in file.policies},
+        constants={name: value for file in files.values() for name, value in file.constants.items()},
+        values={name: value for file in files.values() for name, value in file.values.items()},
+        variables={**GENERATED, **{name: cel for file in files.values() for name, cel in file.variables.items()}},
+        rules=tuple(rule for file in files.values() for rule in file.rules),
+    )
+    problems += _unknown(files, rules)
+    problems += _unused(files, rules)
+    if problems:
+        raise BadInput(SOURCE, problems)
+    return rules
+
+
+def _declared_twice(files: Mapping[str, RuleFile]) -> Iterator[Problem]:
+    seen: dict[tuple[str, str], str] = {}
+    for file_name, file in files.items():
+        names = [
+            *(("policies", one.name) for one in file.policies),
+            *(("subjects", name) for one in file.policies for name in one.subjects),
+            *(("names", name) for name in (*file.constants, *file.values, *file.variables)),
+        ]
+        for name in names:
+            if name in seen:
+                yield Problem(
+                    f"{file_name}: {name[1]}",
+                    f"a name that {seen[name]} declares, too",
+                    "each name once",
+                    "rename it",
+                )
+            seen[name] = file_name
+
+
+def _unknown(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[Problem]:
+    """Yield names that nothing declares: of variables, values and subjects."""
+    by_subject = {subject: one for one in rules.policies.values() for subject in one.subjects}
+    local = {name for one in rules.policies.values() for name in one.variables}
+    for file_name, file in files.items():
+        for policy in file.policies:
+            place = f"{file_name}: policies[{policy.name}]"
+            texts = (policy.condition or "", *policy.variables.values())
+            yield from _not_among(place, _names_in(texts), {*rules.names, *policy.variables})
+            of_subjects = [one.each for one in policy.subjects.values() if one.each is not None]
+            yield from _not_among(place, of_subjects, {*rules.names, *policy.variables})
+        for name, cel in file.variables.items():
+            yield from _not_among(f"{file_name}: variables[{name}]", _names_in([cel]), {*rules.names, *local})
+        for rule in file.rules:
+            place = f"{file_name}: rules[{rule.id}]"
+            for subject in rule.applies_to:
+                yield from _not_among(place, [subject], by_subject)
+                if subject in by_subject:
+                    known = {*rules.names, *by_subject[subject].variables}
+                    yield from _not_among(place, _names_in([rule.cel]), known)
+            conditions = [one for one in (rule.when, rule.unless, rule.repeat) if one is not None]
+            if rule.repeat is None:  # else the message may name fields of the entries
+                conditions += [name for name, _ in _PLACE.findall(rule.message)]
+            yield from _not_among(place, conditions, {*rules.constants, *rules.values})
+
+
+def _unused(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[Problem]:
+    """Yield values and variables that no rule and no policy uses."""
+    policies = rules.policies.values()
+    used = _names_in([*(one.condition or "" for one in policies), *(one.cel for one in rules.rules)])
+    used |= PUBLIC & rules.names
+    used |= {subject.each for one in policies for subject in one.subjects.values() if subject.each is not None}
+    for rule in rules.rules:
+        used |= {name for name, _ in _PLACE.findall(rule.message)}
+        used |= {name for name in (rule.when, rule.unless, rule.repeat) if name is not None}
+    texts = [rules.variables, *(one.variables for one in policies)]
+    while (
+        more := {name for cels in texts for user in used & cels.keys() for name in _names_in([cels[user]])} - used
+    ):
+        used |= more
+    for file_name, file in files.items():
+        local = (name for one in file.policies for name in one.variables)
+        for name in (*file.constants, *file.values, *file.variables, *local):
+            if name not in used:
+                yield Problem(
+                    f"{file_name}: {name}",
+                    "a name that no rule uses",
+                    "values and variables of rules",
+                    "remove it",
+                )
+
+
+PUBLIC: Final = frozenset({"names_no_class"})
+"""Variables that policies of other kinds use, by `AdmissionRules.expression`."""
+
+
+def _names_in(texts: Iterable[str]) -> set[str]:
+    return {name for text in texts for name in _NAMED.findall(text)}
+
+
+def _not_among(place: str, names: Iterable[str], known: Iterable[str]) -> Iterator[Problem]:
+    known = sorted(known)
+    for name in names:
+        if name not in known:
+            fix = did_you_mean(name, known) or "declare it under values or variables of a file"
+            yield Problem(place, f"{name!r}", "names of values, variables and subjects", fix)

@@ -1,0 +1,180 @@
+"""The CEL of the API server: its functions and extensions, for Google's CEL library.
+
+Those of Kubernetes 1.36 with its default feature gates: k8s.io/apiserver/pkg/cel/environment/base.go (extensions)
+and pkg/cel/library (functions); v0.36.3, read 2026-11-22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Final
+
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_strings
+from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
+
+QUANTITY: Final = "kubernetes.Quantity"
+_SEMVER: Final = "kubernetes.Semver"
+_URL: Final = "kubernetes.URL"
+_FORMAT: Final = "kubernetes.NamedFormat"
+_IP: Final = "net.IP"
+_CIDR: Final = "net.CIDR"
+_AUTHORIZER: Final = "kubernetes.authorization.Authorizer"
+_GROUP: Final = "kubernetes.authorization.GroupCheck"
+_RESOURCES: Final = "kubernetes.authorization.ResourceCheck"
+_DECISION: Final = "kubernetes.authorization.Decision"
+_FORMATS: Final = (
+    *("dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "dns1123LabelPrefix"),
+    *("dns1123SubdomainPrefix", "dns1035LabelPrefix", "labelValue", "uri", "uuid", "byte", "date", "datetime"),
+)
+_SUMMABLE: Final = ("int", "uint", "double", "duration")
+_COMPARABLE: Final = (*_SUMMABLE, "bool", "timestamp", "string", "bytes")
+
+# Name, type of the result, types of the arguments.
+GLOBAL: Final = (
+    ("cidr", _CIDR, "string"),
+    ("format.named", f"optional_type<{_FORMAT}>", "string"),
+    ("ip", _IP, "string"),
+    ("ip.isCanonical", "bool", "string"),
+    ("isCIDR", "bool", "string"),
+    ("isIP", "bool", "string"),
+    ("isQuantity", "bool", "string"),
+    ("isSemver", "bool", "string"),
+    ("isSemver", "bool", "string", "bool"),
+    ("isURL", "bool", "string"),
+    ("quantity", QUANTITY, "string"),
+    ("semver", _SEMVER, "string"),
+    ("semver", _SEMVER, "string", "bool"),
+    ("sign", "int", QUANTITY),
+    ("string", "string", _CIDR),
+    ("string", "string", _IP),
+    ("url", _URL, "string"),
+    *((f"format.{name}", _FORMAT) for name in _FORMATS),
+)
+# Name, type of the result, type of the receiver, types of the arguments.
+MEMBER: Final = (
+    ("add", QUANTITY, QUANTITY, QUANTITY),
+    ("add", QUANTITY, QUANTITY, "int"),
+    ("asApproximateFloat", "double", QUANTITY),
+    ("asInteger", "int", QUANTITY),
+    ("compareTo", "int", QUANTITY, QUANTITY),
+    ("compareTo", "int", _SEMVER, _SEMVER),
+    ("containsCIDR", "bool", _CIDR, "string"),
+    ("containsCIDR", "bool", _CIDR, _CIDR),
+    ("containsIP", "bool", _CIDR, "string"),
+    ("containsIP", "bool", _CIDR, _IP),
+    ("family", "int", _IP),
+    ("find", "string", "string", "string"),
+    ("findAll", "list<string>", "string", "string"),
+    ("findAll", "list<string>", "string", "string", "int"),
+    ("getEscapedPath", "string", _URL),
+    ("getHost", "string", _URL),
+    ("getHostname", "string", _URL),
+    ("getPort", "string", _URL),
+    ("getQuery", "map<string,list<string>>", _URL),
+    ("getScheme", "string", _URL),
+    ("indexOf", "int", "list<~A>", "~A"),
+    ("ip", _IP, _CIDR),
+    ("isGlobalUnicast", "bool", _IP),
+    ("isGreaterThan", "bool", QUANTITY, QUANTITY),
+    ("isGreaterThan", "bool", _SEMVER, _SEMVER),
+    ("isInteger", "bool", QUANTITY),
+    ("isLessThan", "bool", QUANTITY, QUANTITY),
+    ("isLessThan", "bool", _SEMVER, _SEMVER),
+    ("isLinkLocalMulticast", "bool", _IP),
+    ("isLinkLocalUnicast", "bool", _IP),
+    ("isLoopback", "bool", _IP),
+    *(("isSorted", "bool", f"list<{kind}>") for kind in _COMPARABLE),
+    ("isUnspecified", "bool", _IP),
+    ("lastIndexOf", "int", "list<~A>", "~A"),
+    ("major", "int", _SEMVER),
+    ("masked", _CIDR, _CIDR),
+    *(("max", kind, f"list<{kind}>") for kind in _COMPARABLE),
+    *(("min", kind, f"list<{kind}>") for kind in _COMPARABLE),
+    ("minor", "int", _SEMVER),
+    ("patch", "int", _SEMVER),
+    ("prefixLength", "int", _CIDR),
+    ("sub", QUANTITY, QUANTITY, QUANTITY),
+    ("sub", QUANTITY, QUANTITY, "int"),
+    *(("sum", kind, f"list<{kind}>") for kind in _SUMMABLE),
+    ("validate", "optional_type<list<string>>", _FORMAT, "string"),
+)
+_OF_AUTHORIZER: Final = (
+    ("allowed", "bool", _DECISION),
+    ("check", _DECISION, _RESOURCES, "string"),
+    ("group", _GROUP, _AUTHORIZER, "string"),
+    ("namespace", _RESOURCES, _RESOURCES, "string"),
+    ("resource", _RESOURCES, _GROUP, "string"),
+    ("subresource", _RESOURCES, _RESOURCES, "string"),
+)
+_EXTENSIONS: Final = """
+extensions:
+  - {name: bindings}
+  - {name: lists}
+  - {name: optional}
+  - {name: sets}
+  - {name: two-var-comprehensions}
+"""
+
+
+def environment(
+    variables: Mapping[str, cel.Type],
+    messages: Iterable[descriptor_pb2.FileDescriptorProto] = (),
+    members: Iterable[tuple[str, ...]] = (),
+) -> cel.Env:
+    """Return the environment of expressions with these variables.
+
+    `messages` and `members` are types and member functions that only these expressions have.
+    """
+    kubernetes = [*_declared(GLOBAL, is_member=False), *_declared((*MEMBER, *members), is_member=True)]
+    return cel.NewEnv(
+        descriptor_pool=_messages(messages),
+        config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
+        variables=variables,
+        # In this order: Kubernetes adds an overload to indexOf and lastIndexOf of the strings.
+        extensions=[ext_strings.ExtStrings(2), cel.CelExtension("kubernetes", kubernetes)],
+    )
+
+
+def admission_environment(variables: Mapping[str, cel.Type]) -> cel.Env:
+    """Return the environment of admission policies. `variables` are types of `variables.NAME`, by name."""
+    return environment(
+        {
+            **dict.fromkeys(("object", "oldObject", "request", "namespaceObject"), cel.Type.DYN),
+            "authorizer": cel.Type(_AUTHORIZER),
+            **{f"variables.{name}": kind for name, kind in variables.items()},
+        },
+        members=_OF_AUTHORIZER,
+    )
+
+
+def _declared(rows: Iterable[tuple[str, ...]], *, is_member: bool) -> Iterator[cel.FunctionDecl]:
+    for name, overloads in groupby(sorted(rows), key=lambda row: row[0]):
+        yield cel.FunctionDecl(
+            name,
+            [
+                cel.Overload(
+                    id="_".join(row) + ("_member" if is_member else ""),
+                    return_type=cel.Type(row[1]),
+                    parameters=[cel.Type(kind) for kind in row[2:]],
+                    is_member=is_member,
+                )
+                for row in overloads
+            ],
+        )
+
+
+def _messages(more: Iterable[descriptor_pb2.FileDescriptorProto]) -> descriptor_pool.DescriptorPool:
+    """Return the types of Kubernetes, without fields where only functions take them."""
+    pool = descriptor_pool.DescriptorPool()
+    # pyrefly: ignore[partially-unknown-type] - incomplete in protobuf's stubs
+    pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
+    for name in (QUANTITY, _SEMVER, _URL, _FORMAT, _IP, _CIDR, _AUTHORIZER, _GROUP, _RESOURCES, _DECISION):
+        package, _, message = name.rpartition(".")
+        empty = descriptor_pb2.FileDescriptorProto(name=f"cel/{name}.proto", package=package, syntax="proto3")
+        empty.message_type.add(name=message)
+        pool.Add(empty)  # pyrefly: ignore[partially-unknown-type] - incomplete in protobuf's stubs
+    for file in more:
+        pool.Add(file)  # pyrefly: ignore[partially-unknown-type] - incomplete in protobuf's stubs
+    return pool

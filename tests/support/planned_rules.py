@@ -1,0 +1,13 @@
+"""The admission rules of a planned team."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.catalog.admission_rules import AdmissionRule
+from gpu_platform.planning.teams.section import TenantPlan
+
+
+def rules_of(tenant: TenantPlan, policy: str) -> Sequence[AdmissionRule]:
+    """Return the rules of a policy of the team."""
+    return next(one.rules for one in tenant.policies if one.name == policy)
