@@ -32,7 +32,7 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
             _check_driver(context, resolved)
     if context.cloud is not None:
         context.cloud.pools.check_together(context.pools, context.operator, context.catalog, context.problems)
-    by_zone = (context.cloud or Cloud).reservations_by_zone
+    by_zone = context.cloud is not None and context.cloud.reservations_by_zone
     check_reservations(context.pools, context.problems, by_zone=by_zone)
 
 
@@ -44,7 +44,7 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
         problems.at("name").add(*reserved_key(pool.name))
     if machine is None:
         problems.at("machine_type").add(
-            *unknown_machine_type(pool.machine_type, catalog, (context.cloud or Cloud).vendor)
+            *unknown_machine_type(pool.machine_type, catalog, context.cloud.vendor if context.cloud else None)
         )
     else:
         check_workload(pool, machine, problems)
