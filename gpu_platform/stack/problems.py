@@ -285,7 +285,9 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
     meant = [
         one
         for one, names in _OTHER_KEYS.items()
-        if plain in map(_plain, names) and not _lists_others(value, fields.get(one, {}), root)
+        # Whether something is enabled can be a word of another key.
+        if plain in map(_plain, names)
+        and (plain == "enabled" or not _lists_others(value, fields.get(one, {}), root))
     ]
     if (here := [one for one in meant if one in allowed]) and len(here) == 1:
         return f"did you mean {here[0]!r}?" if here[0] in others else "remove it"
