@@ -55,6 +55,12 @@ def retained(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
 
 
+def formerly(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
+    """Return options by which Pulumi finds a component, and all below it, whose type had another name in 0.1.0."""
+    alias = pulumi.Alias(type_=f"gpu-platform:index:{name}")
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[alias]))
+
+
 def child_of_stack(
     component: pulumi.Resource,
     *,

@@ -25,8 +25,8 @@ from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.queues import Queues
 from components.storage import ClassParameters, StorageClasses, StorageClassesArgs
+from components.team_namespace import TeamNamespace, TeamNamespaceArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
-from components.tenant import Tenant, TenantArgs
 from gpu_platform.planning.changes import cluster_facts, pool_facts, protected, software_facts, team_facts
 from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.operator import allocation
@@ -87,34 +87,34 @@ class Environment(pulumi.ComponentResource):
             before.append(Queues("queues", args.queues, self._child(cluster, priorities)))
         identities = self._create_identities(args, cluster)
         queues = args.queues.teams if args.queues is not None else ()
-        tenants = [
-            Tenant(
-                tenant.namespace,
-                TenantArgs(
-                    plan=tenant,
-                    queue=queue_of(tenant.namespace, queues),
-                    guide=guide_of(tenant.namespace, args.guides),
-                    workloads=workloads_of(tenant.namespace, args.workloads),
+        teams = [
+            TeamNamespace(
+                team.namespace,
+                TeamNamespaceArgs(
+                    plan=team,
+                    queue=queue_of(team.namespace, queues),
+                    guide=guide_of(team.namespace, args.guides),
+                    workloads=workloads_of(team.namespace, args.workloads),
                 ),
-                self._child(cluster, *before, *identities.get(tenant.namespace, ())),
+                self._child(cluster, *before, *identities.get(team.namespace, ())),
             )
-            for tenant in args.tenants
+            for team in args.teams
         ]
         if args.storage.volumes:
             TeamVolumes(
-                "team-volumes", TeamVolumesArgs(volumes=args.storage.volumes), self._child(cluster, *tenants)
+                "team-volumes", TeamVolumesArgs(volumes=args.storage.volumes), self._child(cluster, *teams)
             )
         if args.burn_in is not None:
             on_settled = self._child(cluster, priorities)
             checks = BurnInArgs(plan=args.burn_in, pull_secrets=args.objects.pull_secrets)
             BurnIn("burn-in", checks, on_settled)
         if args.cleanup is not None:
-            Cleanup("cleanup", args.cleanup, self._child(cluster, *tenants))
+            Cleanup("cleanup", args.cleanup, self._child(cluster, *teams))
         self.exports = {
             "kubeconfig": cluster.kubeconfig,
             "context": cluster.context,
             "operator": operator.release,
-            "namespaces": [tenant.namespace for tenant in tenants],
+            "namespaces": [team.namespace for team in teams],
             "allocatable": {pool.name: dict(pool.node_expectation.allocatable) for pool in args.pools},
             "cost_usd_per_hour": args.cost.usd_per_hour,
             "budget_usd_per_month": args.cost.budget_usd_per_month or 0,  # states drop null

@@ -10,17 +10,17 @@ import pulumi
 from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.cluster import Cluster, ClusterArgs
+from components.team_namespace import TeamNamespace, TeamNamespaceArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
-from components.tenant import Tenant, TenantArgs
 from gpu_platform.planning.changes import protected, team_facts
 from gpu_platform.planning.guide import guide_of
-from gpu_platform.planning.plan import TeamPlan
+from gpu_platform.planning.plan import TeamStackPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.workloads import workloads_of
 
 
 class Team(pulumi.ComponentResource):
-    """A team's tenant on the cluster of its environment, which a stack reference reaches.
+    """A team's team on the cluster of its environment, which a stack reference reaches.
 
     Outputs: `namespaces`, `teams`.
     """
@@ -28,7 +28,7 @@ class Team(pulumi.ComponentResource):
     exports: dict[str, Any]
     """The stack's outputs."""
 
-    def __init__(self, name: str, args: TeamPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: TeamStackPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Team", name, None, with_object_settings(opts, args.objects))
         stack = args.environment_stack
         if "/" not in stack:
@@ -40,24 +40,24 @@ class Team(pulumi.ComponentResource):
         cluster_args = ClusterArgs(plan=args.cluster, kubeconfig=kubeconfig)
         cluster = Cluster(args.cluster.name, cluster_args, child_of_stack(self))
         on_cluster = child_of_stack(self, providers=[cluster.provider])
-        tenants = [
-            Tenant(
-                tenant.namespace,
-                TenantArgs(
-                    plan=tenant,
-                    queue=queue_of(tenant.namespace, args.queues),
-                    guide=guide_of(tenant.namespace, args.guides),
-                    workloads=workloads_of(tenant.namespace, args.workloads),
+        teams = [
+            TeamNamespace(
+                team.namespace,
+                TeamNamespaceArgs(
+                    plan=team,
+                    queue=queue_of(team.namespace, args.queues),
+                    guide=guide_of(team.namespace, args.guides),
+                    workloads=workloads_of(team.namespace, args.workloads),
                 ),
                 on_cluster,
             )
-            for tenant in args.tenants
+            for team in args.teams
         ]
         if args.volumes:
-            after = child_of_stack(self, providers=[cluster.provider], depends_on=tenants)
+            after = child_of_stack(self, providers=[cluster.provider], depends_on=teams)
             TeamVolumes("team-volumes", TeamVolumesArgs(volumes=args.volumes), after)
         self.exports = {
-            "namespaces": [tenant.namespace for tenant in tenants],
+            "namespaces": [team.namespace for team in teams],
             "environment": args.environment_stack,
             "protected": list(protected(args)),
             "teams": dict(team_facts(args)),

@@ -30,7 +30,7 @@ from policies import (
     scaling,
     sharing,
     software,
-    tenants,
+    teams,
     workloads,
 )
 from policies._evaluate import PolicyReport, Violation, evaluate_rule
@@ -53,7 +53,7 @@ _RULES: tuple[Rule[Any, Any], ...] = (
     *queues.RULES,
     *karpenter.RULES,
     *fabric.RULES,
-    *tenants.RULES,
+    *teams.RULES,
     *capacity.RULES,
     *software.RULES,
     *scaling.RULES,

@@ -16,7 +16,7 @@ from policies._pools import NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies.queues import reaches
-from policies.tenants import namespaces
+from policies.teams import namespaces
 
 _QUOTA_PREFIX = "requests."
 
@@ -208,7 +208,7 @@ def _trust(one: str, other: str, groups: tuple[tuple[str, ...], ...]) -> bool:
     return any(one in group and other in group for group in groups)
 
 
-sharing_across_tenants = Rule(
+sharing_across_teams = Rule(
     id="sharing-across-tenants",
     severity=Severity.CRITICAL,
     description="Shares of one GPU go to one team or to teams that trust each other: memory is not isolated.",
@@ -293,4 +293,4 @@ cost_ceiling = Rule(
     settings=BudgetSettings,
 )
 
-RULES = (quota_exceeds_capacity, quota_unplaceable, sharing_across_tenants, cost_ceiling)
+RULES = (quota_exceeds_capacity, quota_unplaceable, sharing_across_teams, cost_ceiling)

@@ -272,7 +272,7 @@ def _inflated(_: Stack, subject: PriorityClass | Workload, settings: SystemPrior
 priority_globaldefault = Rule(
     id="priority-globaldefault",
     severity=Severity.HIGH,
-    description="High priority is requested, not inherited: no high class is the default, no tenant has system-*.",
+    description="High priority is requested, not inherited: no high class is the default, no team has system-*.",
     subjects=lambda stack: stack.view(_priority_subjects),
     check=_inflated,
     settings=SystemPriorities,

@@ -20,7 +20,7 @@ from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from gpu_platform.planning.clouds.eks.properties import pool_properties
 from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.stack.loaded import plan_platform
 
@@ -69,7 +69,7 @@ def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> Envir
 
 def plan_team(
     kind: str, name: str, arguments: Mapping[str, Any]
-) -> tuple[TenantPlan, GuidePlan, TeamWorkloadsPlan | None]:
+) -> tuple[TeamPlan, GuidePlan, TeamWorkloadsPlan | None]:
     """Return the plan of one team on the pools of its cluster, its guide and what it runs; raises BadArguments."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
@@ -78,8 +78,8 @@ def plan_team(
     team = {"name": name, **{key: value for key, value in arguments.items() if key not in shared}}
     _refuse_identity(source, team)
     plan = _plan(source, {**rest, "teams": [team]}, {"teams[0]": ""})
-    tenant = _with_images(plan.tenants[0], team)
-    return tenant, plan.guides[0], workloads_of(tenant.namespace, plan.workloads)
+    team_plan = _with_images(plan.teams[0], team)
+    return team_plan, plan.guides[0], workloads_of(team_plan.namespace, plan.workloads)
 
 
 def plan_whole_platform(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
@@ -93,7 +93,7 @@ def plan_whole_platform(kind: str, name: str, arguments: Mapping[str, Any]) -> E
     return dataclasses.replace(
         plan,
         cluster=_with_connection(plan, cluster),
-        tenants=tuple(_with_images(tenant, team) for tenant, team in zip(plan.tenants, teams, strict=True)),
+        teams=tuple(_with_images(team_plan, team) for team_plan, team in zip(plan.teams, teams, strict=True)),
     )
 
 
@@ -190,11 +190,11 @@ def _with_connection(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> Any: 
     return of_cluster
 
 
-def _with_images(tenant: TenantPlan, team: Mapping[str, Any]) -> TenantPlan:
+def _with_images(team_plan: TeamPlan, team: Mapping[str, Any]) -> TeamPlan:
     """Return a team's plan with the program's own images, Outputs among them."""
     declared = cast("list[Mapping[str, Any]]", team.get("workloads") or [])
     workloads = tuple(
         dataclasses.replace(workload, image=own.get("image") or workload.image)
-        for workload, own in zip(tenant.workloads, declared, strict=True)
+        for workload, own in zip(team_plan.workloads, declared, strict=True)
     )
-    return dataclasses.replace(tenant, workloads=workloads)
+    return dataclasses.replace(team_plan, workloads=workloads)

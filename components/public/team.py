@@ -9,7 +9,7 @@ from components.public._cluster import kubernetes_options
 from components.public._planning import plan_team
 from components.public.stack_file_types import DeviceClass, Operator, Pool, TeamSettings
 from components.public.types import GpuCluster
-from components.tenant import Tenant, TenantArgs
+from components.team_namespace import TeamNamespace, TeamNamespaceArgs
 
 
 class GpuTeamArgs(TeamSettings, total=False):
@@ -47,11 +47,11 @@ class GpuTeam(pulumi.ComponentResource):
         arguments = cast("Mapping[str, Any]", args)
         plan, guide, workloads = plan_team("GpuTeam", name, arguments)
         super().__init__("gpu-platform:index:GpuTeam", name, None, opts)
-        tenant = Tenant(
+        team = TeamNamespace(
             plan.namespace,
-            TenantArgs(plan=plan, guide=guide, workloads=workloads),
+            TeamNamespaceArgs(plan=plan, guide=guide, workloads=workloads),
             kubernetes_options(self, name, arguments["cluster"], opts),
         )
-        self.namespace = tenant.namespace
+        self.namespace = team.namespace
         self.quota = pulumi.Output.from_input(dict(plan.quota))
         self.register_outputs({"namespace": self.namespace, "quota": self.quota})

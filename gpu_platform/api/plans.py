@@ -10,7 +10,7 @@ from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.planning.queues.waiting import NODE_SECONDS
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.planning.validation import gate_name
 from gpu_platform.stack.loaded import LoadedStack, environment_of, load_stack
@@ -26,8 +26,8 @@ __all__ = [
     "Problems",
     "QueuesPlan",
     "Taint",
+    "TeamPlan",
     "TeamQueuePlan",
-    "TenantPlan",
     "check_unique",
     "environment_of",
     "gate_name",

@@ -14,7 +14,7 @@ from gpu_platform.base import names
 from gpu_platform.catalog.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.burn_in.program import SERVICE_ACCOUNT
 from gpu_platform.planning.burn_in.section import BurnInPlan
-from gpu_platform.planning.teams.section import ServiceAccountPlan, TenantPlan
+from gpu_platform.planning.teams.section import ServiceAccountPlan, TeamPlan
 from gpu_platform.planning.workloads.section import PodPlan, TrainingJobPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 from gpu_platform.workload_manifests.training import training_job
@@ -45,7 +45,7 @@ def job_of(
         stop_on=(),
         deadline_seconds=plan.timeout_seconds,
     )
-    tenant = TenantPlan(
+    team_plan = TeamPlan(
         namespace=plan.namespace,
         quota={},
         members=(),
@@ -53,7 +53,7 @@ def job_of(
         service_account=ServiceAccountPlan(name=SERVICE_ACCOUNT),
     )
     team = TeamPods(
-        tenant, None, {**(labels or {}), names.BURN_IN_LABEL: run}, restricted=plan.pod_security == "restricted"
+        team_plan, None, {**(labels or {}), names.BURN_IN_LABEL: run}, restricted=plan.pod_security == "restricted"
     )
     return [
         _bound(manifest, nodes) if manifest["kind"] == "Job" else manifest for manifest in training_job(team, job)

@@ -44,7 +44,7 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport) -> dict[str
         for name, count in pool.units_desired.items():
             offered[name] = offered.get(name, 0) + count
     allocated = {
-        name: sum(int(tenant.quota.get(names.quota_key(name), "0")) for tenant in plan.tenants) for name in offered
+        name: sum(int(team.quota.get(names.quota_key(name), "0")) for team in plan.teams) for name in offered
     }
     lines = zip(plan.pools, plan.cost.pools, report.uses, strict=True)
     return {
@@ -157,7 +157,7 @@ def _compute(plan: EnvironmentPlan) -> list[dict[str, Any]]:
 def _compute_line(
     plan: EnvironmentPlan, name: str, unit: str, each: Mapping[str, float], scale: Decimal
 ) -> dict[str, Any]:
-    quotas = {tenant.namespace: tenant.quota.get(f"requests.{name}") for tenant in plan.tenants}
+    quotas = {team_plan.namespace: team_plan.quota.get(f"requests.{name}") for team_plan in plan.teams}
     most = sum(each[pool.name] * pool.nodes.max for pool in plan.pools)
     return {
         "name": name,

@@ -33,7 +33,7 @@ def show_cost(
     plan = environment_of(loaded, ", because teams have no pools", "cost {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
     measured = measured_by_pool(pools, utilisation, prometheus)
-    held = held_by_team(prometheus, [one.namespace for one in plan.tenants]) if prometheus is not None else None
+    held = held_by_team(prometheus, [one.namespace for one in plan.teams]) if prometheus is not None else None
     catalog = load_catalog()
     spending = spending_of(plan, report_capacity(plan, catalog, measured=measured, seconds=seconds))
     platform = cast("Mapping[str, Any]", loaded.platform)

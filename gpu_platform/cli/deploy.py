@@ -401,7 +401,7 @@ def _release_queues(prepared: _Prepared, outputs: Mapping[str, Any]) -> None:
 def _observe(summary: Summary, prepared: _Prepared, *, failed: bool) -> None:
     """Add the teams' workloads, the validation report of the nodes and the GPU usage to the summary."""
     plan, progress, client = prepared.loaded.plan, prepared.progress, prepared.cluster.client()
-    if plan.workloads or any(tenant.workloads for tenant in plan.tenants):
+    if plan.workloads or any(team.workloads for team in plan.teams):
         with progress.step("waiting for the teams' workloads"):
             waits = not failed and _changed(summary.changes)  # what did not start before is not waited for again
             summary.unready = wait_for_workloads(client, plan, _WORKLOAD_SECONDS if waits else 0)

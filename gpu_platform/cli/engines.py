@@ -42,7 +42,7 @@ from gpu_platform.planning import plan_to_json
 from gpu_platform.planning.changes import resized_node_groups, resizes_system_nodes
 from gpu_platform.planning.kubernetes_versions import minor_version
 from gpu_platform.planning.queues import team_queues
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack
 from gpu_platform.stack.project import project_settings
@@ -215,7 +215,7 @@ class PulumiDeployment:
             self.cluster.forget()  # it may have been created, or replaced
         # After the CLI, which has made the changes of the stack file itself in their order.
         access = self._access(restore_access)
-        self._settle(self.loaded.plan.tenants)
+        self._settle(self.loaded.plan.teams)
         return _with_access(changes, access).to_json()
 
     def destroy(self) -> ChangesDocument:
@@ -324,15 +324,15 @@ class PulumiDeployment:
             self.progress.line(f"access that others changed was not read, or not taken back: {reason}")
             return ()
 
-    def _settle(self, tenants: Collection[TenantPlan]) -> None:
+    def _settle(self, teams: Collection[TeamPlan]) -> None:
         """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""
         try:
             kept_namespaces.settle(
                 self.cluster.client(),
                 self.loaded.stack,
-                [tenant.namespace for tenant in tenants],
+                [team.namespace for team in teams],
                 self.progress,
-                by_policy=[tenant.namespace for tenant in tenants if tenant.fabric is not None],
+                by_policy=[team.namespace for team in teams if team.fabric is not None],
             )
         except (Refused, UnknownOutcome) as reason:
             self.progress.line(

@@ -38,13 +38,13 @@ def show_guide(
     if manifest is not None:
         _check_options_of_manifest(output, live=live)
     plan = load_stack(stack).plan
-    tenant = next((one for one in plan.tenants if one.namespace == team), None)
+    team_plan = next((one for one in plan.teams if one.namespace == team), None)
     guide = guide_of(team, plan.guides)
-    if tenant is None or guide is None:
+    if team_plan is None or guide is None:
         raise BadInput(stack, [_unknown_team(plan, team)])
     queue = queue_of(team, team_queues(plan.queues))
     if manifest is not None:
-        found = {str(kind): objects for kind, objects in manifests(guide, tenant, queue).items()}
+        found = {str(kind): objects for kind, objects in manifests(guide, team_plan, queue).items()}
         if manifest not in found:
             why = {str(kind): reason for kind, reason in guide.missing.items()}.get(manifest)
             fix = why or did_you_mean(manifest, found) or "name one of them"
@@ -58,13 +58,13 @@ def show_guide(
         return ExitCode.GOOD
     now = _read_live(plan, team, stack) if live else None
     if output == "json":
-        print(json.dumps(guide_to_json(guide, tenant, queue, now), indent=2))
+        print(json.dumps(guide_to_json(guide, team_plan, queue, now), indent=2))
     elif output == "html":
-        print(guide_to_html(guide, tenant, queue, now), end="")
+        print(guide_to_html(guide, team_plan, queue, now), end="")
     elif sys.stdout.isatty():
-        console().print(Markdown(guide_to_markdown(guide, tenant, queue, now)))
+        console().print(Markdown(guide_to_markdown(guide, team_plan, queue, now)))
     else:
-        print(guide_to_markdown(guide, tenant, queue, now), end="")
+        print(guide_to_markdown(guide, team_plan, queue, now), end="")
     return ExitCode.GOOD
 
 
@@ -84,7 +84,7 @@ def _check_options_of_manifest(output: str, *, live: bool) -> None:
 
 
 def _unknown_team(plan: Plan, team: str) -> Problem:
-    known = [one.namespace for one in plan.tenants]
+    known = [one.namespace for one in plan.teams]
     own_stack = "a team with a stack of its own has its guide there: name that stack"
     fix = "; ".join(part for part in (did_you_mean(team, known), own_stack) if part)
     return Problem("TEAM", repr(team), f"a team of this stack: {', '.join(known) or 'it has none'}", fix)

@@ -34,7 +34,7 @@ def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -
         return
     own = {name: quota.hard for name, quota in quotas.items() if quota.stack == plan.stack}
     others = {name: quota.hard for name, quota in quotas.items() if quota.stack != plan.stack}
-    found = over_allocated(plan.tenants, plan.quota_limits, own, others)
+    found = over_allocated(plan.teams, plan.quota_limits, own, others)
     if problems := [each for each in found if each.grows]:
         allowed, fix = _QUEUED if plan.queues else _OFFERED
         raise BadInput(

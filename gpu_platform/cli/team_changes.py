@@ -39,7 +39,7 @@ def warn_of_teams(
 def _changes(
     client: KubernetesClient, plan: Plan, argument: str, outputs: Mapping[str, Any]
 ) -> Iterator[TeamChange]:
-    declared = {tenant.namespace for tenant in plan.tenants}
+    declared = {team.namespace for team in plan.teams}
     found = kept_namespaces.team_namespaces(client)
     for namespace in found:
         if namespace.name in declared:
@@ -54,7 +54,7 @@ def _changes(
                 fate="deleted" if contents.is_empty else "retained",
                 stack=argument,
                 holds=str(contents),
-                renamed_to=renamed(outputs.get("teams"), plan.tenants, namespace.name),
+                renamed_to=renamed(outputs.get("teams"), plan.teams, namespace.name),
             )
     for name in sorted(declared - {namespace.name for namespace in found}):
         kept_namespaces.refuse_deleting(client, name)

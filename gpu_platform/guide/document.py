@@ -18,7 +18,7 @@ from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.planning.queues.queue_admission import queue_policy
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
-from gpu_platform.planning.teams.section import TeamMember, TenantPlan
+from gpu_platform.planning.teams.section import TeamMember, TeamPlan
 
 CONFIG_MAP: Final = names.GUIDE_CONFIG_MAP
 PAGE: Final = "guide.md"
@@ -36,7 +36,7 @@ _WHAT: Final[Mapping[str, str]] = {
 
 def guide_to_markdown(
     guide: GuidePlan,
-    tenant: TenantPlan,
+    team: TeamPlan,
     queue: TeamQueuePlan | None,
     live: LiveGuide | None = None,
     *,
@@ -44,28 +44,28 @@ def guide_to_markdown(
 ) -> str:
     """Return the guide as Markdown. `full`: with the manifests themselves, not only how to get them."""
     sections = (
-        _login(guide, tenant),
-        _grants(tenant, queue, live),
-        _pools(guide, tenant, live),
+        _login(guide, team),
+        _grants(team, queue, live),
+        _pools(guide, team, live),
         _queue(queue, live),
-        _running(guide, tenant, queue),
-        _storage(guide, tenant),
-        _network(tenant),
-        _refused(tenant, queue),
+        _running(guide, team, queue),
+        _storage(guide, team),
+        _network(team),
+        _refused(team, queue),
         _cleanup(guide),
-        _examples(guide, tenant, queue, full=full),
+        _examples(guide, team, queue, full=full),
     )
     title = f"# Team {guide.namespace} on cluster {guide.cluster}"
     return "\n\n".join([title, *("\n".join(section) for section in map(list, sections) if section)]) + "\n"
 
 
 def guide_to_html(
-    guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
+    guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
 ) -> str:
     """Return the guide with its manifests as one HTML page without links to anything outside."""
     from markdown_it import MarkdownIt  # only here: 60 modules, which no component needs
 
-    markdown = guide_to_markdown(guide, tenant, queue, live, full=True)
+    markdown = guide_to_markdown(guide, team, queue, live, full=True)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
     # What is wider than the screen scrolls by itself, also by keyboard, and the text beside it stays.
     body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace(
@@ -77,25 +77,25 @@ def guide_to_html(
 
 
 def guide_to_json(
-    guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
+    guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
 ) -> dict[str, Any]:
     """Return the guide with its manifests as plain JSON values."""
     document: dict[str, Any] = {
         "namespace": guide.namespace,
         "cluster": guide.cluster,
         "login": list(guide.login),
-        "members": {role: list(members) for role, members in _members(tenant)},
-        "granted": dict(tenant.quota),
+        "members": {role: list(members) for role, members in _members(team)},
+        "granted": dict(team.quota),
         "pools": plan_to_json(guide.pools),
         "queue": None if queue is None else {"name": queue.local_queue, "must_be_named": queue.required},
         "priority": guide.priority,
-        "priorities": list(tenant.priorities),
+        "priorities": list(team.priorities),
         "volumes": plan_to_json(guide.volumes),
         "storage_classes": list(guide.storage_classes),
-        "egress": [text_of_egress(one) for one in tenant.all_egress],
-        "ingress": [text_of_ingress(one) for one in tenant.ingress],
-        "refused": [{"id": rule.id, "message": rule.message} for rule in _rules(tenant, queue)],
-        "manifests": {kind: list(objects) for kind, objects in manifests(guide, tenant, queue).items()},
+        "egress": [text_of_egress(one) for one in team.all_egress],
+        "ingress": [text_of_ingress(one) for one in team.ingress],
+        "refused": [{"id": rule.id, "message": rule.message} for rule in _rules(team, queue)],
+        "manifests": {kind: list(objects) for kind, objects in manifests(guide, team, queue).items()},
         "missing": dict(guide.missing),
         "cleanup": plan_to_json(guide.cleanup),
     }
@@ -104,19 +104,19 @@ def guide_to_json(
     return document
 
 
-def config_map_data(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None) -> Mapping[str, str]:
+def config_map_data(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None) -> Mapping[str, str]:
     """Return the guide and its manifests by file name, as the ConfigMap in the team's namespace has them."""
-    found = {PAGE: guide_to_markdown(guide, tenant, queue)}
+    found = {PAGE: guide_to_markdown(guide, team, queue)}
     return {
         **found,
-        **{f"{kind}.yaml": manifest_text(*objects) for kind, objects in manifests(guide, tenant, queue).items()},
+        **{f"{kind}.yaml": manifest_text(*objects) for kind, objects in manifests(guide, team, queue).items()},
     }
 
 
 # -- sections -------------------------------------------------------------------------------------------
 
 
-def _login(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
+def _login(guide: GuidePlan, team: TeamPlan) -> Iterator[str]:
     yield "## Log in\n"
     if guide.login:
         yield from ("```console", *(f"$ {command}" for command in guide.login), "```")
@@ -126,14 +126,14 @@ def _login(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
         yield "The owner of the cluster has the kubeconfig. Name the namespace once:"
     yield from ("", "```console", f"$ kubectl config set-context --current --namespace={guide.namespace}")
     yield from ("$ kubectl auth can-i create jobs   # yes, for members and admins", "```", "")
-    yield from (f"- {role}: {', '.join(members)}" for role, members in _members(tenant) if members)
+    yield from (f"- {role}: {', '.join(members)}" for role, members in _members(team) if members)
 
 
-def _members(tenant: TenantPlan) -> tuple[tuple[str, Sequence[str]], ...]:
+def _members(team: TeamPlan) -> tuple[tuple[str, Sequence[str]], ...]:
     return (
-        ("admins", [_name(one) for one in tenant.admins]),
-        ("members", [_name(one) for one in tenant.members]),
-        ("viewers", [_name(one) for one in tenant.viewers]),
+        ("admins", [_name(one) for one in team.admins]),
+        ("members", [_name(one) for one in team.members]),
+        ("viewers", [_name(one) for one in team.viewers]),
     )
 
 
@@ -142,9 +142,9 @@ def _name(member: TeamMember) -> str:
     return f"{member.kind.lower()}:{name}"
 
 
-def _grants(tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]:
+def _grants(team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]:
     yield "## Quota of the team\n"
-    granted = {key: quantity for key, quantity in tenant.quota.items() if quantity != "0"}
+    granted = {key: quantity for key, quantity in team.quota.items() if quantity != "0"}
     if not granted:
         yield "No GPUs, and no limit of CPU and memory."
         return
@@ -177,7 +177,7 @@ def _used(key: str, live: LiveGuide) -> str:
     return live.used.get(key, "0") + (f" ({borrowed} borrowed)" if borrowed not in ("0", "0Gi") else "")
 
 
-def _pools(guide: GuidePlan, tenant: TenantPlan, live: LiveGuide | None) -> Iterator[str]:
+def _pools(guide: GuidePlan, team: TeamPlan, live: LiveGuide | None) -> Iterator[str]:
     if not guide.pools:
         return
     yield "## Where pods run\n"
@@ -198,8 +198,8 @@ def _pools(guide: GuidePlan, tenant: TenantPlan, live: LiveGuide | None) -> Iter
         [*heads, *([] if live is None else ["free now"])], [[c.replace("<br>", "; ") for c in row] for row in rows]
     )
     yield ""
-    if tenant.claims:
-        yield from _claims(tenant.claims)
+    if team.claims:
+        yield from _claims(team.claims)
     requested = any("/" in resource for pool in guide.pools for resource in pool.resources)
     what = "requests the resource under `resources.limits`, selects its pool," if requested else "selects its pool"
     yield f"A pod {what} and tolerates its taints:"
@@ -287,27 +287,27 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
         )
 
 
-def _running(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None) -> Iterator[str]:
+def _running(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None) -> Iterator[str]:
     yield "## Priorities\n"
-    others = [name for name in tenant.priorities if name != guide.priority]
+    others = [name for name in team.priorities if name != guide.priority]
     lower = f" Lower classes are allowed too: {', '.join(f'`{name}`' for name in others)}." if others else ""
-    which = "a pod" if tenant.pod_defaults is None else "a pod without GPUs and"
+    which = "a pod" if team.pod_defaults is None else "a pod without GPUs and"
     yield f"Write `priorityClassName: {guide.priority}`; {which} without a class is stopped first.{lower}"
     if queue is not None and queue.default_priority is not None:
         yield f"A Job or other workload that names no priority has {queue.default_priority} in the queue."
-    if tenant.pod_defaults is not None:
+    if team.pod_defaults is not None:
         yield "A pod that requests a GPU without them gets this class, the toleration of GPU nodes, and its"
         yield "GPUs' part of the CPU and memory of a node. Other pods get 500m CPU and 1 GiB."
     else:
         yield "Pods without requests get 500m CPU and 1 GiB; their limits are 4 CPUs and 16 GiB."
-    if tenant.service_account is not None:
-        account = tenant.service_account
+    if team.service_account is not None:
+        account = team.service_account
         yield ""
         rights = f": {', '.join(account.rights)}" if account.rights else ""
         yield f"Pods with `serviceAccountName: {account.name}` have the team's identity in the cloud{rights}."
 
 
-def _storage(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
+def _storage(guide: GuidePlan, team: TeamPlan) -> Iterator[str]:
     if not guide.volumes and not guide.storage_classes:
         return
     yield "## Storage\n"
@@ -317,37 +317,37 @@ def _storage(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
         annotated = f"; pods that mount it need the annotations {needed}" if needed else ""
         yield f"- claim `{volume.claim}`: {volume.source} ({access}){annotated}"
     if guide.storage_classes:
-        limit = tenant.object_quota.get("requests.storage")
+        limit = team.object_quota.get("requests.storage")
         most = f", {limit} together at most" if limit else ""
         classes = ", ".join(f"`{name}`" for name in guide.storage_classes)
         yield f"- new claims{most}: storage class {classes}"
 
 
-def _network(tenant: TenantPlan) -> Iterator[str]:
+def _network(team: TeamPlan) -> Iterator[str]:
     yield "## Network\n"
-    outside = [text_of_egress(one) for one in tenant.all_egress]
+    outside = [text_of_egress(one) for one in team.all_egress]
     yield "Pods reach each other and DNS" + (f", and {'; '.join(outside)}." if outside else ", and nothing else.")
-    sources = [text_of_ingress(one) for one in tenant.ingress]
+    sources = [text_of_ingress(one) for one in team.ingress]
     yield "They are reached by pods of this namespace" + (
         f", and from {'; '.join(sources)}." if sources else " alone."
     )
 
 
-def _refused(tenant: TenantPlan, queue: TeamQueuePlan | None) -> Iterator[str]:
+def _refused(team: TeamPlan, queue: TeamQueuePlan | None) -> Iterator[str]:
     yield "## What is refused\n"
-    nics = "" if tenant.fabric is None else ", but for the GPU NICs of whole nodes"
-    yield f"- Pods that do not meet Pod Security `{tenant.pod_security}`. The manifests meet `restricted`{nics}."
-    if tenant.fabric is not None:
+    nics = "" if team.fabric is None else ", but for the GPU NICs of whole nodes"
+    yield f"- Pods that do not meet Pod Security `{team.pod_security}`. The manifests meet `restricted`{nics}."
+    if team.fabric is not None:
         yield (
-            f"  Pods of GPUDirect ({', '.join(tenant.fabric.fabrics)}) that request all GPUs of a node of "
-            f"{', '.join(tenant.fabric.pools)} may have what the vendor's own test pods have beyond it."
+            f"  Pods of GPUDirect ({', '.join(team.fabric.fabrics)}) that request all GPUs of a node of "
+            f"{', '.join(team.fabric.pools)} may have what the vendor's own test pods have beyond it."
         )
-    yield from (f"- `{rule.id}`: {rule.message}" for rule in _rules(tenant, queue))
+    yield from (f"- `{rule.id}`: {rule.message}" for rule in _rules(team, queue))
     beyond = "has, borrowing included" if queue is not None else "has"
     yield f"- Pods with more than the quota {beyond}: `exceeded quota: gpu-quota`."
-    yield f"- A priority class other than {', '.join(tenant.priorities)}: `exceeded quota: priority-above-own`."
-    if tenant.object_quota:
-        none = [name for key, name in _BOUNDED.items() if tenant.object_quota.get(key) == "0"]
+    yield f"- A priority class other than {', '.join(team.priorities)}: `exceeded quota: priority-above-own`."
+    if team.object_quota:
+        none = [name for key, name in _BOUNDED.items() if team.object_quota.get(key) == "0"]
         closed = f" The team has no {' and no '.join(none)}." if none else ""
         yield "- More objects or storage than `kubectl describe resourcequota object-quota` shows:"
         yield f"  `exceeded quota: object-quota`.{closed}"
@@ -372,16 +372,16 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
     yield f"Volumes stay, and so do objects with the label `{names.CLEANUP_LABEL}: never`."
 
 
-def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[AdmissionRule, ...]:
+def _rules(team: TeamPlan, queue: TeamQueuePlan | None) -> tuple[AdmissionRule, ...]:
     """Return the rules of the API server in the team's namespace."""
     # Templates are judged by the rules of pods.
-    policies = [policy for policy in tenant.policies if policy.name != "templates-of"]
+    policies = [policy for policy in team.policies if policy.name != "templates-of"]
     if queue is not None:
         policies.append(queue_policy(queue))
     return tuple(rule for policy in policies for rule in policy.rules)
 
 
-def _examples(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, *, full: bool) -> Iterator[str]:
+def _examples(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None, *, full: bool) -> Iterator[str]:
     yield "## Manifests that run as they are\n"
     rows = [(f"`{one.kind}`", _WHAT[one.kind], _asks(one)) for one in guide.examples]
     if rows:
@@ -414,7 +414,7 @@ def _examples(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None,
     for kind, why in guide.missing.items():
         yield from ("", f"No {kind} example: {why}.")
     if full:
-        for kind, objects in manifests(guide, tenant, queue).items():
+        for kind, objects in manifests(guide, team, queue).items():
             yield from ("", f"### {kind}.yaml", "", "```yaml", manifest_text(*objects).rstrip("\n"), "```")
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from gpu_platform.base import names
 from gpu_platform.planning.guide.section import ExampleKind, ExamplePlan, GuidePlan
 from gpu_platform.planning.queues.section import TeamQueuePlan
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.workloads.plans import node_seconds, processes_of
 from gpu_platform.planning.workloads.section import (
     BatchJobPlan,
@@ -45,10 +45,10 @@ _RETRIES: Final = 3
 
 
 def manifests(
-    guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None
+    guide: GuidePlan, team_plan: TeamPlan, queue: TeamQueuePlan | None
 ) -> Mapping[ExampleKind, tuple[Manifest, ...]]:
     """Return the objects of each example, in the order in which they are made."""
-    team = TeamPods(tenant, queue, restricted=True)
+    team = TeamPods(team_plan, queue, restricted=True)
     return {one.kind: tuple(_BUILDERS[one.kind](team, one)) for one in guide.examples}
 
 

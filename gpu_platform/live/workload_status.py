@@ -56,11 +56,11 @@ def wait_for_workloads(client: KubernetesClient, plan: Plan, seconds: float) -> 
 
 
 def _unready(client: KubernetesClient, plan: Plan) -> Iterator[tuple[Mapping[str, Any], str]]:
-    for tenant in plan.tenants:
-        run = workloads_of(tenant.namespace, plan.workloads)
+    for team in plan.teams:
+        run = workloads_of(team.namespace, plan.workloads)
         services = run.inference_services if run is not None else ()
-        declared = {one.name for one in tenant.workloads} | {one.pod.workload.name for one in services}
-        for live in client.objects("apps/v1", "Deployment", namespace=tenant.namespace) if declared else ():
+        declared = {one.name for one in team.workloads} | {one.pod.workload.name for one in services}
+        for live in client.objects("apps/v1", "Deployment", namespace=team.namespace) if declared else ():
             if live["metadata"]["name"] in declared and (reason := unready_reason(live, lambda: ())):
                 yield live, reason
 

@@ -1,13 +1,13 @@
 """Decide the whole platform: a stack file and the catalogue in, an immutable Plan out; no Pulumi, I/O or clock."""
 
 from gpu_platform.planning.json_form import plan_to_json
-from gpu_platform.planning.plan import EnvironmentPlan, Plan, TeamPlan
+from gpu_platform.planning.plan import EnvironmentPlan, Plan, TeamStackPlan
 from gpu_platform.planning.planner import check_apart, check_parts, plan_environment, plan_team
 
 __all__ = [
     "EnvironmentPlan",
     "Plan",
-    "TeamPlan",
+    "TeamStackPlan",
     "check_apart",
     "check_parts",
     "plan_environment",

@@ -1,7 +1,7 @@
 """Refuse two objects of one kind, namespace and name, wherever the stack file or the program names one of them.
 
 The second object would change the first, or the API server refuses it in the middle of `up`. Namespaces of
-controllers have a rule of their own, `teams.tenants.is_reserved_namespace`.
+controllers have a rule of their own, `teams.teams.is_reserved_namespace`.
 """
 
 from __future__ import annotations

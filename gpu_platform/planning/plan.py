@@ -25,7 +25,7 @@ from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.policy.section import PolicyPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.planning.teams.section import PriorityClassPlan, TenantPlan
+from gpu_platform.planning.teams.section import PriorityClassPlan, TeamPlan
 from gpu_platform.planning.validation.section import ValidationPlan
 from gpu_platform.planning.workloads.section import TeamWorkloadsPlan
 
@@ -41,7 +41,7 @@ class EnvironmentPlan:
     pools: tuple[PoolPlan, ...]
     priority_classes: tuple[PriorityClassPlan, ...]
     device_classes: tuple[DeviceClassPlan, ...]
-    tenants: tuple[TenantPlan, ...]
+    teams: tuple[TeamPlan, ...]
     monitoring: MonitoringPlan | None
     validation: ValidationPlan
     policy: PolicyPlan
@@ -70,14 +70,14 @@ class EnvironmentPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TeamPlan:
+class TeamStackPlan:
     """One team's share, on top of the environment deployed by `environment_stack`."""
 
     kind: Literal["team"]
     stack: str
     environment_stack: str
     cluster: ClusterPlan
-    tenants: tuple[TenantPlan, ...]
+    teams: tuple[TeamPlan, ...]
     policy: PolicyPlan
     decisions: tuple[Decision, ...]
     queues: tuple[TeamQueuePlan, ...] = ()
@@ -94,4 +94,4 @@ class TeamPlan:
     """What the quotas of all stacks on the environment together may have, by key of a ResourceQuota."""
 
 
-Plan = EnvironmentPlan | TeamPlan
+Plan = EnvironmentPlan | TeamStackPlan

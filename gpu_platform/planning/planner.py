@@ -44,7 +44,7 @@ from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.operator.section import OperatorPlan
-from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
+from gpu_platform.planning.plan import EnvironmentPlan, TeamStackPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.queues.section import CHART as KUEUE_CHART
@@ -149,11 +149,11 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     classes = dra.plan(context)
     metrics = monitoring.metrics_config_map(context)
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
-    tenants = teams.plan(context, available, connected.value.kubernetes)
+    team_plans = teams.plan(context, available, connected.value.kubernetes)
     identities = teams.plan_identities(context)
-    queued = queues.plan(context, available, tenants.value)
+    queued = queues.plan(context, available, team_plans.value)
     run = workloads.plan(context, available, queued.value, stored.value)
-    guides = guide.plan(context, available, tenants.value, queued.value, stored.value, run.value)
+    guides = guide.plan(context, available, team_plans.value, queued.value, stored.value, run.value)
     added = addons.plan(context, connected.value, planned.value)
     set_charts = charts.plan(context)
     releases = _releases(connected.value, installed.value, added.value, queued.value)
@@ -163,7 +163,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     cluster.check_documents(context, sized.value, planned.value, stored.value, identities.value)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
-    common = objects.plan(context, [tenant.namespace for tenant in tenants.value])
+    common = objects.plan(context, [team_plan.namespace for team_plan in team_plans.value])
     monitored = monitoring.plan(context, planned.value)
     gate = validation.plan(
         context,
@@ -183,7 +183,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         priority_classes=teams.plan_priority_classes(spec.priorities),
         device_classes=classes.value,
         storage=stored.value,
-        tenants=tenants.value,
+        teams=team_plans.value,
         identities=identities.value,
         queues=queued.value,
         workloads=run.value,
@@ -216,7 +216,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *sized.decisions,
             *stored.decisions,
             *installed.decisions,
-            *tenants.decisions,
+            *team_plans.decisions,
             *teams.cpu_quota_decisions(
                 spec.teams,
                 planned.value,
@@ -224,7 +224,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
                 queues=spec.queueing is not None,
             ),
             *(
-                teams.gpu_quota_decisions(tenants.value, planned.value, spec.overcommit)
+                teams.gpu_quota_decisions(team_plans.value, planned.value, spec.overcommit)
                 if spec.queueing is None
                 else ()
             ),
@@ -338,7 +338,7 @@ def _window_decision(
 
 def plan_team(
     spec: TeamStack, environment: Environment, environment_plan: EnvironmentPlan, stack: str, catalog: Catalog
-) -> TeamPlan:
+) -> TeamStackPlan:
     """Return the plan of one team's stack on its environment; raises BadInput with every problem."""
     problems, catalog = Problems(), objects.mirrored(catalog, environment.images)
     available = teams.available_resources(environment_plan.pools, environment.device_classes, catalog)
@@ -351,8 +351,8 @@ def plan_team(
     object_names.check_one(spec.team, environment, available, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
-    tenants = teams.plan_one(spec.team, stack, environment, available, environment_plan.cluster.kubernetes)
-    queued = queues.plan_one(spec.team, environment, cloud, available, tenants.value)
+    team_plans = teams.plan_one(spec.team, stack, environment, available, environment_plan.cluster.kubernetes)
+    queued = queues.plan_one(spec.team, environment, cloud, available, team_plans.value)
     volumes = storage.plan_one(spec.team.name, environment_plan.storage)
     run = workloads.plan_one(
         spec.team,
@@ -365,7 +365,7 @@ def plan_team(
     )
     told = guide.plan_one(
         spec.team,
-        tenants.value[0],
+        team_plans.value[0],
         queued.value,
         run.value,
         guide.GuidedPlatform(
@@ -378,12 +378,12 @@ def plan_team(
     )
     offered = [offer.name for pool in environment_plan.pools for offer in pool.resources]
     classes = [one.name for one in environment_plan.device_classes]
-    return TeamPlan(
+    return TeamStackPlan(
         kind="team",
         stack=stack,
         environment_stack=spec.environment.stack,
         cluster=environment_plan.cluster,
-        tenants=tenants.value,
+        teams=team_plans.value,
         queues=queued.value,
         volumes=volumes.value,
         workloads=run.value,
@@ -399,7 +399,7 @@ def plan_team(
         protect=spec.protect,
         quota_limits=teams.quota_limits(environment, available),
         decisions=(
-            *tenants.decisions,
+            *team_plans.decisions,
             *queued.decisions,
             *volumes.decisions,
             *run.decisions,

@@ -16,7 +16,7 @@ from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.queues.section import TeamQueuePlan
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.workloads.section import KeptClaimPlan, MountPlan, PodPlan, SidecarPlan
 
 Manifest = dict[str, Any]
@@ -35,15 +35,15 @@ class TeamPods:
 
     def __init__(
         self,
-        tenant: TenantPlan,
+        team: TeamPlan,
         queue: TeamQueuePlan | None,
         labels: Mapping[str, str] | None = None,
         *,
         restricted: bool | None = None,
     ) -> None:
-        self.namespace = tenant.namespace
-        self._account = tenant.service_account
-        self._restricted = tenant.pod_security == "restricted" if restricted is None else restricted
+        self.namespace = team.namespace
+        self._account = team.service_account
+        self._restricted = team.pod_security == "restricted" if restricted is None else restricted
         self._queue = queue
         self._labels = dict(labels or {})
 

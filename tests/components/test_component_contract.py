@@ -27,7 +27,7 @@ CLASSES = sorted(_classes(), key=lambda found: (found.__module__, found.__name__
 
 
 def test_the_components_are_found() -> None:
-    assert {"Environment", "Team", "Tenant", "EksNodePool", "GkeNodePool", "GpuPlatform"} <= {
+    assert {"Environment", "Team", "TeamNamespace", "EksNodePool", "GkeNodePool", "GpuPlatform"} <= {
         found.__name__ for found in CLASSES
     }
 

@@ -221,7 +221,7 @@ def test_teams_start_only_on_nodes_that_are_proven(stack: Stack) -> None:
     local = stack("local")
     proofs = {r.urn for r in local.of("DaemonSet")}
     for kind in ("Namespace", "Deployment", "RoleBinding"):
-        of_teams = [record for record in local.of(kind) if "gpu-platform:index:Tenant" in record.parent]
+        of_teams = [record for record in local.of(kind) if "gpu-platform:index:TeamNamespace" in record.parent]
         assert of_teams
         for record in of_teams:
             assert proofs <= local.before(record), record.urn
@@ -257,7 +257,7 @@ def test_dependencies_grow_with_pools_and_teams_and_not_with_their_square(tmp_pa
     assert dependencies(8) < 2.2 * dependencies(4)
 
 
-def test_a_tenants_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(stack: Stack) -> None:
+def test_a_teams_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(stack: Stack) -> None:
     policies = [
         r.inputs for r in stack("local").of("NetworkPolicy") if r.inputs["metadata"]["namespace"] == "vision"
     ]
@@ -284,7 +284,7 @@ def test_a_tenants_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(s
         ),
     ],
 )
-def test_a_tenants_pods_reach_the_identity_and_dns_addresses_of_their_cloud_and_no_other_address(
+def test_a_teams_pods_reach_the_identity_and_dns_addresses_of_their_cloud_and_no_other_address(
     stack: Stack, name: str, reached: set[tuple[str, int, str]]
 ) -> None:
     found = {
@@ -302,7 +302,9 @@ def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_delete
     of_team = [
         record
         for record in stack("local").resources
-        if record.type.startswith("kubernetes:") and "index:Tenant" in record.parent and "vision" in record.name
+        if record.type.startswith("kubernetes:")
+        and "index:TeamNamespace" in record.parent
+        and "vision" in record.name
     ]
     kept = {record.type.rsplit(":", 1)[-1] for record in of_team if record.retain_on_delete}
     deleted = {record.type.rsplit(":", 1)[-1] for record in of_team if not record.retain_on_delete}
@@ -343,14 +345,14 @@ def test_the_outputs_name_quota_and_members_of_each_team(stack: Stack) -> None:
     assert stack("speech").program.outputs["environment"] == "local"
 
 
-def test_a_tenants_members_cannot_change_their_own_quota_or_rights(stack: Stack) -> None:
+def test_a_teams_members_cannot_change_their_own_quota_or_rights(stack: Stack) -> None:
     rules = stack("local").one("Role", "vision/member").inputs["rules"]
     writable = {r for rule in rules if "create" in rule["verbs"] for r in rule["resources"]}
     assert not writable & {"resourcequotas", "limitranges", "roles", "rolebindings", "networkpolicies"}
     assert not any("*" in value for rule in rules for value in (*rule["verbs"], *rule["resources"]))
 
 
-def test_a_tenants_quota_also_counts_classes_above_its_own_as_zero_pods(stack: Stack) -> None:
+def test_a_teams_quota_also_counts_classes_above_its_own_as_zero_pods(stack: Stack) -> None:
     quota = stack("local").one("ResourceQuota", "vision/priority").inputs["spec"]
     assert quota["hard"] == {"pods": "0"}
     assert quota["scopeSelector"]["matchExpressions"] == [
@@ -412,15 +414,15 @@ def test_the_kueue_that_the_program_installs_is_scraped_and_that_of_others_or_of
     assert monitors("local") == []
 
 
-def test_a_team_stack_is_its_tenant_on_the_environments_cluster(stack: Stack) -> None:
+def test_a_team_stack_is_its_team_on_the_environments_cluster(stack: Stack) -> None:
     speech = stack("speech")
     assert [r.name for r in speech.resources if r.type == "pulumi:pulumi:StackReference"] == ["local"]
     assert {r.type for r in speech.resources if r.type.startswith("gpu-platform:")} == {
         "gpu-platform:index:Team",
         "gpu-platform:index:Cluster",
-        "gpu-platform:index:Tenant",
-        "gpu-platform:index:TenantAdmission",
-        "gpu-platform:index:TenantPodDefaults",
+        "gpu-platform:index:TeamNamespace",
+        "gpu-platform:index:TeamAdmission",
+        "gpu-platform:index:TeamPodDefaults",
     }
 
 
@@ -453,7 +455,7 @@ def test_a_declared_workload_satisfies_restricted_and_runs_as_the_user_of_the_st
 ) -> None:
     workloads = {
         record.urn.rpartition("::")[2]: record.inputs["spec"]["template"]["spec"]
-        for record in program("tenants_with_workloads").of("Deployment")
+        for record in program("teams_with_workloads").of("Deployment")
     }
     strict, own_user = workloads["vision/pause"], workloads["vision/own-user"]
     assert strict["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -467,7 +469,7 @@ def test_a_declared_workload_of_a_baseline_team_may_run_as_root_without_capabili
 ) -> None:
     workloads = {
         record.urn.rpartition("::")[2]: record.inputs["spec"]["template"]["spec"]
-        for record in program("tenants_with_workloads").of("Deployment")
+        for record in program("teams_with_workloads").of("Deployment")
     }
     assert "securityContext" not in workloads["legacy/pause"]
     assert workloads["legacy/own-user"]["securityContext"] == {"runAsUser": 1000}
@@ -477,8 +479,8 @@ def test_a_declared_workload_of_a_baseline_team_may_run_as_root_without_capabili
         assert container["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-def test_a_tenant_can_be_used_alone(program: Callable[[str], Recorded]) -> None:
-    alone = program("one_tenant")
+def test_a_team_can_be_used_alone(program: Callable[[str], Recorded]) -> None:
+    alone = program("one_team")
     assert alone.program.outputs == {"namespace": "vision"}
     assert alone.one("ResourceQuota", "vision/quota").inputs["spec"]["hard"]["requests.nvidia.com/gpu"] == "8"
 
@@ -493,6 +495,22 @@ def test_sharing_and_priorities_can_be_used_alone(program: Callable[[str], Recor
 def test_what_was_the_stacks_own_child_before_it_had_a_component_is_not_replaced(stack: Stack) -> None:
     environment = next(r for r in stack("local").resources if r.type == "gpu-platform:index:Environment")
     children = [r for r in stack("local").resources if r.parent == environment.urn]
-    assert {"gpu-platform:index:NodePool", "gpu-platform:index:Tenant"} <= {r.type for r in children}
+    assert {"gpu-platform:index:NodePool", "gpu-platform:index:TeamNamespace"} <= {r.type for r in children}
     for child in children:
-        assert child.aliases == (f"urn:pulumi:local::gpu-platform::{child.type}::{child.name}",), child.urn
+        assert f"urn:pulumi:local::gpu-platform::{child.type}::{child.name}" in child.aliases, child.urn
+
+
+def test_components_of_teams_are_found_by_their_types_of_before(stack: Stack) -> None:
+    former = {
+        "TeamNamespace": "Tenant",
+        "TeamAdmission": "TenantAdmission",
+        "TeamPodDefaults": "TenantPodDefaults",
+    }
+    found = {
+        (record.type.removeprefix("gpu-platform:index:"), alias.split("$")[-1])
+        for record in stack("local").resources
+        for alias in record.aliases
+        if record.type.startswith("gpu-platform:index:Team") and "$" in alias
+    }
+    names = {(new, alias.partition("::")[0].removeprefix("gpu-platform:index:")) for new, alias in found}
+    assert names == set(former.items())

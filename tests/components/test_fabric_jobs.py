@@ -129,7 +129,7 @@ def test_the_guide_s_training_on_several_nodes_is_as_complete_as_a_declared_job(
         del platform["teams"][0][entries]
     plan = plan_platform(platform, "test")
     assert isinstance(plan, EnvironmentPlan)
-    objects = manifests(plan.guides[0], plan.tenants[0], None)["training"]
+    objects = manifests(plan.guides[0], plan.teams[0], None)["training"]
     (job,) = [one for one in objects if one["kind"] == "Job"]
     declared = job_pods(platform_with_jobs(MEGA))["training"]
     template = job["spec"]["template"]

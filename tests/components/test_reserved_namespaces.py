@@ -6,7 +6,7 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.teams.tenants import is_reserved_namespace
+from gpu_platform.planning.teams.team_plans import is_reserved_namespace
 from tests.planning.conftest import team
 from tests.support.eks_stacks import plan_eks, record_eks
 

@@ -23,7 +23,7 @@ STACK = "registry-team"
 def client(sandbox: Status) -> Iterator[KubernetesClient]:
     """A client of a sandbox with a team that has an image pull secret."""
     program = record_program(
-        Path(__file__).parent / "programs" / "tenant_with_pull_secret.py",
+        Path(__file__).parent / "programs" / "team_with_pull_secret.py",
         project="gpu-platform",
         config={},
         secret_config=[],

@@ -26,7 +26,7 @@ def event(op: str, type_: str, *, custom: bool = True, retain: bool = False, **s
 
     metadata = {
         "op": op,
-        "urn": f"urn:pulumi:local::gpu-platform::gpu-platform:index:Tenant${type_}::it",
+        "urn": f"urn:pulumi:local::gpu-platform::gpu-platform:index:TeamNamespace${type_}::it",
         "type": type_,
         "provider": "",
         **{side: state(states[side]) for side in ("old", "new") if side in states},
@@ -73,7 +73,7 @@ def test_a_resource_of_a_cloud_has_its_type_and_name() -> None:
 def test_what_exists_in_pulumi_only_is_not_counted() -> None:
     assert not changes(
         event("create", "pulumi:pulumi:Stack", custom=False, new={}),
-        event("create", "gpu-platform:index:Tenant", custom=False, new={}),
+        event("create", "gpu-platform:index:TeamNamespace", custom=False, new={}),
         event("create", "pulumi:providers:kubernetes", new={}),
         event("read", "pulumi:pulumi:StackReference", new={}),
     )

@@ -130,7 +130,7 @@ def test_an_object_that_a_finalizer_holds_is_skipped(stack: Stack, monkeypatch: 
         stack.client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
 
 
-def test_a_tenants_own_object_with_the_label_of_the_stack_is_not_pruned(stack: Stack) -> None:
+def test_a_teams_own_object_with_the_label_of_the_stack_is_not_pruned(stack: Stack) -> None:
     stack.up(PARTS)
     own = config_map("own", "engine-a", {"a": "mine"})["manifest"]
     own["metadata"]["labels"] = {PART_OF: ApplySet(stack.client, stack.name).id}

@@ -10,7 +10,7 @@ import yaml
 from pages import Block, blocks
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.teams.tenants import is_reserved_namespace
+from gpu_platform.planning.teams.team_plans import is_reserved_namespace
 from tests.support.restricted import violations
 
 REFUSED = "refused manifest"

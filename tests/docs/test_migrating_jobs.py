@@ -29,11 +29,11 @@ def rendered() -> dict[str, dict[str, Any]]:
     """The example by kind: `spec`, and what the page calls job, pod, main and runtime."""
     plan = plan_platform({"kind": "environment", **ENTRY}, "page")
     assert plan.kind == "environment"
-    (tenant,), (workloads,) = plan.tenants, plan.workloads
+    (team,), (workloads,) = plan.teams, plan.workloads
     found: dict[str, dict[str, Any]] = {}
     apis: tuple[TrainingApi, ...] = ("job", "jobset", "trainjob")
     for api, kind in zip(apis, KINDS, strict=True):
-        objects = training_job(TeamPods(tenant, None), replace(workloads.training_jobs[0], api=api))
+        objects = training_job(TeamPods(team, None), replace(workloads.training_jobs[0], api=api))
         by_kind = {one["kind"]: one["spec"] for one in objects}
         runtime = by_kind.get("TrainingRuntime")
         job_set = by_kind.get("JobSet") if runtime is None else runtime["template"]["spec"]

@@ -22,9 +22,9 @@ from tests.support.recorded import Recorded, record_shipped
 
 KINDS = {"training", "inference", "notebook", "batch"}
 SHIPPED = [
-    (stack, tenant.namespace)
+    (stack, team_plan.namespace)
     for stack in ("local", "dev", "eks-training", "gke-training", "speech")
-    for tenant in load_stack(stack).plan.tenants
+    for team_plan in load_stack(stack).plan.teams
 ]
 
 

@@ -19,11 +19,11 @@ WHAT = "defaults of GPU pods"
 
 
 def defaults(platform: dict[str, Any]) -> PodDefaults | None:
-    return plan_platform(platform, "test").tenants[0].pod_defaults
+    return plan_platform(platform, "test").teams[0].pod_defaults
 
 
 def planned(make_plan: PlanMaker, *pools: dict[str, Any], **rest: Any) -> PodDefaults:
-    found = make_plan(*pools, teams=[team(**rest)]).tenants[0].pod_defaults
+    found = make_plan(*pools, teams=[team(**rest)]).teams[0].pod_defaults
     assert found is not None
     return found
 
@@ -40,7 +40,7 @@ def test_a_sandbox_has_defaults_since_the_api_is_on(kubernetes: str | None, want
     cluster = {"provider": "sandbox"} | ({} if kubernetes is None else {"kubernetes": kubernetes})
     plan = plan_platform(environment(pool(), teams=[team()], cluster=cluster), "test")
     (decision,) = [one for one in plan.decisions if one.what == WHAT]
-    assert (plan.tenants[0].pod_defaults is not None) == wanted
+    assert (plan.teams[0].pod_defaults is not None) == wanted
     assert (decision.chosen != "none") == wanted
     assert wanted or "MutatingAdmissionPolicy is on since 1.36" in decision.why
 
@@ -56,19 +56,19 @@ def test_a_cluster_of_unknown_or_older_version_has_no_defaults_and_the_decision_
         cluster["kubernetes"] = kubernetes
     plan = plan_platform({**stack, "cluster": cluster}, "test")
     (decision, *_) = [one for one in plan.decisions if one.what == WHAT]
-    assert (plan.tenants[0].pod_defaults is not None) == wanted
+    assert (plan.teams[0].pod_defaults is not None) == wanted
     assert kubernetes is not None or "declare it as cluster.kubernetes" in decision.why
 
 
 def test_a_stack_of_cpu_pools_alone_decides_nothing_about_gpu_pods(make_plan: PlanMaker) -> None:
     plan = make_plan(CPU, teams=[team(quota={"cpu": 4})])
-    assert plan.tenants[0].pod_defaults is None
+    assert plan.teams[0].pod_defaults is None
     assert WHAT not in [one.what for one in plan.decisions]
 
 
 def test_a_pod_with_a_gpu_gets_its_part_of_the_node_less_what_daemonsets_need(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8})])
-    found = plan.tenants[0].pod_defaults
+    found = plan.teams[0].pod_defaults
     assert found is not None
     node = plan.pools[0]
     share = ((node.cpu_millicores - 50) // 8, node.memory_mib * 9 // 10 // 8)
@@ -81,7 +81,7 @@ def test_huge_pages_of_nodes_with_efa_are_not_divided() -> None:
     eks = STACKS["eks"]
     cluster = {**eks["cluster"], "kubernetes": "1.36"}
     plan = plan_platform({**eks, "cluster": cluster, "teams": [team(quota={"gpus": 8})]}, "test")
-    found = plan.tenants[0].pod_defaults
+    found = plan.teams[0].pod_defaults
     assert found is not None
     assert plan.kind == "environment"
     shares = units(found)
@@ -117,7 +117,7 @@ def test_a_team_with_a_queue_keeps_the_whole_part_since_the_queue_adds_it_to_the
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 10, "memory": "64Gi"})], queueing={})
-    found = plan.tenants[0].pod_defaults
+    found = plan.teams[0].pod_defaults
     assert found is not None
     assert units(found)["train"]["nvidia.com/gpu"][0] == (95690 - 50) // 8
 

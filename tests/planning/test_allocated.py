@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gpu_platform.planning.teams.allocated import Quotas, over_allocated
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.stack.loaded import load_stack
 
 KEY = "requests.nvidia.com/mig-1g.10gb"
 
 
-def tenant(name: str, units: int) -> TenantPlan:
-    return TenantPlan(namespace=name, quota={KEY: str(units)}, members=())
+def team(name: str, units: int) -> TeamPlan:
+    return TeamPlan(namespace=name, quota={KEY: str(units)}, members=())
 
 
 def quotas(**units: int) -> Quotas:
@@ -18,7 +18,7 @@ def quotas(**units: int) -> Quotas:
 
 
 def test_the_quotas_of_team_stacks_beside_each_other_are_added_up() -> None:
-    [over] = over_allocated([tenant("audio", 14)], {KEY: 56}, {}, quotas(vision=28, search=14, speech=14))
+    [over] = over_allocated([team("audio", 14)], {KEY: 56}, {}, quotas(vision=28, search=14, speech=14))
 
     assert over.total == 70
     assert over.grows
@@ -29,22 +29,22 @@ def test_the_quotas_of_team_stacks_beside_each_other_are_added_up() -> None:
 
 
 def test_quotas_up_to_the_limit_are_no_finding() -> None:
-    assert over_allocated([tenant("speech", 14)], {KEY: 56}, {}, quotas(vision=28, search=14)) == ()
+    assert over_allocated([team("speech", 14)], {KEY: 56}, {}, quotas(vision=28, search=14)) == ()
 
 
 def test_a_stack_that_lowers_its_quota_does_not_raise_a_sum_that_was_too_large_before() -> None:
-    [over] = over_allocated([tenant("audio", 10)], {KEY: 56}, quotas(audio=14), quotas(vision=28, speech=28))
+    [over] = over_allocated([team("audio", 10)], {KEY: 56}, quotas(audio=14), quotas(vision=28, speech=28))
 
     assert over.total == 66
     assert not over.grows
 
 
 def test_a_team_that_moves_from_the_environment_to_its_own_stack_is_counted_once() -> None:
-    assert over_allocated([tenant("vision", 28)], {KEY: 40}, {}, quotas(vision=28, search=12)) == ()
+    assert over_allocated([team("vision", 28)], {KEY: 40}, {}, quotas(vision=28, search=12)) == ()
 
 
 def test_a_stack_without_others_beside_it_is_checked_by_its_own_file_alone() -> None:
-    assert over_allocated([tenant("vision", 60)], {KEY: 56}, {}, {}) == ()
+    assert over_allocated([team("vision", 60)], {KEY: 56}, {}, {}) == ()
 
 
 def test_an_environment_and_its_team_stack_have_the_same_limit() -> None:

@@ -37,7 +37,7 @@ def refuses(plan: EnvironmentPlan) -> dict[str, int]:
         one.namespace: sum(
             rule.id == "bare-pod" for rule in (*rules_of(one, "pods-of"), *rules_of(one, "objects-of"))
         )
-        for one in plan.tenants
+        for one in plan.teams
     }
 
 
@@ -74,6 +74,6 @@ def test_elsewhere_they_are_admitted(cluster: dict[str, Any]) -> None:
 
 
 def test_the_rule_is_no_rule_of_templates_and_is_named_before_what_else_is_wrong() -> None:
-    (vision, _) = planned(EKS).tenants
+    (vision, _) = planned(EKS).teams
     assert rules_of(vision, "pods-of")[0].id == "bare-pod"
     assert "bare-pod" not in {rule.id for rule in rules_of(vision, "templates-of")}

@@ -233,7 +233,7 @@ def test_quotas_of_cpu_that_no_node_can_give_are_named_with_their_teams(make_pla
     document = capacity_document(plan, report_capacity(plan, load_catalog()))
     cpu = document["compute"][0]
     assert cpu["allocated"] > cpu["offered_most"]
-    assert cpu["unreachable"] == [plan.tenants[1].namespace]
+    assert cpu["unreachable"] == [plan.teams[1].namespace]
 
 
 def test_more_shares_than_the_kubelet_runs_pods_do_not_fit_one_node(make_plan: PlanMaker) -> None:

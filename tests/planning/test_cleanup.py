@@ -109,8 +109,8 @@ def test_its_pod_meets_the_restricted_level_and_runs_one_at_a_time(tmp_path: Pat
 
 def test_notebooks_of_the_guide_have_the_label_that_the_clean_up_reads() -> None:
     plan = planned({})
-    [guide], [tenant] = plan.guides, plan.tenants
-    [job] = manifests(guide, tenant, None)["notebook"]
+    [guide], [team] = plan.guides, plan.teams
+    [job] = manifests(guide, team, None)["notebook"]
     assert job["spec"]["template"]["metadata"]["labels"][IDLE_LABEL] == "true"
 
 
@@ -119,12 +119,12 @@ def test_notebooks_of_the_guide_have_the_label_that_the_clean_up_reads() -> None
 )
 def test_members_are_told_what_is_cleaned_up_and_how_to_keep_it(delete: bool, said: str) -> None:
     plan = planned({"delete": delete, "finished_after": "48h"})
-    [guide], [tenant] = plan.guides, plan.tenants
-    text = guide_to_markdown(guide, tenant, None)
+    [guide], [team] = plan.guides, plan.teams
+    text = guide_to_markdown(guide, team, None)
     assert said in text
     assert "ended more than 48h ago" in text
     assert "`gpu-platform.dev/cleanup: never`" in text
-    assert "cleaned up" not in guide_to_markdown(planned(None).guides[0], tenant, None)
+    assert "cleaned up" not in guide_to_markdown(planned(None).guides[0], team, None)
 
 
 def test_no_team_may_have_the_name_of_its_namespace() -> None:

@@ -139,12 +139,12 @@ def test_compute_domains_are_declared_only_for_a_rack_that_is_not_simulated(said
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_workload_over_a_rack_claims_the_channel_of_its_own_domain(provider: str) -> None:
-    (tenant,) = planned(provider).tenants
-    (workload,) = tenant.workloads
+    (team,) = planned(provider).teams
+    (workload,) = team.workloads
     assert workload.compute_domain == "pretrain-channel"
     assert workload.claims[0] == "pretrain-channel"
     assert workload.requests["nvidia.com/gpu"] == "4"
-    assert tenant.compute_domains
+    assert team.compute_domains
 
 
 def workload_refused(provider: str, **said: Any) -> dict[str, str]:

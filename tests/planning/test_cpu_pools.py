@@ -308,9 +308,7 @@ def test_pods_on_arm_nodes_tolerate_the_taint_that_gke_adds() -> None:
         teams=[team(quota={}, members=["user:a@example.com"], workloads=[workload])],
     )
     assert plan.pools[0].taints == ()
-    assert [str(one) for one in plan.tenants[0].workloads[0].tolerations] == [
-        "kubernetes.io/arch=arm64:NoSchedule"
-    ]
+    assert [str(one) for one in plan.teams[0].workloads[0].tolerations] == ["kubernetes.io/arch=arm64:NoSchedule"]
 
 
 def test_no_driver_is_installed_on_nodes_without_gpus() -> None:
@@ -398,7 +396,7 @@ def test_a_replaced_cpu_pool_is_announced_by_its_nodes() -> None:
 
 def test_a_workload_on_a_cpu_pool_requests_cpu_and_memory_alone(make_plan: PlanMaker) -> None:
     plan = make_plan(cpu(), teams=[team(quota={}, workloads=[loader()])])
-    (workload,) = plan.tenants[0].workloads
+    (workload,) = plan.teams[0].workloads
     assert workload.requests == {"cpu": "2", "memory": "4Gi"}
     assert workload.node_selector == {names.POOL_LABEL: "monitoring"}
 

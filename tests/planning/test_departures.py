@@ -9,27 +9,27 @@ import pytest
 
 from gpu_platform.planning.changes.departures import TeamChange, renamed
 from gpu_platform.planning.changes.deployed import member_text
-from gpu_platform.planning.teams.section import TeamMember, TenantPlan
+from gpu_platform.planning.teams.section import TeamMember, TeamPlan
 
 ADA = TeamMember(kind="User", name="ada@example.com")
 GROUP = TeamMember(kind="Group", name="vision")
 ROBOT = TeamMember(kind="ServiceAccount", name="deployer", namespace="ci")
 
 
-def tenant(name: str, *members: TeamMember, gpus: str = "4") -> TenantPlan:
-    return TenantPlan(namespace=name, quota={"requests.nvidia.com/gpu": gpus}, members=members or (GROUP,))
+def team(name: str, *members: TeamMember, gpus: str = "4") -> TeamPlan:
+    return TeamPlan(namespace=name, quota={"requests.nvidia.com/gpu": gpus}, members=members or (GROUP,))
 
 
-def outputs(*tenants: TenantPlan) -> Mapping[str, Any]:
+def outputs(*teams: TeamPlan) -> Mapping[str, Any]:
     return {
         one.namespace: {"quota": dict(one.quota), "members": [member_text(member) for member in one.members]}
-        for one in tenants
+        for one in teams
     }
 
 
 def test_the_same_members_in_another_order_under_a_new_name_are_a_rename() -> None:
-    before = outputs(tenant("vision", ADA, GROUP, ROBOT), tenant("search", GROUP))
-    now = [tenant("perception", ROBOT, ADA, GROUP), tenant("search", GROUP)]
+    before = outputs(team("vision", ADA, GROUP, ROBOT), team("search", GROUP))
+    now = [team("perception", ROBOT, ADA, GROUP), team("search", GROUP)]
 
     assert renamed(before, now, "vision") == "perception"
 
@@ -37,25 +37,25 @@ def test_the_same_members_in_another_order_under_a_new_name_are_a_rename() -> No
 @pytest.mark.parametrize(
     "now",
     [
-        [tenant("perception", ADA)],
-        [tenant("perception", GROUP, gpus="5")],
-        [tenant("perception", GROUP), tenant("sight", GROUP)],
+        [team("perception", ADA)],
+        [team("perception", GROUP, gpus="5")],
+        [team("perception", GROUP), team("sight", GROUP)],
         [],
     ],
     ids=["other members", "another quota", "two that fit", "nobody"],
 )
-def test_anything_else_is_no_rename(now: list[TenantPlan]) -> None:
-    assert renamed(outputs(tenant("vision")), now, "vision") is None
+def test_anything_else_is_no_rename(now: list[TeamPlan]) -> None:
+    assert renamed(outputs(team("vision")), now, "vision") is None
 
 
 def test_a_team_that_was_there_before_is_no_new_name() -> None:
-    before = outputs(tenant("vision"), tenant("search"))
-    assert renamed(before, [tenant("search")], "vision") is None
+    before = outputs(team("vision"), team("search"))
+    assert renamed(before, [team("search")], "vision") is None
 
 
 @pytest.mark.parametrize("previous", [None, {}, "text"])
 def test_a_deployment_of_an_older_release_tells_no_rename(previous: object) -> None:
-    assert renamed(previous, [tenant("perception")], "vision") is None
+    assert renamed(previous, [team("perception")], "vision") is None
 
 
 def test_a_team_that_leaves_is_described_with_what_it_holds_and_the_command_that_removes_it() -> None:

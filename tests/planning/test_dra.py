@@ -127,7 +127,7 @@ def test_a_quota_names_every_device_class_and_zero_where_nothing_is_granted(make
     vision = team(quota={"devices": {"gpu.nvidia.com": 4}, "cpu": 10})
     plan = by_claims(make_plan, vision, device_classes={"large-gpu": {"memory": "100Gi"}})
     suffix = ".deviceclass.resource.k8s.io/devices"
-    assert plan.tenants[0].quota == {
+    assert plan.teams[0].quota == {
         f"gpu.nvidia.com{suffix}": "4",
         f"large-gpu{suffix}": "0",
         f"mig.nvidia.com{suffix}": "0",
@@ -152,7 +152,7 @@ def test_a_claim_becomes_a_template_with_one_request_of_the_class_that_it_means(
     ]
     vision = team(quota={"devices": {"gpu.nvidia.com": 2}}, claims=claims)
     plan = by_claims(make_plan, vision, device_classes={"large-gpu": {"memory": "100Gi"}})
-    made = plan.tenants[0].claims
+    made = plan.teams[0].claims
     assert [(one.name, one.device_class, one.count) for one in made] == [
         ("big", "gpu.nvidia.com", 2),
         ("slice", "mig.nvidia.com", 1),
@@ -210,7 +210,7 @@ def test_a_workload_with_a_claim_requests_no_extended_resource(make_plan: PlanMa
     work = [{"name": "work", "pool": "big", "claim": "pair", "replicas": 2}]
     claims = [{"name": "pair", "count": 2}]
     vision = team(quota={"devices": {"gpu.nvidia.com": 4}}, claims=claims, workloads=work)
-    [workload] = by_claims(make_plan, vision).tenants[0].workloads
+    [workload] = by_claims(make_plan, vision).teams[0].workloads
     assert workload.claims == ("pair",)
     assert (workload.resource, workload.units) == ("gpu.nvidia.com", 2)
     assert set(workload.requests) == {"cpu", "memory"}
@@ -261,5 +261,5 @@ def test_a_larger_instance_takes_the_place_of_several_small_ones_in_the_proof(ma
         device_classes={"large-gpu": {"memory": "100Gi"}},
         teams=[team(quota=quota, claims=claims, workloads=work)],
     )
-    taken = {one.name: (one.resource, one.units) for one in plan.tenants[0].workloads}
+    taken = {one.name: (one.resource, one.units) for one in plan.teams[0].workloads}
     assert taken == {"halves": ("mig.nvidia.com", 3), "whole": ("gpu.nvidia.com", 1)}

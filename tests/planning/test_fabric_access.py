@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.catalog.admission_rules import literal
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.stack.loaded import plan_platform
 from tests.support.fabric_pods import fabric_pods, platform_of
 
@@ -22,8 +22,8 @@ def plan_of(platform: dict[str, Any]) -> EnvironmentPlan:
     return plan
 
 
-def tenant(provider: str, machine: str, pool: dict[str, Any] | None = None, **team: Any) -> TenantPlan:
-    return plan_of(platform_of(provider, machine, pool, team)).tenants[0]
+def team_plan(provider: str, machine: str, pool: dict[str, Any] | None = None, **team: Any) -> TeamPlan:
+    return plan_of(platform_of(provider, machine, pool, team)).teams[0]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def tenant(provider: str, machine: str, pool: dict[str, Any] | None = None, **te
 def test_a_team_with_whole_nodes_of_a_fabric_has_its_level_enforced_by_policy(
     machine: str, fabric: str, daemons: tuple[str, ...]
 ) -> None:
-    found = tenant("gke", machine)
+    found = team_plan("gke", machine)
     assert found.fabric is not None
     assert (found.fabric.fabrics, found.fabric.pools) == ((fabric,), ("train",))
     values = found.fabric.policies[0].values
@@ -64,7 +64,7 @@ def test_a_team_with_whole_nodes_of_a_fabric_has_its_level_enforced_by_policy(
 def test_every_other_team_keeps_the_label_of_its_level(
     provider: str, machine: str, pool: dict[str, Any], team: dict[str, Any]
 ) -> None:
-    found = tenant(provider, machine, pool, **team)
+    found = team_plan(provider, machine, pool, **team)
     assert found.fabric is None
     assert found.labels[ENFORCED] == "restricted"
     assert "gpu-platform.dev/pod-security" not in found.labels
@@ -92,7 +92,7 @@ def test_a_team_in_a_queue_has_the_label_of_what_it_may_borrow(team: dict[str, A
         {**platform["pools"][0], "name": "dev", "machine_type": "g2-standard-96", "workload": "development"}
     )
     platform["teams"].append({**platform["teams"][0], "name": "other", "quota": {"gpus": 8}, "queue": {}})
-    found = plan_of({**platform, "queueing": {}}).tenants[0]
+    found = plan_of({**platform, "queueing": {}}).teams[0]
     assert found.labels[ENFORCED] == ("privileged" if privileged else "restricted")
     assert (found.fabric is not None) == privileged
 
@@ -112,7 +112,7 @@ def test_a_level_enforced_by_policy_is_a_decision_with_all_that_its_pods_may_hav
 
 def test_a_baseline_team_has_the_rules_of_its_level() -> None:
     found = {
-        level: tenant("gke", "a3-megagpu-8g", pod_security=level).fabric for level in ("restricted", "baseline")
+        level: team_plan("gke", "a3-megagpu-8g", pod_security=level).fabric for level in ("restricted", "baseline")
     }
     ids = {
         level: {rule.id for rule in access.policies[0].rules}
@@ -135,25 +135,28 @@ def test_pods_get_the_libraries_of_a_fabric_read_only_where_the_api_server_can_s
 ) -> None:
     platform = platform_of("gke", "a3-megagpu-8g")
     platform["cluster"]["kubernetes"] = version
-    defaults = plan_of(platform).tenants[0].pod_defaults
+    defaults = plan_of(platform).teams[0].pod_defaults
     assert (None if defaults is None else defaults.read_only) == paths
 
 
 def test_a_pod_may_request_efa_interfaces_where_nodes_have_them_alone() -> None:
-    def limits(found: TenantPlan) -> tuple[str, str]:
+    def limits(found: TeamPlan) -> tuple[str, str]:
         """Return which NICs are judged, and how many units a node has."""
         values = next(one.values for one in found.policies if one.name == "pods-of")
         return values["known_nics"], values["units_per_node"]
 
     judged = "['vpc.amazonaws.com/efa']"
-    assert limits(tenant("eks", "p4d.24xlarge")) == (judged, "{'nvidia.com/gpu': 8, 'vpc.amazonaws.com/efa': 4}")
-    assert limits(tenant("gke", "a3-megagpu-8g")) == (judged, "{'nvidia.com/gpu': 8}")
-    assert limits(tenant("sandbox", "p4de.24xlarge")) == ("[]", "{'nvidia.com/gpu': 8}")
+    assert limits(team_plan("eks", "p4d.24xlarge")) == (
+        judged,
+        "{'nvidia.com/gpu': 8, 'vpc.amazonaws.com/efa': 4}",
+    )
+    assert limits(team_plan("gke", "a3-megagpu-8g")) == (judged, "{'nvidia.com/gpu': 8}")
+    assert limits(team_plan("sandbox", "p4de.24xlarge")) == ("[]", "{'nvidia.com/gpu': 8}")
 
 
 def test_every_fabric_that_pods_need_host_paths_for_has_facts_and_a_published_test_pod() -> None:
     catalog = load_catalog()
     fabrics = {family.fabric for family in catalog.gcp_families.values()} - {"none"}
     assert set(catalog.fabric_pods) == fabrics
-    planned = {one.name: plan_of(one.platform()).tenants[0].fabric for one in fabric_pods()}
+    planned = {one.name: plan_of(one.platform()).teams[0].fabric for one in fabric_pods()}
     assert {fabric for access in planned.values() if access is not None for fabric in access.fabrics} == fabrics

@@ -187,8 +187,8 @@ def test_rules_of_pod_templates_evaluate_the_templates_and_not_the_object_that_h
     platform["teams"] = [{"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:v"]}]
     plan = plan_platform(platform, "test")
     assert isinstance(plan, EnvironmentPlan)
-    [tenant] = plan.tenants
-    rules = rules_of(tenant, "templates-of")
+    [team] = plan.teams
+    rules = rules_of(team, "templates-of")
     assert "gpu-unproven-node" in {rule.id for rule in rules}
     assert [rule.id for rule in rules if "object.spec" in rule.expression] == []
 

@@ -12,13 +12,13 @@ LEVEL = "pod-security.kubernetes.io/"
 
 def test_a_namespace_enforces_restricted_unless_its_team_says_otherwise(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(), teams=[team("a"), team("b", quota={"gpus": 1}, pod_security="baseline")])
-    enforced = {tenant.namespace: tenant.labels[f"{LEVEL}enforce"] for tenant in plan.tenants}
+    enforced = {team_plan.namespace: team_plan.labels[f"{LEVEL}enforce"] for team_plan in plan.teams}
     assert enforced == {"a": "restricted", "b": "baseline"}
 
 
 @pytest.mark.parametrize("level", ["restricted", "baseline"])
 def test_members_are_warned_of_what_restricted_refuses_at_any_level(make_plan: PlanMaker, level: str) -> None:
-    labels = make_plan(pool(), teams=[team(pod_security=level)]).tenants[0].labels
+    labels = make_plan(pool(), teams=[team(pod_security=level)]).teams[0].labels
     assert (labels[f"{LEVEL}warn"], labels[f"{LEVEL}audit"]) == ("restricted", "restricted")
 
 
@@ -44,4 +44,4 @@ def test_a_workload_cannot_run_as_root(make_plan: PlanMaker) -> None:
 def test_a_workload_runs_as_the_user_of_the_stack_file(make_plan: PlanMaker) -> None:
     works = [{"name": "one", "pool": "train", "run_as_user": 1000}, {"name": "two", "pool": "train"}]
     plan = make_plan(pool(), teams=[team(quota={"gpus": 2}, workloads=works)])
-    assert [work.run_as_user for work in plan.tenants[0].workloads] == [1000, None]
+    assert [work.run_as_user for work in plan.teams[0].workloads] == [1000, None]

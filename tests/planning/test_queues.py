@@ -123,7 +123,7 @@ def test_a_resource_quota_allows_what_the_queue_starts_on_borrowed_quota(queues:
 
 def test_the_declared_quota_of_a_team_stays_the_one_that_stacks_add_up(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(), queueing={}, teams=[team("a", quota={"gpus": 6})])
-    assert plan.tenants[0].quota["requests.nvidia.com/gpu"] == "6"
+    assert plan.teams[0].quota["requests.nvidia.com/gpu"] == "6"
 
 
 def test_a_flavor_selects_the_nodes_of_its_pool_and_tolerates_their_taints_but_that_of_gpu_nodes(

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_platform.base.errors import BadInput
-from gpu_platform.planning import EnvironmentPlan, TeamPlan
+from gpu_platform.planning import EnvironmentPlan, TeamStackPlan
 from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.stack.loaded import load_stack, plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team
@@ -167,7 +167,7 @@ def test_a_quota_by_pool_is_the_one_of_the_file(make_plan: PlanMaker) -> None:
     quota = {"gpus": {"a100": 8, "train": 8}}
     plan = make_plan(train(), train("a100"), queueing={}, teams=[team(quota=quota)])
     assert quota_by_pool(plan, "vision") == {"train": 8, "a100": 8}
-    assert plan.tenants[0].quota[f"requests.{GPU}"] == "16"
+    assert plan.teams[0].quota[f"requests.{GPU}"] == "16"
 
 
 @pytest.mark.parametrize(
@@ -403,11 +403,11 @@ def test_limits_by_pool_are_compared_with_the_quota_there(
     assert words in str(problem)
 
 
-def plan_of_team(folder: Path, quota: dict[str, Any], queueing: dict[str, Any]) -> TeamPlan:
+def plan_of_team(folder: Path, quota: dict[str, Any], queueing: dict[str, Any]) -> TeamStackPlan:
     return team_stack(folder, environment(train(), queueing=queueing, teams=[team(quota={"gpus": 8})]), quota)
 
 
-def team_stack(folder: Path, above: dict[str, Any], quota: dict[str, Any]) -> TeamPlan:
+def team_stack(folder: Path, above: dict[str, Any], quota: dict[str, Any]) -> TeamStackPlan:
     """Return the plan of a team with its own stack in an environment."""
     above["cluster"]["name"] = "prod"
     file = yaml.safe_dump({"config": {"gpu-platform:platform": above}})

@@ -149,7 +149,7 @@ def test_quotas_count_what_each_node_offers(make_plan: PlanMaker) -> None:
 def test_a_workload_names_the_part_of_the_pool_that_it_needs(make_plan: PlanMaker) -> None:
     work = [{"name": "notebook", "pool": "train-cut", "replicas": 2}]
     plan = make_plan(mixed(), sharing=NAMED, teams=[team(quota={"mig": {"1g.10gb": 2}}, workloads=work)])
-    [workload] = plan.tenants[0].workloads
+    [workload] = plan.teams[0].workloads
     assert workload.resource == "nvidia.com/mig-1g.10gb"
     assert workload.node_selector == {"gpu-platform.dev/pool": "train-cut"}
 
@@ -253,8 +253,8 @@ def test_shares_of_instances_have_a_quota_of_their_own(make_plan: PlanMaker) -> 
     cut = {"mode": "mig", "layout": {"1g.10gb": 7}, "replicas": 2}
     quota = {"mig_shared": {"1g.10gb": 112}}
     plan = make_plan(lab("a", sharing=cut), teams=[team(quota=quota, workloads=[{"name": "w", "pool": "a"}])])
-    assert plan.tenants[0].quota == {"requests.nvidia.com/mig-1g.10gb.shared": "112"}
-    assert plan.tenants[0].workloads[0].resource == "nvidia.com/mig-1g.10gb.shared"
+    assert plan.teams[0].quota == {"requests.nvidia.com/mig-1g.10gb.shared": "112"}
+    assert plan.teams[0].workloads[0].resource == "nvidia.com/mig-1g.10gb.shared"
     found = problems(make_plan, lab("a", sharing=cut), teams=[team(quota={"mig_shared": {"1g.10gb": 113}})])
     assert [text.partition(":")[0] for text in found] == ["teams[0].quota.mig_shared.1g.10gb"]
 

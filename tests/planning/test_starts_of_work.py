@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_platform.base.errors import BadInput
-from gpu_platform.planning import EnvironmentPlan, TeamPlan
+from gpu_platform.planning import EnvironmentPlan, TeamStackPlan
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team
 from tests.planning.kueue_quotas import Quotas
@@ -219,7 +219,7 @@ def _plan(stack: dict[str, Any]) -> EnvironmentPlan:
 
 def of_own_stack(
     folder: Path, reserve: int, quota: int, timeout: str = "2h", web: int = 4, always: int = 0, **entries: Any
-) -> TeamPlan:
+) -> TeamStackPlan:
     """Return the plan of a team with a stack of its own, in an environment of 16 GPUs with another team.
 
     `web`: the other team's quota; `always`: of it, what a service always uses.
@@ -233,7 +233,7 @@ def of_own_stack(
     (folder / "Pulumi.prod.yaml").write_text(yaml.safe_dump({"config": {"gpu-platform:platform": above}}))
     own = team("lab", quota={"gpus": {"train": quota}}, queue={"borrow": {}}, **entries)
     plan = plan_platform({"kind": "team", "environment": {"stack": "prod"}, "team": own}, "lab", folder=folder)
-    assert isinstance(plan, TeamPlan)
+    assert isinstance(plan, TeamStackPlan)
     return plan
 
 

@@ -332,7 +332,7 @@ def test_where_no_kubelet_aligns_pods_whole_cpus_are_exclusive() -> None:
 def test_the_plan_says_why_cpus_are_not_those_declared() -> None:
     whole = {"name": "fit", "pool": "train", "gpus": 8, "cpu": 64}
     found = plan(aligned(), cluster=EKS, teams=[team(quota={"gpus": 8}, workloads=[whole])])
-    assert [one.cpu for one in found.tenants[0].workloads] == ["63999m"]
+    assert [one.cpu for one in found.teams[0].workloads] == ["63999m"]
     (why,) = [one for one in found.decisions if one.what == "CPUs"]
     assert (why.subject, why.chosen) == ("vision/fit", "63999m")
     assert why.why.startswith("64 whole CPUs would be exclusive, on other NUMA nodes than its GPUs")

@@ -151,8 +151,8 @@ def test_no_mandatory_rule_refuses_declared_entries(kind: str, queues: str, purp
 def test_no_mandatory_rule_refuses_examples_of_guides(kind: str, queues: str) -> None:
     plan = plan_platform(platform(kind, queues, "training"), "test")
     assert plan.kind == "environment"
-    (guide,), (tenant,) = plan.guides, plan.tenants
-    examples = manifests(guide, tenant, queue_of(tenant.namespace, plan.queues.teams if plan.queues else ()))
+    (guide,), (team,) = plan.guides, plan.teams
+    examples = manifests(guide, team, queue_of(team.namespace, plan.queues.teams if plan.queues else ()))
     assert {"training", "batch"} <= examples.keys()
     records: list[dict[str, Any]] = [one.to_json() for one in declared_on(kind, queues).resources]
     for name, objects in examples.items():

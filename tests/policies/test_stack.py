@@ -17,7 +17,7 @@ from policy_records import (
 )
 
 from gpu_platform.catalog import load_catalog
-from policies import tenants
+from policies import teams as team_rules
 from policies._inputs import NotVisible, Value
 from policies._pools import NodePool
 from policies._stack import Stack
@@ -57,13 +57,13 @@ def test_objects_of_a_namespace_are_found_unless_the_namespace_of_one_cannot_be_
 
 def test_what_pools_offer_is_read_once_for_all_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    offered = tenants.units_per_node
+    offered = team_rules.units_per_node
 
     def counted(stack: Stack, pool: NodePool) -> Mapping[str, int]:
         read.append(pool.name)
         return offered(stack, pool)
 
-    monkeypatch.setattr(tenants, "units_per_node", counted)
+    monkeypatch.setattr(team_rules, "units_per_node", counted)
     teams = [namespace(name, name) for name in ("vision", "audio", "text")]
     config = device_plugin_config_map(train="version: v1\nflags: {migStrategy: none}")
     pools = [node("train-0"), node("train-1"), cluster_policy(), config]

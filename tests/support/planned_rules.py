@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_platform.catalog.admission_rules import AdmissionRule
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 
 
-def rules_of(tenant: TenantPlan, policy: str) -> Sequence[AdmissionRule]:
+def rules_of(team: TeamPlan, policy: str) -> Sequence[AdmissionRule]:
     """Return the rules of a policy of the team."""
-    return next(one.rules for one in tenant.policies if one.name == policy)
+    return next(one.rules for one in team.policies if one.name == policy)

@@ -114,10 +114,10 @@ def _entries(document: object) -> Iterator[Mapping[str, object]]:
 
 def _check(pod: Mapping[str, object], path: str, plan: EnvironmentPlan, problems: list[Problem]) -> None:
     """Record a team, pool or priority class that the stack does not have."""
-    tenant = next((one for one in plan.tenants if one.namespace == pod.get("team")), None)
-    priorities = tenant.priorities if tenant is not None else [one.name for one in plan.priority_classes]
+    team = next((one for one in plan.teams if one.namespace == pod.get("team")), None)
+    priorities = team.priorities if team is not None else [one.name for one in plan.priority_classes]
     for key, known in (
-        ("team", [one.namespace for one in plan.tenants]),
+        ("team", [one.namespace for one in plan.teams]),
         ("pool", [pool.name for pool in plan.pools]),
         ("priority", list(priorities)),
     ):
@@ -130,14 +130,14 @@ def _check(pod: Mapping[str, object], path: str, plan: EnvironmentPlan, problems
 def _spec(demand: PodDemand, plan: EnvironmentPlan) -> dict[str, Any]:
     """Return the pod spec that a demand stands for."""
     pool = next((one for one in plan.pools if one.name == demand.pool), None)
-    tenant = next((one for one in plan.tenants if one.namespace == demand.team), None)
+    team = next((one for one in plan.teams if one.namespace == demand.team), None)
     requests = {name: amount for name, amount in demand.requests.items() if name != names.GPU_DEVICE_CLASS}
     gpus = [name for name in demand.requests if names.is_gpu_resource(name) or name not in requests]
     if pool is not None:
         tolerated = [(taint.key, taint.effect) for taint in pool.all_taints]
     else:
         tolerated = [(names.GPU_TAINT_KEY, "")] if gpus else []
-    own = tenant.priorities[0] if tenant is not None and tenant.priorities else None
+    own = team.priorities[0] if team is not None and team.priorities else None
     return {
         "containers": [{"name": "main", "resources": {"requests": requests}}],
         "nodeSelector": {**(pool.node_selector if pool is not None else {}), **demand.node_selector},

@@ -64,7 +64,7 @@ def _pods_of(place: ManifestMapping, cluster: Cluster, *, any_team: bool) -> Ite
 
 
 def _check_team(place: ManifestMapping, team: str, cluster: Cluster, *, any_team: bool) -> None:
-    teams = [one.namespace for one in cluster.plan.tenants]
+    teams = [one.namespace for one in cluster.plan.teams]
     if team and (any_team or team in teams):
         return
     place.problem(

@@ -9,7 +9,7 @@ from typing import Final
 from extensions.capacity.pod_sources.manifest_mapping import ManifestMapping
 from extensions.capacity.pod_sources.requests import PodContainers, add_defaults, read_containers
 from extensions.capacity.scheduling.model import Expression, PodGroup, Toleration
-from gpu_platform.api.plans import EnvironmentPlan, TenantPlan
+from gpu_platform.api.plans import EnvironmentPlan, TeamPlan
 from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean
 
@@ -39,17 +39,17 @@ class Cluster:
     claims: Mapping[str, Claims] = field(default_factory=dict[str, Claims])
     """Claims and templates that the file or the cluster has, by namespace."""
 
-    def tenant(self, team: str) -> TenantPlan | None:
+    def team_plan(self, team: str) -> TeamPlan | None:
         """Return the plan of a team; None: the namespace is not one of the stack's."""
-        return next((one for one in self.plan.tenants if one.namespace == team), None)
+        return next((one for one in self.plan.teams if one.namespace == team), None)
 
     def claim(self, team: str, name: str) -> Mapping[str, int] | str:
         """Return the devices of a claim, or why they are not known."""
         found = self.claims.get(team, {}).get(name)
         if found is not None:
             return found
-        tenant = self.tenant(team)
-        planned = next((one for one in tenant.claims if one.name == name), None) if tenant else None
+        team_plan = self.team_plan(team)
+        planned = next((one for one in team_plan.claims if one.name == name), None) if team_plan else None
         if planned is None:
             return f"resource claim {name} is neither in the file nor in the stack"
         return devices_of(planned.device_class, planned.count, planned.selectors)
@@ -68,15 +68,15 @@ def read_pod(
 ) -> PodGroup | Skipped:
     """Return the pods of a spec that is about to be created; problems go to the spec's list."""
     containers = read_containers(spec)
-    tenant = cluster.tenant(team)
+    team_plan = cluster.team_plan(team)
     selector = spec.texts("nodeSelector")
     tolerations = tuple(_tolerations(spec))
     priority_class = spec.text("priorityClassName")
-    if tenant is not None:
-        add_defaults(containers, selector, tenant)
-        defaults = tenant.pod_defaults
+    if team_plan is not None:
+        add_defaults(containers, selector, team_plan)
+        defaults = team_plan.pod_defaults
         if defaults is not None and _requests_gpus(containers, spec):
-            tolerations = (*tolerations, *_default_tolerations(tenant, containers, spec))
+            tolerations = (*tolerations, *_default_tolerations(team_plan, containers, spec))
             priority_class = priority_class or defaults.priority_class
     claimed = claimed_devices(spec, cluster, team)
     if isinstance(claimed, str):
@@ -157,11 +157,9 @@ def _requests_gpus(containers: PodContainers, spec: ManifestMapping) -> bool:
     return bool(spec.value.get("resourceClaims")) or any(map(names.is_gpu_resource, requested))
 
 
-def _default_tolerations(
-    tenant: TenantPlan, containers: PodContainers, spec: ManifestMapping
-) -> Iterator[Toleration]:
+def _default_tolerations(team: TeamPlan, containers: PodContainers, spec: ManifestMapping) -> Iterator[Toleration]:
     requested = {name for one in (*containers.main, *containers.init) for name, n in one.requests.items() if n}
-    for one in tenant.pod_defaults.tolerations if tenant.pod_defaults is not None else ():
+    for one in team.pod_defaults.tolerations if team.pod_defaults is not None else ():
         if requested & set(one.resources) or (one.claims and spec.value.get("resourceClaims")):
             yield Toleration(key=one.taint, operator="Exists", effect=one.effect)
 

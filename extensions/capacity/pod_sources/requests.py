@@ -14,7 +14,7 @@ from typing import Final
 from extensions.capacity.pod_sources.manifest_mapping import ManifestMapping
 from extensions.capacity.scheduling.model import CPU, MEMORY
 from gpu_platform.api.capacity import NodeResources
-from gpu_platform.api.plans import PodDefaults, TenantPlan
+from gpu_platform.api.plans import PodDefaults, TeamPlan
 from gpu_platform.base.quantity import amount_of
 
 _MIB: Final = 2**20
@@ -85,15 +85,15 @@ def read_containers(spec: ManifestMapping) -> PodContainers:
     )
 
 
-def add_defaults(pod: PodContainers, selector: Mapping[str, str], tenant: TenantPlan) -> None:
+def add_defaults(pod: PodContainers, selector: Mapping[str, str], team: TeamPlan) -> None:
     """Add what admission adds to containers of a team's pods: the LimitRange, then the defaults of GPU pods."""
     for one in (*pod.main, *pod.init):
         for name in (CPU, MEMORY):
-            if name not in one.requests and name in tenant.default_request:
-                one.requests[name] = amount_of(name, tenant.default_request[name])
-    if tenant.pod_defaults is not None and not pod.whole:
+            if name not in one.requests and name in team.default_request:
+                one.requests[name] = amount_of(name, team.default_request[name])
+    if team.pod_defaults is not None and not pod.whole:
         for index, name in enumerate((CPU, MEMORY)):
-            _add_shares(pod, selector, tenant.pod_defaults, index, name)
+            _add_shares(pod, selector, team.pod_defaults, index, name)
 
 
 def _container(one: ManifestMapping) -> Container:

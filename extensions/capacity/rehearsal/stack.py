@@ -17,7 +17,7 @@ from extensions.capacity.rehearsal.model import (
 )
 from extensions.capacity.scheduling.model import quota_resource
 from extensions.capacity.scheduling.nodes import daemonsets_text, planned_node, quotas_of
-from gpu_platform.api.plans import EnvironmentPlan, PoolPlan, QueuesPlan, TeamQueuePlan, TenantPlan
+from gpu_platform.api.plans import EnvironmentPlan, PoolPlan, QueuesPlan, TeamPlan, TeamQueuePlan
 from gpu_platform.base import names
 from gpu_platform.base.quantity import amount_of, duration_text, parse_duration
 from gpu_platform.catalog import Catalog
@@ -53,7 +53,7 @@ class RehearsalStack:
 
 def stack_of(plan: EnvironmentPlan, catalog: Catalog) -> RehearsalStack:
     """Return the stack of a plan. Pools without GPUs are left out, as are teams with a stack of their own."""
-    teams = tuple(tenant.namespace for tenant in plan.tenants)
+    teams = tuple(team.namespace for team in plan.teams)
     pools = tuple(_pool(pool, plan, catalog) for pool in plan.pools if pool.has_gpus)
     queues, packs = plan.queues, plan.cluster.scheduler.scores == "most-allocated"
     platform = (
@@ -72,10 +72,8 @@ def stack_of(plan: EnvironmentPlan, catalog: Catalog) -> RehearsalStack:
     )
     values = {one.name: one.value for one in plan.priority_classes}
     defaults = {
-        tenant.namespace: replace(
-            _defaults(tenant, values), resources=frozenset(_usable(tenant.namespace, platform))
-        )
-        for tenant in plan.tenants
+        team.namespace: replace(_defaults(team, values), resources=frozenset(_usable(team.namespace, platform)))
+        for team in plan.teams
     }
     return RehearsalStack(
         name=plan.stack, platform=platform, teams=defaults, assumptions=tuple(_assumptions(plan, platform))
@@ -127,8 +125,8 @@ def _part(
     pool: PoolPlan, resource: str, gpus: Fraction, allocatable: Mapping[str, int], plan: EnvironmentPlan
 ) -> tuple[int, int]:
     """Return the CPU and memory of one unit: the default at admission, else its part of a node."""
-    for tenant in plan.tenants:
-        for share in tenant.pod_defaults.shares if tenant.pod_defaults is not None else ():
+    for team in plan.teams:
+        for share in team.pod_defaults.shares if team.pod_defaults is not None else ():
             if share.pool == pool.name and resource in share.units:
                 unit = share.units[resource]
                 return unit.cpu_millicores, unit.memory_mib * _MIB
@@ -136,14 +134,14 @@ def _part(
     return int(allocatable[CPU] * part), int(allocatable[MEMORY] * part)
 
 
-def _defaults(tenant: TenantPlan, values: Mapping[str, int]) -> TeamDefaults:
-    own = {name: values[name] for name in tenant.priorities if name in values}
-    admitted = tenant.pod_defaults is not None
+def _defaults(team: TeamPlan, values: Mapping[str, int]) -> TeamDefaults:
+    own = {name: values[name] for name in team.priorities if name in values}
+    admitted = team.pod_defaults is not None
     return TeamDefaults(
-        priority=own[tenant.priorities[0]] if own else 0,
+        priority=own[team.priorities[0]] if own else 0,
         priorities=own,
-        cpu=None if admitted else amount_of(CPU, tenant.default_request[CPU]),
-        memory=None if admitted else amount_of(MEMORY, tenant.default_request[MEMORY]),
+        cpu=None if admitted else amount_of(CPU, team.default_request[CPU]),
+        memory=None if admitted else amount_of(MEMORY, team.default_request[MEMORY]),
     )
 
 

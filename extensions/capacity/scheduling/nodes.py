@@ -72,12 +72,12 @@ def _range(amounts: set[int]) -> str:
 def quotas_of(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
     """Return what pods of each team may request together, by key of its ResourceQuota."""
     return {
-        tenant.namespace: {
+        team.namespace: {
             key: amount_of(resource, quantity)
-            for key, quantity in {**tenant.quota, **tenant.object_quota}.items()
+            for key, quantity in {**team.quota, **team.object_quota}.items()
             if (resource := quota_resource(key)) is not None
         }
-        for tenant in plan.tenants
+        for team in plan.teams
     }
 
 

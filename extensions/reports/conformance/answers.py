@@ -297,7 +297,7 @@ def _access(plan: EnvironmentPlan) -> _Finding:
         "the device plugin or claims allocate GPUs" + ("" if unknown else known),
         "the policy pack refuses environment variables, annotations and host paths that name devices",
     )
-    if plan.tenants and all(tenant.policies for tenant in plan.tenants):
+    if plan.teams and all(team.policies for team in plan.teams):
         # A policy without its binding refuses nothing.
         objects = tuple(
             LiveObject(
@@ -306,19 +306,19 @@ def _access(plan: EnvironmentPlan) -> _Finding:
                 namespace=None,
                 name=f"pods-of-{one.namespace}",
             )
-            for one in plan.tenants
+            for one in plan.teams
             for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
         )
         if unknown:
             return _Finding(
                 Status.PARTIAL, by, "; ".join(f"{one.subject}: {one.why}" for one in unknown), objects=objects
             )
-        refused = f"the API server refuses such pods in the namespaces of {counted(len(plan.tenants), 'team')}"
+        refused = f"the API server refuses such pods in the namespaces of {counted(len(plan.teams), 'team')}"
         return _Finding(Status.IMPLEMENTED, (*by, refused), objects=objects)
     return _Finding(
         Status.PARTIAL,
         by,
-        f"{counted(len(plan.tenants), 'team')} can still create such pods: no admission policy refuses them",
+        f"{counted(len(plan.teams), 'team')} can still create such pods: no admission policy refuses them",
     )
 
 

@@ -159,12 +159,12 @@ def _quotas(subject: Subject) -> _Found:
     if not teams:
         return _not_applicable("this file has no teams", "teams")
     found = _Findings("teams")
-    for index, tenant in enumerate(subject.plan.tenants):
-        gpus = ", ".join(f"{value} {key}" for key, value in sorted(tenant.quota.items()) if value not in ("0", ""))
+    for index, team in enumerate(subject.plan.teams):
+        gpus = ", ".join(f"{value} {key}" for key, value in sorted(team.quota.items()) if value not in ("0", ""))
         if gpus:
-            found.evidence.append(f"{tenant.namespace}: {gpus}")
+            found.evidence.append(f"{team.namespace}: {gpus}")
         else:
-            found.lack(f"{tenant.namespace} has an empty quota", f"teams[{index}].quota", "write its quota")
+            found.lack(f"{team.namespace} has an empty quota", f"teams[{index}].quota", "write its quota")
     if subject.spec.overcommit > 1:
         found.lack(
             f"overcommit {subject.spec.overcommit:g}: quotas exceed what the pools have",
@@ -323,7 +323,7 @@ def _identities(subject: Subject) -> _Found:
     if not subject.spec.teams:
         return _not_applicable("this file has no teams", "teams")
     found = _Findings("teams")
-    for index, (team, tenant) in enumerate(zip(subject.spec.teams, subject.plan.tenants, strict=True)):
+    for index, (team, team_plan) in enumerate(zip(subject.spec.teams, subject.plan.teams, strict=True)):
         people = [one for one in (*team.members, *team.admins) if one.startswith("user:")]
         if people:
             found.lack(
@@ -333,7 +333,7 @@ def _identities(subject: Subject) -> _Found:
             )
         else:
             found.evidence.append(f"{team.name}: members {', '.join(team.members)}")
-        rights = () if tenant.service_account is None else tenant.service_account.rights
+        rights = () if team_plan.service_account is None else team_plan.service_account.rights
         found.evidence.append(f"{team.name}: its pods may {', '.join(rights) or 'do nothing in the cloud'}")
     return found.found()
 
@@ -344,7 +344,7 @@ def _network(subject: Subject) -> _Found:
     if not subject.spec.teams:
         return _not_applicable("this file has no teams", "teams")
     found = _Findings("teams")
-    closed = {tenant.namespace for tenant in subject.plan.tenants}
+    closed = {team_plan.namespace for team_plan in subject.plan.teams}
     policies = [one for one in subject.resources if one.type.endswith(":NetworkPolicy")]
     guarded = {str(one.inputs["metadata"].get("namespace")) for one in policies}
     found.evidence.append(f"{len(policies)} NetworkPolicies in {', '.join(sorted(guarded & closed))}")

@@ -16,7 +16,7 @@ from gpu_platform.planning.pools.numa import NumaNodes
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams import is_for
-from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, WorkloadPlan
+from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TeamPlan, WorkloadPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 QUOTA = "quota"
@@ -100,11 +100,11 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     queues = {one.namespace: one for one in plan.queues.teams} if plan.queues is not None else {}
     return tuple(
         group
-        for tenant in plan.tenants
+        for team in plan.teams
         for group in _groups(
-            tenant,
-            workloads_of(tenant.namespace, plan.workloads),
-            queues.get(tenant.namespace),
+            team,
+            workloads_of(team.namespace, plan.workloads),
+            queues.get(team.namespace),
             capacities,
             purposes,
         )
@@ -112,16 +112,16 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
 
 
 def _groups(
-    tenant: TenantPlan,
+    team: TeamPlan,
     run: TeamWorkloadsPlan | None,
     queue: TeamQueuePlan | None,
     capacities: Sequence[NodeCapacity],
     purposes: Mapping[str, str],
 ) -> Iterator[PodGroup]:
-    left = _quota_units(tenant, capacities)
+    left = _quota_units(team, capacities)
     spent: dict[tuple[str, str], int] = {}
     spent_cpu = spent_memory = 0
-    for workload in (*tenant.workloads, *(run.always if run is not None else ())):
+    for workload in (*team.workloads, *(run.always if run is not None else ())):
         cpu, memory = _millicores(workload.cpu), _mib(workload.memory)
         resource = _offered_as(workload, capacities)
         units = workload.units * workload.replicas
@@ -131,7 +131,7 @@ def _groups(
         spent_memory += memory * workload.replicas
         if workload.replicas:
             yield PodGroup(
-                owner=tenant.namespace,
+                owner=team.namespace,
                 name=workload.name,
                 resource=resource,
                 units=workload.units,
@@ -142,16 +142,16 @@ def _groups(
     all_gpus = sum(weights[name] * left[name] for name in weights)
     for name, weight in weights.items():
         part = weight / all_gpus
-        cpu = _part(tenant.quota.get("requests.cpu"), spent_cpu, part, _millicores)
-        memory = _part(tenant.quota.get("requests.memory"), spent_memory, part, _mib)
+        cpu = _part(team.quota.get("requests.cpu"), spent_cpu, part, _millicores)
+        memory = _part(team.quota.get("requests.memory"), spent_memory, part, _mib)
         places = (
-            [(left[name], _serving(tenant, name, capacities, purposes))]
+            [(left[name], _serving(team, name, capacities, purposes))]
             if queue is None
             else _queued(name, left[name], queue, spent, capacities)
         )
         for count, serving in places:
             yield PodGroup(
-                owner=tenant.namespace,
+                owner=team.namespace,
                 name=QUOTA,
                 resource=name,
                 units=1,
@@ -185,11 +185,11 @@ def _queued(
 
 
 def _serving(
-    tenant: TenantPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
+    team: TeamPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
 ) -> list[NodeCapacity]:
     """Return the nodes on which a team uses its quota of a resource: all that have it if none is for its work."""
     having = [capacity for capacity in capacities if capacity.units.get(resource)]
-    own = [one for one in having if is_for(purposes[one.pool], tenant.priorities)]
+    own = [one for one in having if is_for(purposes[one.pool], team.priorities)]
     return own or having
 
 
@@ -210,9 +210,9 @@ def _offered_as(workload: WorkloadPlan, capacities: Sequence[NodeCapacity]) -> s
     )
 
 
-def _quota_units(tenant: TenantPlan, capacities: Sequence[NodeCapacity]) -> dict[str, int]:
+def _quota_units(team: TeamPlan, capacities: Sequence[NodeCapacity]) -> dict[str, int]:
     offered = dict.fromkeys(name for capacity in capacities for name in capacity.units)
-    return {name: int(tenant.quota.get(names.quota_key(name), "0")) for name in offered}
+    return {name: int(team.quota.get(names.quota_key(name), "0")) for name in offered}
 
 
 def _weight(resource: str, capacities: Sequence[NodeCapacity]) -> float:

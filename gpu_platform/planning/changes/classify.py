@@ -125,6 +125,6 @@ def _phase(change: ObjectChange, plan: Plan) -> Phase:
     """Return when both engines change an object: teams after the validation of nodes, deletions last."""
     if change.action == "delete":
         return Phase.DELETION
-    if change.namespace in {tenant.namespace for tenant in plan.tenants}:
+    if change.namespace in {team.namespace for team in plan.teams}:
         return Phase.TEAMS
     return Phase.VALIDATION if change.namespace == names.VALIDATION_NAMESPACE else Phase.NODES

@@ -90,7 +90,7 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
 
 def _identities_of_own_stacks(plan: EnvironmentPlan) -> ClusterSetting:
     """Return the rights of teams with a stack of their own; those of other teams are facts of the teams."""
-    declared = {tenant.namespace for tenant in plan.tenants}
+    declared = {team_plan.namespace for team_plan in plan.teams}
     rights: Mapping[str, tuple[str, ...]] = plan.identities.rights if plan.identities is not None else {}
     return ClusterSetting(
         name="team_identities",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpu_platform.planning.changes.deployed import mapping_of, member_text, teams_of, texts_of
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 
 Fate = Literal["retained", "deleted", "adopted"]
 
@@ -58,7 +58,7 @@ class TeamChange:
         }
 
 
-def renamed(previous: object, tenants: Sequence[TenantPlan], team: str) -> str | None:
+def renamed(previous: object, teams: Sequence[TeamPlan], team: str) -> str | None:
     """Return the team of a new plan that seems to be `team` of the last deployment under another name, or None.
 
     `previous`: the output `teams` of the deployed stack. Members and quota must be the same, and no other new team
@@ -67,7 +67,10 @@ def renamed(previous: object, tenants: Sequence[TenantPlan], team: str) -> str |
     before = {name: _identity(facts) for name, facts in teams_of({"teams": previous}).items()}
     if team not in before:
         return None
-    now = {tenant.namespace: (dict(tenant.quota), sorted(map(member_text, tenant.members))) for tenant in tenants}
+    now = {
+        team_plan.namespace: (dict(team_plan.quota), sorted(map(member_text, team_plan.members)))
+        for team_plan in teams
+    }
     alike = [name for name, facts in now.items() if name not in before and facts == before[team]]
     return alike[0] if len(alike) == 1 else None
 

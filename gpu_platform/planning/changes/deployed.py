@@ -19,7 +19,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of, team_queues
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
-from gpu_platform.planning.teams.section import TeamMember, TenantPlan
+from gpu_platform.planning.teams.section import TeamMember, TeamPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 VOLUMES = "volumes"
@@ -124,12 +124,12 @@ def team_facts(plan: Plan) -> Mapping[str, Any]:
     volumes = plan.volumes if plan.kind == "team" else ()  # those of an environment are facts of its cluster
     queues = team_queues(plan.queues)
     return {
-        tenant.namespace: {
-            **_team(tenant, workloads_of(tenant.namespace, plan.workloads)),
-            "queue": _queue(queue_of(tenant.namespace, queues)),
+        team.namespace: {
+            **_team(team, workloads_of(team.namespace, plan.workloads)),
+            "queue": _queue(queue_of(team.namespace, queues)),
             VOLUMES: texts_of_volumes(volumes),
         }
-        for tenant in plan.tenants
+        for team in plan.teams
     }
 
 
@@ -153,22 +153,22 @@ def member_text(member: TeamMember) -> str:
     return f"{member.kind} {place}{member.name}"
 
 
-def _team(tenant: TenantPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any]:
-    account = tenant.service_account
+def _team(team: TeamPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any]:
+    account = team.service_account
     return {
-        "quota": dict(tenant.quota),
-        "objects": {**tenant.object_quota, **tenant.addon_object_quota},
-        "members": [member_text(member) for member in tenant.members],
-        "admins": [member_text(member) for member in tenant.admins],
-        "viewers": [member_text(member) for member in tenant.viewers],
-        "priorities": list(tenant.priorities),
+        "quota": dict(team.quota),
+        "objects": {**team.object_quota, **team.addon_object_quota},
+        "members": [member_text(member) for member in team.members],
+        "admins": [member_text(member) for member in team.admins],
+        "viewers": [member_text(member) for member in team.viewers],
+        "priorities": list(team.priorities),
         "identity": list(account.rights) if account is not None else [],
         "image_pull_secrets": list(account.image_pull_secrets) if account is not None else [],
-        "egress": [text_of_egress(one) for one in tenant.all_egress],
-        "ingress": [text_of_ingress(one) for one in tenant.ingress],
-        "workloads": [*(one.name for one in tenant.workloads), *(run.names if run is not None else ())],
-        "pod_security": tenant.pod_security,
-        "permissions": list(tenant.permissions),
+        "egress": [text_of_egress(one) for one in team.all_egress],
+        "ingress": [text_of_ingress(one) for one in team.ingress],
+        "workloads": [*(one.name for one in team.workloads), *(run.names if run is not None else ())],
+        "pod_security": team.pod_security,
+        "permissions": list(team.permissions),
     }
 
 

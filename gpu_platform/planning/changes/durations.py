@@ -229,7 +229,7 @@ def of_object(kind: str, namespace: str, name: str, plan: Plan, *, deleted: bool
         return None
     if deleted:
         return Duration(ENGINE_SECONDS, "the engine's limit for the deletion")
-    if namespace in {tenant.namespace for tenant in plan.tenants}:
+    if namespace in {team.namespace for team in plan.teams}:
         return Duration(
             None, f"`up` does not wait until the pods of {name} are ready; it reports those that are not"
         )

@@ -54,7 +54,7 @@ _LOST_PODS = (
 
 def leaving_teams(outputs: Mapping[str, Any], plan: Plan) -> set[str]:
     """Return the teams of the last deployment that the stack file no longer has."""
-    return teams_of(outputs).keys() - {tenant.namespace for tenant in plan.tenants}
+    return teams_of(outputs).keys() - {team.namespace for team in plan.teams}
 
 
 def impacts_of_teams(

@@ -20,8 +20,8 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.planning.teams.section import TenantPlan, WorkloadPlan
-from gpu_platform.planning.teams.tenants import check_workload, plan_workload
+from gpu_platform.planning.teams.section import TeamPlan, WorkloadPlan
+from gpu_platform.planning.teams.team_plans import check_workload, plan_workload
 from gpu_platform.stack.team import Team
 from gpu_platform.stack.team import Workload as WorkloadSpec
 
@@ -64,7 +64,7 @@ _ORDER: Final[Mapping[ExampleKind, Callable[[_Place], tuple[Any, ...]]]] = {
 
 def plan_examples(
     team: Team,
-    tenant: TenantPlan,
+    team_plan: TeamPlan,
     queue: TeamQueuePlan | None,
     flavors: Mapping[str, str],
     available: Available,
@@ -73,7 +73,7 @@ def plan_examples(
 
     `flavors`: pool by flavor of the queues.
     """
-    places = list(_places(team, tenant, queue, flavors, available))
+    places = list(_places(team, team_plan, queue, flavors, available))
     examples: list[ExamplePlan] = []
     missing: dict[ExampleKind, str] = {}
     for kind in KINDS:
@@ -101,7 +101,7 @@ def _why(team: Team, available: Available) -> str:
 
 def _places(
     team: Team,
-    tenant: TenantPlan,
+    team_plan: TeamPlan,
     queue: TeamQueuePlan | None,
     flavors: Mapping[str, str],
     available: Available,
@@ -115,10 +115,10 @@ def _places(
             if _problems(probe, team, available):
                 continue
             workload = plan_workload(probe, team, available, image)
-            left = _left(workload, tenant, nominal)
+            left = _left(workload, team_plan, nominal)
             if left < max(workload.units, 1):
                 continue
-            cpu, memory = (_left_of(name, pool, tenant, queue, nominal) for name in ("cpu", "memory"))
+            cpu, memory = (_left_of(name, pool, team_plan, queue, nominal) for name in ("cpu", "memory"))
             yield _Place(
                 pool=pool,
                 left=left,
@@ -170,15 +170,15 @@ def _nominal(queue: TeamQueuePlan | None, flavors: Mapping[str, str]) -> Mapping
     }
 
 
-def _left(workload: WorkloadPlan, tenant: TenantPlan, nominal: Mapping[tuple[str, str], Decimal] | None) -> int:
+def _left(workload: WorkloadPlan, team: TeamPlan, nominal: Mapping[tuple[str, str], Decimal] | None) -> int:
     """Return the units of a workload's resource that its declared workloads leave; a CPU pool has enough."""
     if not workload.resource:
         return _BATCH_PODS if nominal is None else 0
     key = names.quota_key(workload.resource)
-    if key not in tenant.quota:  # a device class of the stack file's own: Kubernetes counts the claims
-        key = next((one for one in tenant.quota if one.endswith(names.DEVICE_QUOTA_SUFFIX)), key)
-    alike = [one for one in tenant.workloads if one.resource == workload.resource]
-    left = int(tenant.quota.get(key, "0")) - sum(one.units * one.replicas for one in alike)
+    if key not in team.quota:  # a device class of the stack file's own: Kubernetes counts the claims
+        key = next((one for one in team.quota if one.endswith(names.DEVICE_QUOTA_SUFFIX)), key)
+    alike = [one for one in team.workloads if one.resource == workload.resource]
+    left = int(team.quota.get(key, "0")) - sum(one.units * one.replicas for one in alike)
     if nominal is None:
         return left
     here = sum(one.units * one.replicas for one in alike if one.pool == workload.pool)
@@ -188,17 +188,17 @@ def _left(workload: WorkloadPlan, tenant: TenantPlan, nominal: Mapping[tuple[str
 def _left_of(
     name: str,
     pool: PoolPlan,
-    tenant: TenantPlan,
+    team: TeamPlan,
     queue: TeamQueuePlan | None,
     nominal: Mapping[tuple[str, str], Decimal] | None,
 ) -> Decimal | None:
     """Return the CPUs, or bytes of memory, that declared workloads leave; None: unlimited."""
     if nominal is not None and queue is not None:
         whole = nominal.get((pool.name, name))
-        users: Sequence[WorkloadPlan] = [one for one in tenant.workloads if one.pool == pool.name]
+        users: Sequence[WorkloadPlan] = [one for one in team.workloads if one.pool == pool.name]
     else:
-        declared = tenant.quota.get(f"requests.{name}")
-        whole, users = (None if declared is None else parse_quantity(declared)), tenant.workloads
+        declared = team.quota.get(f"requests.{name}")
+        whole, users = (None if declared is None else parse_quantity(declared)), team.workloads
     if whole is None:
         return None
     return whole - sum((parse_quantity(getattr(one, name)) * one.replicas for one in users), Decimal(0))

@@ -16,7 +16,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.workloads import (
     TeamWorkloadsPlan,
     levels_of,
@@ -43,7 +43,7 @@ class GuidedPlatform:
 def plan(
     context: CompleteContext,
     available: Available,
-    tenants: Sequence[TenantPlan],
+    teams: Sequence[TeamPlan],
     queues: QueuesPlan | None,
     storage: StoragePlan,
     run: Sequence[TeamWorkloadsPlan] = (),
@@ -57,26 +57,26 @@ def plan(
         replace(
             _plan(
                 team,
-                tenant,
+                team_plan,
                 queue_of(team.name, queues.teams) if queues is not None else None,
                 workloads_of(team.name, run),
                 platform,
             ),
             cleanup=cleanup,
         )
-        for team, tenant in zip(context.environment.teams, tenants, strict=True)
+        for team, team_plan in zip(context.environment.teams, teams, strict=True)
     )
 
 
 def plan_one(
     team: Team,
-    tenant: TenantPlan,
+    team_plan: TeamPlan,
     queues: Sequence[TeamQueuePlan],
     run: Sequence[TeamWorkloadsPlan],
     platform: GuidedPlatform,
 ) -> GuidePlan:
     """Return the guide of the team of a stack of its own. `queues`, `run`: of this team, if it has them."""
-    return _plan(team, tenant, queue_of(team.name, queues), workloads_of(team.name, run), platform)
+    return _plan(team, team_plan, queue_of(team.name, queues), workloads_of(team.name, run), platform)
 
 
 def _cleanup(cleanup: Cleanup | None) -> GuideCleanup | None:
@@ -98,14 +98,14 @@ def _pool_by_flavor(queues: QueuesPlan | None) -> Mapping[str, str]:
 
 def _plan(
     team: Team,
-    tenant: TenantPlan,
+    team_plan: TeamPlan,
     queue: TeamQueuePlan | None,
     run: TeamWorkloadsPlan | None,
     platform: GuidedPlatform,
 ) -> GuidePlan:
     queues, available, classes = platform.queues, platform.available, platform.classes
     pods = run.all_pods if run is not None else ()
-    declared = replace(tenant, workloads=(*tenant.workloads, *(pod.workload for pod in pods)))
+    declared = replace(team_plan, workloads=(*team_plan.workloads, *(pod.workload for pod in pods)))
     examples, missing = plan_examples(team, declared, queue, _pool_by_flavor(queues), available)
     own_queues = queues if queue is not None else None
     levels, provisioned = levels_of(own_queues), provisioned_by(own_queues)
@@ -118,7 +118,9 @@ def _plan(
         simulated=platform.cloud.access == "sandbox",
         priority=team.priority,
         pools=tuple(
-            _pool(pool, tenant, queue, available) for pool in available.pools if _granted(pool, tenant, queue)
+            _pool(pool, team_plan, queue, available)
+            for pool in available.pools
+            if _granted(pool, team_plan, queue)
         ),
         examples=tuple(_with_checkpoints(_together(one, levels, available), classes, own) for one in examples),
         missing=missing,
@@ -135,28 +137,28 @@ def _plan(
     )
 
 
-def _granted(pool: PoolPlan, tenant: TenantPlan, queue: TeamQueuePlan | None) -> bool:
+def _granted(pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None) -> bool:
     """Return whether the team may use something of a pool; CPU pools are open to all."""
     if pool.has_gpus and queue is not None:
         return any(flavor.pool == pool.name for flavor in queue.flavors)
     devices = any(
-        key.endswith(names.DEVICE_QUOTA_SUFFIX) and quantity != "0" for key, quantity in tenant.quota.items()
+        key.endswith(names.DEVICE_QUOTA_SUFFIX) and quantity != "0" for key, quantity in team.quota.items()
     )
     return (
         not pool.has_gpus
         or (bool(pool.devices) and devices)
-        or any(_may_use(offer.name, pool, tenant, queue) for offer in pool.resources)
+        or any(_may_use(offer.name, pool, team, queue) for offer in pool.resources)
     )
 
 
-def _may_use(resource: str, pool: PoolPlan, tenant: TenantPlan, queue: TeamQueuePlan | None) -> bool:
+def _may_use(resource: str, pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None) -> bool:
     """Return whether the team has quota of a resource, with queues on this pool, or may borrow it there."""
     if queue is not None:
         return any(flavor.pool == pool.name and flavor.serves(resource) for flavor in queue.flavors)
-    return tenant.quota.get(names.quota_key(resource), "0") != "0"
+    return team.quota.get(names.quota_key(resource), "0") != "0"
 
 
-def _pool(pool: PoolPlan, tenant: TenantPlan, queue: TeamQueuePlan | None, available: Available) -> GuidePool:
+def _pool(pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None, available: Available) -> GuidePool:
     nodes = numa.of_pool(pool, available.catalog)
     single = pool.sharing.mode in ("time-slicing", "mps", "mig")
     return GuidePool(
@@ -170,7 +172,7 @@ def _pool(pool: PoolPlan, tenant: TenantPlan, queue: TeamQueuePlan | None, avail
         resources={
             offer.name: 1 if single else offer.per_node
             for offer in pool.resources
-            if _may_use(offer.name, pool, tenant, queue)
+            if _may_use(offer.name, pool, team, queue)
         },
         node_selector=pool.node_selector,
         tolerations=pool.all_taints,

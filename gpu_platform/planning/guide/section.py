@@ -86,7 +86,7 @@ class GuideCleanup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidePlan:
-    """Guide of one team: what its members need to know beyond its TenantPlan and its queue."""
+    """Guide of one team: what its members need to know beyond its TeamPlan and its queue."""
 
     namespace: str
     cluster: str

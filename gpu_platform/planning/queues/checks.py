@@ -15,7 +15,7 @@ from gpu_platform.planning.queues.starts import Start, main_lacks
 from gpu_platform.planning.queues.topology import unsuitable, what_to_write
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units, units_by_pool
-from gpu_platform.planning.teams.tenants import check_offered
+from gpu_platform.planning.teams.team_plans import check_offered
 from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import GpuUnits, Team

@@ -46,8 +46,8 @@ from gpu_platform.planning.queues.topology import is_topology_aware
 from gpu_platform.planning.queues.waiting import check_startup, waiting_decisions
 from gpu_platform.planning.queues.work import declared_work
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.planning.teams.tenants import plan_priority_classes
+from gpu_platform.planning.teams.section import TeamPlan
+from gpu_platform.planning.teams.team_plans import plan_priority_classes
 from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import GpuUnits, Team
@@ -118,7 +118,7 @@ def _divide(environment: Environment, own_stack: Sequence[Team], available: Avai
 
 
 def plan(
-    context: CompleteContext, available: Available, tenants: Sequence[TenantPlan]
+    context: CompleteContext, available: Available, team_plans: Sequence[TeamPlan]
 ) -> Decided[QueuesPlan | None]:
     """Return the queues of an environment without problems; None without `queueing`."""
     environment = context.environment
@@ -129,7 +129,7 @@ def plan(
     aware = is_topology_aware(queueing, pools, cloud)
     flavors = _flavors(cloud, pools, aware=aware)
     divided = _divide(environment, (), available)
-    teams = _plan_teams(environment.teams, environment, tenants, cloud, available, divided)
+    teams = _plan_teams(environment.teams, environment, team_plans, cloud, available, divided)
     planned = QueuesPlan(
         kueue=plan_kueue(queueing, cloud, available, context.catalog),
         topologies=_topologies(cloud, pools) if aware else (),
@@ -153,13 +153,13 @@ def plan(
 
 
 def plan_one(
-    team: Team, environment: Environment, cloud: Cloud, available: Available, tenants: Sequence[TenantPlan]
+    team: Team, environment: Environment, cloud: Cloud, available: Available, team_plans: Sequence[TeamPlan]
 ) -> Decided[tuple[TeamQueuePlan, ...]]:
     """Return the queue of a team with a stack of its own, whose quota the environment's teams leave free."""
     if environment.queueing is None:
         return Decided(())
     divided = _divide(environment, (team,), available)
-    teams = _plan_teams((team,), environment, tenants, cloud, available, divided)
+    teams = _plan_teams((team,), environment, team_plans, cloud, available, divided)
     used = [pool for pool in available.pools if any(one.pool == pool.name for one in team.inference_services)]
     waiting = waiting_decisions(used, [*environment.teams, team], environment.queueing)
     return Decided(teams, (*waiting, *queue_decisions([team], teams, divided)))
@@ -178,7 +178,7 @@ def queue_of(namespace: str, queues: Sequence[TeamQueuePlan]) -> TeamQueuePlan |
 def _plan_teams(
     teams: Sequence[Team],
     environment: Environment,
-    tenants: Sequence[TenantPlan],
+    team_plans: Sequence[TeamPlan],
     cloud: Cloud,
     available: Available,
     divided: DividedPools,
@@ -190,7 +190,7 @@ def _plan_teams(
     checks = {
         pool.name: _check_name(pool) for pool in available.pools if cloud.pools.provisioning(pool) is not None
     }
-    by_name = {tenant.namespace: tenant for tenant in tenants}
+    by_name = {team_plan.namespace: team_plan for team_plan in team_plans}
     classes = tuple(
         SelectedClass(label=label, name=value, pools=one.pools)
         for one in environment.compute_classes
@@ -206,12 +206,12 @@ def _plan_team(
     divided: DividedPools,
     names_of_flavors: Mapping[str | None, str],
     checks: Mapping[str, str],
-    tenant: TenantPlan,
+    team_plan: TeamPlan,
 ) -> TeamQueuePlan:
     settings, offers, pools = queue_settings(team), divided.offers, divided.pools
     shares = divided.division.teams[team.name]
     flavors = flavor_quotas(team.quota, team.priority, shares, offers, pools, names_of_flavors, checks)
-    required, defaults = queueing.without_queue == "refuse", tenant.pod_defaults
+    required, defaults = queueing.without_queue == "refuse", team_plan.pod_defaults
     return TeamQueuePlan(
         namespace=team.name,
         local_queue=team.name if required else DEFAULT_QUEUE,
@@ -221,17 +221,17 @@ def _plan_team(
         reclaim=_RECLAIM[queueing.preemption.reclaim],
         flavors=flavors,
         ceiling=ceiling(team.quota, flavors, offers),
-        priorities=tenant.priorities,
+        priorities=team_plan.priorities,
         required=required,
         default_priority=defaults.priority_class if defaults is not None else None,
         cpu_limit=f"{defaults.cpu_limit_millicores}m" if defaults is not None else "",
-        default_limit=tenant.default_limit,
+        default_limit=team_plan.default_limit,
         tainted=all(
             any(taint.key == names.GPU_TAINT_KEY and taint.effect == "NoSchedule" for taint in pool.all_taints)
             for pool in pools
             if pool.has_gpus
         ),
-        accounts=tenant.accounts,
+        accounts=team_plan.accounts,
     )
 
 

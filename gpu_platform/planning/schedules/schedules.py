@@ -75,9 +75,9 @@ def _quotas(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
         lasting = [one for one in plan.pools if one.schedule is None and not _has_times(one)]
         left = sum(each.max_units.get(offer.name, 0) for each in lasting)
         quotas = {
-            tenant.namespace: int(count)
-            for tenant in plan.tenants
-            if (count := tenant.quota.get(names.quota_key(offer.name), "0")) != "0"
+            team_plan.namespace: int(count)
+            for team_plan in plan.teams
+            if (count := team_plan.quota.get(names.quota_key(offer.name), "0")) != "0"
         }
         if sum(quotas.values()) > left:
             of_teams = ", ".join(f"{team} {count}" for team, count in quotas.items())
@@ -100,11 +100,11 @@ def _queued_quotas(pool: PoolPlan, queues: QueuesPlan) -> Iterator[str]:
 
 def _workloads(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
     """Yield the declared workloads that run on the pool alone."""
-    for tenant in plan.tenants:
-        run = workloads_of(tenant.namespace, plan.workloads)
+    for team in plan.teams:
+        run = workloads_of(team.namespace, plan.workloads)
         gangs = {job.pod.workload.name for job in run.training_jobs} if run is not None else set[str]()
         pods = [pod.workload for pod in run.all_pods] if run is not None else []
-        for workload in (*tenant.workloads, *pods):
+        for workload in (*team.workloads, *pods):
             if workload.pool == pool.name:
                 of = f" (gang of {counted(workload.replicas, 'pod')})" if workload.name in gangs else ""
-                yield f"{tenant.namespace}/{workload.name}{of}"
+                yield f"{team.namespace}/{workload.name}{of}"

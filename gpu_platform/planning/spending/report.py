@@ -130,8 +130,8 @@ def _shares(plan: EnvironmentPlan) -> dict[str, dict[str, float]]:
         for name, count in pool.units_desired.items():
             offered[name] = offered.get(name, 0) + count
     quota = {
-        tenant.namespace: {name: int(tenant.quota.get(names.quota_key(name), "0")) for name in offered}
-        for tenant in plan.tenants
+        team_plan.namespace: {name: int(team_plan.quota.get(names.quota_key(name), "0")) for name in offered}
+        for team_plan in plan.teams
     }
     asked = {name: sum(of_team[name] for of_team in quota.values()) for name in offered}
     found: dict[str, dict[str, float]] = {team: {} for team in quota}
@@ -187,12 +187,12 @@ def _pool(pool: PoolPlan, use: PoolUse, allocated: float) -> PoolSpending:
 def _workloads(plan: EnvironmentPlan) -> tuple[WorkloadSpending, ...]:
     pools = {pool.name: pool for pool in plan.pools}
     found: list[WorkloadSpending] = []
-    for tenant in plan.tenants:
-        run = workloads_of(tenant.namespace, plan.workloads)
+    for team in plan.teams:
+        run = workloads_of(team.namespace, plan.workloads)
         of_jobs = [pod.workload for pod in run.all_pods] if run is not None else []
-        for workload in (*tenant.workloads, *of_jobs):
+        for workload in (*team.workloads, *of_jobs):
             if workload.units and workload.pool in pools:
-                found.append(_workload(tenant.namespace, workload, pools[workload.pool]))
+                found.append(_workload(team.namespace, workload, pools[workload.pool]))
     return tuple(found)
 
 

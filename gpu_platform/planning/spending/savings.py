@@ -338,9 +338,9 @@ def _used(
     of_jobs = [pod.workload for pod in run.all_pods] if run is not None else []
     declared = [
         one
-        for tenant in plan.tenants
-        if tenant.namespace == name
-        for one in (*tenant.workloads, *of_jobs)
+        for team_plan in plan.teams
+        if team_plan.namespace == name
+        for one in (*team_plan.workloads, *of_jobs)
         if one.resource == names.GPU_RESOURCE
     ]
     needed = sum(one.units * one.replicas for one in declared)

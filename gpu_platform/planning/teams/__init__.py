@@ -15,7 +15,7 @@ from gpu_platform.planning.teams.identity import check_identities, identities_of
 from gpu_platform.planning.teams.policy_settings import policy_settings
 from gpu_platform.planning.teams.purposes import gpu_quota_decisions, is_for
 from gpu_platform.planning.teams.scaling import scaling_of
-from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quota
+from gpu_platform.planning.teams.team_plans import plan_priority_classes, total_quota
 
 __all__ = [
     "available_resources",

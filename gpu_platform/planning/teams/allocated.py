@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpu_platform.base import names
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.quota_of_pods import quota_units
-from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.stack.environment import Environment
 
 Quotas = Mapping[str, Mapping[str, str]]
@@ -57,14 +57,14 @@ def quota_limits(environment: Environment, available: Available) -> Mapping[str,
 
 
 def over_allocated(
-    tenants: Sequence[TenantPlan], limits: Mapping[str, float], own: Quotas, others: Quotas
+    teams: Sequence[TeamPlan], limits: Mapping[str, float], own: Quotas, others: Quotas
 ) -> tuple[OverAllocation, ...]:
     """Return the resources of which all quotas together have more than the pools offer.
 
-    `own`: deployed quotas of the stack that `tenants` are planned for; `others`: those of all other stacks on the
+    `own`: deployed quotas of the stack that `teams` are planned for; `others`: those of all other stacks on the
     environment.
     """
-    planned: Quotas = {tenant.namespace: tenant.quota for tenant in tenants}
+    planned: Quotas = {team_plan.namespace: team_plan.quota for team_plan in teams}
     found: list[OverAllocation] = []
     for key, limit in limits.items():
         elsewhere = {team: quota for team, quota in others.items() if team not in planned}

@@ -24,14 +24,14 @@ from gpu_platform.planning.teams.identity import (
 )
 from gpu_platform.planning.teams.network import check_network
 from gpu_platform.planning.teams.routes import check_routes
-from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.planning.teams.tenants import (
+from gpu_platform.planning.teams.section import TeamPlan
+from gpu_platform.planning.teams.team_plans import (
     check_priorities,
     check_quotas,
     check_reserve,
     check_team,
     check_team_alone,
-    plan_tenant,
+    plan_team,
     priority_values,
 )
 from gpu_platform.stack.environment import Environment
@@ -131,9 +131,7 @@ def _check_teams(
     check_routes(teams, problems)
 
 
-def plan(
-    context: CompleteContext, available: Available, kubernetes: str | None
-) -> Decided[tuple[TenantPlan, ...]]:
+def plan(context: CompleteContext, available: Available, kubernetes: str | None) -> Decided[tuple[TeamPlan, ...]]:
     """Return the plans of the teams of an environment without problems.
 
     `kubernetes`: the cluster's planned minor version, None: unknown.
@@ -148,21 +146,21 @@ def plan_identities(context: CompleteContext) -> Decided[CloudIdentities | None]
 
 def plan_one(
     team: Team, stack: str, environment: Environment, available: Available, kubernetes: str | None
-) -> Decided[tuple[TenantPlan, ...]]:
+) -> Decided[tuple[TeamPlan, ...]]:
     """Return the plan of the team of a stack of its own, without problems. `kubernetes`: as of `plan`."""
     return _plan([team], stack, environment, available, kubernetes)
 
 
 def _plan(
     teams: Sequence[Team], stack: str, environment: Environment, available: Available, kubernetes: str | None
-) -> Decided[tuple[TenantPlan, ...]]:
+) -> Decided[tuple[TeamPlan, ...]]:
     priorities = priority_values(environment.priorities)
     cloud = cloud_of(environment.cluster)
     identities = identities_of(environment)
     queues = environment.queueing is not None
     found = [team.identity or identities.get(team.name) for team in teams]
-    tenants = [
-        plan_tenant(
+    team_plans = [
+        plan_team(
             team,
             stack,
             available,
@@ -177,12 +175,12 @@ def _plan(
     ]
     accounts = [plan_service_account(team, identity, cloud) for team, identity in zip(teams, found, strict=True)]
     decisions: list[Decision] = []
-    for tenant in tenants:
-        decisions += tenant.decisions
+    for team_plan in team_plans:
+        decisions += team_plan.decisions
     return Decided(
         tuple(
-            replace(tenant.value, service_account=account)
-            for tenant, account in zip(tenants, accounts, strict=True)
+            replace(team_plan.value, service_account=account)
+            for team_plan, account in zip(team_plans, accounts, strict=True)
         ),
         tuple(decisions),
     )

@@ -9,7 +9,7 @@ from gpu_platform.catalog.pod_limits import BARE_POD, INLINE_CSI_DRIVERS, LONGES
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.teams.bare_pods import admits_bare_pods
 from gpu_platform.planning.teams.routes import routes_of
-from gpu_platform.planning.teams.tenants import longest_grace
+from gpu_platform.planning.teams.team_plans import longest_grace
 from gpu_platform.stack.team import Team
 
 

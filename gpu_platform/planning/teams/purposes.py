@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from gpu_platform.base import names
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.planning.teams.tenants import DEFAULT_PRIORITIES
+from gpu_platform.planning.teams.section import TeamPlan
+from gpu_platform.planning.teams.team_plans import DEFAULT_PRIORITIES
 
 
 def is_for(workload: str, priorities: Collection[str]) -> bool:
@@ -20,7 +20,7 @@ def is_for(workload: str, priorities: Collection[str]) -> bool:
 
 
 def gpu_quota_decisions(
-    tenants: Sequence[TenantPlan], pools: Sequence[PoolPlan], overcommit: float
+    teams: Sequence[TeamPlan], pools: Sequence[PoolPlan], overcommit: float
 ) -> Iterator[Decision]:
     """Yield a warning for quotas that only pools for other work could hold.
 
@@ -28,10 +28,10 @@ def gpu_quota_decisions(
     """
     for resource in dict.fromkeys(name for pool in pools for name in pool.max_units):
         offering = [pool for pool in pools if pool.max_units.get(resource)]
-        quotas = {one.namespace: int(one.quota.get(names.quota_key(resource), "0")) for one in tenants}
+        quotas = {one.namespace: int(one.quota.get(names.quota_key(resource), "0")) for one in teams}
         own = {
             one.namespace: tuple(pool.name for pool in offering if is_for(pool.workload, one.priorities))
-            for one in tenants
+            for one in teams
             if quotas[one.namespace]
         }
         for chosen in dict.fromkeys(own.values()):

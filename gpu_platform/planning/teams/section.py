@@ -127,7 +127,7 @@ class PodIngress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantPlan:
+class TeamPlan:
     """One team's namespace and everything in it.
 
     `quota` holds every GPU resource of the environment, 0 without a share, so that no MIG profile is

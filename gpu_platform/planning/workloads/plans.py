@@ -21,7 +21,7 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
 from gpu_platform.planning.teams.section import WorkloadPlan
-from gpu_platform.planning.teams.tenants import plan_workload
+from gpu_platform.planning.teams.team_plans import plan_workload
 from gpu_platform.planning.workloads.alignment import cpu_decisions
 from gpu_platform.planning.workloads.endings import ending_decisions, notice_seconds
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric

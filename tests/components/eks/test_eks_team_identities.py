@@ -126,7 +126,7 @@ def test_a_preview_with_every_output_unknown_has_all_of_an_identity() -> None:
 def test_a_team_without_identity_has_neither_role_nor_service_account() -> None:
     recorded = made(team("vision"))
     assert not [one for one in recorded.resources if "EksTeamIdentities" in one.type]
-    assert not [one for one in recorded.of("ServiceAccount") if "Tenant" in one.parent]
+    assert not [one for one in recorded.of("ServiceAccount") if "TeamNamespace" in one.parent]
 
 
 @pytest.mark.xdist_group("moto")

@@ -211,9 +211,9 @@ def planned(**of_pool: Any) -> dict[str, str]:
     stack = environment(nodes, cluster=EKS, teams=[team(quota={"gpus": 16}, training_jobs=[JOB])])
     plan = plan_platform(stack, "test")
     assert plan.kind == "environment"
-    (tenant,) = plan.tenants
+    (team_plan,) = plan.teams
     (workloads,) = plan.workloads
-    job = training_job(TeamPods(tenant, None), workloads.training_jobs[0])[-1]
+    job = training_job(TeamPods(team_plan, None), workloads.training_jobs[0])[-1]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     return {one["name"]: one["value"] for one in container["env"] if "value" in one}
 

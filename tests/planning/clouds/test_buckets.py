@@ -13,7 +13,7 @@ from gpu_platform.planning.clouds.eks.storage import EksStorage
 from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
-from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
+from gpu_platform.planning.plan import EnvironmentPlan, TeamStackPlan
 from gpu_platform.stack.loaded import plan_platform
 from tests.components.gke.gke_recorded import CREATED as GKE_CREATED
 from tests.components.gke.gke_recorded import platform_of
@@ -196,7 +196,7 @@ def test_a_prefix_is_a_path_below_the_bucket(prefix: str) -> None:
     assert list(refused(datasets={**DATASETS, "prefix": prefix})) == ["storage.datasets.prefix"]
 
 
-def own_stack(folder: Path, name: str, environment: dict[str, Any]) -> TeamPlan:
+def own_stack(folder: Path, name: str, environment: dict[str, Any]) -> TeamStackPlan:
     """Plan the stack of a team on an environment."""
     config = {"config": {"gpu-platform:platform": environment}}
     (folder / "Pulumi.prod.yaml").write_text(yaml.safe_dump(config), "utf-8")

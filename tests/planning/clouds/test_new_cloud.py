@@ -171,7 +171,7 @@ def test_pools_operator_and_teams_of_a_new_cloud_are_planned_by_its_protocol(
     assert (train.nodes.ownership, train.placement, train.added_taints) == ("cloud", "proximity", (SPOT_TAINT,))
     assert plan.operator.helm_values["toolkit"]["installDir"] == "/opt/nvidia"
     assert plan.operator.install == "helm"
-    [job] = plan.tenants[0].workloads
+    [job] = plan.teams[0].workloads
     assert job.requests["rdma/hca"] == "8"
     assert SPOT_TAINT in job.tolerations
     assert (plan.cluster.access, plan.cluster.kubernetes) == ("outputs", "1.35")

@@ -61,7 +61,7 @@ def role(plan: EnvironmentPlan) -> TeamRole:
 
 
 def account(plan: EnvironmentPlan) -> ServiceAccountPlan:
-    found = plan.tenants[0].service_account
+    found = plan.teams[0].service_account
     assert found is not None
     return found
 
@@ -249,7 +249,7 @@ def test_a_bucket_named_twice_and_a_name_that_s3_lacks_are_refused() -> None:
 
 
 def test_a_team_without_identity_and_pull_secrets_has_no_service_account_of_the_program() -> None:
-    assert eks(team()).tenants[0].service_account is None
+    assert eks(team()).teams[0].service_account is None
     assert eks(team()).identities is None
 
 
@@ -277,7 +277,7 @@ def test_the_environment_gives_an_identity_to_a_team_with_a_stack_of_its_own(tmp
     assert isinstance(plan.identities, EksIdentities)
     assert [one.team for one in plan.identities.roles] == ["speech"]
     own = plan_platform(own_stack(), "speech", folder=write_environment(tmp_path, environment))
-    found = own.tenants[0].service_account
+    found = own.teams[0].service_account
     assert found is not None
     assert (found.name, found.rights) == ("team", ("read s3://acme-datasets/imagenet/",))
 
@@ -305,7 +305,7 @@ def test_on_an_existing_cluster_the_stack_of_a_team_names_its_role_and_the_envir
     environment["teams"] = [with_identity(role_arn=ROLE)]
     folder = write_environment(tmp_path, environment)
     own = plan_platform(own_stack(identity={"role_arn": f"{ROLE}-speech"}), "speech", folder=folder)
-    found = own.tenants[0].service_account
+    found = own.teams[0].service_account
     assert found is not None
     assert found.annotations == {"eks.amazonaws.com/role-arn": f"{ROLE}-speech"}
     with pytest.raises(BadInput, match="which team vision has"):

@@ -90,21 +90,21 @@ def workload_of(gpus: int) -> Any:
         "members": ["group:vision"],
         "workloads": [{"name": "work", "pool": "train", "gpus": gpus}],
     }
-    (tenant,) = plan_eks({**DRANET, **ZONE}, cluster=NEW, teams=[team]).tenants
-    return tenant
+    (team_plan,) = plan_eks({**DRANET, **ZONE}, cluster=NEW, teams=[team]).teams
+    return team_plan
 
 
 def test_a_pod_with_all_gpus_of_a_node_claims_all_its_interfaces_and_requests_huge_pages() -> None:
-    tenant = workload_of(8)
-    (workload,), (claim,) = tenant.workloads, tenant.claims
+    team = workload_of(8)
+    (workload,), (claim,) = team.workloads, team.claims
     assert (claim.name, claim.device_class, claim.count) == ("train-nics", "efa.networking.k8s.aws", 32)
     assert workload.claims == ("train-nics",)
     assert workload.network == {"hugepages-2Mi": "5120Mi"}
 
 
 def test_a_pod_with_fewer_gpus_claims_no_interface() -> None:
-    tenant = workload_of(4)
-    assert (tenant.workloads[0].claims, tenant.claims) == ((), ())
+    team = workload_of(4)
+    assert (team.workloads[0].claims, team.claims) == ((), ())
 
 
 @pytest.mark.parametrize("cluster", [NEW, {**CREATED, "kubernetes": "1.35"}])

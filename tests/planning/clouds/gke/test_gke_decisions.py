@@ -260,7 +260,7 @@ def test_a_teams_workload_tolerates_what_gke_taints_by_itself() -> None:
     }
     queued = {**team, "quota": {"gpus": 8, "cpu": 200, "memory": "3Ti"}}
     plan = plan_platform({**said, "teams": [queued], "queueing": {}}, "test")
-    (workload,) = plan.tenants[0].workloads
+    (workload,) = plan.teams[0].workloads
     assert [(taint.key, taint.value) for taint in workload.tolerations] == [
         ("nvidia.com/gpu", "present"),
         ("cloud.google.com/gke-queued", "true"),

@@ -1,12 +1,12 @@
-"""A tenant with a member of each role."""
+"""A team with a member of each role."""
 
-from components.tenant import Tenant, TenantArgs
-from gpu_platform.planning.teams.section import TeamMember, TenantPlan
+from components.team_namespace import TeamNamespace, TeamNamespaceArgs
+from gpu_platform.planning.teams.section import TeamMember, TeamPlan
 
-Tenant(
+TeamNamespace(
     "role-table",
-    TenantArgs(
-        plan=TenantPlan(
+    TeamNamespaceArgs(
+        plan=TeamPlan(
             namespace="role-table",
             quota={"requests.nvidia.com/gpu": "8"},
             members=(TeamMember(kind="Group", name="role-table-users"),),

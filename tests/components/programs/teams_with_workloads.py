@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from components.tenant import Tenant, TenantArgs
-from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
+from components.team_namespace import TeamNamespace, TeamNamespaceArgs
+from gpu_platform.planning.teams.section import TeamMember, TeamPlan, WorkloadPlan
 
 
 def workload(name: str, user: int | None) -> WorkloadPlan:
@@ -30,10 +30,10 @@ levels: tuple[tuple[str, Literal["restricted", "baseline"]], ...] = (
     ("legacy", "baseline"),
 )
 for namespace, level in levels:
-    Tenant(
+    TeamNamespace(
         namespace,
-        TenantArgs(
-            plan=TenantPlan(
+        TeamNamespaceArgs(
+            plan=TeamPlan(
                 namespace=namespace,
                 quota={"requests.nvidia.com/gpu": "8"},
                 members=(TeamMember(kind="Group", name=namespace),),

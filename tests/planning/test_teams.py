@@ -13,7 +13,7 @@ def test_a_quota_holds_every_gpu_resource_of_the_environment_and_zero_where_noth
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(pool(), SHARED, CUT, teams=[team(quota={"gpus": 2, "cpu": 10, "memory": "1Ti"})])
-    assert dict(plan.tenants[0].quota) == {
+    assert dict(plan.teams[0].quota) == {
         "requests.nvidia.com/gpu": "2",
         "requests.nvidia.com/gpu.shared": "0",
         "requests.nvidia.com/mig-1g.10gb": "0",
@@ -26,7 +26,7 @@ def test_a_team_may_not_use_priority_classes_above_its_own(make_plan: PlanMaker)
     plan = make_plan(
         pool(), priorities={"urgent": 5000}, teams=[team("a"), team("b", priority="inference", quota={"gpus": 1})]
     )
-    allowed = {tenant.namespace: tenant.priorities for tenant in plan.tenants}
+    allowed = {team_plan.namespace: team_plan.priorities for team_plan in plan.teams}
     assert allowed == {"a": ("training",), "b": ("inference", "training")}
 
 
@@ -42,7 +42,7 @@ def test_the_default_priority_classes_are_training_100_and_inference_1000(make_p
 def test_a_workload_is_placed_on_its_pool_with_the_pools_resource_and_tolerations(make_plan: PlanMaker) -> None:
     workload = {"name": "ranker", "pool": "serve", "replicas": 2}
     plan = make_plan(SHARED, teams=[team(quota={"shared": 2}, workloads=[workload])])
-    placed = plan.tenants[0].workloads[0]
+    placed = plan.teams[0].workloads[0]
     assert (placed.resource, placed.units) == ("nvidia.com/gpu.shared", 1)
     assert placed.node_selector == {"gpu-platform.dev/pool": "serve"}
     assert [taint.key for taint in placed.tolerations] == ["nvidia.com/gpu"]
@@ -65,19 +65,19 @@ def test_a_workload_on_instances_requests_the_resource_of_their_strategy(
     work = {"name": "work", "pool": "cut", **({"profile": profile} if profile else {})}
     quota = {"gpus": 1} if strategy == "single" else {"mig": {"1g.10gb": 1}}
     plan = make_plan(cut, teams=[team(quota=quota, workloads=[work])])
-    assert plan.tenants[0].workloads[0].resource == resource
+    assert plan.teams[0].workloads[0].resource == resource
     assert [offer.name for offer in plan.pools[0].resources] == [resource]
 
 
 def test_a_workload_of_whole_nodes_requests_no_efa_where_the_cluster_is_not_on_eks(make_plan: PlanMaker) -> None:
     work = {"name": "pretrain", "pool": "train", "gpus": 8}
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8}, workloads=[work])])
-    assert plan.tenants[0].workloads[0].network == {}
+    assert plan.teams[0].workloads[0].network == {}
 
 
 def test_quotas_may_sum_to_the_capacity_times_the_overcommit_and_no_more(make_plan: PlanMaker) -> None:
     teams = [team("a", quota={"gpus": 8}), team("b", quota={"gpus": 4})]
-    assert make_plan(pool(), teams=teams, overcommit=1.5).tenants
+    assert make_plan(pool(), teams=teams, overcommit=1.5).teams
     with pytest.raises(BadInput) as error:
         make_plan(pool(), teams=teams, overcommit=1.4)
     assert [problem.path for problem in error.value.problems] == ["teams[0].quota.gpus"]
@@ -86,7 +86,7 @@ def test_quotas_may_sum_to_the_capacity_times_the_overcommit_and_no_more(make_pl
 
 def test_quotas_count_against_the_most_nodes_that_an_autoscaled_pool_may_have(make_plan: PlanMaker) -> None:
     scaled = pool(count={"desired": 1, "max": 3})
-    assert make_plan(scaled, teams=[team(quota={"gpus": 24})]).tenants
+    assert make_plan(scaled, teams=[team(quota={"gpus": 24})]).teams
     with pytest.raises(BadInput):
         make_plan(scaled, teams=[team(quota={"gpus": 25})])
 
@@ -96,7 +96,7 @@ def test_quotas_count_against_the_most_nodes_that_an_autoscaled_pool_may_have(ma
     [("user:ada", "User"), ("group:vision", "Group"), ("serviceaccount:ci/runner", "ServiceAccount")],
 )
 def test_members_become_rbac_subjects(make_plan: PlanMaker, member: str, kind: str) -> None:
-    subject = make_plan(pool(), teams=[team(members=[member])]).tenants[0].members[0]
+    subject = make_plan(pool(), teams=[team(members=[member])]).teams[0].members[0]
     assert subject.kind == kind
     assert (subject.namespace == "ci") == (kind == "ServiceAccount")
 
@@ -141,7 +141,9 @@ def test_a_member_with_two_roles_is_refused_where_the_weaker_one_is(make_plan: P
 
 def test_a_team_may_open_no_load_balancer_and_no_node_port_unless_its_quota_says_so(make_plan: PlanMaker) -> None:
     opened = team("b", quota={"gpus": 1, "objects": {"load_balancers": 1, "node_ports": 2, "storage": "5Ti"}})
-    closed, allowed = (dict(tenant.object_quota) for tenant in make_plan(pool(), teams=[team(), opened]).tenants)
+    closed, allowed = (
+        dict(team_plan.object_quota) for team_plan in make_plan(pool(), teams=[team(), opened]).teams
+    )
     assert (closed["services.loadbalancers"], closed["services.nodeports"]) == ("0", "0")
     assert (allowed["services.loadbalancers"], allowed["services.nodeports"]) == ("1", "2")
     assert (closed["requests.storage"], allowed["requests.storage"]) == ("100Ti", "5Ti")

@@ -1,4 +1,4 @@
-"""Rules about tenants: namespaces with the label of a team."""
+"""Rules about teams: namespaces with the label of a team."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def namespaces(stack: Stack) -> tuple[Namespace, ...]:
 
 
 class QuotaSettings(Settings):
-    """The GPU resources that a tenant's quota must limit, beside those of the pools in the same stack."""
+    """The GPU resources that a team's quota must limit, beside those of the pools in the same stack."""
 
     resources: tuple[str, ...] = ()
     """For a team's stack, whose pools are in another stack: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`."""

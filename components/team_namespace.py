@@ -1,4 +1,4 @@
-"""`Tenant`: the namespace of a team, with quotas, access, network policies and workloads."""
+"""`TeamNamespace`: the namespace of a team, with quotas, access, network policies and workloads."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pulumi
 
 from components._in_namespace import role_ref
 from components._kubernetes_object import KubernetesObject, Manifest
-from components._options import child_options, retained
+from components._options import child_options, formerly, retained
 from components._policies_in_effect import policies_in_effect
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue, TeamQueueArgs
-from components.team_workloads import create_workloads
-from components.tenant_admission import (
-    TenantAdmission,
-    TenantAdmissionArgs,
-    TenantPodSecurity,
-    TenantPodSecurityArgs,
+from components.team_admission import (
+    TeamAdmission,
+    TeamAdmissionArgs,
+    TeamPodSecurity,
+    TeamPodSecurityArgs,
 )
-from components.tenant_pod_defaults import TenantPodDefaults, TenantPodDefaultsArgs
+from components.team_pod_defaults import TeamPodDefaults, TeamPodDefaultsArgs
+from components.team_workloads import create_workloads
 from gpu_platform.base import names
 from gpu_platform.guide.document import CONFIG_MAP as GUIDE_CONFIG_MAP
 from gpu_platform.guide.document import config_map_data
@@ -43,7 +43,7 @@ from gpu_platform.planning.teams.section import (
     PodIngress,
     ServiceAccountPlan,
     TeamMember,
-    TenantPlan,
+    TeamPlan,
     WorkloadPlan,
 )
 from gpu_platform.planning.workloads import TeamWorkloadsPlan
@@ -75,16 +75,16 @@ _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantArgs:
+class TeamNamespaceArgs:
     """The plan of a team, and those of its queue, of its members' guide and of its workloads, if it has them."""
 
-    plan: TenantPlan
+    plan: TeamPlan
     queue: TeamQueuePlan | None = None
     guide: GuidePlan | None = None
     workloads: TeamWorkloadsPlan | None = None
 
 
-class Tenant(pulumi.ComponentResource):
+class TeamNamespace(pulumi.ComponentResource):
     """One team: Namespace with Pod Security, quotas, limits, RBAC, network policy, and its workloads.
 
     Outputs: `namespace`.
@@ -92,8 +92,8 @@ class Tenant(pulumi.ComponentResource):
 
     namespace: pulumi.Output[str]
 
-    def __init__(self, name: str, args: TenantArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpu-platform:index:Tenant", name, None, opts)
+    def __init__(self, name: str, args: TeamNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:TeamNamespace", name, None, formerly("Tenant", opts))
         plan, queue, guide = args.plan, args.queue, args.guide
         self._plan = plan
         self._queue = queue
@@ -105,9 +105,9 @@ class Tenant(pulumi.ComponentResource):
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         self._kept = retained(self._child)
-        admission = TenantAdmission(
+        admission = TeamAdmission(
             self._logical("admission"),
-            TenantAdmissionArgs(
+            TeamAdmissionArgs(
                 namespace=plan.namespace,
                 policies=plan.policies,
             ),
@@ -115,9 +115,9 @@ class Tenant(pulumi.ComponentResource):
         )
         guards = [*self._create_quotas(), self._create_limits(), *admission.guards]
         if plan.pod_defaults is not None:
-            guards += TenantPodDefaults(
+            guards += TeamPodDefaults(
                 self._logical("pod-defaults"),
-                TenantPodDefaultsArgs(
+                TeamPodDefaultsArgs(
                     namespace=plan.namespace,
                     defaults=plan.pod_defaults,
                     default_request=plan.default_request,
@@ -178,14 +178,14 @@ class Tenant(pulumi.ComponentResource):
         """Create the planned policies that enforce the Pod Security level in place of the namespace's label."""
         if self._plan.fabric is None:
             return ()
-        return TenantPodSecurity(
+        return TeamPodSecurity(
             self._logical("pod-security"),
-            TenantPodSecurityArgs(namespace=self._plan.namespace, fabric=self._plan.fabric),
+            TeamPodSecurityArgs(namespace=self._plan.namespace, fabric=self._plan.fabric),
             child_options(self, opts),
         ).guards
 
     def _logical(self, name: str) -> str:
-        """Return the logical name of an object of this tenant: teams share names such as `default-deny`."""
+        """Return the logical name of an object of this team: teams share names such as `default-deny`."""
         return f"{self._plan.namespace}/{name}"
 
     def _meta(self, name: str) -> Manifest:

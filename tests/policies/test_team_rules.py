@@ -1,4 +1,4 @@
-"""Tenants: a quota for every GPU resource that the pools offer."""
+"""Teams: a quota for every GPU resource that the pools offer."""
 
 from __future__ import annotations
 

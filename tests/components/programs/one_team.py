@@ -2,17 +2,17 @@
 
 import pulumi
 
-from components.tenant import Tenant, TenantArgs
-from gpu_platform.planning.teams.section import TeamMember, TenantPlan
+from components.team_namespace import TeamNamespace, TeamNamespaceArgs
+from gpu_platform.planning.teams.section import TeamMember, TeamPlan
 
-tenant = Tenant(
+team = TeamNamespace(
     "vision",
-    TenantArgs(
-        plan=TenantPlan(
+    TeamNamespaceArgs(
+        plan=TeamPlan(
             namespace="vision",
             quota={"requests.nvidia.com/gpu": "8", "requests.nvidia.com/gpu.shared": "0"},
             members=(TeamMember(kind="Group", name="vision"),),
         ),
     ),
 )
-pulumi.export("namespace", tenant.namespace)
+pulumi.export("namespace", team.namespace)

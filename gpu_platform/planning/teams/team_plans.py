@@ -50,7 +50,7 @@ from gpu_platform.planning.teams.quota_of_pods import (
 from gpu_platform.planning.teams.requesters import accounts_of
 from gpu_platform.planning.teams.routes import route_values
 from gpu_platform.planning.teams.scaling import scaling_values
-from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
+from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TeamPlan, WorkloadPlan
 from gpu_platform.stack.team import GpuUnits, Team
 from gpu_platform.stack.team import Workload as WorkloadSpec
 
@@ -299,7 +299,7 @@ def _written(place: str, units: int) -> str:
     return f"{{{field}: {{{key}: {units}}}}}" if key else f"{{{field}: {units}}}"
 
 
-def plan_tenant(
+def plan_team(
     team: Team,
     stack: str,
     available: Available,
@@ -310,7 +310,7 @@ def plan_tenant(
     addons: Collection[str] = (),
     queues: bool = False,
     identified: bool = False,
-) -> Decided[TenantPlan]:
+) -> Decided[TeamPlan]:
     """Return the plan of a team without problems; its workloads that name no image get a pause image.
 
     `kubernetes`: the cluster's minor version, None: unknown; `addons`: those of the environment, by name;
@@ -375,7 +375,7 @@ def plan_tenant(
         ),
     }
     domains = any(pool.nvlink_domain is not None for pool in available.pools)
-    tenant = TenantPlan(
+    team_plan = TeamPlan(
         namespace=team.name,
         labels={
             names.TEAM_LABEL: team.name,
@@ -416,7 +416,7 @@ def plan_tenant(
         *defaults.decisions,
         *network_decisions(team, cloud),
     )
-    return Decided(tenant, (decision, *chosen, *notes))
+    return Decided(team_plan, (decision, *chosen, *notes))
 
 
 def _permissions(team: Team) -> Iterator[str]:

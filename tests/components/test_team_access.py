@@ -17,9 +17,7 @@ from sandbox.control_plane import Status
 from tests.support.terminating import finalized_at_once
 
 HERE = Path(__file__).parent
-TABLE: list[Mapping[str, Any]] = yaml.load(
-    (HERE / "tenant_access.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader
-)
+TABLE: list[Mapping[str, Any]] = yaml.load((HERE / "team_access.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
 STACK = "role-table"
 PLACES = {"own": STACK, "other": "kube-system", "cluster": ""}
 GROUPS = {"viewer": "role-table-viewers", "user": "role-table-users", "admin": "role-table-admins"}
@@ -29,10 +27,10 @@ Asked = Callable[[str, str, str, str], bool]
 
 @pytest.fixture(scope="module")
 def may(sandbox: Status) -> Iterator[Asked]:
-    """Return whether a role may use a verb on a resource at a place, on a sandbox with the tenant."""
+    """Return whether a role may use a verb on a resource at a place, on a sandbox with the team."""
     client = KubernetesClient(sandbox.kubeconfig)
     program = record_program(
-        HERE / "programs" / "tenant_with_roles.py",
+        HERE / "programs" / "team_with_roles.py",
         project="gpu-platform",
         config={},
         secret_config=[],

@@ -1,4 +1,4 @@
-"""`TenantPodDefaults`: what the API server adds to pods in the namespace of a team that request GPUs."""
+"""`TeamPodDefaults`: what the API server adds to pods in the namespace of a team that request GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 
 from components._kubernetes_object import KubernetesObject, Manifest
-from components._options import child_options
+from components._options import child_options, formerly
 from gpu_platform.base import names
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.admission_mutations import mutations, variables
@@ -23,7 +23,7 @@ _REINVOCATION_POLICY = "Never"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantPodDefaultsArgs:
+class TeamPodDefaultsArgs:
     """The team's namespace, the defaults of its pods, and those of its LimitRange."""
 
     namespace: str
@@ -32,7 +32,7 @@ class TenantPodDefaultsArgs:
     default_limit: Mapping[str, str]
 
 
-class TenantPodDefaults(pulumi.ComponentResource):
+class TeamPodDefaults(pulumi.ComponentResource):
     """A MutatingAdmissionPolicy for pods that are created in one namespace, with its binding.
 
     `guards`: what workloads of the team must wait for.
@@ -43,8 +43,8 @@ class TenantPodDefaults(pulumi.ComponentResource):
     guards: list[pulumi.Resource]
     policy: pulumi.Output[str]
 
-    def __init__(self, name: str, args: TenantPodDefaultsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpu-platform:index:TenantPodDefaults", name, None, opts)
+    def __init__(self, name: str, args: TeamPodDefaultsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:TeamPodDefaults", name, None, formerly("TenantPodDefaults", opts))
         policy_name = f"defaults-of-{args.namespace}"
         metadata = {"name": policy_name, "labels": {names.TEAM_LABEL: args.namespace}}
         policy = KubernetesObject(
@@ -66,7 +66,7 @@ class TenantPodDefaults(pulumi.ComponentResource):
         self.register_outputs({"policy": self.policy})
 
 
-def _spec(args: TenantPodDefaultsArgs) -> Manifest:
+def _spec(args: TeamPodDefaultsArgs) -> Manifest:
     return {
         "failurePolicy": _FAILURE_POLICY,
         "reinvocationPolicy": _REINVOCATION_POLICY,
