@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpu_platform.base.paths import PROJECT_ROOT
-from tools.docs import catalogue, checks, cli, policies, public_types, stack_file
+from tools.docs import catalogue, checks, cli, picture, policies, public_types, stack_file
 from tools.docs.outputs import documents, with_outputs
 
 
@@ -24,6 +24,9 @@ def generated() -> Mapping[Path, str]:
         reference / "catalogue.md": catalogue.page(),
     }
     pages[PROJECT_ROOT / "components" / "public" / "stack_file_types.py"] = public_types.module()
+    first_steps = (PROJECT_ROOT / "docs" / "getting-started.md").read_text("utf-8")
+    up = "gpu-platform up local"
+    pages[PROJECT_ROOT / "docs" / "assets" / "up.svg"] = picture.picture(up, picture.quoted(first_steps, up))
     return {**pages, **{path: with_outputs(path.read_text("utf-8")) for path in documents()}}
 
 
