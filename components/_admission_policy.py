@@ -1,6 +1,8 @@
-"""ValidatingAdmissionPolicies of the catalogue's rules."""
+"""Admission policies with their bindings: those that refuse, with rules of the catalogue, and those that add defaults."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import pulumi
 
@@ -12,6 +14,10 @@ from gpu_platform.catalog.admission_rules import AdmissionPolicy
 # agent without a node's name writes nothing.
 _FAILURE_POLICY = "Fail"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+# A default protects nothing: an object without it is still judged by rules and quotas. An error must not stop a team.
+_DEFAULTS_FAILURE_POLICY = "Ignore"
+# Webhooks run after the policy. A second run of the policy would replace what they have set.
+_REINVOCATION_POLICY = "Never"
 
 
 def namespace_policy(
@@ -26,18 +32,65 @@ def namespace_policy(
 
 def bound_policy(metadata: Manifest, spec: Manifest, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
     """Create a ValidatingAdmissionPolicy, and the binding by which it refuses."""
+    return _with_binding("ValidatingAdmissionPolicy", metadata, spec, {"validationActions": ["Deny"]}, opts)
+
+
+def mutating_policy(
+    metadata: Manifest,
+    namespace: str,
+    resources: Sequence[tuple[str, str, str]],
+    patches: Sequence[str],
+    opts: pulumi.ResourceOptions,
+    *,
+    conditions: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> list[pulumi.Resource]:
+    """Create a MutatingAdmissionPolicy for new objects of one namespace, with its binding.
+
+    `resources` are API group, version and plural name. `patches` are CEL expressions that return JSON patches.
+    `conditions` and `variables` are CEL expressions by name.
+    """
+    spec = {
+        "failurePolicy": _DEFAULTS_FAILURE_POLICY,
+        "reinvocationPolicy": _REINVOCATION_POLICY,
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {_NAMESPACE_LABEL: namespace}},
+            "resourceRules": [
+                {
+                    "apiGroups": [group],
+                    "apiVersions": [version],
+                    "operations": ["CREATE"],
+                    "resources": [resource],
+                }
+                for group, version, resource in resources
+            ],
+        },
+        "matchConditions": _expressions(conditions),
+        "variables": _expressions(variables),
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}} for patch in patches],
+    }
+    return _with_binding("MutatingAdmissionPolicy", metadata, spec, {}, opts)
+
+
+def _expressions(by_name: Mapping[str, str] | None) -> list[Manifest] | None:
+    """Return named expressions in the form of the API, or None without any: the API server drops an empty list."""
+    return [{"name": name, "expression": text} for name, text in by_name.items()] if by_name else None
+
+
+def _with_binding(
+    kind: str, metadata: Manifest, spec: Manifest, binding_spec: Manifest, opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
     name = metadata["name"]
-    created = KubernetesObject(
-        name, "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy", metadata=metadata, spec=spec, opts=opts
-    )
+    api = "admissionregistration.k8s.io/v1"
+    policy = KubernetesObject(name, f"{api}/{kind}", metadata=metadata, spec=spec, opts=opts)
     binding = KubernetesObject(
         name,
-        "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding",
+        f"{api}/{kind}Binding",
         metadata=metadata,
-        spec={"policyName": name, "validationActions": ["Deny"]},
-        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[created])),
+        spec={"policyName": name, **binding_spec},
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[policy])),
     )
-    return [created, binding]
+    return [policy, binding]
 
 
 def policy_spec(policy: AdmissionPolicy, namespace: str | None = None) -> Manifest:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._admission_policy import bound_policy, policy_spec
+from components._admission_policy import bound_policy, mutating_policy, policy_spec
 from components._in_namespace import role_ref
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
@@ -194,69 +194,24 @@ class TeamQueue(pulumi.ComponentResource):
         """Add to queued objects the team's priority class, and to their templates what their pods get."""
         if args.default_priority is None:
             return []
-        classes = self._mutate(
-            f"queue-defaults-of-{args.namespace}",
-            args,
-            [one for one in QUEUED_RESOURCES if one[0]],  # pods get their own class
+        classes = mutating_policy(
+            {"name": f"queue-defaults-of-{args.namespace}"},
+            args.namespace,
+            [(group, "*", resource) for group, resource in QUEUED_RESOURCES if group],  # pods get their own class
             [priority_patch(args.default_priority)],
             opts,
-            condition={"name": "names-no-class", "expression": names_no_class(args)},
+            conditions={"names-no-class": names_no_class(args)},
         )
-        templates = self._mutate(
-            f"queue-templates-of-{args.namespace}",
-            args,
-            TEMPLATE_RESOURCES,
-            template_patches(args.cpu_limit),
+        # One patch: for each the API server writes and reads the whole object, seconds for one of a megabyte.
+        all_patches = " + ".join(f"({patch})" for patch in template_patches(args.cpu_limit))
+        templates = mutating_policy(
+            {"name": f"queue-templates-of-{args.namespace}"},
+            args.namespace,
+            [(group, "*", resource) for group, resource in TEMPLATE_RESOURCES],
+            [all_patches],
             opts,
         )
         return [*classes, *templates]
-
-    def _mutate(
-        self,
-        name: str,
-        args: TeamQueuePlan,
-        matched: Sequence[tuple[str, str]],
-        patches: Sequence[str],
-        opts: pulumi.ResourceOptions,
-        condition: Manifest | None = None,
-    ) -> list[pulumi.Resource]:
-        """Create a policy that changes what is created in the team's namespace, with its binding."""
-        metadata = {"name": name}
-        all_patches = " + ".join(f"({patch})" for patch in patches)
-        policy = KubernetesObject(
-            name,
-            "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy",
-            metadata=metadata,
-            spec={
-                # Without the default a Job waits longer than it has to: no reason to refuse it.
-                "failurePolicy": "Ignore",
-                "reinvocationPolicy": "Never",
-                "matchConstraints": {
-                    "namespaceSelector": _namespace(args),
-                    "resourceRules": [
-                        {
-                            "apiGroups": [group],
-                            "apiVersions": ["*"],
-                            "operations": ["CREATE"],
-                            "resources": [resource],
-                        }
-                        for group, resource in matched
-                    ],
-                },
-                "matchConditions": [condition] if condition is not None else None,
-                # One: for each the API server writes and reads the whole object, seconds for one of a megabyte.
-                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": all_patches}}],
-            },
-            opts=opts,
-        )
-        binding = KubernetesObject(
-            name,
-            "admissionregistration.k8s.io/v1/MutatingAdmissionPolicyBinding",
-            metadata=metadata,
-            spec={"policyName": name},
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
-        )
-        return [policy, binding]
 
     def _create_access(self, args: TeamQueuePlan, subjects: list[Manifest], opts: pulumi.ResourceOptions) -> None:
         """Let members read their queue and the positions of their workloads in it."""
@@ -351,10 +306,6 @@ def _cohort(cohort: CohortPlan) -> Manifest:
     # The empty list is written, too: server-side apply makes null of a spec that loses its only field, and the CRD
     # refuses null.
     return {"resourceGroups": [{"coveredResources": covered[0], "flavors": flavors}] if flavors else []}
-
-
-def _namespace(args: TeamQueuePlan) -> Manifest:
-    return {"matchLabels": {"kubernetes.io/metadata.name": args.namespace}}
 
 
 def _cluster_queue(args: TeamQueuePlan) -> Mapping[str, Any]:
