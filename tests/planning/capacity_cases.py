@@ -37,7 +37,7 @@ def pods(
 def assert_placed_within(
     rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], found: Sequence[PodsOnNode]
 ) -> None:
-    """Every pod once, on nodes that are there, and none of them overfilled."""
+    """Check that every pod is placed once, on an existing node, and that no node is overfilled."""
     assert Counter({group: group.count for group in map(_key, groups) if group.count}) == _placed(found)
     by_pool = {each.pool: each for each in rooms}
     for place in {(one.pool, one.node) for one in found}:
@@ -70,7 +70,7 @@ def _placed(found: Sequence[PodsOnNode]) -> Counter[_Key]:
 
 
 def fits_by_trying_all(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> bool:
-    """Put each pod on each node in turn: the slow truth that a search is compared with."""
+    """Try every pod on every node. A slow but certain answer, with which the search is compared."""
     nodes = [each.pool for each in rooms for _ in range(each.count)]
     by_pool = {each.pool: each for each in rooms}
     single = [group for group in groups for _ in range(group.count)]

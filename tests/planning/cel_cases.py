@@ -1,4 +1,4 @@
-"""Device selectors, valid and invalid on Kubernetes 1.36: for tests of our check and of the API server alike."""
+"""Valid and invalid device selectors for Kubernetes 1.36, for tests of our check and of the API server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALID = [
     "device.allowMultipleAllocations",
     "cel.bind(one, device, one.driver == 'gpu.nvidia.com' && one.attributes['gpu.nvidia.com'].ok)",
     "cel.bind(gpu, device.attributes['gpu.nvidia.com'], gpu.type == 'gpu' && gpu.uuid.startsWith('GPU-'))",
-    # what the catalogue does not know
+    # names that the catalogue does not know
     "device.attributes['gpu.nvidia.com'].product == 'x'",
     "device.attributes['example.com'].anything == {'a': 1 + 2 * -3, 'b': 2}['a']",
     "device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0000:00'",
@@ -65,7 +65,7 @@ VALID = [
 ]
 
 INVALID = {
-    # syntax; expression: what is found, and the fix
+    # syntax errors; each expression has the problem that is found, and the fix
     "": ("mismatched input the end expecting a value at line 1, column 1", ""),
     "device.driver = 'x'": ("no token of CEL: = at line 1, column 15", "write =="),
     "device.driver == 'x' & true": ("no token of CEL: & at line 1, column 22", "write &&"),
@@ -133,11 +133,11 @@ INVALID = {
     "(" * 300 + "true" + ")" * 300: ("an expression that is nested too deeply", "use fewer brackets"),
 }
 
-# Expressions that our check passes and the API server refuses; see cel_environment.
+# Expressions that our check passes and the API server refuses; `cel_environment` documents the reasons.
 PASSED_BUT_REFUSED = [
     "type(device.driver) == string",
     "[device.driver, 1] == []",
     "cel.bind(one, device, one.capacity['a'].b > '40Gi')",
 ]
-# Expressions that our check refuses and the API server takes.
+# Expressions that our check refuses and the API server accepts.
 REFUSED_BUT_TAKEN = ["(" * 60 + "true" + ")" * 60]

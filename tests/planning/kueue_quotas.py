@@ -1,7 +1,7 @@
-"""Quotas as Kueue counts them, from the objects of a plan: a model that shares no code with the planner.
+"""A model of quotas as Kueue counts them, built from the objects of a plan. It shares no code with the planner.
 
-Followed: kubernetes-sigs/kueue v0.19.2, pkg/cache/scheduler/resource_node.go (available, localQuota) and the
-reclaim of borrowed quota by `reclaimWithinCohort: Any`. Read 2026-11-28.
+It follows kubernetes-sigs/kueue v0.19.2, pkg/cache/scheduler/resource_node.go (available, localQuota), and the
+reclaiming of borrowed quota with `reclaimWithinCohort: Any`. Read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.queues.section import QueuesPlan
 
 Cell = tuple[str, str]
-"""Flavor and resource."""
+"""A flavor and a resource."""
 Amounts = Mapping[str, Fraction]
 
 
 class Quotas:
-    """Usage of all queues of a plan, all of whose teams are in one cohort."""
+    """The usage of all queues in a plan whose teams share a single cohort."""
 
     def __init__(self, plan: QueuesPlan) -> None:
         self.nominal: dict[str, dict[Cell, Fraction]] = {}
@@ -45,7 +45,7 @@ class Quotas:
         }
 
     def total(self, cell: Cell) -> Fraction:
-        """Return what all queues and the cohort have of a resource of a flavor."""
+        """Return the sum of the nominal quotas of all queues and the cohort for a flavor and resource."""
         return sum(
             (part.get(cell, Fraction(0)) for part in self.nominal.values()), self.lent.get(cell, Fraction(0))
         )
@@ -64,7 +64,7 @@ class Quotas:
         return max(Fraction(0), min(max(Fraction(0), own - used) + in_cohort, up_to_limit))
 
     def start(self, queue: str, job: Amounts) -> str | None:
-        """Start a job on the first flavor that has room for it; return that flavor, or None."""
+        """Start a job on the first flavor with enough quota, and return the flavor, or None if there is none."""
         for flavor in self.flavors[queue]:
             if all(amount <= self.available(queue, (flavor, name)) for name, amount in job.items()):
                 for name, amount in job.items():
@@ -74,7 +74,7 @@ class Quotas:
         return None
 
     def reclaim(self, queue: str, flavor: str) -> None:
-        """Stop what other queues borrow of a flavor."""
+        """Stop the jobs with which other queues borrow quota of a flavor."""
         for name, cell in list(self._borrowed(flavor)):
             if name != queue:
                 self.usage[name][cell] = self.nominal[name].get(cell, Fraction(0))

@@ -1,4 +1,4 @@
-"""Add-ons: what is installed, what another one needs, and what the cluster cannot have."""
+"""Add-ons: which ones are installed, what they require of each other, and which ones a cluster cannot have."""
 
 from __future__ import annotations
 

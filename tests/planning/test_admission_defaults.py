@@ -1,4 +1,4 @@
-"""What pods of a team get at admission: decided from pools, quota and the cluster's Kubernetes version."""
+"""Defaults that a team's pods receive at admission, by pools, quota and the cluster's Kubernetes version."""
 
 from __future__ import annotations
 

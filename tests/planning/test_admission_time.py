@@ -1,4 +1,4 @@
-"""What admission rules cost the API server, whose cost limits do not see all of it."""
+"""The time that admission rules take in the API server, whose cost limits do not cover all of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from gpu_platform.catalog.admission_rules import admission_rules
 
 
 def test_each_annotation_costs_one_call_and_no_operator() -> None:
-    # With 50 operators for each, a Service of 5,000 annotations took seven seconds of the API server.
+    # With 50 operators for each annotation, a Service with 5,000 annotations occupied the API server for seven
+    # seconds.
     rule = next(one for one in admission_rules().rules if one.id == "route-annotation")
     loop, _, rest = rule.cel.partition(".all(")
     assert loop.count("matches(") == 1

@@ -1,4 +1,4 @@
-"""`validation.metrics`: the agent's metrics are scraped, reach the recorded names, and are not for teams' pods."""
+"""`validation.metrics`: Prometheus scrapes and records the agent's metrics, and teams' pods cannot read them."""
 
 from __future__ import annotations
 
@@ -153,14 +153,14 @@ def test_recorded_values_are_dcgms_where_it_runs_and_the_agents_on_other_nodes(t
     series['fabric_timeouts_total{node="n1", device="a", port="1", kind="efa"}'] = "0+60x5"
     sent, timeouts = "node:fabric_transmitted:bytes_per_second", "node:fabric_timeouts:per_second"
     seen: dict[str, list[tuple[str, float]]] = {
-        # One source for each node: the agent's, else node_exporter's.
+        # One source for each node: the agent if it runs there, otherwise node_exporter.
         sent: [(f'{sent}{{node="n1"}}', 20), (f'{sent}{{node="n2"}}', 40)],
         timeouts: [(f'{timeouts}{{node="n1"}}', 1)],
         "sum by (node) (gpu:temperature:celsius)": [('{node="n1"}', 40), ('{node="n2"}', 60)],
         "sum by (node) (gpu:active:ratio)": [('{node="n1"}', 0.5), ('{node="n2"}', 0.8)],
         "sum by (node) (gpu:memory_used:ratio)": [('{node="n2"}', 0.25)],
         "pool:gpus:count": [('pool:gpus:count{pool="train"}', 2)],
-        # The agent's pod holds no GPU.
+        # The agent's pod does not hold a GPU.
         "pool:gpus_held:count": [('pool:gpus_held:count{pool="train"}', 1)],
     }
     document = {

@@ -1,4 +1,4 @@
-"""Pods of teams without a controller: where policy pack and API server refuse them, and what members read."""
+"""Team pods without a controller: where the policy pack and the API server refuse them, and what members read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def planned(cluster: dict[str, Any], **of_team: Any) -> EnvironmentPlan:
 
 
 def refuses(plan: EnvironmentPlan) -> dict[str, int]:
-    """Return by team how many rules of pods and of members' requests are about pods without a controller."""
+    """Return, for each team, how many rules on pods and members' requests refuse pods without a controller."""
     return {
         one.namespace: sum(
             rule.id == "bare-pod" for rule in (*rules_of(one, "pods-of"), *rules_of(one, "objects-of"))

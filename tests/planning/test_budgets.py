@@ -1,4 +1,4 @@
-"""Which disruption budgets prevent an eviction, by the rules of the API server's eviction subresource."""
+"""Which PodDisruptionBudgets prevent an eviction, according to the API server's eviction subresource."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNREADY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "stat
 
 
 def budget(name: str = "guard", **rest: Any) -> dict[str, Any]:
-    """A PodDisruptionBudget; `rest`: spec, status, generation, namespace."""
+    """Return a PodDisruptionBudget. `rest` sets its spec, status, generation and namespace."""
     status = {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 2}
     return {
         "metadata": {
@@ -78,7 +78,7 @@ def test_pods_that_are_pending_ended_or_being_deleted_are_evicted_whatever_their
 @pytest.mark.parametrize(
     ("spec", "status", "blocked"),
     [
-        ({}, {"currentHealthy": 1, "desiredHealthy": 1}, False),  # the others are enough
+        ({}, {"currentHealthy": 1, "desiredHealthy": 1}, False),  # the other pods are enough
         ({}, {"currentHealthy": 0, "desiredHealthy": 1}, True),
         ({"unhealthyPodEvictionPolicy": "IfHealthyBudget"}, {"currentHealthy": 0}, True),
         ({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, {"currentHealthy": 0}, False),

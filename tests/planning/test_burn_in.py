@@ -1,4 +1,4 @@
-"""`validation.burn_in`: which active checks are planned, with which pods and limits, and what `check` says."""
+"""`validation.burn_in`: the planned active checks, their pods and limits, and the output of `check`."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_pods_have_no_whole_cpus_that_the_kubelet_could_not_align_with_all_gpus(
     train = pool("train", "p4de.24xlarge", topology={"policy": policy})
     alone = pool_of(planned("sandbox", train)).alone
     assert alone is not None
-    assert alone.workload.cpu == cpu  # 16 CPUs are of one NUMA node, the eight GPUs of two
+    assert alone.workload.cpu == cpu  # a NUMA node has 16 of the CPUs, but the eight GPUs are on two NUMA nodes
 
 
 def test_on_eks_pods_on_two_nodes_request_efa_as_those_of_training_jobs_do() -> None:

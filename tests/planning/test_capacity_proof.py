@@ -1,4 +1,4 @@
-"""A placement proves, a conflict is smallest: both compared with trying every placement."""
+"""A placement is a proof and a conflict is minimal. Both are compared with a search through every placement."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def test_a_conflict_over_cpu_or_memory_says_which() -> None:
 
 
 def test_a_conflict_where_deletion_alone_would_keep_more_owners_is_still_the_smallest() -> None:
-    """Deletion leaves out the small first, and would end with x and y on pool b; large conflicts by itself."""
+    """Deletion drops the smallest owners first and would end with x and y on pool b, but large alone is a
+    conflict.
+    """
     rooms = [room("a", gpus=4), room("b", gpus=8)]
     groups = [
         pods("large", 5, pools=("a",)),
@@ -105,7 +107,8 @@ def test_many_teams_of_which_each_asks_for_one_gpu_conflict_by_one_more_than_the
 
 def test_a_packing_that_a_plain_one_misses_is_found() -> None:
     rooms = [room(gpus=100, count=2, cpu=12_000)]
-    # 5 + 4 + 3 twice; largest first begins 5 + 5, then 4 + 4 + 3, and leaves a 3 over.
+    # 5 + 4 + 3 fits twice. Largest first begins with 5 + 5, continues with 4 + 4 + 3 and has no room for the last
+    # 3.
     groups = [pods(f"t{index}", 1, cpu=size) for index, size in enumerate((5000, 5000, 4000, 4000, 3000, 3000))]
     found = prove(rooms, groups)
     assert found.verdict == "placed"
@@ -119,7 +122,7 @@ def test_a_thousand_nodes_and_twenty_teams_are_proven_in_a_second_or_two() -> No
 
 
 def test_fifty_pools_that_a_hundred_teams_oversubscribe_name_the_smallest_conflict() -> None:
-    """Asked team by team it takes minutes: eighty teams are needed, and a million millions of such sets exist."""
+    """A search team by team would take minutes, because there are over 10^12 sets of 81 teams."""
     names = [f"pool-{index}" for index in range(50)]
     rooms = [room(name, count=10, gpus=8, cpu=100_000) for name in names]
     groups = [pods(f"t{index}", 50, cpu=12_000 - index, pools=names) for index in range(100)]
@@ -129,7 +132,9 @@ def test_fifty_pools_that_a_hundred_teams_oversubscribe_name_the_smallest_confli
 
 
 def test_a_hundred_teams_alike_whose_pods_leave_cpu_over_on_every_node_are_decided() -> None:
-    """Seven pods of 13 CPU fit on a node of 100, though CPU in all would do for 7.7: 1190 of 1200 pods."""
+    """Seven pods with 13 CPU fit on a node with 100, so 1190 of 1200 pods fit, although the CPU sum suffices for
+    all.
+    """
     rooms = [room(f"pool-{index}", count=10, gpus=8, cpu=100_000) for index in range(17)]
     names = [each.pool for each in rooms]
     too_many = [pods(f"t{index}", 12, cpu=13_000, pools=names) for index in range(100)]
@@ -137,7 +142,7 @@ def test_a_hundred_teams_alike_whose_pods_leave_cpu_over_on_every_node_are_decid
 
 
 def test_places_that_teams_alike_share_out_overfill_no_node_and_leave_nobody_out() -> None:
-    rooms = [room(gpus=100, count=6, cpu=13_000)]  # 5 + 4 + 4 on each; largest first begins 5 + 5
+    rooms = [room(gpus=100, count=6, cpu=13_000)]  # 5 + 4 + 4 on each node; largest first begins with 5 + 5
     groups = [
         pods(f"t{size}-{count}", count, cpu=size)
         for size, counts in ((5000, (2, 4)), (4000, (5, 7)))
@@ -149,7 +154,7 @@ def test_places_that_teams_alike_share_out_overfill_no_node_and_leave_nobody_out
 
 
 def test_a_large_request_for_a_sufficient_resource_is_no_part_of_the_smallest_conflict() -> None:
-    """Ordered by all that they ask for, those with many shares and few GPUs would be kept first."""
+    """In an order by all requests, owners with many shares and few GPUs would be kept first."""
     rooms = [room(gpus=40), room_of_shares()]
     gpus = [pods(f"t{index}", 1 + index % 2) for index in range(40)]
     shares = [

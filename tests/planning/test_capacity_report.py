@@ -1,4 +1,4 @@
-"""The capacity report: textbook cases, the pods that quotas stand for, and what is wasted by which cause."""
+"""The capacity report: textbook cases, the pods that represent quotas, and what is wasted for which cause."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_pod_that_takes_the_cpu_of_a_node_strands_its_other_gpus(make_plan: Pl
 
 
 def test_memory_that_one_kind_of_instance_takes_is_gone_for_the_other_kinds(make_plan: PlanMaker) -> None:
-    # Beside a pod of 60Gi about 100Gi are left: for the large instance or one more such pod, not for both.
+    # A pod with 60Gi leaves about 100Gi, enough for the large instance or one more such pod, but not for both.
     cut = pool("cut", ONE_A100, sharing={"mode": "mig", "layout": {"3g.40gb": 1, "1g.10gb": 4}})
     hungry = {"name": "hungry", "pool": "cut", "profile": "1g.10gb", "memory": "60Gi"}
     quota = {"mig": {"1g.10gb": 1}, "memory": "60Gi"}

@@ -1,4 +1,4 @@
-"""A stack file's own CEL: what the API server would refuse is a problem of the file before a deploy."""
+"""CEL in a stack file: an expression that the API server would refuse is reported before a deployment."""
 
 from __future__ import annotations
 

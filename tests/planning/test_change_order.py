@@ -1,4 +1,4 @@
-"""The order in which `up` makes all changes: before the engine, side by side in it, and what is deleted last."""
+"""The order in which `up` makes changes: before the engine runs, in parallel in it, and deletions at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What an edit of the stack file does to pools that are deployed: which go, with how many GPUs, and why."""
+"""How an edit of the stack file affects deployed pools: which are deleted or replaced, with how many GPUs, and
+why.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ NODE_POOL = filled(
 
 
 def deployed(plan: EnvironmentPlan) -> Any:
-    """Return the output `pools` as it comes back from an engine's state."""
+    """Return the output `pools` as an engine returns it from its state."""
     return json.loads(json.dumps(pool_facts(plan)))
 
 

@@ -1,4 +1,4 @@
-"""Claims on disks, which are in one zone, of pods whose next node may be in another."""
+"""Claims on disks, which are in one zone, for pods that may move to a node in another zone."""
 
 from __future__ import annotations
 

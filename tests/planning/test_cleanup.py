@@ -1,4 +1,4 @@
-"""The clean-up: off unless asked for, judged from the stack file's teams, with the fewest rights."""
+"""The cleanup: off by default, based on the teams in the stack file, with as few permissions as possible."""
 
 from __future__ import annotations
 

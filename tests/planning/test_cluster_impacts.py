@@ -1,4 +1,4 @@
-"""The impact of changed settings of a cluster: gateways, replicas, access, what `destroy` keeps."""
+"""The impact of changed cluster settings: gateways, replicas, access, and resources that `destroy` keeps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plan_of(create: dict[str, Any] | None = None, **cluster: Any) -> Environment
 
 
 def outputs_of(plan: EnvironmentPlan) -> dict[str, Any]:
-    """Return the output as it comes back from an engine's state."""
+    """Return the output as an engine returns it from its state."""
     return json.loads(json.dumps({"cluster": cluster_facts(plan)}), parse_int=float)
 
 

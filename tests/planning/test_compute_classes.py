@@ -1,4 +1,4 @@
-"""Compute classes: pools that replace each other, and the order in which they get nodes."""
+"""Compute classes: pools that replace each other, and the order in which nodes are added to them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def pool(name: str, machine_type: str, **rest: Any) -> dict[str, Any]:
 
 
 def stack(cluster: dict[str, Any], *of: dict[str, Any], **rest: Any) -> dict[str, Any]:
-    """Three equal pools but for what `of` changes in each, and the class of all."""
+    """Return a stack with three equal pools and their compute class. Each mapping in `of` changes one of the
+    pools.
+    """
     machine = "g2-standard-48" if cluster["provider"] == "gke" else "g6.12xlarge"
     changed = [*of, {}, {}, {}][:3]
     names = CLASS["pools"]
@@ -223,7 +225,7 @@ def two_autoscalers(*of: dict[str, Any], **rest: Any) -> list[str]:
 
 
 def test_pools_of_two_autoscalers_with_one_resource_are_a_warning() -> None:
-    """The pods of a team that name no pool get a node of each."""
+    """Both autoscalers would add a node for a team's pods that name no pool."""
     assert two_autoscalers(KARPENTER) == ["on first, second, third"]
     assert two_autoscalers(KARPENTER, {"count": {"desired": 2}}) == ["on first, third"]
     of_cpus = {"machine_type": "m7i.2xlarge", "workload": "general"}

@@ -1,4 +1,4 @@
-"""ComputeDomains: the DRA driver beside the device plugin, and workloads that share GPU memory over NVLink."""
+"""ComputeDomains: the DRA driver next to the device plugin, and workloads that share GPU memory over NVLink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Costs of pools whose price is known, and of those whose price is not."""
+"""Costs of pools with a known price and with an unknown price."""
 
 from __future__ import annotations
 
@@ -143,9 +143,9 @@ def test_the_highest_cost_counts_the_dearest_alternative(make_plan: PlanMaker) -
     ("workload", "most", "nodes"),
     [
         ("inference", 8, 9),
-        ("inference", 10, 12),  # of 11 nodes, with a successor, a tenth rounded up is 2
+        ("inference", 10, 12),  # with one successor there are 11 nodes, and a tenth of them, rounded up, is 2
         ("development", 30, 34),
-        ("training", 8, 8),  # its drifted nodes go when they are empty
+        ("training", 8, 8),  # its drifted nodes are removed when they are empty
     ],
 )
 def test_the_highest_cost_counts_nodes_that_karpenter_adds_for_a_roll_above_its_limits(
@@ -168,7 +168,7 @@ def test_a_price_in_the_stack_file_is_that_of_every_node(make_plan: PlanMaker) -
 
 
 def test_costs_add_up_to_the_same_number_in_every_python(make_plan: PlanMaker) -> None:
-    # From 3.12 on sum() corrects what floating-point numbers lose; in 3.11 it gives 0.9999999999999999 here.
+    # From Python 3.12 on, sum() corrects rounding errors; in 3.11, the result here would be 0.9999999999999999.
     plan = make_plan(*(pool(f"p{i}", **UNPRICED, usd_per_hour=0.1, count={"desired": 1}) for i in range(10)))
 
     assert plan.cost.usd_per_hour == plan.cost.most_usd_per_hour == 1.0

@@ -1,4 +1,6 @@
-"""Quotas of CPU and memory against the nodes: a warning, since without a quota nothing is limited either."""
+"""Quotas of CPU and memory, compared with the nodes. Too much is only a warning, as no quota means no limit at
+all.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def _text(one: Decision) -> str:
 
 
 def test_on_a_sandbox_quotas_may_have_what_the_pools_have() -> None:
-    pools = [pool()]  # 96 CPUs, of which DaemonSets have some
+    pools = [pool()]  # 96 CPUs, some of which the DaemonSets request
     assert warnings({"provider": "sandbox"}, pools, {"cpu": 40}) == []
     (found,) = warnings({"provider": "sandbox"}, pools, {"cpu": 50})
     assert found.startswith("quota.cpu 100 in all quotas (a 50, b 50): all nodes together have at most 9")

@@ -1,4 +1,4 @@
-"""DaemonSets of a plan are subtracted from its nodes, one by one."""
+"""The DaemonSets in a plan are subtracted one by one from the capacity of its nodes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def taken(pool: PoolPlan) -> tuple[int, int]:
 
 
 def test_the_installers_of_gpudirect_are_counted_on_the_nodes_that_run_them() -> None:
-    """By hand: GKE 344m, driver, plugin and device injector 150m each, node agent 50m, reserve 100m."""
+    """Calculated by hand: GKE 344m; driver, plugin and device injector 150m each; node agent 50m; reserve 100m."""
     train, serve = environment("gke-training").pools[:2]
     assert (train.machine_type, serve.machine_type) == ("a3-megagpu-8g", "g2-standard-48")
     assert taken(train) == (344 + 3 * 150 + 50 + 100, 596 + 3 * 64 + 64 + 130)
@@ -61,7 +61,7 @@ def test_the_installers_of_gpudirect_are_counted_on_the_nodes_that_run_them() ->
 
 
 def test_a_pod_that_leaves_no_cpu_for_the_installers_is_refused() -> None:
-    """One that leaves 500m fits no A3 Mega, whose DaemonSets request 944m."""
+    """A pod that leaves 500m does not fit an A3 Mega node, whose DaemonSets request 944m."""
     pool = environment("gke-training").pools[0]
     pods = {"name": "exact", "pool": "train", "gpus": 8, "memory": "1Gi"}
     stack: Any = load_stack("gke-training").platform
@@ -83,7 +83,9 @@ def test_nodes_of_the_sandbox_run_the_node_agent_alone() -> None:
 
 
 def pools() -> Iterator[PoolPlan]:
-    """Yield pools of shipped stacks; those of a cloud, but Karpenter's, which it estimates itself."""
+    """Yield the cloud pools of shipped stacks, except Karpenter's pools, whose capacity Karpenter estimates
+    itself.
+    """
     for stack in SHIPPED:
         for pool in environment(stack).pools:
             if pool.cloud_nodes.platform not in (None, "karpenter"):
@@ -91,7 +93,7 @@ def pools() -> Iterator[PoolPlan]:
 
 
 def test_a_machine_type_without_a_pool_promises_no_more_than_any_pool_of_it_has() -> None:
-    """A suggestion is made by machine types: its pods must fit the pools that come of it."""
+    """Suggestions are computed from machine types, so their pods must also fit the resulting pools."""
     for pool in pools():
         least = free_of_machine(CATALOG.machine_types[pool.machine_type], huge_pages_mib=pool.huge_pages_mib)
         assert all(a <= b for a, b in zip(least, free_node(pool, CATALOG), strict=True)), (
@@ -102,7 +104,7 @@ def test_a_machine_type_without_a_pool_promises_no_more_than_any_pool_of_it_has(
 
 
 def test_a_queue_starts_no_more_cpu_and_memory_on_a_pool_than_its_nodes_have_free() -> None:
-    """Two teams with the quota of all GPUs of a pool."""
+    """The plan has two teams, which together have a quota of all GPUs of a pool."""
     team = {"quota": {"gpus": 8}, "priority": "training", "members": ["group:a@example.com"]}
     plan = planned(
         EKS,
@@ -130,7 +132,7 @@ def test_a_queue_starts_no_more_cpu_and_memory_on_a_pool_than_its_nodes_have_fre
 
 @pytest.mark.parametrize(("name", "most"), [("g6.4xlarge", 110), ("g5.12xlarge", 250), ("g4dn.xlarge", 29)])
 def test_a_node_has_room_for_no_more_pods_than_eks_lets_its_kubelet_run(name: str, most: int) -> None:
-    """EKS caps `maxPods` of managed nodes at 110, from 30 vCPUs on at 250, whatever the interfaces allow."""
+    """EKS caps `maxPods` on managed nodes at 110, or at 250 from 30 vCPUs up, whatever the interfaces allow."""
     machine = CATALOG.machine_types[name]
     assert free_of_machine(machine).pods == most - sum(one.pods for one in most_of(machine))
 

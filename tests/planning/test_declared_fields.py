@@ -1,4 +1,4 @@
-"""The check that reads which providers take a field: what it refuses, where, and with what words."""
+"""The check of which providers support a field: which fields are refused, their places, and the messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_field_of_cloud_nodes_is_refused_elsewhere_even_with_its_default(provi
         f"pool.local_nvme: found local_nvme on provider {provider}; allowed: local_nvme only on EKS and GKE: "
         "elsewhere the program creates no cloud nodes. Fix: remove local_nvme"
     )
-    # What is below a refused field is not a mistake of its own.
+    # Fields below a refused field are not separate mistakes.
     assert set(found) == {"pool.local_nvme", "pool.zones", "pool.disk"}
 
 

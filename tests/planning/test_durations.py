@@ -1,4 +1,4 @@
-"""How long a change may take at most, what limits it, and where nothing does."""
+"""The maximum duration of a change, what limits it, and changes without a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which teams' Pod Security is enforced by policy, with exceptions for pods of a fabric."""
+"""Teams whose Pod Security is enforced by a policy, with exceptions for pods that use a fabric."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_pods_get_the_libraries_of_a_fabric_read_only_where_the_api_server_can_s
 
 def test_a_pod_may_request_efa_interfaces_where_nodes_have_them_alone() -> None:
     def limits(found: TeamPlan) -> tuple[str, str]:
-        """Return which NICs are judged, and how many units a node has."""
+        """Return the NICs that the policy checks, and the number of each device on a node."""
         values = next(one.values for one in found.policies if one.name == "pods-of")
         return values["known_nics"], values["units_per_node"]
 

@@ -1,4 +1,6 @@
-"""GPU memory that workloads need against whole GPUs, instances, MPS shares, and what meets on a shared GPU."""
+"""GPU memory that workloads need, compared with whole GPUs, MIG instances, MPS shares, and the sum on a shared
+GPU.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Software for GPUs that an existing cluster has already: what the program leaves out, and what it refuses."""
+"""GPU software that an existing cluster already has: what the program does not install, and what it refuses."""
 
 from __future__ import annotations
 

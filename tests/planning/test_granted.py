@@ -1,4 +1,4 @@
-"""What pods know of their GPUs, network and directories, by variables."""
+"""Environment variables that describe a pod's GPUs, network and directories."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_pod_with_whole_gpus_knows_their_memory_and_peak() -> None:
     assert found["GPU_MEMORY_MIB"] == "81920"
     assert found["SHARING"] == "none"
     assert found["PEAK_TFLOPS"] == "312"
-    assert "INTERCONNECT" not in found  # there is one pod
+    assert "INTERCONNECT" not in found  # there is only one pod
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_pod_with_a_share_knows_its_part(
     one = pool(machine_type="g5.12xlarge", workload="development", sharing=sharing, zones=ZONE)
     found = granted(pod_of(one, quota, **fields))
     assert (found["GPU_MEMORY_MIB"], found["SHARING"]) == (str(memory), mode)
-    assert "PEAK_TFLOPS" not in found  # nobody knows how much of the GPU others leave
+    assert "PEAK_TFLOPS" not in found  # the share of compute that other pods leave is unknown
 
 
 def test_a_pod_with_a_mig_instance_knows_its_memory() -> None:

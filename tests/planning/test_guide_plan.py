@@ -1,4 +1,4 @@
-"""Examples of guides: each fits the remaining quota, which is checked by declaring it in the stack file."""
+"""Examples in guides fit the remaining quota. The tests declare them in the stack file to prove it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_every_team_of_a_shipped_stack_has_an_example_of_each_kind(stack: str) -
 SSO_ROLE = (
     "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/us-east-2/AWSReservedSSO_a_0123456789abcdef"
 )
-"""A role of IAM Identity Center: people have it by their login, and nobody can assume it."""
+"""A role of IAM Identity Center. People receive it when they log in, and nobody can assume it."""
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_every_example_is_a_workload_that_the_stack_file_may_declare_beside_the_
                 **profile,
             }
         )
-        plan_platform(declared, "test")  # raises BadInput where the quota or the node is too small
+        plan_platform(declared, "test")  # raises BadInput if the quota or the node is too small
 
 
 @settings(max_examples=size(15, 400))

@@ -1,4 +1,4 @@
-"""Headroom of pools that grow: which pods hold it, where it makes no sense, what it leaves alone."""
+"""Headroom of autoscaled pools: the pods that reserve it, unsuitable pools, and what stays unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The impact of a changed stack file: what it does to nodes, GPUs, running pods, data and access."""
+"""The impact of a changed stack file on nodes, GPUs, running pods, data and access."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def plan_of(
 
 
 def outputs_of(plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Return the outputs as they come back from an engine's state."""
+    """Return the outputs as an engine returns them from its state."""
     facts = {"pools": pool_facts(plan), "software": software_facts(plan), "teams": team_facts(plan)}
     return json.loads(json.dumps(facts), parse_int=float)
 
@@ -205,7 +205,9 @@ def test_cordoned_nodes_get_another_driver_besides_those_in_turn() -> None:
 
 
 def another_driver(at_a_time: int, **state: Any) -> Impact:
-    """Return the row of another driver on two live nodes; `state`: what a preview has read of the cluster."""
+    """Return the impact of a new driver version on two live nodes. `state` is what a preview has read from the
+    cluster.
+    """
     versions = load_catalog().operator_releases["v26.7.0"].drivers
     before, after = (
         plan_of(operator={"driver": {"version": one}}, changes={"max_unavailable": at_a_time})
@@ -217,7 +219,7 @@ def another_driver(at_a_time: int, **state: Any) -> Impact:
 
 
 def on_gke(version: str | None, **pool: Any) -> EnvironmentPlan:
-    """Return a plan on GKE, whose nodes with Container-Optimized OS get their driver by an installer."""
+    """Return a plan on GKE, where an installer sets up the driver on nodes with Container-Optimized OS."""
     entry = {
         "name": "train",
         "machine_type": "g2-standard-48",
@@ -280,7 +282,7 @@ def test_another_driver_of_an_operator_of_the_owner_rolls_no_node() -> None:
 
 
 def on_hosts(operator: Mapping[str, Any], **parts: str) -> EnvironmentPlan:
-    """Return a plan on nodes of an owner, with what `operator` installs there."""
+    """Return a plan for an owner's existing nodes. `operator` sets what the program installs on them."""
     document = {
         "kind": "environment",
         "cluster": {"provider": "existing", "kubernetes": "1.35", "parts": parts},
@@ -390,7 +392,7 @@ def test_a_mig_layout_rolls_live_nodes_names_the_blocking_budget_and_the_longest
     assert (impact.effect, impact.nodes, impact.gpus) == (Effect.ROLLS_NODES, 2, 16)
     assert impact.budgets == ("vision/guard",)
     assert impact.duration is not None
-    # Per node: budgets 15 min, drain 15 min, MIG manager 5 min, partition 30 min, new resources 1 min.
+    # For each node: budgets 15 min, drain 15 min, MIG manager 5 min, partition 30 min, new resources 1 min.
     assert impact.duration.seconds == 2 * 66 * 60
     assert str(impact.duration).startswith("at most 2 h 12 min (2 rounds of 1 node: disruption budgets 15 min")
 
@@ -569,7 +571,9 @@ QUEUED = {"quota": {**TEAM["quota"], "gpus": {"train": 4, "other": 4}}}
 def queued_plan(
     *teams: Mapping[str, Any], queueing: Mapping[str, Any] | None = None, **changed: Any
 ) -> EnvironmentPlan:
-    """Return the plan of two pools of unlike GPUs with queues; `changed`: fields of team vision."""
+    """Return the plan of two pools with different GPUs and queues. `changed` contains changed fields of team
+    vision.
+    """
     pools = [
         {"name": name, "machine_type": machine, "count": {"desired": 1}, "workload": "training"}
         for name, machine in (("train", "p4de.24xlarge"), ("other", "g6.48xlarge"))
@@ -923,7 +927,7 @@ def tolerant(name: str, **toleration: Any) -> RunningPod:
 
 
 def managed(cloud: str, **fields: Any) -> EnvironmentPlan:
-    """Return a pool whose nodes a cloud has and changes in place."""
+    """Return the plan of a pool with nodes that a cloud creates and updates in place."""
     if cloud == "eks":
         return plan_eks({"machine_type": "g6.4xlarge", "workload": "inference", "count": {"desired": 2}, **fields})
     entry = {"name": "train", "machine_type": "g2-standard-48", "count": {"desired": 2}, "workload": "inference"}

@@ -1,4 +1,4 @@
-"""Kubeconfigs of the clouds: the clients' own form, and no credential inside."""
+"""Kubeconfigs for the clouds have the format that the clouds' clients write, and contain no credentials."""
 
 from __future__ import annotations
 

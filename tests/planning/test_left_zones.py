@@ -1,4 +1,4 @@
-"""Pools that no longer name the zones that they have."""
+"""Pools that still have nodes in zones that the stack file no longer names."""
 
 from __future__ import annotations
 

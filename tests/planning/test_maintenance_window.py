@@ -1,4 +1,4 @@
-"""When a maintenance window is open, and when it opens next, in any time zone and over the change of clocks."""
+"""When a maintenance window is open and when it next opens, in any time zone and across clock changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def utc(text: str) -> datetime:
         ("2026-11-28 21:00", "2026-11-29 01:00"),  # Saturday, 22:00 in Berlin
         ("2026-11-29 00:59:59", "2026-11-29 01:00"),
         ("2026-11-29 01:00", None),
-        ("2026-11-30 00:30", "2026-11-30 01:00"),  # Monday by UTC, opened on Sunday
+        ("2026-11-30 00:30", "2026-11-30 01:00"),  # Monday in UTC, in a window that opened on Sunday
         ("2026-11-25 21:30", None),
         ("2026-07-04 20:00", "2026-07-05 00:00"),  # summer: 22:00 is 20:00 UTC
     ],
@@ -54,7 +54,7 @@ def test_the_next_opening_is_the_first_one_after_a_time(at: str, opens: str) -> 
 @pytest.mark.parametrize(
     ("day", "start", "first", "last"),
     [
-        # 2026-03-29: 02:00 to 03:00 do not exist in Berlin; 2026-10-25: they exist twice.
+        # In Berlin, the hour from 02:00 to 03:00 does not exist on 2026-03-29 and occurs twice on 2026-10-25.
         ("2026-03-29", "01:00", "2026-03-29 00:00", "2026-03-29 04:00"),
         ("2026-03-29", "02:30", "2026-03-29 01:30", "2026-03-29 05:30"),
         ("2026-10-25", "01:00", "2026-10-24 23:00", "2026-10-25 03:00"),

@@ -1,4 +1,4 @@
-"""MIG geometry compared with an enumeration that is independent of the search."""
+"""MIG geometry, compared with an enumeration that is independent of the search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _mig(gpu: Gpu) -> Mig:
 
 
 def _all_placeable(mig: Mig) -> set[tuple[str, ...]]:
-    """Every multiset that some choice of starts makes possible: grown slice mask by slice mask, brute force."""
+    """Return every multiset of profiles that fits a GPU, found by brute force over masks of occupied slices."""
     profiles = {profile.name: profile for profile in mig.profiles}
     reached: set[tuple[tuple[str, ...], int]] = {((), 0)}
     frontier = set(reached)
@@ -97,7 +97,9 @@ def _legal_on_an_a100_80gb() -> tuple[Counter[str], ...]:
 
 
 def _fewest_by_brute_force(demand: dict[str, int]) -> int:
-    """Fewest GPUs by trying every legal multiset for every next GPU, breadth first."""
+    """Return the minimum number of GPUs, found by a breadth-first search that tries every legal layout for each
+    GPU.
+    """
     legal = _legal_on_an_a100_80gb()
     useful = {tuple((name, min(one[name], demand[name])) for name in demand) for one in legal}
     wanted = tuple(demand.items())

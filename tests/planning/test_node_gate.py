@@ -1,4 +1,4 @@
-"""Nodes that have not passed validation are tainted from their creation, and no pod of a team tolerates that."""
+"""Nodes that have not passed validation are tainted from their creation, and no team pod tolerates the taint."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def recorded(platform: dict[str, Any], tmp_path: Path) -> Recorded:
 
 
 def created_with(plan: EnvironmentPlan) -> list[str]:
-    """Return the keys of the taints that the pool's nodes are created with, but need not be tolerated."""
+    """Return the keys of the pool's startup taints, which nodes have at creation and pods need not tolerate."""
     cloud = plan.pools[0].cloud
     if isinstance(cloud, KarpenterPoolPlan):
         return [one["key"] for one in cloud.node_pool["template"]["spec"].get("startupTaints", ())]
@@ -348,7 +348,7 @@ MIG = {"mode": "mig", "layout": {"1g.10gb": 7}}
 
 
 def partitioned(cloud: str, gate: str | None = None, **pool: Any) -> EnvironmentPlan:
-    """Plan a MIG pool that grows, with a gate of the stack or none."""
+    """Plan an autoscaled MIG pool, with the given `gate_nodes` setting or without one."""
     platform = stack(cloud, sharing=MIG, **pool)
     platform["teams"][0]["quota"] = {"mig": {"1g.10gb": 7}}
     platform["pools"][0]["workload"] = "development"

@@ -1,4 +1,4 @@
-"""What pods can use of a node, against the examples that the providers publish."""
+"""Node resources that pods can use, compared with the examples that the providers publish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods of several GPUs on nodes whose kubelet aligns them by NUMA nodes: proofs against a model of the kubelet."""
+"""Pods with several GPUs on nodes whose kubelet aligns them to NUMA nodes, compared with a kubelet model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def masks(nodes: int) -> list[frozenset[int]]:
 
 
 def after_one(room: NodeCapacity, free: tuple[int, ...], units: int) -> Iterator[tuple[int, ...]]:
-    """What is free of each NUMA node after a pod, for each choice of a kubelet; as in its source, by masks."""
+    """Yield the free GPUs of each NUMA node after a pod starts, for each choice of the kubelet.
+
+    Like the kubelet's source, the model compares masks of NUMA nodes.
+    """
     assert room.numa is not None
     all_gpus = room.numa.gpus
     every = masks(len(all_gpus))
@@ -47,7 +50,7 @@ def after_one(room: NodeCapacity, free: tuple[int, ...], units: int) -> Iterator
 
 
 def fit_one_by_one(room: NodeCapacity, wanted: Sequence[int]) -> bool:
-    """Whether some choice of GPUs gives each pod, on equal nodes, GPUs that its kubelet accepts."""
+    """Return whether the kubelets of equal nodes can admit all pods, with some choice of GPUs for each pod."""
     assert room.numa is not None
     states = {(room.numa.gpus,) * room.count}
     for units in wanted:

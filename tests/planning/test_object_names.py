@@ -1,4 +1,4 @@
-"""Two objects of one kind, namespace and name are refused at the name that the stack file gives."""
+"""Two objects with the same kind, namespace and name are refused, at the place of the name in the stack file."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_device_classes_of_drivers_are_refused(make_plan: PlanMaker, name: str) 
 
 
 def test_a_program_that_declares_an_object_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where planning knows nothing of the names."""
+    """This check also finds duplicate names that planning does not know about."""
     monkeypatch.setattr(object_names, "check", lambda *_: None)
     grown = {
         "machine_type": "g6.12xlarge",

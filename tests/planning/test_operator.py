@@ -1,4 +1,4 @@
-"""The operator's values on each platform, and labels and expectations of nodes where it does not run."""
+"""The operator's values on each platform, and the node labels and expectations where it does not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packages of planning: what the planner calls is what their `__init__.py` exports."""
+"""The packages of planning: their `__init__.py` files export what the planner calls."""
 
 from __future__ import annotations
 

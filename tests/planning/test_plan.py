@@ -1,4 +1,4 @@
-"""Whole plans: readable snapshots, determinism, and what only the whole shows."""
+"""Whole plans: readable snapshots, determinism, and properties that only a whole plan shows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_cost_counts_desired_nodes_and_names_pools_of_unknown_price(make_pla
     )
     assert plan.cost.usd_per_hour == pytest.approx(2 * 27.44705)
     assert plan.cost.unknown == ("dgx",)
-    # 12 of the 24 GPUs on offer are granted, so half of what is paid for is granted to nobody.
+    # 12 of the 24 GPUs on offer are granted, so half of the known cost is not granted to any team.
     assert plan.cost.unallocated_usd_per_hour == pytest.approx(27.44705)
 
 
@@ -128,7 +128,7 @@ def test_helm_values_and_cluster_policy_say_the_same() -> None:
     policy = {k: v for k, v in local.operator.cluster_policy.items() if k not in only_here}
     chart = {k: v for k, v in local.operator.helm_values.items() if k not in only_here}
     upgrades = dict(chart["driver"]["upgradePolicy"])
-    upgrades["podDeletion"] = upgrades.pop("gpuPodDeletion")  # the chart's own name
+    upgrades["podDeletion"] = upgrades.pop("gpuPodDeletion")  # the chart uses another name for this value
     assert policy == chart | {"driver": chart["driver"] | {"upgradePolicy": upgrades}}
     assert (local.operator.install, dev.operator.install) == ("cluster-policy", "helm")
 

@@ -1,4 +1,4 @@
-"""What ends pods on a pool's nodes, compared with deadlines and grace periods of declared workloads."""
+"""Events that end pods on a pool's nodes, compared with deadlines and grace periods of declared workloads."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_services_and_ray_clusters_are_warned_of_nodes_that_end_without_others(
     if capacity["type"] == "flex-start":
         nodes["count"] = {"desired": 0, "max": 2}
     image = "registry.example.com/ray:2.49.0"
-    groups = ("a",) if capacity.get("queued") else ("a", "b")  # nodes of a queued pool are for equal pods
+    groups = ("a",) if capacity.get("queued") else ("a", "b")  # nodes of a queued pool require equal pods
     workers = [{"name": name, "pool": "train", "gpus": 2, "cpu": "8", "memory": "64Gi"} for name in groups]
     ray = {"name": "ray", "image": image, "version": "2.49.0", "head": {"cpu": "2"}, "workers": workers}
     service = {**GIVEN, "name": "chat", "gpus": 8}

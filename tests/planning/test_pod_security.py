@@ -1,4 +1,4 @@
-"""The Pod Security level of a team's namespace, and what its workloads run as."""
+"""The Pod Security level of a team's namespace, and the users that its workloads run as."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools that are off at night and at weekends: their actions, what is refused, what is told, what they cost."""
+"""Pools that are off at night and at weekends: their scheduled actions, refused settings, messages and cost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ VISION = {
     "priority": "training",
     "members": ["group:vision"],
 }
-# A Wednesday, and a Saturday.
+# A Wednesday at noon and in the evening, and a Saturday.
 ON, EVENING, WEEKEND = "2026-11-25T12:00:00+01:00", "2026-11-25T20:00:00+01:00", "2026-11-28T12:00:00+01:00"
 
 
@@ -126,7 +126,7 @@ def test_scheduled_actions_start_the_nodes_on_the_days_and_stop_them_every_day()
 
 
 def test_another_hour_day_zone_or_size_is_another_action() -> None:
-    """An update of an action would repeat the time that AWS computed for its last run."""
+    """A new name, because an update would resend the time that AWS computed for the last run of the action."""
     others = [
         lab(),
         lab(count={"desired": 3}),
@@ -407,12 +407,12 @@ def test_no_alert_fires_for_a_pool_that_is_off_and_pods_that_wait_for_it(tmp_pat
         queue("a pool that is off", lab | {"nvidia.com/gpu": 0}, on=False, firing=0),
         queue("a pool that is on", lab, on=True, firing=1),
         queue(
-            "a pool that is off, and others for one without a schedule",
+            "a pool that is off, while others wait for one without a schedule",
             lab | {"nvidia.com/gpu": 8},
             on=False,
             firing=1,
         ),
-        queue("GPUs of a pool that is off, by a Kueue that does not say so", {}, on=False, firing=1),
+        queue("GPUs of a pool that is off, with a Kueue that does not report it", {}, on=False, firing=1),
     ]
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(document))

@@ -1,4 +1,4 @@
-"""Quotas to ask for, and what of a shipped stack file is still the example's."""
+"""Quotas to request, and the parts of a shipped stack file that still have example values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GKE = filled(GkeClusterPlan, name="ml", region="us-central1")
 
 
 def with_pools(cluster: EksClusterPlan | GkeClusterPlan, **pools: dict[str, Any]) -> EnvironmentPlan:
-    """Return a plan with these pools: machine type, most nodes, capacity, GPUs per node."""
+    """Return a plan with these pools, each with a machine type, maximum number of nodes and capacity type."""
     one_by_one = filled(EksPoolPlan, update_strategy="MINIMAL") if cluster.kind == "eks" else filled(GkePoolPlan)
     clouds = {name: form.get("cloud", one_by_one) for name, form in pools.items()}
     plan = on_cloud(environment(dict.fromkeys(pools, 1)), cluster, **clouds)
@@ -91,7 +91,7 @@ def test_aws_counts_vcpus_of_system_nodes_and_addresses_of_nat_gateways_beside_g
     needed = prerequisites(plan, ())
     assert needed is not None
     assert {(quota.name, quota.unit): quota.amount for quota in needed.quotas} == {
-        # 4 x m7i.xlarge, and two more in each of three zones while EKS rolls them
+        # 4 x m7i.xlarge, and two more in each of three zones while EKS updates them
         ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "vCPU"): (4 + 6) * 4,
         ("EC2-VPC Elastic IPs", "Elastic IP addresses"): 3,
     }
@@ -189,7 +189,7 @@ def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
     assert {(quota.name, quota.unit): quota.amount for quota in needed.quotas} == {
         ("NETWORKS", "VPC networks"): 9,
         ("CPUS", "vCPU"): (6 + 1) * 4,
-        # one node more of serve and of develop while GKE rolls them
+        # one more node each for serve and develop while GKE upgrades them
         ("SSD_TOTAL_GB", "GB"): (4 + (2 + 1) + (8 + 1)) * 200 + (6 + 1) * 100,
         (None, "vCPU"): 4 * 208 + (2 + 1) * 48 + (8 + 1) * 12,
     }

@@ -1,4 +1,4 @@
-"""Prices of the cluster's own region and of no other; warnings of regions and zones without a machine type."""
+"""Prices of only the cluster's region, and warnings about regions and zones without a machine type."""
 
 from __future__ import annotations
 

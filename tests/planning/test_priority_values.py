@@ -1,4 +1,4 @@
-"""Values of priority classes against what adds nodes for their pods."""
+"""Values of priority classes, compared with the priorities for which autoscalers add nodes."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def queues(make_plan: PlanMaker) -> Any:
 
 
 def limits(queue: TeamQueuePlan, resource: str) -> Mapping[str, tuple[str, str, str]]:
-    """Return nominal quota, borrowing limit and lending limit by pool, where any is above 0."""
+    """Return the nominal quota, borrowing limit and lending limit by pool, without pools where all three are 0."""
     return {
         flavor.flavor.rpartition("-")[0] or flavor.flavor: (limit.nominal, limit.borrow, limit.lend)
         for flavor in queue.flavors
@@ -38,7 +38,7 @@ def limits(queue: TeamQueuePlan, resource: str) -> Mapping[str, tuple[str, str, 
 
 
 def plan_of_cloud(cloud: str, pool: Mapping[str, Any] | None = None) -> EnvironmentPlan:
-    """Return the plan of a stack with queues on a cloud, and other fields of its only pool."""
+    """Return the plan of a stack with queues on a cloud, with `pool` as changed fields of its only pool."""
     stack = STACKS[cloud]
     one, granted = {**stack["pools"][0], **(pool or {})}, {**stack["teams"][0], "quota": {"gpus": 8}}
     plan = plan_platform({**stack, "queueing": {}, "pools": [one], "teams": [granted]}, "test")
@@ -377,7 +377,7 @@ def test_a_container_with_several_gpus_names_a_pool_where_others_share_by_the_sa
 
 
 def new_gke(system: Mapping[str, Any], **queueing: Any) -> EnvironmentPlan:
-    """Return the plan of a new GKE cluster with queues and these numbers of system nodes."""
+    """Return the plan of a new GKE cluster with queues and the given range of system nodes."""
     stack = STACKS["gke"]
     create = {"api_access": ["198.51.100.0/24"], "system": system}
     pool = {**stack["pools"][0], "count": {"desired": 2}}

@@ -1,4 +1,4 @@
-"""Where the quota of a team is, so that the work that it was granted for starts."""
+"""The division of a team's quota among pools, so that the work for which the quota was granted can start."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def queues_of(plan: EnvironmentPlan) -> QueuesPlan:
 
 
 def quota_by_pool(plan: EnvironmentPlan, name: str, resource: str = GPU) -> Mapping[str, int]:
-    """Return the nominal quota of a team by pool, where it has any."""
+    """Return the nominal quota of a team in each pool where it has quota."""
     (queue,) = [one for one in queues_of(plan).teams if one.namespace == name]
     return {
         flavor.pool: int(limit.nominal)
@@ -243,7 +243,7 @@ def test_each_cohort_lends_a_part_of_what_no_quota_covers(make_plan: PlanMaker) 
 
 
 def lent_by_cohort(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
-    """Return the GPUs that each cohort lends, by pool."""
+    """Return the number of GPUs that each cohort lends, by pool."""
     return {
         one.name: {flavor.rpartition("-")[0]: int(amounts[GPU]) for flavor, amounts in one.flavors.items()}
         for one in queues_of(plan).cohorts
@@ -309,7 +309,7 @@ def test_a_cohort_gets_no_more_spare_nodes_than_its_teams_may_borrow(
 
 
 COHORTS = [("a", "b"), ("b", "a"), ("prod", "research"), ("x", "y"), ("one", "two")]
-"""Pairs of names, because names decide between equal cohorts."""
+"""Pairs of names, because the program uses names to choose between equal cohorts."""
 ON_TWO = {"gpus": {"first": 8, "second": 8}}
 
 
@@ -360,7 +360,9 @@ def test_quota_that_is_kept_for_team_stacks_is_not_lent_by_the_cohort(make_plan:
 
 
 def beside_a_reserve(make_plan: PlanMaker, queue: dict[str, Any]) -> EnvironmentPlan:
-    """Return two teams that have quota on one pool, and a pool that is kept for teams with their own stacks."""
+    """Return a plan with two teams that have quota on one pool, and a pool reserved for teams with their own
+    stacks.
+    """
     teams = [team("a", quota={"gpus": {"train": 8}}, queue=queue), team("b", quota={"gpus": {"train": 3}})]
     return make_plan(train("kept", 1), train(), queueing={"reserve": {"gpus": {"kept": 8}}}, teams=teams)
 
@@ -431,7 +433,9 @@ def test_a_team_stack_beyond_the_reserve_is_told_what_to_write(tmp_path: Path) -
 
 
 def queued_gke(queued: bool, **rest: Any) -> dict[str, Any]:
-    """Return an environment on GKE whose pool gets its nodes by flex-start, on request alone if `queued`."""
+    """Return an environment on GKE whose pool has flex-start nodes, which are created by request if `queued` is
+    set.
+    """
     one = pool(machine_type="a3-ultragpu-8g", count={"desired": 0, "max": 4}, zones=["us-central1-b"])
     one["capacity"] = {"type": "flex-start", "queued": queued}
     cluster = {"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1"}
@@ -469,7 +473,7 @@ def test_check_prints_the_quota_of_each_pool(make_plan: PlanMaker) -> None:
 
 @st.composite
 def platforms(draw: st.DrawFn) -> dict[str, Any]:
-    """Pools of whole GPUs, teams whose quotas fit them, and a job of each team that fits its quota."""
+    """Draw pools of whole GPUs, teams whose quotas fit the pools, and one job per team that fits its quota."""
     pools = [
         pool(
             f"p{index}",
@@ -524,7 +528,7 @@ def test_a_declared_job_starts_on_its_teams_quota_while_all_others_are_full(plat
                 while other is not declared and quotas.start(other["name"], {GPU: Fraction(1)}):
                     pass
             quotas.reclaim(declared["name"], flavor)
-            quotas.flavors[declared["name"]] = [flavor]  # as the node selector of a declared job has it
+            quotas.flavors[declared["name"]] = [flavor]  # like the node selector of a declared job
             assert quotas.start(declared["name"], wanted) == flavor
 
 

@@ -1,4 +1,4 @@
-"""Work on pools whose nodes are requested: a request of GKE has pods of one kind."""
+"""Workloads on pools whose nodes are requested: a GKE provisioning request has pods of only one kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Edits of the number of nodes of EKS pools, and rolls of capacity blocks, which must have no nodes."""
+"""Edits of the number of nodes of EKS pools, and updates of capacity blocks, which require that there are no
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def plan_of(count: dict[str, int], kubernetes: str = "1.34", **pool: Any) -> Env
 
 
 def impacts(before: EnvironmentPlan, after: EnvironmentPlan, nodes: int | None = None) -> list[Impact]:
-    """Return the rows of pools; `nodes`: those of the pool in the cluster, None: it was not read."""
+    """Return the impacts on pools. `nodes` is the number of live nodes of the pool, or None if it was not read."""
     facts = json.loads(json.dumps({"pools": pool_facts(before)}), parse_int=float)
     names = tuple(f"node-{number}" for number in range(nodes or 0))
     live = LiveState(nodes={"train": names}, pods=(), data={}) if nodes is not None else None

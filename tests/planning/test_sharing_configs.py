@@ -1,4 +1,4 @@
-"""Sharing by name, by GPU model and by node, and its configs in the operator's ConfigMaps."""
+"""Sharing by name, by GPU model and by node, and the sharing configs in the operator's ConfigMaps."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_replicas_by_gpu_model_give_each_pool_the_number_of_its_own_gpu(make_pla
     assert keys == ["inference.a100-80gb", "inference.t4"]
     configs = plugin(plan)
     assert [configs[key]["sharing"]["timeSlicing"]["resources"][0]["replicas"] for key in keys] == [10, 4]
-    assert "inference" not in configs  # a config without a number for the node's GPU is none
+    assert "inference" not in configs  # no config is written if it has no number for the node's GPU
 
 
 def test_replicas_by_gpu_model_may_stand_in_the_pool_itself(make_plan: PlanMaker) -> None:
@@ -265,7 +265,7 @@ def test_shares_of_instances_have_a_quota_of_their_own(make_plan: PlanMaker) -> 
 def test_the_part_of_an_mps_replica_is_printed_in_memory_and_threads(make_plan: PlanMaker) -> None:
     plan = make_plan(lab("a", T4, sharing={"mode": "mps", "replicas": 6}))
     [said] = [one for one in plan.decisions if one.what == "MPS share"]
-    assert said.chosen == "2560 MiB and 16 % of the threads"  # 15360 MiB and 100 %, by 6
+    assert said.chosen == "2560 MiB and 16 % of the threads"  # 15360 MiB and 100 %, divided by 6
 
 
 def test_capacity_shows_the_part_of_an_mps_replica(make_plan: PlanMaker) -> None:

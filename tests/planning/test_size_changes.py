@@ -1,4 +1,4 @@
-"""What a change adds to or takes from pools, cost and quotas."""
+"""How a change affects the size of pools, the cost and the quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who installs driver, toolkit and device plugin on each cloud's nodes, and errors for two owners."""
+"""Who installs the driver, toolkit and device plugin on each cloud's nodes, and errors if there are two owners."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_what_neither_gke_nor_bottlerocket_can_share_is_refused_at_its_place(
 
 
 def test_mps_is_bottlerockets_with_one_share_for_a_request() -> None:
-    """Pods of GKE's MPS need hostIPC."""
+    """MPS on GKE is refused because its pods need hostIPC."""
     mps = {"mode": "mps", "replicas": 48}
     assert [problem.path for problem in by_gke(mps)] == ["pools[0].sharing.mode"]
     assert by_bottlerocket(mps) == []

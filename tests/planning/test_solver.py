@@ -1,4 +1,4 @@
-"""Solvers of OR-tools leave SIGINT to Python."""
+"""The OR-tools solvers leave SIGINT handling to Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost by pool, team and workload adds up, and every change that is printed saves what it promises."""
+"""The costs of pools, teams and workloads add up, and every printed change saves the promised amount."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_teams_and_what_no_team_has_are_the_cost_of_the_pools(
     try:
         plan = planned(environment(*pools, teams=teams, overcommit=overcommit))
     except BadInput:
-        return  # quotas above what the pools offer
+        return  # the quotas exceed what the pools offer
     adds_up(spent(plan))
 
 
@@ -203,7 +203,7 @@ def test_a_saving_names_fewer_nodes_shared_gpus_or_another_machine_type() -> Non
 
 
 def quotas(found: tuple[Saving, ...]) -> list[tuple[str, float | None]]:
-    """Return what is suggested about quotas, and what it saves."""
+    """Return the suggested quota changes and their savings."""
     return [(one.what, one.usd_per_hour) for one in found if one.what.startswith("team ")]
 
 
@@ -276,7 +276,7 @@ def test_nodes_that_are_paid_for_in_any_case_are_left_alone() -> None:
 
 
 def edited(platform: Mapping[str, Any], saving: Saving) -> dict[str, Any]:
-    """Make the changes as a person would, by the paths that are printed."""
+    """Make the suggested changes as a person would, at the printed paths."""
     changed: dict[str, Any] = copy.deepcopy(dict(platform))
     for edit in saving.edits:
         *parents, last = re.findall(r"[^.\[\]]+", edit.path)

@@ -1,4 +1,4 @@
-"""With which quota declared work can start: the team's own, or what others can really lend."""
+"""The quota on which declared work can start: the team's own quota, or quota that others can really lend."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def service(replicas: int, gpus: int = 8, pool: str = "train", **rest: Any) -> d
 
 
 def outcome(plan: EnvironmentPlan) -> dict[str, tuple[str, str]]:
-    """Return what is said about the start of each entry, and why, by team and place."""
+    """Return how each entry starts and why, by team and place."""
     return {
         f"{one.subject} {match[1]}": (one.chosen, one.why)
         for one in plan.decisions
@@ -172,7 +172,7 @@ GPU = "nvidia.com/gpu"
 
 @st.composite
 def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
-    """Three teams on 16 GPUs, each with a service on its quota; the first has a job, too, and some is reserved."""
+    """Draw three teams on 16 GPUs, each with a service on its quota, a job of the first team, and a reserve."""
     left, teams = 16, list[dict[str, Any]]()
     for name in ("a", "b", "c"):
         quota = draw(st.integers(0, left))
@@ -193,7 +193,9 @@ def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
 @given(stack=teams_on_one_pool())
 @settings(max_examples=size(60, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_job_starts_exactly_when_kueue_would_start_it(stack: dict[str, Any]) -> None:
-    """What is refused never starts, and what is said to start on borrowed quota does while others lend all."""
+    """A refused job never starts. A job said to start on borrowed quota starts while the other teams lend
+    everything.
+    """
     (declared,) = stack["teams"][0]["training_jobs"]
     try:
         verdict = outcome(_plan(stack))["team a training_jobs[0]"][0]
@@ -220,9 +222,9 @@ def _plan(stack: dict[str, Any]) -> EnvironmentPlan:
 def of_own_stack(
     folder: Path, reserve: int, quota: int, timeout: str = "2h", web: int = 4, always: int = 0, **entries: Any
 ) -> TeamStackPlan:
-    """Return the plan of a team with a stack of its own, in an environment of 16 GPUs with another team.
+    """Return the plan of a team with its own stack, in an environment with 16 GPUs and another team.
 
-    `web`: the other team's quota; `always`: of it, what a service always uses.
+    `web` is the quota of the other team, and `always` is the part that its service always uses.
     """
     queueing = {"reserve": {"gpus": {"train": reserve}}, "pods_ready_timeout": timeout}
     served = [service(1, always)] if always else []

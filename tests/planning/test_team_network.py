@@ -1,4 +1,4 @@
-"""Egress and ingress of teams: which addresses of a table may be reached, decided without the planner."""
+"""Egress and ingress of teams: which addresses of a table pods may reach, decided without the planner."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ NAMED: dict[str, Any] = {**GKE, "fqdn_policies": True}
 
 
 def deployed(*teams: dict[str, Any], **rest: Any) -> Recorded:
-    """Return what a deploy of all teams registers."""
+    """Return the resources that a deployment of all teams registers."""
     return record_platform(environment(pool(), teams=list(teams), **rest))
 
 
 def policies(*teams: dict[str, Any], **rest: Any) -> list[dict[str, Any]]:
-    """Return the NetworkPolicies of all teams, as a deploy makes them."""
+    """Return the NetworkPolicies that a deployment of all teams registers."""
     return [dict(one.inputs) for one in deployed(*teams, **rest).of("NetworkPolicy")]
 
 
 def on_gke(*teams: dict[str, Any], cluster: dict[str, Any]) -> Recorded:
-    """Return what a deploy on GKE registers."""
+    """Return the resources that a deployment on GKE registers."""
     gpus = pool(machine_type="g2-standard-48", zones=["us-central1-a"], placement={"type": "none"})
     return record_platform(environment(gpus, teams=list(teams), cluster=cluster))
 
 
 def reaches(found: list[dict[str, Any]], namespace: str, address: str, port: int) -> bool:
-    """Return whether a pod of the namespace may reach an address outside the cluster by TCP."""
+    """Return whether a pod in the namespace may open a TCP connection to an address outside the cluster."""
     for policy in found:
         if policy["metadata"].get("namespace") != namespace:
             continue
@@ -75,7 +75,7 @@ def test_internet_is_https_to_public_addresses_alone(address: str) -> None:
     assert not reaches(found, "speech", address, 443)
 
 
-@settings(max_examples=size(6, 150))  # each deploys a platform
+@settings(max_examples=size(6, 150))  # each example deploys a platform
 @given(st.dictionaries(NETWORKS, PORTS, max_size=4), st.booleans())
 def test_every_address_and_port_that_is_named_is_reached_and_nothing_else(
     networks: dict[str, list[int]], internet: bool
@@ -182,7 +182,7 @@ def test_hosts_are_reached_by_policies_of_gke_that_name_them_and_by_no_other() -
 
 
 DATASET = {"buckets": [{"name": "acme-datasets"}]}
-# Where the metadata server of GKE is for network policies: with Dataplane V2, and without it.
+# Addresses of the GKE metadata server in network policies, with and without Dataplane V2.
 METADATA = [("169.254.169.254", 80), ("169.254.169.252", 987), ("169.254.169.252", 988)]
 
 
@@ -226,7 +226,7 @@ def test_the_agent_of_pod_identities_is_reached_in_both_families_where_the_clust
 
 
 def on_cilium(*teams: dict[str, Any]) -> Recorded:
-    """Return what a deploy on an existing cluster with Cilium registers."""
+    """Return the resources that a deployment on an existing cluster with Cilium registers."""
     gpus = pool(nodes={"selector": {"gpu": "train"}})
     cluster = {**EXISTING, "network_policies": "cilium"}
     return record_platform(environment(gpus, teams=list(teams), cluster=cluster))

@@ -1,4 +1,4 @@
-"""What teams declare to run: refused where it could never run, else planned with what it leaves out."""
+"""Declared workloads of teams: an entry that could never run is refused, and others are planned with defaults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(*pools: dict[str, Any], quota: dict[str, Any] | None = None, **entries: 
 
 
 def refused(*pools: dict[str, Any], quota: dict[str, Any] | None = None, **entries: Any) -> dict[str, str]:
-    """Return what is wrong by place below the team."""
+    """Return the problems by their place below the team."""
     with pytest.raises(BadInput) as caught:
         run(*pools, quota=quota, **entries)
     return {one.path.removeprefix("teams[0]."): f"{one.found}; {one.allowed}" for one in caught.value.problems}
@@ -49,7 +49,7 @@ def test_a_pod_without_cpu_and_memory_gets_its_gpus_part_of_the_node() -> None:
     whole = run(training_jobs=[{**JOB, "gpus": 8}]).training_jobs[0].pod.workload
     for of_half, of_whole in ((half.cpu, whole.cpu), (half.memory, whole.memory)):
         assert float(parse_quantity(of_half)) * 2 == pytest.approx(float(parse_quantity(of_whole)), rel=1e-4)
-    assert 90 < parse_quantity(whole.cpu) < 96  # of a p4de.24xlarge
+    assert 90 < parse_quantity(whole.cpu) < 96  # a p4de.24xlarge has 96
 
 
 @settings(max_examples=size(15, 400))
@@ -62,7 +62,7 @@ def test_a_pod_without_cpu_and_memory_gets_its_gpus_part_of_the_node() -> None:
 def test_a_training_job_is_accepted_if_and_only_if_all_its_pods_fit_at_once(
     gpus: int, replicas: int, nodes: int, machine: str
 ) -> None:
-    """Pods have their GPUs' part of the node by default, so that GPUs alone decide."""
+    """By default, pods request a share of the node that matches their GPUs, so that only the GPUs decide."""
     fits = replicas <= 8 // gpus * nodes and replicas * gpus <= 8 * nodes
     one = pool(machine_type=machine, count={"min": 1, "desired": 1, "max": nodes}, zones=ZONE)
     entries = {"quota": {"gpus": 24}, "training_jobs": [{**JOB, "gpus": gpus, "replicas": replicas}]}
@@ -297,19 +297,19 @@ def test_a_job_may_use_what_its_team_borrows_of_a_resource_without_a_quota_of_it
 
 
 def aligned(**rest: Any) -> dict[str, Any]:
-    """A training pool of a cloud: its kubelets have the Topology Manager's policy restricted."""
+    """Return a training pool on a cloud, where the kubelets use the Topology Manager policy `restricted`."""
     return pool(machine_type="p5.48xlarge", count={"desired": 2}, zones=ZONE, **rest)
 
 
 def cpu_of(one: dict[str, Any], job: dict[str, Any]) -> str:
-    """The CPUs of a training job's pods."""
+    """Return the CPU request of a training job's pods."""
     return run(one, cluster=EKS, training_jobs=[{**JOB, **job}]).training_jobs[0].pod.workload.cpu
 
 
 @pytest.mark.parametrize(
     ("gpus", "cpu"),
     [
-        (8, "64"),  # two NUMA nodes for the GPUs, one of 96 CPUs for these
+        (8, "64"),  # the GPUs are on two NUMA nodes, but 64 of the 96 CPUs of a NUMA node suffice
         (8, "8"),
         (5, "96"),
         (2, "100"),

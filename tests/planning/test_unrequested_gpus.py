@@ -1,4 +1,4 @@
-"""Whether containers get GPUs that they did not request: every release of the operator, nodes of every owner."""
+"""Whether containers receive GPUs that they did not request, for every operator release and owner of nodes."""
 
 from __future__ import annotations
 

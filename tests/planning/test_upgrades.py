@@ -1,4 +1,4 @@
-"""Which software of a stack is outdated on a given day, and the order of the steps of an upgrade."""
+"""Outdated software of a stack on a given day, and the order of the steps of an upgrade."""
 
 from __future__ import annotations
 

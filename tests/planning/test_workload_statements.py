@@ -1,4 +1,4 @@
-"""What `check` states of each entry of a team: what it asks of queue, topology and storage, and that it fits."""
+"""Statements that `check` prints for each entry of a team: its queue, topology, storage, and whether it fits."""
 
 from __future__ import annotations
 
@@ -71,8 +71,11 @@ def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str
     return {one.what: (one.chosen, one.why) for one in found.decisions if one.subject == subject}
 
 
-# What always runs: 3 x 4 of chat, 2 x 8 of large, 2 x 2 of ray: 32 GPUs. A p4de.24xlarge has 8 GPUs, 96 CPUs and
-# 1152 GiB. Pods with the GPUs of both NUMA nodes have a thousandth of a CPU less, so that none is exclusive.
+# These entries always run: 3 x 4 GPUs of chat, 2 x 8 of large and 2 x 2 of ray, which are 32 GPUs in total.
+#
+# A p4de.24xlarge has 8 GPUs, 96 CPUs and 1152 GiB.
+#
+# Pods that use the GPUs of both NUMA nodes request a thousandth of a CPU less, so that no CPU is exclusive.
 ALWAYS = "with what always runs, of 64 that the team's quota"
 EXPECTED = {
     "training job vision/pretrain": {
@@ -196,7 +199,7 @@ def test_without_queues_an_entry_says_that_its_pods_wait_for_nodes_alone() -> No
         "of 64 that the team's quota allows",
     )
     assert job["topology"] == ("none", "no `queueing`")
-    # One part after the other gets what is free; with a topology Kueue starts those of one time together.
+    # The parts can run one after another. With a topology, Kueue would start all concurrent parts together.
     assert statements(found, "batch job vision/sweep")["fits"][0] == "1 of at most 32 at once"
 
 
@@ -207,14 +210,14 @@ def problems(stack: dict[str, Any]) -> dict[str, str]:
 
 
 def test_pods_that_only_the_sum_of_the_gpus_of_fixed_nodes_would_hold_are_refused() -> None:
-    """Three pods of 5 GPUs: 15 of 16, and each of the two nodes holds one."""
+    """Three pods with 5 GPUs each need 15 of the 16 GPUs, but each of the two nodes fits only one pod."""
     job = {"name": "pretrain", "pool": "train", "image": IMAGE, "command": ["torchrun"], "gpus": 5, "replicas": 3}
     stack = environment(pool(count={"desired": 2}), teams=[team(quota={"gpus": 16}, training_jobs=[job])])
     assert problems(stack) == {
         "teams[0].training_jobs[0].replicas": "3 pods at the same time; at most 2: 1 on each of the 2 nodes that "
         "pool train may have; lower replicas or what each requests, or raise the pool's count.desired"
     }
-    job["replicas"] = 4  # more than the sum: said once
+    job["replicas"] = 4  # more than the sum, which is reported once
     assert list(problems(stack)) == ["teams[0].training_jobs[0].replicas", "teams[0].training_jobs[0]"]
 
 
@@ -235,12 +238,12 @@ def test_pods_that_claim_more_devices_of_a_node_than_are_left_on_it_are_refused(
 
 @pytest.mark.parametrize("topology", [True, False])
 def test_parts_that_a_queue_starts_together_must_fit_at_once(topology: bool) -> None:
-    """Kueue stops an indexed Job with all its parts if one of them is not ready in time."""
+    """Kueue stops an indexed Job and all its parts if one of them is not ready in time."""
     batch = {"name": "sweep", "pool": "train", "image": IMAGE, "command": ["python"], "gpus": 5, "replicas": 3}
     two = pool(count={"desired": 2}, zones=["us-east-2a"])
     stack = environment(two, cluster=EKS, teams=[team(quota={"gpus": 16}, batch_jobs=[batch])])
-    assert plan_platform(stack, "test")  # one after the other
+    assert plan_platform(stack, "test")  # the parts run one after another
     stack["queueing"] = {"topology": topology}
     assert problems(stack)["teams[0].batch_jobs[0].replicas"].startswith("3 pods at the same time; at most 2")
-    batch["parts"] = 2  # no more than these run
+    batch["parts"] = 2  # only two pods run at the same time
     assert plan_platform(stack, "test")

@@ -21,7 +21,9 @@ RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks.md"
 
 
 def severities_of(code: int) -> set[str]:
-    """Return the severities of the alerts that an error raises at once, by the matchers of their expressions."""
+    """Return the severities of the alerts that an error fires at once, according to the matchers in their
+    expressions.
+    """
     found: set[str] = set()
     for alert in ALERTS:
         matchers = re.findall(r'xid(=~|!~)"([^"]*)"', alert.expr)
@@ -38,7 +40,7 @@ def test_an_error_that_fails_the_node_is_critical_and_others_are_not(code: int) 
     severities = severities_of(code)
     assert len(severities) <= 1
     if code in BY_TEXT:
-        assert severities == {"warning"}, "metrics have no text"
+        assert severities == {"warning"}, "metrics contain no text"
     else:
         assert ("critical" in severities) == fails
 

@@ -1,4 +1,4 @@
-"""Buckets as volumes of teams: what is planned on either cloud, and what is refused."""
+"""Buckets as volumes of teams: how each cloud mounts them, and which settings are refused."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_prefix_is_a_path_below_the_bucket(prefix: str) -> None:
 
 
 def own_stack(folder: Path, name: str, environment: dict[str, Any]) -> TeamStackPlan:
-    """Plan the stack of a team on an environment."""
+    """Plan a team stack in an environment."""
     config = {"config": {"gpu-platform:platform": environment}}
     (folder / "Pulumi.prod.yaml").write_text(yaml.safe_dump(config), "utf-8")
     plan = plan_platform(

@@ -1,4 +1,4 @@
-"""Whether the nodes of a new cluster hold the controllers that the stack installs."""
+"""Whether the nodes of a new cluster have room for the controllers that the stack installs."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def kueue(**resources: Any) -> dict[str, Any]:
 
 
 def test_a_chart_that_requests_more_than_its_limit_is_refused() -> None:
-    """The API server refuses such pods, and the installation fails."""
+    """The API server would refuse such pods, and the installation would fail."""
     found = problem(created(), queueing={}, charts=kueue(requests={"cpu": "3"}))
     assert "charts.kueue.values.controllerManager.manager.resources.requests.cpu: found 3" in found
     assert "allowed: 2 or less" in found
@@ -197,7 +197,7 @@ def selecting(chart: str, **values: Any) -> dict[str, Any]:
 
 
 def test_a_selector_that_no_node_for_controllers_has_is_refused() -> None:
-    """Karpenter would wait for a node with the label for ever, and `up` with it."""
+    """Karpenter, and `up` with it, would wait forever for a node with the label."""
     found = problem(created(), **selecting("karpenter", nodeSelector={"disk": "ssd"}))
     assert "charts.karpenter.values.nodeSelector: found disk: ssd" in found
     by_os = {"kubernetes.io/os": "linux", "eks.amazonaws.com/nodegroup": "system"}

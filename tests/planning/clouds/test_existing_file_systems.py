@@ -1,4 +1,4 @@
-"""Existing file systems as volumes of teams: what is planned on either cloud, and what is refused."""
+"""Existing file systems as volumes of teams: how each cloud mounts them, and which settings are refused."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_filestore_share_is_mounted_by_the_kubelet_and_managed_lustre_by_its_d
 
 
 def on_gke(name: str, cluster: dict[str, Any], **storage: Any) -> tuple[dict[str, str], EnvironmentPlan]:
-    """Return the decisions about an entry, and the plan."""
+    """Return the decisions about a storage entry, and the plan."""
     own = {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["user:a@example.com"]}
     plan = plan_platform(
         {**platform_of({"network": {"rdma": False}}, cluster=cluster), "storage": storage, "teams": [own]}, "test"
@@ -157,7 +157,7 @@ def test_the_network_that_the_program_creates_reaches_managed_lustre_that_is_cre
     lustre, filestore = (gke(old=one).storage.cloud for one in (LUSTRE, FILESTORE))
     assert isinstance(lustre, GkeStorage)
     assert lustre.private_access == "ml-us-central1-services"
-    assert filestore is None  # its own peering, without private services access
+    assert filestore is None  # Filestore has its own peering and does not use private services access
 
 
 @pytest.mark.parametrize("entry", [LUSTRE, {"type": "lustre"}], ids=["existing", "class"])

@@ -1,4 +1,4 @@
-"""Container images that start sooner: what nodes get on either cloud, and what is refused."""
+"""Container images that start sooner: the settings of nodes on each cloud, and the refused combinations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_bottlerocket_pulls_in_parallel_and_has_the_layers_on_local_disks() -> N
     ("said", "throughput"),
     [
         ({"local_nvme": False}, 750),
-        ({}, None),  # layers are on local disks
+        ({}, None),  # the layers are on local disks
         ({"local_nvme": False, "disk": {"type": "io2"}}, None),
     ],
 )
@@ -73,7 +73,7 @@ def test_karpenter_gets_the_snapshot_and_the_feature_gate() -> None:
     assert "FastImagePull: true" in fast["userData"]
 
 
-# Releases that are this old are refused on GPU pools for another reason.
+# A pool without GPUs, because releases this old are refused on GPU pools for another reason.
 CPU: dict[str, Any] = {"machine_type": "m7i.2xlarge", "workload": "general"}
 
 

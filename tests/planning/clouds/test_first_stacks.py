@@ -1,4 +1,4 @@
-"""What `init` writes for each provider."""
+"""The stack file that `init` writes for each provider."""
 
 from __future__ import annotations
 

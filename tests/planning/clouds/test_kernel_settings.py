@@ -1,4 +1,4 @@
-"""Kernel settings of nodes by what they are used for: what nodes are told on either cloud, and what is refused."""
+"""Kernel settings of nodes by their workload, as written for each cloud, and the settings that are refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TUNED: dict[str, Any] = {"tuning": {"intent": "training", "sysctls": {"vm.max_ma
 
 
 def cloud_config(text: str) -> dict[str, Any]:
-    """Read user data as cloud-init does: the one part of its type."""
+    """Parse user data as cloud-init does, and return the only part with the cloud-config content type."""
     parts: Any = email.message_from_string(text).get_payload()
     (part,) = [one for one in parts if one.get_content_type() == "text/cloud-config"]
     assert part.get_payload().startswith("#cloud-config\n")

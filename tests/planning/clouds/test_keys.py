@@ -1,4 +1,4 @@
-"""Customer-managed keys: one check for all fields, and the rights that their use needs."""
+"""Customer-managed keys: one check for all fields, and the permissions that are needed to use them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ L4 = {
 
 
 def on_eks(field: str, key: str) -> dict[str, Any]:
-    """Return a platform with a key in one of the fields that take one."""
+    """Return a platform with a key in one of the fields that accept a key."""
     create: dict[str, Any] = {"admins": [ADMIN]}
     pool: dict[str, Any] = {**SERVE}
     storage: dict[str, Any] = {}

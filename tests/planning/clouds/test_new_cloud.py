@@ -1,4 +1,4 @@
-"""A provider that no package knows is planned by the functions of its parts."""
+"""A provider that the packages do not know is planned with the functions of its `Cloud`."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def plan_pool(
 
 
 def on_existing_nodes(cluster: ExistingCluster) -> Cloud:
-    """Return the cloud with nodes that somebody else creates, which needs no components of its own."""
+    """Return the cloud for nodes that somebody else creates. It needs no components."""
     cloud = azure(cluster)
     by_name = CloudPools(
         nodes=lambda pool, named: nodes_plan(pool, "labelled", ("gpu-0",)), added_taints=cloud.pools.added_taints

@@ -1,4 +1,4 @@
-"""What a company adds to nodes before they join: what nodes are told on either cloud, and what is refused."""
+"""Bootstrap settings that a company adds to nodes before they join, on each cloud, and the refused ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCRIPT = {"gcs": "gs://acme-nodes/bootstrap.sh", "generation": 3}
 
 
 def script(text: str) -> str:
-    """Read user data as cloud-init does: the one part of its type."""
+    """Parse user data as cloud-init does, and return the only part with the shell script content type."""
     parts: Any = email.message_from_string(text).get_payload()
     (part,) = [one for one in parts if one.get_content_type() == "text/x-shellscript"]
     return part.get_payload()

@@ -1,4 +1,4 @@
-"""Autoscaled pools of a sandbox: what Karpenter gets, what is refused, and what other plans make of them."""
+"""Autoscaled pools of a sandbox: Karpenter's NodePools, the refused settings, and the effect on other plans."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def planned(*pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
 
 
 def node_pools(recorded: Recorded) -> dict[str, Any]:
-    """Return the specs of Karpenter's NodePools; the component has the same name."""
+    """Return the specs of Karpenter's NodePools. The component of the same name has no spec and is left out."""
     found = (one.inputs for one in recorded.of("NodePool") if "spec" in one.inputs)
     return {one["metadata"]["name"]: one["spec"] for one in found}
 
@@ -44,7 +44,7 @@ def test_the_program_creates_the_desired_nodes_and_karpenter_may_add_those_up_to
     recorded = record_platform(stack(SERVE))
     assert [one.inputs["metadata"]["name"] for one in recorded.of("Node")] == ["serve-0"]
     spec = node_pools(recorded)["serve"]
-    assert spec["limits"] == {"nodes": "2", "pods": "220"}  # of which Karpenter counts pods in one pass
+    assert spec["limits"] == {"nodes": "2", "pods": "220"}  # Karpenter counts only pods within one pass
     assert spec["template"]["spec"]["nodeClassRef"]["name"] == "serve"
     assert recorded.one("KWOKNodeClass", "serve").inputs["apiVersion"] == "karpenter.kwok.sh/v1alpha1"
 
@@ -58,7 +58,7 @@ def test_added_nodes_have_the_labels_taints_and_machine_of_created_ones() -> Non
     own = {"kubernetes.io/hostname", "node.kubernetes.io/instance-type", "kubernetes.io/os", "kubernetes.io/arch"}
     created = {key: value for key, value in node["metadata"]["labels"].items() if key not in own}
     assert template["metadata"]["labels"] == created
-    # KWOK's annotation is of Karpenter's provider; the CRD refuses an empty value of a taint.
+    # KWOK's annotation is set by Karpenter's provider. The CRD refuses an empty taint value.
     assert template["metadata"]["annotations"].items() <= node["metadata"]["annotations"].items()
     assert template["spec"]["taints"] == [
         {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},

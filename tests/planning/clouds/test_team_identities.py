@@ -1,4 +1,4 @@
-"""Identities of teams: what is planned for them on each provider, and what is refused."""
+"""Cloud identities of teams: how each provider grants them, and which settings are refused."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_teams_named_alike_have_roles_of_their_own_and_no_name_is_too_long() -> 
     assert isinstance(plan.identities, EksIdentities)
     names = [cloud.role_name(one.suffix) for one in plan.identities.roles]
     assert len(set(names)) == len(alike)
-    assert all(len(name) + 8 <= 64 for name in names)  # Pulumi appends 8 characters, and IAM has 64
+    assert all(len(name) + 8 <= 64 for name in names)  # Pulumi appends 8 characters, and IAM allows 64
     assert role_name("ml", "team-vision") == "ml-team-vision"
 
 

@@ -1,4 +1,4 @@
-"""Storage classes that a cluster has without `storage`: entries can name them, and declared ones replace them."""
+"""Storage classes of a cluster without `storage`: entries can name them, and declared classes replace them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""For every alert: series as exporters write them that make it fire, and others that must not.
+"""For every alert, series in the exporters' format that make it fire, and series that must not.
 
-Series have the names of exporter 4.8.3 (GPU Operator v26.7.0). `translated` writes them as other versions do, by
-its own table: release notes of dcgm-exporter 4.8.3 and 4.9.0, and DCGM's dcgm_fields.h; read 2026-11-25.
+Series have the names of exporter 4.8.3 (GPU Operator v26.7.0). `translated` converts them to the names of other
+versions with its own table. Sources: release notes of dcgm-exporter 4.8.3 and 4.9.0, and DCGM's dcgm_fields.h;
+read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-# 4.9.0: name, and what the value is multiplied by.
+# The metric's name in 4.9.0, and the factor that converts its value.
 RENAMED: Final[Mapping[str, tuple[str, float]]] = {
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", 1),
     "DCGM_FI_DEV_GPU_UTIL": ("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.01),
@@ -27,7 +28,7 @@ ALL_ALERTS: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Samples a minute by series, and how many alerts of a name fire at a minute."""
+    """The samples of each series, one a minute, and how many alerts of a name fire at a given minute."""
 
     name: str
     alert: str
@@ -107,13 +108,13 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not(
         "GpuXidRepeated", _xid("43", "0x5 4x45"), _xid("45", "0x5 4x45") | _xid("31", "0x5 4x9 0x40"), 45
     )
-    # The gauge keeps the code of the last error for ever: no alert is made of it.
+    # The gauge keeps the code of the last error forever, so no alert uses it.
     sticky = {series("DCGM_FI_DEV_XID_ERRORS"): "79x60"}
-    yield Case("an XID of long ago fires nothing", ALL_ALERTS, sticky | _healthy(), 40, 0)
+    yield Case("an old XID fires no alert", ALL_ALERTS, sticky | _healthy(), 40, 0)
     ecc = series("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL")
     yield from _fires_and_not("GpuEccUncorrectable", {ecc: "0x5 1x5"}, {ecc: "3x30"}, 8)
     yield Case(
-        "GpuEccUncorrectable: a driver that restarts counts from 0", "GpuEccUncorrectable", {ecc: "3x5 0x9"}, 9, 0
+        "GpuEccUncorrectable: a restarted driver counts from 0", "GpuEccUncorrectable", {ecc: "3x5 0x9"}, 9, 0
     )
     failed = series("DCGM_FI_DEV_ROW_REMAP_FAILURE")
     yield from _fires_and_not("GpuRemapFailed", {failed: "0 1x9"}, {failed: "0x9"}, 5)
@@ -125,7 +126,7 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not("GpuPcieReplays", {replays: "0+120x60"}, {replays: "0+6x60"}, 45)
     for alert, event, harmless in (
         ("GpuThermalThrottling", "hw_thermal", "gpu_idle"),
-        ("GpuPowerThrottling", "hw_power_brake", "power_cap"),  # a GPU at work runs at its power cap
+        ("GpuPowerThrottling", "hw_power_brake", "power_cap"),  # a busy GPU runs at its power cap
     ):
         bad = {series("DCGM_EXP_CLOCK_EVENTS_COUNT", clock_event=event): "6x40"}
         good = {
@@ -148,7 +149,7 @@ def cases() -> Iterator[Case]:
         80,
     )
     yield Case(
-        "GpuHeldAndIdle while no profiling metrics come",
+        "GpuHeldAndIdle without profiling metrics",
         "GpuHeldAndIdle",
         {series("DCGM_FI_DEV_GPU_UTIL", **_POD): "1x90"},
         80,
@@ -158,7 +159,7 @@ def cases() -> Iterator[Case]:
     allocatable = {_NODE: "8x60"}
     yield from _fires_and_not("GpuNodeBlind", allocatable, allocatable | gpus(8, "60x60"), 20)
     nics = {_NODE.replace("nvidia_com_gpu", "nvidia_com_hostdev"): "8x60"}
-    yield Case("GpuNodeBlind: a node with NICs alone", "GpuNodeBlind", nics, 20, 0)
+    yield Case("GpuNodeBlind: a node with only NICs", "GpuNodeBlind", nics, 20, 0)
     yield from _fires_and_not("GpuMetricsMissing", allocatable, gpus(8, "60x60"), 20)
     info = {'kube_node_info{node="train-1"}': "1x60"}
     yield from _fires_and_not("KubeStateMetricsMissing", {}, info, 30)
@@ -166,13 +167,13 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not("GpuPodPending", _pending(1, "nvidia_com_gpu"), _pending(1, "cpu"), 50)
     held = 'kube_pod_status_reason{namespace="vision", pod="train-0", reason="SchedulingGated"}'
     gated = _pending(1, "nvidia_com_gpu") | {held: "1x60"}
-    yield Case("GpuPodPending: a pod that its queue holds", "GpuPodPending", gated, 50, 0)
+    yield Case("GpuPodPending: a pod that its queue suspends", "GpuPodPending", gated, 50, 0)
     yield Case(
         "GpuPodPending: a pod that waits for a NIC", "GpuPodPending", _pending(1, "nvidia_com_hostdev"), 50, 0
     )
-    yield Case("GpuPodPending: a pod that runs", "GpuPodPending", _pending(0, "nvidia_com_gpu"), 50, 0)
+    yield Case("GpuPodPending: a running pod", "GpuPodPending", _pending(0, "nvidia_com_gpu"), 50, 0)
     yield from _fires_and_not("GpuQuotaNearlyUsed", _quota(15, 16), _quota(8, 16), 30)
-    yield Case("GpuQuotaNearlyUsed: no quota is not a full one", "GpuQuotaNearlyUsed", _quota(0, 0), 30, 0)
+    yield Case("GpuQuotaNearlyUsed: a quota of 0 is not a full quota", "GpuQuotaNearlyUsed", _quota(0, 0), 30, 0)
     yield from _fires_and_not("GpuNodeUnvalidated", _validation(0), _validation(1), 50)
     mig = 'kube_node_labels{{node="notebooks-1", label_nvidia_com_mig_config_state="{}"}}'
     yield from _fires_and_not(
@@ -190,13 +191,13 @@ def cases() -> Iterator[Case]:
     )
     started = 'kueue_admitted_workloads_total{cluster_queue="vision", priority_class="", replica_role="leader"}'
     busy = {queue.format("active"): "2x90", started: "0+1x90"}
-    yield Case("QueueWaiting: each waits for its turn", "QueueWaiting", busy, 80, 0)
+    yield Case("QueueWaiting: workloads start one after another", "QueueWaiting", busy, 80, 0)
     idle = {queue.format("active"): "2x90", started: "7x90"}
-    yield Case("QueueWaiting: others started long ago", "QueueWaiting", idle, 80, 1)
+    yield Case("QueueWaiting: the last workload started long ago", "QueueWaiting", idle, 80, 1)
     two = gpus(8, "60x60") | gpus(8, "60x60", node="train-2")
     yield from _fires_and_not("GpuReservationUnused", gpus(8, "60x60"), two, 50)
-    yield Case("GpuReservationUnused: no node at all", "GpuReservationUnused", {}, 50, 1)
-    # 2 nodes of the pool train at 100 USD/h are 146,000 USD a month, with a third 219,000; the budget is 200,000.
+    yield Case("GpuReservationUnused: there are no nodes", "GpuReservationUnused", {}, 50, 1)
+    # In pool train, 2 nodes at 100 USD/h cost 146,000 USD a month and 3 cost 219,000. The budget is 200,000.
     three = two | gpus(8, "60x180", node="train-3")
     yield from _fires_and_not(
         "GpuCostAboveBudget", dict.fromkeys(three, "60x180"), dict.fromkeys(two, "60x180"), 170
@@ -204,7 +205,7 @@ def cases() -> Iterator[Case]:
 
 
 def claimed_cases() -> Iterator[Case]:
-    """Yield cases of a cluster whose GPUs are claimed, as kube-state-metrics 2.19 tells it."""
+    """Yield cases for a cluster whose pods claim GPUs, with the metrics of kube-state-metrics 2.19."""
     pod = 'namespace="vision", pod="train-0"'
     names = 'claim_name="gpu", resourceclaim_name="train-0-gpu-x", resourceclaim_template_name="gpu"'
     requests = f'kube_pod_container_resource_requests{{{pod}, container="main", resource="cpu"}}'
@@ -243,7 +244,9 @@ def _healthy() -> dict[str, str]:
 
 
 def _dead_scrape() -> Iterator[Case]:
-    """Yield what fires once nothing of a sick GPU arrives any more: that it is blind, and not what it had."""
+    """Yield cases in which the metrics of a faulty GPU stop: missing metrics are an alert, and earlier faults are
+    not.
+    """
     sick = {
         **gpus(8, "99x10 stale"),
         **dict.fromkeys(_xid("79"), "5x10 stale"),
@@ -259,7 +262,7 @@ def _dead_scrape() -> Iterator[Case]:
         "GpuTemperatureHigh": 0,
         "GpuLost": 0,
     }.items():
-        yield Case(f"{alert} after the scrape died", alert, sick, 40, firing)
+        yield Case(f"{alert} after scraping stopped", alert, sick, 40, firing)
 
 
 def translated(case: Case, version: str) -> Case:

@@ -1,6 +1,6 @@
-"""Every alert fires for its fault and stays silent without it, in Prometheus' own rule tests.
+"""Every alert fires for its fault and stays silent without it, according to Prometheus' rule tests.
 
-All are run by one call of promtool.
+A single call of promtool runs all of them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.size import THOROUGH
 
 ROOT = Path(__file__).parents[3]
-# By exporter version: the operator's release, or an exporter of the cluster's owner.
+# For each exporter version, the operator release with it, or None for an exporter of the cluster's owner.
 VERSIONS = {"4.8.3": "v26.7.0", "4.8.2": "v26.3.3", "4.9.0": None}
-LIKE_THE_NEWEST = "4.8.2"  # but for the label of the host
+LIKE_THE_NEWEST = "4.8.2"  # except for the name of the host label
 
 
 def monitoring_of(version: str, **said: Any) -> MonitoringPlan:
@@ -91,7 +91,7 @@ def _test_group(case: Case) -> dict[str, Any]:
 
 
 def _rules_of(alert: str, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return an alert's rule and the rules that it reads: evaluating all 81 a minute takes ten times as long."""
+    """Return an alert's rule and the rules it depends on, because all 81 rules take ten times as long."""
     if alert == ALL_ALERTS:
         return groups
     records = {rule["record"]: rule["expr"] for group in groups for rule in group["rules"] if "record" in rule}
@@ -108,14 +108,14 @@ def _rules_of(alert: str, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _test_file(path: Path, rules: str, tests: list[dict[str, Any]]) -> Path:
-    """Write a file of tests for promtool, next to its file of rules."""
+    """Write a promtool test file next to its rule file."""
     document = {"rule_files": [rules], "evaluation_interval": "1m", "tests": tests}
     path.write_text(yaml.safe_dump(document))
     return path
 
 
 def _passes(folder: Path, *files: Path) -> None:
-    """Fail with what promtool prints where one of the tests fails."""
+    """Fail with the output of promtool if a test fails."""
     assert PROMTOOL is not None
     done = subprocess.run(
         [PROMTOOL, "test", "rules", *map(str, files)], text=True, capture_output=True, check=False, cwd=folder
@@ -184,7 +184,9 @@ def test_pods_of_every_kind_that_owns_pods_have_a_workload(
 
 
 def test_rules_of_the_exporter_before_differ_in_the_label_of_the_host_alone() -> None:
-    """So they fire as those of the newest one, which promtool evaluates; theirs in `make test-thorough`."""
+    """Only the newest rules are evaluated here, because the older ones are equal; `make test-thorough` evaluates
+    both.
+    """
     before, newest = (
         yaml.safe_dump(rule_groups(monitoring_of(version))) for version in (LIKE_THE_NEWEST, "4.8.3")
     )

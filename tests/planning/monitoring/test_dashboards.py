@@ -1,4 +1,4 @@
-"""Dashboards query recorded metrics alone, by expressions that Prometheus parses."""
+"""Dashboards query only recorded metrics, with expressions that Prometheus can parse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SDK = importlib.util.find_spec("grafana_foundation_sdk")
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Yield title and expression of every panel, and the query of every variable."""
+    """Yield the title and expression of every panel, and the query of every variable."""
     for dashboard in dashboards():
         document = json.loads(content(dashboard))
         for panel in document["panels"]:

@@ -1,4 +1,4 @@
-"""Whether the cluster has the Prometheus operator, without which no ServiceMonitor can be made."""
+"""Whether the cluster has the Prometheus Operator, which is needed to create a ServiceMonitor."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_alerts_come_a_day_and_two_hours_before_a_capacity_block_is_drained() ->
     plan = planned(EKS, {}, workload="training", capacity={**block, **ends}, machine_type="p5.48xlarge")
     assert plan.monitoring is not None
     found = {rule.alert: rule for rule in plan.monitoring.alerts if rule.alert.startswith("GpuCapacityEnds")}
-    drains = 1797247800 - 40 * 60  # 2026-12-14T11:30:00Z
+    drains = 1797247800 - 40 * 60  # the Unix time of 2026-12-14T11:30:00Z
     assert {alert: rule.expr for alert, rule in found.items()} == {
         "GpuCapacityEndsInADay": f"vector(time()) >= {drains - 24 * 3600} < {drains - 2 * 3600}",
         "GpuCapacityEndsInTwoHours": f"vector(time()) >= {drains - 2 * 3600} < {drains}",

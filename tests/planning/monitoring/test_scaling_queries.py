@@ -1,4 +1,4 @@
-"""The queries of docs/workloads.md by which services scale, evaluated by Prometheus' own rule tests."""
+"""The queries in docs/workloads.md that scale services, evaluated by Prometheus' rule tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_platform.base.paths import PROJECT_ROOT
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 
 _ROW = re.compile(r"\| ([^|`]+) \| `([^`]+)` \| `([0-9.]+)` \|")
-# Series, and the replicas that the load needs.
+# Series, and the number of replicas that the load needs.
 _POD = 'namespace="search", pod="chat-{}"'
 LOADS: Mapping[str, tuple[Mapping[str, str], int]] = {
     "GPUs in use": (
@@ -37,7 +37,7 @@ LOADS: Mapping[str, tuple[Mapping[str, str], int]] = {
                 for le, count in (("2", 0), ("4", 100), ("+Inf", 100))
             },
         },
-        4,  # a p99 of 3.98 s with two replicas, for one of 2 s
+        4,  # two replicas have a p99 of 3.98 s, and the target is 2 s
     ),
     "lag of a Kafka consumer": (
         {f'kafka_consumergroup_lag{{consumergroup="chat", partition="{n}"}}': "70x20" for n in range(3)},
@@ -47,7 +47,7 @@ LOADS: Mapping[str, tuple[Mapping[str, str], int]] = {
 
 
 def rows() -> Iterator[tuple[str, str, float]]:
-    """Yield what is scaled by, the query and the threshold of each row."""
+    """Yield the metric, the query and the threshold of each table row."""
     for line in (PROJECT_ROOT / "docs" / "workloads.md").read_text("utf-8").splitlines():
         if found := _ROW.fullmatch(line):
             yield found[1], found[2], float(found[3])
@@ -60,7 +60,7 @@ def test_each_documented_query_asks_for_the_replicas_that_its_load_needs(tmp_pat
     tests = []
     for name, query, threshold in found:
         series, replicas = LOADS[name]
-        # As the HorizontalPodAutoscaler does it: the value for each replica, rounded up.
+        # Like the HorizontalPodAutoscaler, divide by the target value of a replica and round up.
         tests.append(
             {
                 "name": name,

@@ -1,4 +1,4 @@
-"""Checks and plans single EKS pools, as the whole stack's planning does; no cluster is planned."""
+"""Helpers that check and plan single EKS pools as the planner does. They plan no cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def eks(**rest: Any) -> EksCluster:
 
 
 def pool(**rest: Any) -> Pool:
-    """Return a pool that differs by `rest` from one training node in one zone."""
+    """Return a training pool with one node in one zone, changed by `rest`."""
     said = {
         "name": "train",
         "machine_type": "p5.48xlarge",
@@ -53,7 +53,9 @@ def problems_of(spec: Pool, cluster: EksCluster | None = None) -> list[Problem]:
 
 
 def context_and_share(spec: Pool, cluster: EksCluster, path: str) -> tuple[CompleteContext, ResolvedPool]:
-    """Return what a pool is checked and planned in: an environment with no other pool, the default operator."""
+    """Return the context and the resolved pool for a check: an environment with only this pool and default
+    operator.
+    """
     # pyrefly: ignore[missing-argument] - nothing else is looked at
     environment = Environment.model_construct(operator=Operator(), pools=(spec,))
     context = CompleteContext(
@@ -80,7 +82,7 @@ def planned(cluster: EksCluster | None = None, **rest: Any) -> PoolPlan:
 
 
 def plan_and_decisions(cluster: EksCluster | None = None, **rest: Any) -> tuple[PoolPlan, Mapping[str, Decision]]:
-    """Return the plan of a pool that must be free of problems, and its decisions by what they are about."""
+    """Return the plan of a pool that must have no problems, and its decisions by topic."""
     spec, cluster = pool(**rest), cluster or eks()
     assert problems_of(spec, cluster) == []
     planned = plan_pool(*context_and_share(spec, cluster, "pools[0]"))
@@ -99,5 +101,5 @@ def user_data_text(plan: EksPoolPlan) -> str:
 
 
 def shape(interfaces: tuple[NetworkInterface, ...]) -> list[tuple[int, int, str]]:
-    """Return interfaces as card, device, type."""
+    """Return the network card, device index and type of each interface."""
     return [(one.network_card_index, one.device_index, one.interface_type) for one in interfaces]

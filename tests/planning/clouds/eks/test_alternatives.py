@@ -1,4 +1,4 @@
-"""Machine types that nodes of an EKS pool may have beside the pool's own: which, and what pods then have."""
+"""Alternative machine types for the nodes of an EKS pool: which are allowed, and what pods can then request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capacity blocks of EC2: when a pool gets its nodes, and the hand-over from one block to the next."""
+"""EC2 capacity blocks: when a pool gets its nodes, and the handover from one block to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The EKS cluster of a stack: what is refused, and what is chosen."""
+"""The EKS cluster of a stack: which settings are refused, and which ones the program chooses."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ def test_pods_get_addresses_from_prefixes_since_efa_only_interfaces_have_none() 
     p5 = load_catalog().machine_types["p5.48xlarge"]
     assert p5.default_enis is not None
     assert p5.ips_per_eni is not None
-    # What the EFA-only interface on card 0 leaves to pods: fewer single addresses than pods, prefixes enough.
+    # The EFA-only interface on card 0 leaves too few single addresses for all pods, but enough prefixes.
     slots = (p5.default_enis - 1) * (p5.ips_per_eni - 1)
     assert slots == 49
     assert slots < eks_max_pods(p5) - 2 == 98
@@ -397,7 +397,7 @@ def test_eks_9_vpc_cni_1_18_5_or_newer_for_efa_only_is_asked_of_a_cluster_that_i
 
 
 def test_network_policies_are_enforced_on_a_new_cluster() -> None:
-    """The VPC CNI ignores NetworkPolicies unless it is told to: teams would be isolated on paper alone."""
+    """The VPC CNI ignores NetworkPolicies unless they are enabled, and teams would then not be isolated."""
     (vpc_cni,) = [addon for addon in create_plan(created()).addons if addon.name == "vpc-cni"]
     assert vpc_cni.configuration["enableNetworkPolicy"] == "true"
 

@@ -1,4 +1,4 @@
-"""Which managed node groups are scaled, and what the Cluster Autoscaler knows of their nodes before they exist."""
+"""Which managed node groups are scaled, and the tags that describe their nodes before the nodes exist."""
 
 from __future__ import annotations
 

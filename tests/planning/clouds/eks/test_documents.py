@@ -1,4 +1,4 @@
-"""Documents with a hard limit are measured before anything is created."""
+"""Documents with a hard size limit are measured before anything is created."""
 
 from __future__ import annotations
 

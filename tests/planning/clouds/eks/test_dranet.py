@@ -1,4 +1,6 @@
-"""EFA interfaces that pods claim from the EFA DRA driver (DRANET), instead of requesting them from the plugin."""
+"""EFA interfaces that pods claim from the EFA DRA driver (DRANET) instead of requesting them from the device
+plugin.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a stack file says of an EKS pool: it is refused, or the node group that follows is consistent."""
+"""Any EKS pool in a stack file is either refused or results in a consistent node group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTHING: dict[str, Any] = {}
 
 
 def field(name: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A field that is often left out, as in most stack files."""
+    """Draw a field that is usually left out, as in most stack files."""
     return st.just(NOTHING) | values.map(lambda value: {name: value})
 
 
@@ -74,7 +74,7 @@ IMAGES = st.sampled_from(
 
 @st.composite
 def pools(draw: st.DrawFn) -> Pool:
-    # By family first: most types are small ones without EFA.
+    # Draw the family first, because most machine types are small and have no EFA.
     families = sorted({machine.name.partition(".")[0] for machine in MACHINES})
     family = draw(st.sampled_from(families))
     machine = draw(st.sampled_from([one for one in MACHINES if one.name.partition(".")[0] == family]))
@@ -138,7 +138,9 @@ def check_interfaces(spec: Pool, machine: MachineType, plan: EksPoolPlan) -> Non
     if plan.efa:
         (primary,) = [one for one in plan.interfaces if (one.network_card_index, one.device_index) == (0, 0)]
         assert primary.interface_type != "efa-only", "the primary interface needs IP"
-        assert sum(one.interface_type != "efa-only" for one in plan.interfaces) == 1, "others would take addresses"
+        assert sum(one.interface_type != "efa-only" for one in plan.interfaces) == 1, (
+            "other interfaces would take addresses"
+        )
     else:
         assert plan.interfaces == ()
     if spec.network.rdma is False:
@@ -180,7 +182,7 @@ def check_capacity(spec: Pool, plan: EksPoolPlan) -> None:
 def check_user_data(machine: MachineType, plan: EksPoolPlan) -> None:
     told = plan.user_data
     assert told is None or told.needs_cluster_access == (plan.ami is not None)
-    assert told is not None or plan.ami is None, "nodes of an own image cannot join without user data"
+    assert told is not None or plan.ami is None, "nodes with a custom image cannot join without user data"
     if told is None:
         return
     nodeadm = told.format == "nodeadm"

@@ -1,4 +1,4 @@
-"""Line 1 of tests/components/eks/checklist.md: EFA by one interface per network card that carries it."""
+"""Line 1 of tests/components/eks/checklist.md: one EFA interface for each network card that supports EFA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EKS pools that EC2 or EKS would refuse late, or that would not get what they pay for: errors at preview."""
+"""EKS pools that EC2 or EKS would refuse late, or that would waste what they pay for, are errors at preview."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, RESERVATION, eks, po
 
 
 class Invalid(NamedTuple):
-    """A pool, the place of its one problem, and words that the problem has."""
+    """A pool, the place of its only problem, and words that the problem contains."""
 
     said: dict[str, Any]
     place: str
@@ -33,7 +33,7 @@ INVALID: dict[str, Invalid] = {
     "flex-start, queued": Invalid(
         {**SERVE, "capacity": {"type": "flex-start", "queued": True}}, "capacity.type", ("flex-start only on GKE",)
     ),
-    "reservation by a name": Invalid(
+    "reservation given by name": Invalid(
         {"capacity": RESERVATION | {"reservation": "h100-pool"}},
         "capacity.reservation",
         ("cr-", "describe-capacity"),
@@ -41,7 +41,7 @@ INVALID: dict[str, Invalid] = {
     "reservation id too short": Invalid(
         {"capacity": RESERVATION | {"reservation": "cr-0a1b"}}, "capacity.reservation", ("17 hexadecimal",)
     ),
-    "reservation id of capitals": Invalid(
+    "reservation id in capital letters": Invalid(
         {"capacity": RESERVATION | {"reservation": "cr-0A1B2C3D4E5F60718"}},
         "capacity.reservation",
         ("17 hexadecimal",),
@@ -49,7 +49,7 @@ INVALID: dict[str, Invalid] = {
     "block id too long": Invalid(
         {"capacity": BLOCK | {"reservation": "cr-0a1b2c3d4e5f607181"}}, "capacity.reservation", ("17 hexadecimal",)
     ),
-    "reservation of a project": Invalid(
+    "reservation with a project": Invalid(
         {"capacity": RESERVATION | {"project": "shared"}}, "capacity.project", ("project only on GKE",)
     ),
     "block of a reservation": Invalid(
@@ -95,7 +95,7 @@ INVALID: dict[str, Invalid] = {
         "capacity.ends",
         ("40 minutes",),
     ),
-    "a need without an end": Invalid(
+    "needed_until without an end of the block": Invalid(
         {"capacity": BLOCK | {"needed_until": "2026-12-14T11:30:00Z"}}, "capacity.ends", ("nothing", "EndDate")
     ),
     # -- labels
@@ -129,7 +129,7 @@ INVALID: dict[str, Invalid] = {
         "zones",
         ("no zones, so every zone", "write zones: [us-east-2a]"),
     ),
-    "a group that is there in every zone": Invalid(
+    "a group that exists, in every zone": Invalid(
         {**SERVE, "placement": {"type": "cluster", "group": "rack-7"}}, "zones", ("exactly one zone",)
     ),
     "EFA over two zones": Invalid(
@@ -150,16 +150,16 @@ INVALID: dict[str, Invalid] = {
         "zones",
         ("EFA traffic does not cross zones",),
     ),
-    "zones beside a reservation": Invalid(
+    "zones in addition to a reservation": Invalid(
         {"capacity": RESERVATION, "zones": ["us-east-2b"]}, "zones", ("us-east-2a alone", "remove zones")
     ),
-    "more zones than a reservation has": Invalid(
+    "more zones than the reservation has": Invalid(
         {"capacity": RESERVATION, "zones": ["us-east-2a", "us-east-2b"]}, "zones", ("us-east-2a alone",)
     ),
-    "zones beside a capacity block": Invalid(
+    "zones in addition to a capacity block": Invalid(
         {"capacity": BLOCK, "zones": ["us-east-2c"]}, "zones", ("us-east-2a alone", "capacity-block")
     ),
-    "a zone of another region": Invalid(
+    "a zone in another region": Invalid(
         {**SERVE, "zones": ["us-east-2a", "us-west-2a"]}, "zones[1]", ("a zone of us-east-2",)
     ),
     "a zone of GCP": Invalid({**SERVE, "zones": ["us-central1-a"]}, "zones[0]", ("a zone of us-east-2",)),
@@ -171,15 +171,15 @@ INVALID: dict[str, Invalid] = {
     "a group without placement": Invalid(
         {"placement": {"type": "none", "group": "rack-7"}}, "placement.group", ("only with type cluster",)
     ),
-    "own group with a reservation": Invalid(
+    "existing group with a reservation": Invalid(
         {"capacity": RESERVATION, "placement": {"type": "cluster"}}, "placement.type", ("16 reserved nodes to 11",)
     ),
-    "another group than the reservation's": Invalid(
+    "a group that is not the reservation's": Invalid(
         {"capacity": IN_GROUP, "placement": {"type": "cluster", "group": "rack-8"}},
         "placement.group",
         ("'rack-8'", "'rack-7'", "get no reserved capacity"),
     ),
-    "a group with a reservation that names none": Invalid(
+    "a group with a reservation that names no group": Invalid(
         {"capacity": RESERVATION, "placement": {"type": "cluster", "group": "rack-8"}},
         "placement.group",
         ("placement_group is none", "capacity.placement_group"),
@@ -243,7 +243,7 @@ INVALID: dict[str, Invalid] = {
     "G7 on Bottlerocket": Invalid(
         {**SERVE, **BOTTLEROCKET, "machine_type": "g7.2xlarge"}, "machine_type", ("branch 580", "595")
     ),
-    "G7 on an AMI that does not say its driver": Invalid(
+    "G7 on an AMI without a driver version": Invalid(
         {**SERVE, "machine_type": "g7.2xlarge", "image": {"ami": AMI}}, "machine_type", ("595", "image.driver")
     ),
     "G7 on an AMI with too old a driver": Invalid(
@@ -264,7 +264,7 @@ INVALID: dict[str, Invalid] = {
     "a key of Cloud KMS": Invalid(
         {"disk": {"kms_key": "projects/p/locations/l/keyRings/r/cryptoKeys/k"}}, "disk.kms_key", ("AWS KMS",)
     ),
-    "a key of another region": Invalid({"disk": {"kms_key": KEY}}, "disk.kms_key", ("a key in us-east-2",)),
+    "a key in another region": Invalid({"disk": {"kms_key": KEY}}, "disk.kms_key", ("a key in us-east-2",)),
     # -- size, upgrades, kubelet, labels
     "room for no node": Invalid({"count": {"desired": 0}}, "count.max", ("1 or more", "write max: 1")),
     "blue-green": Invalid(
@@ -280,7 +280,7 @@ INVALID: dict[str, Invalid] = {
     "Karpenter's settings on a node group": Invalid(
         {"karpenter": {"expire_after": "24h"}}, "karpenter", ("provisioner managed", "provisioner: karpenter")
     ),
-    "a label of EKS's": Invalid(
+    "a label that EKS sets": Invalid(
         {"labels": {"eks.amazonaws.com/nodegroup": "mine"}},
         "labels.eks.amazonaws.com/nodegroup",
         ("a label outside the domain",),
@@ -290,7 +290,7 @@ INVALID: dict[str, Invalid] = {
         "labels.vpc.amazonaws.com/efa.present",
         ("a label outside the domain",),
     ),
-    "more taints than a node group takes": Invalid(
+    "more taints than a node group can have": Invalid(
         {"taints": [{"key": f"team-{index}", "effect": "NoSchedule"} for index in range(49)]},
         "taints",
         ("49 beside the GPU taint", "50 in all"),

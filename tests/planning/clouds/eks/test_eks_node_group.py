@@ -1,4 +1,4 @@
-"""Lines 6, 8 and 10 of tests/components/eks/checklist.md: disks, images, labels, taints, sizes of a node group."""
+"""Lines 6, 8, 10 of tests/components/eks/checklist.md: disks, images, labels, taints and sizes of node groups."""
 
 from __future__ import annotations
 

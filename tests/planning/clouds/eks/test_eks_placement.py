@@ -1,4 +1,4 @@
-"""Lines 4 and 5 of tests/components/eks/checklist.md: where nodes stand, and what they are bought as."""
+"""Lines 4 and 5 of tests/components/eks/checklist.md: the placement of nodes, and how they are purchased."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ TWO: dict[str, Any] = {"count": {"desired": 2}, "zones": ["us-east-2a"]}
 INFERENCE: dict[str, Any] = {**TWO, "machine_type": "g6.12xlarge", "workload": "inference"}
 
 PLACEMENTS: dict[str, tuple[dict[str, Any], PlacementGroup | None]] = {
-    "training of two nodes with EFA": (TWO, OWN),
+    "training on two nodes with EFA": (TWO, OWN),
     "training that may grow to two nodes": ({**TWO, "count": {"desired": 1, "max": 2}}, OWN),
-    "training of one node": ({}, None),
+    "training on one node": ({}, None),
     "training without EFA": ({**TWO, "network": {"rdma": False}}, None),
     "training on a type without EFA": ({**TWO, "machine_type": "g5.xlarge"}, None),
     "training on spot": ({**TWO, "capacity": {"type": "spot"}}, None),
@@ -39,7 +39,7 @@ PLACEMENTS: dict[str, tuple[dict[str, Any], PlacementGroup | None]] = {
     "none, asked for": ({**TWO, "placement": {"type": "none"}}, None),
     "inference": (INFERENCE, None),
     "inference, asked for": ({**INFERENCE, "placement": {"type": "cluster"}}, OWN),
-    "a group that is there": ({**TWO, "placement": {"type": "cluster", "group": "rack-7"}}, THERE),
+    "a group that exists": ({**TWO, "placement": {"type": "cluster", "group": "rack-7"}}, THERE),
     "a reservation": ({"count": {"desired": 2}, "capacity": RESERVATION}, None),
     "a reservation in a group": (
         {"count": {"desired": 2}, "capacity": RESERVATION | {"placement_group": "rack-7"}},
@@ -68,7 +68,7 @@ LAB: dict[str, Any] = {"machine_type": "g6.12xlarge", "workload": "development",
 SUBNETS = {"us-east-2b": "subnet-0a1b2c3d4e5f60718", "us-east-2c": "subnet-1a1b2c3d4e5f60718"}
 ONE_SUBNET = {
     "us-east-2b": "subnet-0a1b2c3d4e5f60718",
-    "us-east-2-atl-2a": "subnet-2a1b2c3d4e5f60718",  # a Local Zone, where no pool without zones is
+    "us-east-2-atl-2a": "subnet-2a1b2c3d4e5f60718",  # a Local Zone, which a pool without zones does not use
 }
 ONE_ZONE = [
     eks(subnets=ONE_SUBNET),

@@ -1,4 +1,4 @@
-"""Storage classes on EKS: what is planned, and what is refused."""
+"""Storage classes on EKS: how they are planned, and which are refused."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def test_the_driver_of_fsx_may_change_and_delete_only_file_systems_of_the_stack(
     assert tagging["Condition"] == {
         "StringEquals": {"aws:RequestTag/gpu-platform.dev/stack": "test"},
         "StringEqualsIfExists": {"aws:ResourceTag/gpu-platform.dev/stack": "test"},
-    }, "a file system of another stack gets no second owner"
+    }, "a file system of another stack cannot be taken over"
     assert tagging["Resource"] == "arn:aws:fsx:us-east-2:*:file-system/*"
-    # The class sets the tag, or the driver could make none.
+    # The storage class sets the tag, because otherwise the driver could not create a file system.
     assert the("fast", plan).parameters["extraTags"] == "gpu-platform.dev/stack=test"
     assert (driver.name, driver.managed_policies) == ("aws-fsx-csi-driver", ())
 
@@ -187,7 +187,7 @@ def test_the_driver_of_ebs_may_use_the_keys_of_classes_and_grant_them_to_aws_alo
 
 
 def ebs_driver(**storage: Any) -> Addon:
-    """Return the add-on of the driver of disks on a created cluster."""
+    """Return the EBS CSI driver add-on of a created cluster."""
     cluster = plan_eks(IN_A, cluster=CREATED, storage=storage).cluster.cloud
     assert isinstance(cluster, EksClusterPlan)
     assert cluster.create is not None

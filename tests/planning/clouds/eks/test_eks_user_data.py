@@ -1,4 +1,4 @@
-"""Line 7 of tests/components/eks/checklist.md: what nodes are told at their first boot."""
+"""Line 7 of tests/components/eks/checklist.md: the settings that nodes receive at their first boot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACCESS = ClusterAccess(
 
 
 def node_config(text: str) -> dict[str, Any]:
-    """Read user data as nodeadm does: the one part of its type in a MIME document."""
+    """Parse user data as nodeadm does: find the only part with its content type in a MIME document."""
     document = email.message_from_string(text)
     assert document.get_content_type() == "multipart/mixed"
     (part,) = document.get_payload()
@@ -154,7 +154,7 @@ def test_bottlerocket_binds_pods_and_images_to_local_nvme_at_every_boot() -> Non
 
 def test_bottlerocket_sets_aside_the_huge_pages_that_pods_with_efa_ask_for() -> None:
     pages = int(settings(node_group(**BOTTLEROCKET))["kernel"]["sysctl"]["vm.nr_hugepages"])
-    assert pages * 2 >= 5120  # MiB that EFA pods ask for
+    assert pages * 2 >= 5120  # MiB that EFA pods request
     assert "kernel" not in settings(node_group(**BOTTLEROCKET, network={"rdma": False}))
 
 

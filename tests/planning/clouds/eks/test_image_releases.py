@@ -1,4 +1,4 @@
-"""Pinned releases of node images: how EKS and Karpenter name them, and what is refused."""
+"""Pinned releases of node images: how EKS and Karpenter name them, and which releases are refused."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_another_release_rolls_the_nodes(
     old, new = (plan_eks({**given, "image": image}, cluster=CREATED) for image in (before, after))
     found = pool_changes(json.loads(json.dumps(dict(pool_facts(old)))), new, load_catalog())
     if provisioner == "karpenter":
-        effects = ["rolled"]  # unpinned, the catalogue has a release
+        effects = ["rolled"]  # without a pinned release, the catalogue supplies one
     assert [one.effect for one in found] == effects
 
 

@@ -1,4 +1,4 @@
-"""What is decided about a pool whose nodes Karpenter makes, and what it is refused for."""
+"""How a pool whose nodes Karpenter creates is planned, and when such a pool is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QUEUE = "arn:aws:sqs:us-east-2:123456789012:ml-karpenter"
 
 
 def said(**rest: Any) -> dict[str, Any]:
-    """A development pool of Karpenter that differs by `rest`."""
+    """Return a development pool with Karpenter nodes, changed by `rest`."""
     return {
         "name": "develop",
         "machine_type": "g6.4xlarge",
@@ -49,7 +49,7 @@ def said(**rest: Any) -> dict[str, Any]:
 
 
 def training(**rest: Any) -> dict[str, Any]:
-    """A training pool of Karpenter with EFA in one zone."""
+    """Return a training pool with Karpenter nodes and EFA in one zone, changed by `rest`."""
     return said(machine_type="p5.48xlarge", workload="training", zones=[ZONE], **rest)
 
 
@@ -66,7 +66,7 @@ def requirement(form: Mapping[str, Any], key: str) -> list[str]:
 
 
 def settings(form: Mapping[str, Any]) -> dict[str, Any]:
-    """What the nodes' user data says, as nodeadm or Bottlerocket reads it."""
+    """Return the settings in the nodes' user data, as nodeadm or Bottlerocket reads them."""
     text = plan(form).node_class["userData"]
     if plan(form).node_class["amiFamily"] == "Bottlerocket":
         return tomllib.loads(text)["settings"]
@@ -88,7 +88,7 @@ def test_there_are_always_limits_on_nodes_and_gpus(form: dict[str, Any]):
 
 def test_pods_are_planned_with_the_memory_that_karpenter_expects_of_a_node():
     planned, _ = plan_and_decisions(None, **said())
-    assert planned.memory_mib == 57_691  # 65,536 less 7.5 %, 255 + 11 x 234 and 100
+    assert planned.memory_mib == 57_691  # 65,536 less 7.5 %, 255 + 11 x 234 and 100 MiB
 
 
 def test_a_deletion_waits_longer_than_the_longest_grace_period_of_a_node():
@@ -122,9 +122,10 @@ def test_a_pool_with_shares_is_limited_by_cpu_which_a_new_node_has_as_a_running_
 
 
 def created_in_one_pass(limits: dict[str, str], capacities: list[dict[str, int]], running: int) -> int:
-    """Return how many nodes Karpenter creates for any number of pods at once (scheduler.go, subtractMax).
+    """Return how many nodes Karpenter creates at once for any number of pods (scheduler.go, subtractMax).
 
-    `running` nodes have the smallest machine; `nodes` counts only when there are as many as may be.
+    The `running` nodes have the smallest machine type. Karpenter compares `limits["nodes"]` only with running
+    nodes.
     """
     if running >= int(limits["nodes"]):
         return 0
@@ -353,7 +354,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "karpenter.alternatives[0]",
         "g6.4xlarge",
     ),
-    "an alternative of another cloud": (
+    "an alternative in another cloud": (
         said(karpenter={"alternatives": ["g2-standard-16"]}),
         "karpenter.alternatives[0]",
         "remove it",
@@ -383,7 +384,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "karpenter.alternatives[0]",
         "remove it",
     ),
-    "alternatives to what is reserved": (
+    "alternatives to reserved capacity": (
         said(capacity=RESERVATION, karpenter={"alternatives": ["g6.8xlarge"]}),
         "karpenter.alternatives",
         "remove alternatives",
@@ -444,7 +445,7 @@ def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
 
 @st.composite
 def forms(draw: st.DrawFn) -> dict[str, Any]:
-    """Pools of every kind; most of them pass, and what makes others fail comes in all combinations."""
+    """Draw pools of every kind. Most are valid, and the causes of invalid pools occur in all combinations."""
     machine = draw(st.sampled_from(MACHINES))
     catalog = load_catalog()
     alike = [

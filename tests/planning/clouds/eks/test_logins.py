@@ -1,4 +1,4 @@
-"""Who can log in to an EKS cluster: what is refused, and members without a login."""
+"""Who can log in to an EKS cluster: which entries are refused, and which members have no login."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def login(principal: str = ROLE, **rest: Any) -> dict[str, Any]:
 
 
 def warned(members: list[str], cluster: dict[str, Any]) -> list[str]:
-    """Return the members that no user can log in as."""
+    """Return the members for whom no login exists."""
     team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": members}
     found = [one for one in plan(cluster, teams=[team]).decisions if one.what == "warning: members"]
     assert all(one.subject == "team vision" for one in found)

@@ -1,4 +1,4 @@
-"""Facts of an existing EKS cluster compared with the needs of the plan."""
+"""Facts about an existing EKS cluster, compared with the requirements of the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stack file chooses for a new EKS cluster: system nodes, access to the API server, support."""
+"""Settings that a stack file chooses for a new EKS cluster: system nodes, API server access and support."""
 
 from __future__ import annotations
 

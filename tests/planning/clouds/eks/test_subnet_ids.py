@@ -1,4 +1,4 @@
-"""Ids of subnets that cannot be right: one under two zones, or a Local Zone's for a control plane."""
+"""Subnet ids that cannot be right: one id in two zones, or a Local Zone subnet for the control plane."""
 
 from __future__ import annotations
 

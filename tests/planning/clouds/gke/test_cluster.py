@@ -1,4 +1,4 @@
-"""What is decided about a GKE cluster, and what is refused for it."""
+"""How a GKE cluster is planned, and which clusters are refused."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tests.support.sold import sold
 
 ZONE = "us-central1-a"
 OLD_NODES = {"image": {"release": "1.33.5-gke.2392000"}}
-"""Before the version from which on A3 High has no GPUDirect-TCPX."""
+"""A release before the first version that has no GPUDirect-TCPX on A3 High."""
 RACK = {
     "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
     "placement": {"type": "compact"},
 }
-"""A4X is sold by reservation alone, and its nodes have a workload policy."""
+"""A4X is sold only by reservation, and its nodes have a workload policy."""
 
 
 def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def created(*pools: dict[str, Any], **rest: Any) -> CreateGkePlan:
 
 
 def refused(*pools: dict[str, Any], **rest: Any) -> dict[str, str]:
-    """Return what is refused: place in the file to message."""
+    """Return the message of each problem by its place in the file."""
     with pytest.raises(BadInput) as caught:
         plan(*pools, **rest)
     return {problem.path: str(problem) for problem in caught.value.problems}
@@ -130,7 +130,7 @@ def test_clusters_of_one_name_in_several_places_of_a_project_share_no_vpc_and_no
     assert len(created) == 6
     assert len(set(vpcs)) == len(vpcs) == 6 * 8 + 6
     assert len({place.node_account for place in places}) == 6
-    # The firewall of a VPC has the longest name of all that is named after it.
+    # The firewall of a VPC has the longest name derived from the VPC's name.
     assert all(len(f"{vpc}-internal") <= 63 for vpc in vpcs)
     assert all(len(place.node_account) <= 30 for place in places)
 
@@ -242,7 +242,7 @@ def test_ranges_and_system_nodes_that_gke_cannot_have_are_refused(
 
 @pytest.mark.parametrize(("field", "value"), [("nodes_cidr", "10.0.0.0/28"), ("pods_cidr", "10.16.0.0/20")])
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
-    """Nodes of the pool and of the system, one more of each while they are rolled: 12 addresses, 16 ranges /24."""
+    """Nodes of the pool and system nodes, plus one of each during an upgrade: 12 addresses, 16 ranges of /24."""
     many = on("g2-standard-48", count={"desired": 16})
     assert "enough for 21" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
     few = on("g2-standard-48", count={"desired": 4})
@@ -367,7 +367,7 @@ def test_the_maintenance_window_ends_its_hours_after_its_start() -> None:
 @pytest.mark.parametrize(
     ("start", "recurrence", "first"),
     [
-        ("2026-01-01T03:00:00Z", "FREQ=WEEKLY;BYDAY=SA", "2026-01-03T03:00:00Z"),  # of a Thursday
+        ("2026-01-01T03:00:00Z", "FREQ=WEEKLY;BYDAY=SA", "2026-01-03T03:00:00Z"),  # the start is a Thursday
         ("2026-01-01T23:30:00-02:00", "FREQ=WEEKLY;BYDAY=MO,FR", "2026-01-02T01:30:00Z"),
         ("2026-01-01T03:00:00Z", "FREQ=DAILY", "2026-01-01T03:00:00Z"),
     ],
@@ -396,7 +396,7 @@ def test_days_of_a_recurrence_that_are_none_of_the_week_are_refused() -> None:
         ("FREQ=WEEKLY;INTERVAL=4;BYDAY=SA,SU", 7, False),
         ("FREQ=DAILY", 4, True),
         ("FREQ=DAILY;INTERVAL=8", 4, False),
-        ("FREQ=WEEKLY;BYDAY=SA;BYMONTH=1", 4, True),  # beyond what is judged here
+        ("FREQ=WEEKLY;BYDAY=SA;BYMONTH=1", 4, True),  # a rule that this check does not evaluate
     ],
 )
 def test_windows_with_too_few_hours_in_92_days_are_refused(recurrence: str, hours: int, allowed: bool) -> None:
@@ -625,7 +625,7 @@ def test_the_driver_installer_runs_where_the_operator_has_the_device_plugin_and_
 def test_gpus_that_need_a_newer_branch_than_the_oldest_default_get_the_newest_driver() -> None:
     made = cloud(
         on("g2-standard-48", "old"),
-        on("a3-ultragpu-8g", "same", network={"rdma": False}),  # H200: the branch itself is enough
+        on("a3-ultragpu-8g", "same", network={"rdma": False}),  # H200: every version of the branch supports it
         on("a4-highgpu-8g", "new", network={"rdma": False}),
     )
     assert pools_of(installer(made, "gpu-driver-installer")) == ["old", "same"]
@@ -844,7 +844,7 @@ def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_
 
 
 def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> None:
-    """GKE enforces them only with Dataplane V2 or its Calico, and a cluster has neither by default."""
+    """GKE enforces them only with Dataplane V2 or its Calico add-on, and a cluster has neither by default."""
     teams = with_rest(teams=[team(quota={"gpus": 1}, members=["user:a@example.com"])])
     open_to_all = found(datapath="LEGACY_DATAPATH")
     require_fit(cloud(on("g2-standard-48"), cluster=cluster()), open_to_all)
@@ -856,7 +856,7 @@ def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> N
 
 
 def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_mount_buckets() -> None:
-    """The sidecar that mounts a bucket reaches the metadata server, and so do the other containers of the team."""
+    """The sidecar that mounts a bucket reaches the metadata server, and so do the team's other containers."""
     data = {"type": "bucket", "bucket": "acme-data", "purpose": "datasets"}
     members = ["user:a@example.com"]
     mounting = with_rest(storage={"data": data}, teams=[team("vision", quota={"gpus": 1}, members=members)])

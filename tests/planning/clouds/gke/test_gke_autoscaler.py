@@ -1,4 +1,4 @@
-"""Autoscaled GKE pools whose GPU resources the cluster autoscaler does not know are refused."""
+"""Autoscaled GKE pools with GPU resources that the cluster autoscaler does not know are refused."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_fixed_number_of_nodes_that_the_refusal_proposes_is_the_same_in_each
 
 
 def test_mps_of_gke_is_refused_and_no_fix_leads_there() -> None:
-    """Its clients need hostIPC, which policies refuse in the pods of every team."""
+    """Its clients need hostIPC, which policies refuse for the pods of every team."""
     shared = {**G2, "sharing": {"mode": "mps", "replicas": 4}}
     (of_gke,) = found(**shared, device_plugin="provider", count=GROW)
     assert (of_gke.path, "hostIPC" in of_gke.allowed) == ("pools[0].sharing.mode", True)

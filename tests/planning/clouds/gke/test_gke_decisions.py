@@ -1,4 +1,4 @@
-"""What is decided for a GKE pool, by tables; and that no combination of what a stack can say gives a torn pool."""
+"""Tables of decisions for a GKE pool, and a search for pool settings that result in an inconsistent plan."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def decided(**pool: Any) -> GkePoolPlan:
         ({"machine_type": "a3-highgpu-8g", "image": {"release": "1.33.5-gke.2392000"}}, "train-compact"),
         ({"machine_type": "a3-ultragpu-8g", "capacity": {"type": "spot"}}, "train-compact"),
         ({"machine_type": "a4-highgpu-8g", "capacity": FLEX, "count": GROW}, "train-compact"),
-        # not by default
+        # none by default
         ({"count": {"desired": 1}}, None),
         ({"workload": "inference"}, None),
         ({"workload": "development"}, None),
@@ -69,7 +69,7 @@ def decided(**pool: Any) -> GkePoolPlan:
         ({"machine_type": "a3-highgpu-4g"}, None),
         ({"capacity": FLEX, "count": GROW}, None),
         ({"machine_type": "a4-highgpu-8g", "capacity": {**FLEX, "queued": True}, "count": GROW}, None),
-        # as the stack says
+        # as the stack file sets it
         ({"placement": {"type": "none"}}, None),
         ({"machine_type": "a2-highgpu-8g", "placement": {"type": "compact"}}, "train-compact"),
         ({"capacity": RESERVED, "placement": {"type": "compact"}}, "train-compact"),
@@ -176,7 +176,7 @@ def test_unset_zones_are_those_that_offer_the_machine_type(
     plan = planned({**said, "capacity": {"type": "spot"}}, location=region).cloud
     assert isinstance(plan, GkePoolPlan)
     assert plan.node_locations == zones
-    assert plan.placement is None  # a newer list of zones replaces no nodes
+    assert plan.placement is None  # a newer list of zones does not replace nodes
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ LOCAL_SSDS = {
     "a3-highgpu-1g": 2, "a3-highgpu-2g": 4, "a3-highgpu-4g": 8, "a3-highgpu-8g": 16,
     "a3-megagpu-8g": 16, "a3-ultragpu-8g": 32, "a4-highgpu-8g": 32, "a4x-highgpu-4g": 4,
 }  # fmt: skip
-"""Disks that come with each machine type: Compute Engine docs, About Local SSD disks. All others have none."""
+"""Disks that belong to each machine type. Source: Compute Engine docs, About Local SSD disks. Others have none."""
 
 
 @pytest.mark.parametrize("machine", sorted(GCP))
@@ -315,12 +315,12 @@ CAPACITIES = st.sampled_from(
 
 
 def seldom(*values: Any) -> st.SearchStrategy[Any]:
-    """Draw nothing said most of the time: each thing said is one more reason to refuse the pool."""
+    """Draw None most of the time, because every field that is set is one more reason to refuse the pool."""
     return st.sampled_from([None] * (8 * len(values)) + list(values))
 
 
 def sharings(machine: MachineType) -> st.SearchStrategy[Any]:
-    """Draw how the GPUs of a machine type are shared, MIG layouts of its own GPU model and of others among it."""
+    """Draw a sharing configuration, including MIG layouts of the machine type's GPU model and of other models."""
     mig = CATALOG.gpu_of(machine).mig
     cut = [{"mode": "mig", "layout": {p.name: p.max_instances}} for p in (mig.profiles if mig else ())]
     legal = [{"mode": "time-slicing", "replicas": 4}, {"mode": "mps", "replicas": 2}, *cut]
@@ -334,7 +334,7 @@ def sharings(machine: MachineType) -> st.SearchStrategy[Any]:
 
 @st.composite
 def pools(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw a pool; enough of them are possible that both sides of every rule are seen."""
+    """Draw a pool. Enough pools are valid for the test to see both outcomes of every rule."""
     with_nics = [name for name, machine in GCP.items() if machine.rdma_interfaces]
     machine = draw(st.sampled_from([*sorted(GCP), *with_nics * 4]))
     capacity = draw(CAPACITIES)

@@ -1,4 +1,4 @@
-"""Combinations that GKE refuses, or that would waste what a pool pays for: where, what, and what to do."""
+"""Combinations that GKE refuses, or that waste paid capacity: the place, the problem and the fix."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def problems_of(said: dict[str, Any], **cluster: Any) -> list[Problem]:
 
 
 CAPACITY: list[tuple[dict[str, Any], str, str]] = [
-    # what GKE does not sell
+    # machine types and capacity that GKE does not sell
     (
         {"capacity": {"type": "capacity-block", "reservation": "cr-0a1b", "zone": ZONE}},
         "capacity.type",
@@ -177,7 +177,7 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 NODE: list[tuple[dict[str, Any], str, str]] = [
-    # what only EKS has
+    # settings that only EKS has
     ({"provisioner": "karpenter"}, "provisioner", "an autoscaler of its own"),
     ({"karpenter": {"expire_after": "336h"}}, "karpenter", "an autoscaler of its own"),
     ({"image": {"ami": "ami-0a1b2c3d"}}, "image.ami", "Google's images"),

@@ -1,4 +1,4 @@
-"""Who of a team can log in to a GKE cluster, and what is granted or missing for it."""
+"""Which team members can log in to a GKE cluster, and which roles are granted or missing for their login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""GKE versions of nodes: what pools declare and need, what breaks them, and the version that a cluster has."""
+"""GKE versions of nodes: the versions that pools declare and need, conflicts, and the version of a running
+cluster.
+"""
 
 from __future__ import annotations
 

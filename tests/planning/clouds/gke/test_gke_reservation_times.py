@@ -1,4 +1,4 @@
-"""Reservations of GKE for a fixed time: before their start, and at their end."""
+"""GKE reservations for a fixed time: before they start, and when they end."""
 
 from __future__ import annotations
 

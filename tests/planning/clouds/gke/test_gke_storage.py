@@ -1,4 +1,4 @@
-"""Storage classes on GKE: what is planned, and what is refused."""
+"""Storage classes on GKE: how they are planned, and which are refused."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_lustre_in_a_known_zone_is_made_before_its_first_pod_which_may_be_in_ano
     by_zone = {"declared": {"type": "lustre", "zone": "us-central1-a"}, "unset": {"type": "lustre"}}
     bound = {name: (one.binding, one.zones) for name, one in classes(planned(MEGA, other, **by_zone)).items()}
     assert bound["declared"] == ("Immediate", ("us-central1-a",))
-    assert bound["unset"] == ("WaitForFirstConsumer", ())  # of two zones the first pod takes one
+    assert bound["unset"] == ("WaitForFirstConsumer", ())  # with two zones, the first pod decides the zone
     assert classes(planned(MEGA, fast={"type": "lustre"}))["fast"].binding == "Immediate"
 
 
@@ -289,7 +289,7 @@ def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
 
 @pytest.mark.parametrize(("iops", "fix"), [(100, "remove iops"), (256000, "write iops: 160000 or less")])
 def test_iops_that_no_hyperdisk_has_are_refused(iops: int, fix: str) -> None:
-    """The claims of such a class wait for ever."""
+    """The claims of such a class would wait forever."""
     hyperdisk = {"type": "disk", "disk": "hyperdisk-balanced", "iops": iops}
     [(place, text)] = refused(A4, fast=hyperdisk).items()
     assert place == "storage.fast.iops"
@@ -345,7 +345,7 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
     ],
 )
 def test_claims_below_the_smallest_instance_are_refused(declared: dict[str, Any], smallest: str | None) -> None:
-    """The cloud makes and bills the smallest instance, of which a quota of 100Gi knows nothing."""
+    """The cloud creates and bills the smallest instance, which a quota of 100Gi does not account for."""
     home = {"directory": "/home/me", "size": "100Gi", "storage_class": "kept"}
     lab = {"name": "lab", "pool": "serve", "gpus": 1, "home": home}
     own = team("vision", quota={"gpus": 4}, members=["user:a@example.com"], notebooks=[lab])
