@@ -1,4 +1,4 @@
-"""Resource records as a deploy makes them, for the policy tests: each healthy unless a test says otherwise."""
+"""Resource records as a deployment creates them, for the policy tests. Each is valid unless a test changes it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def node(
     taints: Any = (GPU_TAINT,),
     patch: bool = False,
 ) -> Record:
-    """One node of the pool that its name begins with."""
+    """Return a node. The part of its name before the last hyphen is the name of its pool."""
     pool = name.rpartition("-")[0]
     metadata = {
         "name": name,
@@ -62,7 +62,7 @@ def node(
 
 
 def mig_node(name: str = "notebooks-0", layout: str = "notebooks", **more: Any) -> Record:
-    """One node of a healthy MIG pool."""
+    """Return a node of a valid MIG pool."""
     labels = {"nvidia.com/mig.config": layout, "gpu-platform.dev/mig-change": "drain", **more.pop("labels", {})}
     return node(name, workload="development", labels=labels, **more)
 
@@ -144,18 +144,18 @@ def ec2_node_class(user_data: str) -> Record:
 
 
 def bottlerocket(settings: str) -> str:
-    """Return user data of Bottlerocket with settings of its device plugin, in TOML."""
+    """Return user data for Bottlerocket with settings of its device plugin, in TOML."""
     return f"[settings.kubelet-device-plugins.nvidia]\n{settings}"
 
 
 def bottlerocket_sharing(mode: str = "time-slicing", replicas: int = 4, *, rename: bool = True) -> str:
-    """Return user data of Bottlerocket with shared GPUs."""
+    """Return user data for Bottlerocket with shared GPUs."""
     block = f"[settings.kubelet-device-plugins.nvidia.{mode}]\nreplicas = {replicas}\n"
     return bottlerocket(f'device-sharing-strategy = "{mode}"\n{block}rename-by-default = {str(rename).lower()}\n')
 
 
 def bottlerocket_pool(user_data: str) -> tuple[Record, Record]:
-    """Return a managed node group of Bottlerocket with 2 nodes of 8 GPUs each, and its launch template."""
+    """Return a managed node group with 2 Bottlerocket nodes of 8 GPUs each, and its launch template."""
     group = eks_node_group(
         amiType="BOTTLEROCKET_x86_64_NVIDIA", instanceTypes=["p4d.24xlarge"], scalingConfig={"maxSize": 2}
     )
@@ -163,7 +163,7 @@ def bottlerocket_pool(user_data: str) -> tuple[Record, Record]:
 
 
 def gke_shares(clients: int = 4, strategy: str = "TIME_SHARING", **accelerator: Any) -> dict[str, Any]:
-    """Return the field of a GKE node pool whose GPUs GKE's device plugin shares."""
+    """Return the accelerator field of a GKE node pool on which GKE's device plugin shares the GPUs."""
     sharing = {"gpuSharingStrategy": strategy, "maxSharedClientsPerGpu": clients}
     return {
         "guestAccelerators": [{"type": "nvidia-h100-80gb", "count": 8, "gpuSharingConfig": sharing, **accelerator}]
@@ -200,7 +200,7 @@ def config_map(name: str, data: Any) -> Record:
 
 
 def device_plugin_config_map(name: str = "device-plugin-config-1a2b", **configs: str) -> Record:
-    """The device plugin's configs by key; `default` offers whole GPUs."""
+    """Return a ConfigMap with the device plugin's configs by key. The config `default` offers whole GPUs."""
     data = {"default": "version: v1\nflags: {migStrategy: none}\n", **configs}
     return config_map(name, {key: textwrap.dedent(text) for key, text in data.items()})
 
@@ -208,7 +208,7 @@ def device_plugin_config_map(name: str = "device-plugin-config-1a2b", **configs:
 def shared(
     mode: str = "timeSlicing", replicas: int = 4, rename: bool = True, resource: str = "nvidia.com/gpu"
 ) -> str:
-    """A device-plugin config with sharing."""
+    """Return a device plugin config with sharing."""
     return f"""\
         version: v1
         flags:
@@ -224,19 +224,19 @@ def shared(
 
 
 def with_strategy(strategy: str) -> str:
-    """A device-plugin config that sets the MIG strategy."""
+    """Return a device plugin config that sets the MIG strategy."""
     return f"version: v1\nflags:\n  migStrategy: {strategy}\n"
 
 
 def mig_parted_config_map(layouts: str, name: str = "mig-parted-config-3c4d") -> Record:
-    """A mig-parted config; `layouts` is the YAML below `mig-configs`."""
+    """Return a ConfigMap for mig-parted. `layouts` is the YAML below `mig-configs`."""
     off = "all-disabled:\n  - devices: all\n    mig-enabled: false\n"
     text = "version: v1\nmig-configs:\n" + textwrap.indent(off + textwrap.dedent(layouts), "  ")
     return config_map(name, {"config.yaml": text})
 
 
 def layout(name: str, **instances: int) -> str:
-    """A layout of one entry for all GPUs; `g1_10gb` stands for `1g.10gb`."""
+    """Return a layout with one entry for all GPUs. `g1_10gb` stands for `1g.10gb`."""
     devices = ", ".join(f"{profile[1]}g.{profile[3:]}: {count}" for profile, count in instances.items())
     return f"{name}:\n  - devices: all\n    mig-enabled: true\n    mig-devices: {{{devices}}}\n"
 
@@ -271,7 +271,7 @@ def job(
     annotations: Mapping[str, str] | None = None,
     **fields: Any,
 ) -> Record:
-    """A training job on whole nodes that no rule objects to; `labels` of the job, `annotations` of its pods."""
+    """Return a valid training job on whole nodes. `labels` are on the job, `annotations` on its pods."""
     shm = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}}
     data = {"name": "data", "persistentVolumeClaim": {"claimName": "checkpoints"}}
     main = container({"nvidia.com/gpu": "8"})
@@ -292,7 +292,7 @@ def job(
 
 
 def kubernetes(type_: str, name: str, spec: Any = None, namespace: str = "vision", **fields: Any) -> Record:
-    """Any object of Kubernetes, `core/v1:Pod`."""
+    """Return a Kubernetes object. `type_` has the form `core/v1:Pod`."""
     inputs = {
         "metadata": {"name": name, "namespace": namespace},
         **({} if spec is None else {"spec": spec}),
@@ -314,13 +314,13 @@ def quota(hard: Any, namespace: str = "vision", **spec: Any) -> Record:
 
 
 def report_of(rule: str, *records: Record, **settings: Any) -> PolicyReport:
-    """What one rule alone finds in a stack of these records."""
+    """Return the report on a stack of these records with only one rule enabled."""
     config = {"all": "disabled", rule: {"enforcementLevel": "mandatory", **settings}}
     return evaluate(records, config, TODAY)
 
 
 def violations(rule: str, *records: Record, **settings: Any) -> list[Violation]:
-    """What one rule alone finds; everything that the rule needs must be visible."""
+    """Return the violations of one rule. Fails if the rule could not check something."""
     found = report_of(rule, *records, **settings)
     assert not found.not_checked, found.not_checked
     return list(found.violations)
@@ -332,7 +332,7 @@ def only(found: list[Violation]) -> Violation:
 
 
 def not_checked(rule: str, *records: Record, **settings: Any) -> str:
-    """Why a rule could not check the one subject; it must have found nothing."""
+    """Return why a rule could not check its only subject. Fails if the rule found a violation."""
     found = report_of(rule, *records, **settings)
     assert not found.violations, [str(violation) for violation in found.violations]
     assert len(found.not_checked) == 1, found.not_checked

@@ -1,4 +1,4 @@
-"""gpu-numa-alignment: what it refuses, no kubelet admits, by a model of the kubelet with code of its own."""
+"""gpu-numa-alignment: every pod that the rule refuses is also rejected by an independent model of the kubelet."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_pods_whose_cpus_are_not_exclusive_or_without_gpus_pass(pod: Record) -> 
 def test_each_container_is_evaluated_by_itself_init_containers_too() -> None:
     assert refused(simulated(), asking(container(4, "8"), container(4, "60", name="second")))
     assert refused(simulated(), asking(container(1, "8"), initContainers=[container(8, "8", name="first")]))
-    # In scope pod the two together have 8 GPUs and 68 CPUs, of two NUMA nodes each.
+    # With pod scope, both containers count together: 8 GPUs and 68 CPUs, each from two NUMA nodes.
     both = asking(container(4, "8"), container(4, "60", name="second"))
     assert not refused(simulated(**{"topology-scope": "pod"}), both)
     assert refused(simulated(**{"topology-scope": "pod"}), asking(EXCLUSIVE))
@@ -119,7 +119,7 @@ def test_each_container_is_evaluated_by_itself_init_containers_too() -> None:
     [
         simulated("none", name="other-0"),
         simulated("best-effort", name="other-0"),
-        simulated(machine="a2-ultragpu-8g", name="other-0"),  # its NUMA nodes are hidden
+        simulated(machine="a2-ultragpu-8g", name="other-0"),  # the simulator does not report its NUMA nodes
         node("other-0", patch=True, labels={"gpu-platform.dev/topology-policy": "restricted"}),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_pool_with_fewer_gpus_is_no_way_out_and_shares_named_as_gpus_are() -> 
         train="version: v1", few="version: v1", many=shared(replicas=4, rename=False)
     )
     assert violations(RULE, cluster_policy(), config, simulated(), few, asking(EXCLUSIVE))
-    many = simulated(name="many-0")  # 16 on each NUMA node
+    many = simulated(name="many-0")  # 16 shares on each NUMA node
     assert not violations(RULE, cluster_policy(), config, simulated(), many, asking(EXCLUSIVE))
 
 
@@ -173,7 +173,7 @@ def test_machine_types_that_are_all_refused_are_named_and_one_that_is_not_known_
 
 
 def test_cpus_are_on_numa_nodes_without_gpus_too() -> None:
-    """The 256 CPUs of a DGX A100 are on eight NUMA nodes, its GPUs on four of them."""
+    """The 256 CPUs of a DGX A100 are on eight NUMA nodes, but its GPUs are on only four of them."""
     dgx = simulated(machine="dgx-a100-640gb")
     assert refused(dgx, asking(container(1, "33")))
     assert not refused(dgx, asking(container(1, "32")))
@@ -192,7 +192,11 @@ CONTAINERS = st.tuples(st.integers(0, 8), CPUS, st.sampled_from([None, None, Non
 
 
 def of_kubelet(pod: Record, machine: str, policy: str, scope: str) -> bool:
-    """Whether the kubelet of an empty node refuses a pod, after its source; more than the node has is admitted."""
+    """Return whether the kubelet of an empty node rejects a pod because of NUMA alignment, as in the kubelet's
+    source.
+
+    A pod that requests more than the node has does not count as rejected.
+    """
     one = load_catalog().machine_types[machine]
     by_node = {found: (one.numa_nodes or ()).count(found) for found in one.numa_nodes or ()}
     offer = Advertised(one.gpu_count, one.gpu_count, numa=by_node, healthy_numa=by_node)

@@ -1,4 +1,4 @@
-"""What is promised and what it costs: quotas against pools, shares between teams, the hourly budget."""
+"""Promised capacity and its cost: quotas compared with pools, shares across teams, and the hourly budget."""
 
 from __future__ import annotations
 
@@ -190,7 +190,9 @@ def test_shares_of_one_team_and_whole_gpus_of_two_pass():
 
 
 def queue(team: str, flavor: str, nominal: int, borrowing: int | None = 0) -> list[Record]:
-    """Return the queue of a team with one flavor of whole GPUs, in a cohort. `borrowing` None: no limit."""
+    """Return a team's queue in a cohort, with one flavor of whole GPUs. If `borrowing` is None, borrowing is
+    unlimited.
+    """
     entry = {"name": "nvidia.com/gpu", "nominalQuota": nominal}
     entry |= {} if borrowing is None else {"borrowingLimit": borrowing}
     groups = [{"flavors": [{"name": flavor, "resources": [entry]}]}]

@@ -1,4 +1,4 @@
-"""The clouds' own fabric test pods are no breach beside pools of their machine type, and are beside others."""
+"""The clouds' own fabric test pods pass in a stack with pools of their machine type, and fail in others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FABRICS = {
     "a4-highgpu-8g": "rdma",
     "a4x-highgpu-4g": "rdma",
 }
-# What this rule is about; admission alone judges users, devices by annotations and the GPUs' networks.
+# The checks that this rule covers. Only admission checks users, devices in annotations and the GPUs' networks.
 JUDGED = ("fabric-daemon", "pod-security-host-path", "pod-security-privileged", "pod-security-host-namespaces")
 
 

@@ -1,4 +1,4 @@
-"""How rules read values of resource inputs: as numbers and texts, whatever form an engine gave them."""
+"""How rules read the values of resource inputs: as numbers and strings, whichever form an engine passes."""
 
 from __future__ import annotations
 

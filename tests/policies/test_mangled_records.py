@@ -1,4 +1,4 @@
-"""Whatever a record holds, no rule crashes, and what it could not see it does not call a violation."""
+"""No content of a record crashes a rule, and no rule reports a violation for a value that it could not read."""
 
 from __future__ import annotations
 
@@ -130,14 +130,14 @@ VALUES = st.recursive(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a record."""
+    """Return the path of every value in a record, including the record itself."""
     below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(place for key, item in below for place in places(item, (*path, key)))]
 
 
 @st.composite
 def mangled(draw: st.DrawFn) -> list[Any]:
-    """The healthy stack with some places overwritten, and some records lost or replaced outright."""
+    """Draw the valid stack with some values overwritten and some records replaced."""
     records: list[Any] = copy.deepcopy(HEALTHY)
     for _ in range(draw(st.integers(1, 4))):
         index = draw(st.integers(0, len(records) - 1))

@@ -1,4 +1,4 @@
-"""The tables and the method by which the MIG rules decide, and where they and the planner differ."""
+"""The tables and the method with which the MIG rules decide, and where rules and planner differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MIG: on which GPUs, which geometry, under which strategy, and how it changes."""
+"""MIG: supported GPUs, valid geometry, the strategy, and changes of the layout."""
 
 from __future__ import annotations
 

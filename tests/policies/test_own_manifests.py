@@ -1,4 +1,4 @@
-"""No mandatory rule refuses what the program makes of the entries of teams, on any kind of pool."""
+"""No mandatory rule refuses the objects that the program creates for teams' entries, on any kind of pool."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANYWHERE = "kueue.x-k8s.io/podset-unconstrained-topology"
 GKE = {
     **CLUSTER,
     "create": {"system": {"min": 3, "max": 3}},
-}  # topologies need a number of system nodes that stays
+}  # topologies require a fixed number of system nodes
 FIXED, RANGE = {"desired": 8}, {"desired": 0, "max": 8}
 POOLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "managed": (EKS, {"count": FIXED, "zones": ["us-east-2a"]}),
@@ -57,7 +57,7 @@ POOLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sandbox": ({"provider": "sandbox"}, {"count": FIXED}),
     "sandbox-autoscaled": ({"provider": "sandbox"}, {"count": {"min": 0, **RANGE}}),
 }
-"""By name: a cluster, and how its pool differs from one node of p4de."""
+"""For each name, a cluster and the fields in which its pool differs from one p4de node."""
 FIXED_POOLS = ("managed", "gke", "sandbox")
 QUEUES: dict[str, dict[str, Any]] = {
     "without queues": {},
@@ -75,7 +75,7 @@ CASES = [
 
 
 def entries(*, services: bool = True) -> dict[str, list[dict[str, Any]]]:
-    """Return entries of every kind, of one pod and of several."""
+    """Return entries of every kind, some with one pod and some with several."""
     pods = {"pool": "train", "image": "registry.example.com/a/b:1", "run_as_user": 1000}
     run = {**pods, "command": ["run"], "deadline": "2h"}
     jobs = {
@@ -165,7 +165,7 @@ def test_no_mandatory_rule_refuses_examples_of_guides(kind: str, queues: str) ->
 
 
 def pod_annotations(found: Recorded, kind: str, name: str) -> dict[str, str]:
-    """Return the annotations of the pods of an object; of several templates they are equal."""
+    """Return the annotations of an object's pods. All its pod templates must have equal annotations."""
     inputs = found.one(kind, name).inputs
     each = [one.get("annotations", {}) for one in _pod_metadata(inputs)]
     assert each

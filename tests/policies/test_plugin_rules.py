@@ -1,4 +1,4 @@
-"""Two device plugins on one pool: GKE's or Bottlerocket's own beside the GPU Operator's."""
+"""Two device plugins on one pool: the plugin of GKE or Bottlerocket next to the GPU Operator's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes of pods, and nodes that pods keep."""
+"""Volumes of pods, and pods that keep their node from being removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods are seen in every kind of resource that creates them."""
+"""Rules find the pods of every kind of resource that creates pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a person sets the rules: levels, settings, exemptions, and clear errors for mistakes."""
+"""How a user configures the rules: levels, settings, exemptions, and clear errors for mistakes."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_an_exemption_of_one_node_leaves_the_other_nodes_of_the_pool():
     found = evaluate(
         nodes, {"all": "disabled", "topology-for-multi-gpu": {"enforcementLevel": "mandatory"}} | config, TODAY
     )
-    assert found.violations == ()  # the rule is disabled by `all`: the settings alone do not turn it on
+    assert found.violations == ()  # `all` disables the rule, and settings without a level do not enable it
     found = evaluate(nodes, config, TODAY)
     left = only([violation for violation in found.violations if violation.rule == "topology-for-multi-gpu"])
     assert (left.name, len(left.also)) == ("train-1", 1)

@@ -1,4 +1,4 @@
-"""The pack as the Pulumi CLI runs it: a process that answers the analyzer protocol, started in its own folder."""
+"""The pack as the Pulumi CLI runs it: a process that serves the analyzer protocol, started in its folder."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Pack:
         self._stub.Configure(request)
 
     def remedied(self, record: Record, *names: str, **settings: Any) -> tuple[Record | None, str]:
-        """Return the inputs as remedies leave them, None: as they are, and why a remedy could not be applied."""
+        """Return the remediated inputs, or None if unchanged, and why a remediation could not be applied."""
         configured: Any = proto.ConfigureAnalyzerRequest()
         for name in names:
             configured.policyConfig[name].enforcementLevel = proto.REMEDIATE

@@ -1,4 +1,4 @@
-"""What rules could not check, as a report says it."""
+"""How a report lists the values that rules could not check."""
 
 from __future__ import annotations
 

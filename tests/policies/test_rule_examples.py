@@ -1,6 +1,6 @@
-"""The examples of the rules' reference page: a rule is violated by its wrong example, not by its right one.
+"""The examples on the rules' reference page: the wrong example violates its rule, and the right one does not.
 
-A value of them that is not known before the deploy, whichever it is, makes neither a pass nor a violation.
+If any value of an example is unknown before the deployment, the rule reports neither a pass nor a violation.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bare-pod": {"namespaces": ["vision"]},
     "cost-ceiling": {"maxUsdPerHour": 20},
 }
-"""Settings that an example states in a comment."""
+"""Settings that the comment of an example mentions."""
 
 
 def records(example: str) -> list[Record]:
     found: list[Record] = []
     for manifest in yaml.safe_load_all((EXAMPLES / f"{example}.yaml").read_text("utf-8")):
-        if "type" in manifest and "properties" in manifest:  # a cloud's resource, as in a Pulumi YAML program
+        if "type" in manifest and "properties" in manifest:  # a cloud resource, as in a Pulumi YAML program
             after = tuple(one["urn"] for one in found if one["name"] in manifest.get("dependsOn", ()))
             found.append(record(manifest["type"], manifest["name"], manifest["properties"], after))
         else:
@@ -55,12 +55,12 @@ def test_a_rule_is_satisfied_by_its_right_example_and_can_check_it(rule: str):
     assert not found.not_checked, found.not_checked
 
 
-# A ConfigMap that no operator of the stack names is recognised by its content alone.
+# A ConfigMap that no operator in the stack names is recognised only by its content.
 BY_CONTENT = {"sharing-replicas-bounded", "sharing-rename"}
 
 
 def hidden(example: str) -> Iterator[tuple[str, list[Record]]]:
-    """Yield the records of an example with one of their values unknown, and its place: every value in turn."""
+    """Yield the records of an example with one value unknown, and the place of the value, for every value."""
     base = records(example)
     for index, one in enumerate(base):
         for path in places(one["inputs"]):
@@ -73,7 +73,7 @@ def hidden(example: str) -> Iterator[tuple[str, list[Record]]]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value below one."""
+    """Yield the path of every value inside a value."""
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         yield (*path, key)
         if isinstance(item, dict | list):

@@ -1,4 +1,4 @@
-"""The list of rules: complete, documented, and quick to import."""
+"""The list of rules is complete, documented and quick to import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.recorded import record_platform
 
 
 def defined() -> list[str]:
-    """Return the ids of the rules that the modules of the pack define, listed or not."""
+    """Return the ids of all rules that the modules of the pack define, including unlisted rules."""
     modules = [
         importlib.import_module(f"policies.{module.name}")
         for module in pkgutil.iter_modules(policies.__path__)
@@ -39,7 +39,7 @@ def test_every_rule_says_in_one_sentence_what_is_right_and_why():
         assert isinstance(rule.level, Level)
 
 
-# What the subjects of rules are called that members create, on a cluster or in a stack.
+# Subjects of rules that members can create, in a cluster or in a stack.
 OF_MEMBERS = {
     *("authentications", "budgets", "device_claims", "exposed", "queued_objects", "routes", "scaled_objects"),
     *("services", "with_additions", "workloads"),
@@ -47,7 +47,7 @@ OF_MEMBERS = {
 
 
 def at_admission() -> set[str]:
-    """Return the ids of the rules that the API server enforces, from the rendered policies."""
+    """Return the ids of the rules that the API server enforces, read from the rendered policies."""
     one = environment(pool(), queueing={"without_queue": "refuse"}, teams=[team()])
     return {
         match[1]

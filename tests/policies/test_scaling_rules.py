@@ -1,4 +1,4 @@
-"""What triggers of KEDA may ask, and whose credentials they have."""
+"""Servers that KEDA triggers may query, and the credentials that they use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time-slicing and MPS: who may share, how far, under which name, and what a pod may ask of it."""
+"""Time-slicing and MPS: who may share GPUs, the maximum number of replicas, resource names and pod requests."""
 
 from __future__ import annotations
 

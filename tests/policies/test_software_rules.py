@@ -1,4 +1,4 @@
-"""Versions that do not work together, and scaling by metrics that are missing."""
+"""Software versions that do not work together, and autoscaling on metrics that do not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stacks that rules check: what is read once for all subjects, and objects by kind and namespace."""
+"""The stack that rules check: values that are read once for all subjects, and objects by kind and namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods are found in kinds that nobody listed; what asks for GPUs elsewhere is named as not checked."""
+"""Rules find pods in kinds that no list names. GPU requests outside a pod spec are reported as not checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULE = "gpu-visible-devices-bypass"
 
 
 def of(token: str, **inputs: Any) -> PolicyReport:
-    """Return what the pack says of one object."""
+    """Return the report of the pack on one object."""
     record = {
         "urn": f"urn:pulumi:s::p::{token}::one",
         "type": token,

@@ -1,7 +1,7 @@
-"""No field of the stack file hides a violation that it has nothing to do with: findings are the same beside all.
+"""No field of the stack file hides an unrelated violation: the findings are the same with any value of any field.
 
-A violating pool and its teams are added to the stack of each field, and the wrong examples of rules to what the
-program registers. Examples that need a cluster of their own are left out: beside a stack they violate nothing.
+For each field, the test adds a violating pool and its teams to the stack, and the wrong examples of all rules to
+the resources that the program registers. It leaves out examples that need their own cluster.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tests.support.recorded import record_platform
 
 Platform = dict[str, Any]
 Findings = frozenset[tuple[str, str]]
-"""Rule and resource of each violation."""
+"""The rule and the resource of each violation."""
 
 OF_STACK = {"sharing-across-tenants", "sharing-replicas-bounded", "cost-ceiling"}
-"""Rules that the stack itself violates."""
+"""Rules that the added pool, teams and settings violate."""
 RELATED = {"teams[].inference_services[].route": {"route-host"}}
-"""Fields that settings of rules come from: a declared route without a host admits all hosts in the pack."""
+"""Fields that change a rule's settings: a declared route without a host makes the pack allow all hosts."""
 POOL: Mapping[str, Mapping[str, Any]] = {
     "sandbox": {"machine_type": "g6.12xlarge"},
     "existing": {"machine_type": "g6.12xlarge", "nodes": {"names": ["c0", "c1"]}},
@@ -43,7 +43,7 @@ POOL: Mapping[str, Mapping[str, Any]] = {
 
 
 def violating(stack: Platform, provider: str) -> Platform:
-    """Return a stack in which two more teams have shares of the same GPUs."""
+    """Return a stack with two more teams that have shares of the same GPUs."""
     pool = {
         "name": "clients",
         "count": {"desired": 2},
@@ -73,7 +73,7 @@ def violating(stack: Platform, provider: str) -> Platform:
 
 @cache
 def wrong_examples() -> tuple[Record, ...]:
-    """Return the wrong example of every mandatory rule, in namespaces, with pools and hosts that no stack has."""
+    """Return the wrong example of every mandatory rule, with namespaces, pools and hosts that no stack has."""
     found: list[Record] = []
     for rule in rules():
         if rule.level is Level.MANDATORY:
@@ -84,7 +84,7 @@ def wrong_examples() -> tuple[Record, ...]:
 
 
 def findings(stack: Platform, plan: Plan) -> Findings:
-    """Return what the stack violates, and which examples violate their rule beside it."""
+    """Return the violations of the stack, and the examples that violate their rule next to it."""
     registered = [one.to_json() for one in record_platform(stack).resources]
     own, all_ = (
         evaluate([*registered, *more], plan.policy.config, TODAY, plan.policy.own_rules).violations
@@ -96,11 +96,14 @@ def findings(stack: Platform, plan: Plan) -> Findings:
 
 
 SECTIONS = ("pools", "teams", "queueing", "sharing", "validation", "operator")
-"""Sections that the rules' views read, for the test that is no long one."""
+"""Sections that the rules read, for the short test."""
 
 
 def cases(provider: str, *, all_fields: bool) -> Iterator[tuple[str, Platform]]:
-    """Yield the stack of a field with another value; unless `all_fields`, of the first field of `SECTIONS`."""
+    """For each field, yield a stack in which that field has another value.
+
+    Unless `all_fields` is set, change only the first field of each section in `SECTIONS`.
+    """
     sections: set[str] = set()
     for field in fields_of(Environment):
         section = re.split(r"[.\[({]", field.path)[0]
@@ -116,7 +119,9 @@ def cases(provider: str, *, all_fields: bool) -> Iterator[tuple[str, Platform]]:
 
 
 def judge(provider: str, *, all_fields: bool) -> int:
-    """Compare the findings beside each field with those of the plain stack; return how many were planned."""
+    """Compare the findings for each field with the plain stack's findings, and return the number of planned
+    stacks.
+    """
     plain = violating(dict(STACKS[provider]), provider)
     expected = findings(plain, plan_platform(plain, "test"))
     assert {rule for rule, example in expected if not example} == OF_STACK
@@ -126,7 +131,7 @@ def judge(provider: str, *, all_fields: bool) -> int:
         try:
             plan = plan_platform(stack, "test")
         except BadInput:
-            continue  # the field goes with other pools, or with another provider
+            continue  # the field needs other pools or another provider
         planned += 1
         related = {rule for field, of in RELATED.items() if path.startswith(field) for rule in of}
         if lost := {rule for rule, _ in expected - findings(stack, plan)} - related:

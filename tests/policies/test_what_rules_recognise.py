@@ -1,4 +1,4 @@
-"""What rules take for a GPU pool, for the GPU Operator and for its configs."""
+"""How rules recognise GPU pools, the GPU Operator and the operator's configs."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ NO_MACHINE = {"node.kubernetes.io/instance-type": None}
 
 
 def untainted_gpu_pool(pool: Record) -> bool:
-    """Whether a pool without taints is taken for a GPU pool."""
+    """Return whether the rules recognise a pool without taints as a GPU pool."""
     return bool(violations("gpu-node-taint", pool))
 
 
 def renamed(pool: Record, name: str | None) -> Record:
-    """A GKE node pool with another name, or one that Pulumi names."""
+    """Return a GKE node pool with another name. If `name` is None, Pulumi chooses the name."""
     pool["inputs"]["name"] = name
     return pool
 

@@ -1,4 +1,4 @@
-"""Pods that use GPUs: their tolerations, and requests that equal limits."""
+"""Pods that use GPUs have the needed tolerations, and their requests equal their limits."""
 
 from __future__ import annotations
 
