@@ -1,4 +1,6 @@
-"""Admission rules are data: the API server can compile each, and a mistake in a file is named with its place."""
+"""Admission rules are data. The API server can compile each rule, and a mistake in a file is reported with its
+place.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ RULES = admission_rules()
 
 
 class Names:
-    """The types of the values and variables of a policy's rules, each compiled when it is first used."""
+    """The types of the values and variables in a policy's rules, each compiled on first use."""
 
     def __init__(self, rules: AdmissionRules, policy: RulePolicy) -> None:
         self._variables = {**rules.variables, **policy.variables}
@@ -143,7 +145,7 @@ def test_a_refusal_of_a_named_subject_names_its_place(tmp_path: Path) -> None:
 
 
 def test_a_value_that_no_file_declares_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no file of rules declares other"):
+    with pytest.raises(ValueError, match="no rules file declares other"):
         read(tmp_path, DOCUMENT).policy("pods-of", {**VALUES, "other": 1})
 
 
@@ -175,26 +177,26 @@ def with_rule(**rule: Any) -> dict[str, Any]:
 
 
 MISTAKES = {
-    "a variable that is unknown": (
+    "an unknown variable": (
         with_rule(cel="pod.kind in variables.kinds && variables.mots > 1"),
         "rules.yaml: rules[a-kind]: found 'mots'",
     ),
-    "a place in a message that is unknown": (with_rule(message="at most {mots}"), "found 'mots'"),
-    "a subject that is unknown": (with_rule(applies_to=["pots"]), "found 'pots'"),
-    "a condition of a value that is unknown": (with_rule(when="kidns"), "found 'kidns'"),
-    "a value that nothing uses": (
+    "an unknown placeholder in a message": (with_rule(message="at most {mots}"), "found 'mots'"),
+    "an unknown subject": (with_rule(applies_to=["pots"]), "found 'pots'"),
+    "an unknown value in a condition": (with_rule(when="kidns"), "found 'kidns'"),
+    "an unused value": (
         {**DOCUMENT, "values": {**DOCUMENT["values"], "spare": {"type": "int", "meaning": "nothing"}}},
         "rules.yaml: spare: found a name that no rule uses",
     ),
-    "a variable that nothing uses": (
+    "an unused variable": (
         {**DOCUMENT, "variables": {**DOCUMENT["variables"], "spare": "1"}},
         "rules.yaml: spare: found a name that no rule uses",
     ),
-    "a variable with the name of a value": (
+    "a variable with the same name as a value": (
         {**DOCUMENT, "variables": {**DOCUMENT["variables"], "most": "1"}},
         "rules.yaml: most: found a name that rules.yaml declares, too",
     ),
-    "a field that is unknown": (with_rule(expression="true"), "rules.0.expression"),
+    "an unknown field": (with_rule(expression="true"), "rules.0.expression"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A catalogue whose files do not fit together: the loader names the file, the entry and what is missing."""
+"""A catalogue with inconsistent files: the loader reports the file, the entry and what is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ SOURCE = "source: {title: a test, date: 2026-11-22}"
 
 
 class Broken(NamedTuple):
-    """A file of the facts, a text of it, what is written instead, and what the one problem says."""
+    """A facts file, a text in it and its replacement, the place of the resulting problem, and words of the
+    message.
+    """
 
     file: str
     old: str
@@ -56,7 +58,7 @@ BROKEN: dict[str, Broken] = {
         "'h100-81gb', which is no entry of gpus",
         "h100-80gb",
     ),
-    "a machine type of GKE without the name that its API has for the GPU": added(
+    "a GKE machine type without the name that the API uses for its GPU": added(
         GCP,
         "machine_types",
         f"name: a2-highgpu-9g, vendor: gcp, gpu: a100-40gb, {MACHINE}",
@@ -70,19 +72,19 @@ BROKEN: dict[str, Broken] = {
         f"{AWS}: machine_types[p5.9xlarge]",
         "add default_enis and ips_per_eni",
     ),
-    "NUMA nodes for some GPUs only": added(
+    "NUMA nodes for only some of the GPUs": added(
         AWS,
         "machine_types",
         f"name: p5.9xlarge, vendor: aws, gpu: h100-80gb, numa_nodes: [0, 1], {MACHINE}",
         f"{AWS}: machine_types[p5.9xlarge].numa_nodes",
         "2 NUMA nodes for 1 GPU",
     ),
-    "a machine type that is written twice": added(
+    "a machine type with two entries": added(
         AWS,
         "machine_types",
         f"name: p5.48xlarge, vendor: aws, gpu: h100-80gb, {MACHINE}",
         f"{AWS}: machine_types[p5.48xlarge]",
-        "a second entry p5.48xlarge",
+        "a price for an unknown machine type",
     ),
     "a machine type without its GPU": added(
         AWS,
@@ -99,7 +101,7 @@ BROKEN: dict[str, Broken] = {
         "'p5.47xlarge', which is no entry of machine_types of aws",
         "p5.48xlarge",
     ),
-    "a price of another vendor's machine type": added(
+    "a price for another vendor's machine type": added(
         "prices_gcp.yaml",
         "price_lists",
         "name: x, vendor: gcp, usd_per_hour: {p5.48xlarge: {us-east1: 1}}",
@@ -114,28 +116,28 @@ BROKEN: dict[str, Broken] = {
         "-1",
         "greater than 0",
     ),
-    "a second price in a region": added(
+    "a second price in the same region": added(
         "prices_aws.yaml",
         "price_lists",
         "name: x, vendor: aws, usd_per_hour: {p5.48xlarge: {us-east-2: 1}}",
         "prices_aws.yaml: price_lists[aws-regions].usd_per_hour.p5.48xlarge",
         "a second price in us-east-2 (first: prices_aws.yaml: price_lists[x].usd_per_hour.p5.48xlarge)",
     ),
-    "a price of the parts of an unknown machine type": added(
+    "a price by parts for an unknown machine type": added(
         "prices_gcp_cpu.yaml",
         "part_prices",
         "name: x, vendor: gcp, machine_types: [e9-standard-2], regions: {us-east1: {vcpu: 1}}",
         "prices_gcp_cpu.yaml: part_prices[x].machine_types",
         "'e9-standard-2', which is no entry of machine_types of gcp",
     ),
-    "a second price by parts in a region": added(
+    "a second price by parts in the same region": added(
         "prices_gcp_cpu.yaml",
         "part_prices",
         "name: x, vendor: gcp, machine_types: [e2-standard-2], regions: {us-east1: {vcpu: 1}}",
         "prices_gcp_cpu.yaml: part_prices[gcp-e2].machine_types",
         "a second price of e2-standard-2 in us-east1 (first: prices_gcp_cpu.yaml: part_prices[x].machine_types)",
     ),
-    "an offering of an unknown machine type": added(
+    "an offering for an unknown machine type": added(
         "offerings_gcp.yaml",
         "offerings",
         "name: x, vendor: gcp, machine_types: [a3-megagpu-9g], regions: {us-east5: [a]}",
@@ -143,49 +145,49 @@ BROKEN: dict[str, Broken] = {
         "'a3-megagpu-9g', which is no entry of machine_types of gcp",
         "a3-megagpu-8g",
     ),
-    "a zone that is no letter": added(
+    "a zone that is not a letter": added(
         "offerings_gcp.yaml",
         "offerings",
         "name: x, vendor: gcp, machine_types: [a3-megagpu-8g], regions: {us-east5: [us-east5-a]}",
         "offerings_gcp.yaml: offerings[x].regions.us-east5.0",
         "us-east5-a",
     ),
-    "a family that no machine type is of": added(
+    "a family that has no machine types": added(
         "machine_families.yaml",
         "aws_families",
         "name: p9",
         "machine_families.yaml: aws_families[p9]",
         "a family without machine types",
     ),
-    "a quota of an unknown family": added(
+    "a quota for an unknown family": added(
         "quotas.yaml",
         "gpu_quotas",
         "vendor: aws, families: [p9], capacity: spot, name: P9, unit: vCPU",
         "quotas.yaml: gpu_quotas[P9].families",
         "'p9', which is no entry of aws_families",
     ),
-    "a limit of active checks of an unknown GPU": Broken(
+    "limits of active checks for an unknown GPU": Broken(
         "burn_in.yaml",
         "gpus: [h100-80gb, h200-141gb]",
         "gpus: [h100-80gb, h200-141]",
         "burn_in.yaml: burn_in_limits[host-hopper].gpus",
         ("'h200-141'", "did you mean 'h200-141gb'"),
     ),
-    "an operator release whose default driver is none of its drivers": Broken(
+    "an operator release whose default driver is not in its list of drivers": Broken(
         "operator_releases.yaml",
         "default_driver: ",
         "default_driver: 580.1.1  # ",
         "operator_releases.yaml: operator_releases[",
         ("'580.1.1'", "one of drivers: "),
     ),
-    "a MIG layout of an unknown profile": Broken(
+    "a MIG layout with an unknown profile": Broken(
         "gpus.yaml", "balanced: {1g.5gb:", "balanced: {1g.6gb:", "gpus.yaml: gpus[", ("'1g.6gb'", "mig.profiles")
     ),
-    "an add-on that is not pinned for a version of Kubernetes": Broken(
+    "an add-on without a pinned version for a Kubernetes version": Broken(
         "eks_addons.yaml", '"1.36":', '"1.39":', "eks_addons.yaml: eks_addons[", ("none for Kubernetes",)
     ),
-    "a file that is no YAML": Broken("gpus.yaml", "gpus:", "gpus: [", "gpus.yaml", ("valid YAML",)),
-    "a kind of fact that nobody reads": Broken(
+    "a file that is not YAML": Broken("gpus.yaml", "gpus:", "gpus: [", "gpus.yaml", ("valid YAML",)),
+    "a kind of fact that no code reads": Broken(
         "quotas.yaml", "gpu_quotas:", "gpu_quotes:", "quotas.yaml: gpu_quotes", ("Extra inputs",)
     ),
 }

@@ -1,4 +1,4 @@
-"""The facts agree with each other and with numbers that anybody can look up."""
+"""The facts agree with each other and with published numbers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_no_entry_is_written_twice(catalog: Catalog):
 
 
 def test_every_fact_is_read_by_some_code():
-    """A fact that nobody reads is nobody's: it is never missed, and never corrected."""
+    """A fact that no code reads would not be missed if it were wrong or absent."""
     root = Path(str(resources.files("gpu_platform"))).parent
     code = "".join(
         file.read_text("utf-8")
@@ -55,7 +55,7 @@ def test_every_fact_is_read_by_some_code():
     kinds = [kind for kind in vars(models).values() if isinstance(kind, type) and issubclass(kind, models.Fact)]
     fields = {(kind.__name__, field) for kind in kinds for field in kind.model_fields}
     unread = {field for field in fields if not re.search(rf"\.{field[1]}\b", code)}
-    # The kinds of entries are read by name, all at once.
+    # The lists of entries are read by name, all in one place.
     of_files = {("CatalogFile", field) for field in models.CatalogFile.model_fields}
     assert unread - of_files == set()
 
@@ -105,12 +105,12 @@ def test_every_cloud_family_counts_against_a_quota_where_the_clouds_name_for_it_
         for provider, spot, name in with_gpus
     }
     without = {(provider, spot, name.partition("-")[0]) for provider, spot, name in unknown - with_gpus}
-    # Spot VMs count as preemptible only where a project has such a quota; newer series count by VM family.
+    # Spot VMs count as preemptible only if a project has such a quota. Newer series count by VM family.
     assert {series for _, spot, series in without if not spot} == {"c4", "c4a", "n4"}
     assert {provider for provider, _, _ in without} == {"gcp"}
     assert families == {
         ("aws", True, "p6"),
-        ("aws", False, "p6e"),  # sold in capacity blocks alone, which count when they are made
+        ("aws", False, "p6e"),  # sold only in capacity blocks, which count when they are purchased
         ("aws", True, "p6e"),
         ("gcp", False, "a4x-highgpu"),
         ("gcp", True, "a4x-highgpu"),
@@ -135,7 +135,7 @@ def test_a_machine_type_without_gpus_has_no_fact_about_gpus(catalog: Catalog):
 @pytest.mark.parametrize(
     ("machine", "vcpu", "gib", "arch", "pods"),
     [
-        ("m7i.large", 2, 8, "amd64", 29),  # eni-max-pods.txt of awslabs/amazon-eks-ami
+        ("m7i.large", 2, 8, "amd64", 29),  # from eni-max-pods.txt of awslabs/amazon-eks-ami
         ("m7i.4xlarge", 16, 64, "amd64", 234),
         ("c7g.xlarge", 4, 8, "arm64", 58),
         ("m8g.48xlarge", 192, 768, "arm64", 737),

@@ -1,4 +1,4 @@
-"""GPU names as NVML, feature discovery, clouds and people spell them."""
+"""GPU names in the spelling of NVML, GPU Feature Discovery, the clouds and people."""
 
 from __future__ import annotations
 

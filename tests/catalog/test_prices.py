@@ -1,7 +1,8 @@
-"""List prices by region, and where machine types are offered. Samples are from other copies of the price lists.
+"""List prices by region, and the regions and zones that offer machine types.
 
-AWS: rows of skypilot-org/skypilot-catalog, catalogs/v8/aws/vms.csv, commit 00148f2. GCP: the machine and its GPUs,
-as two rows of catalogs/v8/gcp/vms.csv, commit 006059e; read 2026-11-23. The catalogue has them from other sources.
+The samples are from other copies of the price lists than the catalogue's, read 2026-11-23. AWS: rows of
+skypilot-org/skypilot-catalog, catalogs/v8/aws/vms.csv, commit 00148f2. GCP: the machine and its GPUs, as two rows
+of catalogs/v8/gcp/vms.csv, commit 006059e.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def test_the_price_of_a_region_is_that_of_another_copy_of_the_price_list(
 @pytest.mark.parametrize(
     ("machine", "region", "usd"),
     [
-        # As the source has them for whole machines.
+        # The source lists prices of whole machines.
         ("e2-standard-4", "europe-west4", 0.147544),
         ("n2-highmem-8", "asia-northeast1", 0.67176),
         ("n2d-standard-96", "us-east4", 4.56768),
@@ -82,7 +83,7 @@ def test_a_machine_without_gpus_costs_the_sum_of_its_parts_in_each_region_of_goo
     ("machine", "region"),
     [
         ("c4a-standard-4", "me-central1"),
-        ("p5e.48xlarge", "us-east-2"),  # sold by capacity block only
+        ("p5e.48xlarge", "us-east-2"),  # sold only in capacity blocks
         ("p6-b200.48xlarge", "eu-central-1"),
         ("g4dn.xlarge", "us-central1"),
         ("a4-highgpu-8g", "us-central1"),
@@ -100,7 +101,7 @@ def test_every_region_with_a_price_is_one_that_offers_the_machine_type(catalog: 
     for prices in catalog.price_lists.values():
         for name, by_region in prices.usd_per_hour.items():
             if not catalog.machine_types[name].has_gpus:
-                continue  # their lists have the prices of few regions
+                continue  # their price lists cover only a few regions
             offered = catalog.offered(catalog.machine_types[name])
             assert offered is not None, name
             assert set(by_region) <= set(offered.zones), name

@@ -1,6 +1,7 @@
-"""`python -m tools.renew`: the catalogue's machine types compared with the clouds' APIs.
+"""`python -m tools.renew`: the catalogue's machine types, compared with the clouds' APIs.
 
-EC2 answers by moto's server, whose types are a copy of AWS' own DescribeInstanceTypes; Google by a small server.
+Moto's server answers for EC2, with machine types copied from AWS's DescribeInstanceTypes. A small test server
+answers for Google.
 """
 
 from __future__ import annotations
