@@ -1,7 +1,7 @@
-"""A stack for each provider, and for every field what to change: its context and other values that it may have.
+"""A stack for each provider and, for every field, the context that it needs and other values that it can have.
 
-A field that the models gain needs nothing here where its values are a Literal, a bool or a number with a default;
-otherwise the test asks for an entry.
+A new field in the models needs an entry here only if its values are not a Literal, a bool or a number with a
+default. The test fails until the entry exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PROVIDERS = ("sandbox", "existing", "eks", "gke")
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """A value for each provider; `other` for those that are not named."""
+    """A value for each provider. `other` is the value for providers without their own value."""
 
     of: Mapping[str, Any]
     other: Any = None
@@ -29,7 +29,7 @@ def by(other: Any = None, **of: Any) -> By:
 
 
 def resolved(value: Any, provider: str) -> Any:
-    """Return a value of these tables as it is on one provider."""
+    """Return the value that an entry of these tables has on a provider."""
     if isinstance(value, By):
         return value.of.get(provider, value.other)
     return value
@@ -58,7 +58,7 @@ _FILESTORE = {
     "share": "vol1",
 }
 
-# Each stack has one pool of GPUs with NVLink, MIG and RDMA, and one team.
+# Each stack has one team, and one pool of GPUs with NVLink, MIG and RDMA.
 STACKS: Mapping[str, Mapping[str, Any]] = {
     "sandbox": {
         "kind": "environment",
@@ -157,7 +157,7 @@ _OTHER_POOL = by(
         "nodes": {"names": ["other-0"]},
     },
 )
-# Of a machine type that others are equal to but in CPU and memory.
+# A machine type with alternatives that differ only in CPU and memory.
 _WITH_EQUALS = {"pools[0].machine_type": "g6.12xlarge", "pools[0].workload": "inference"}
 _EKS_NETWORK = {
     "vpc": "vpc-0a1b2c3d4e5f60718",
@@ -165,9 +165,11 @@ _EKS_NETWORK = {
 }
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
-# What the stack has beside a field, so that the field can matter: place to value, for the field and all below it.
-# The longest paths come last and win. None takes a field away.
-# NVLink connects the nodes of these pools; on other providers they are refused with other capacity.
+# Values that the stack needs for a field to have an effect, by their place, for the field and all fields below it.
+#
+# The values of the longest path are applied last. No value removes a field.
+#
+# NVLink connects the nodes of these pools. Other providers refuse such pools without the matching capacity.
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge"})
 
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
@@ -178,8 +180,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
     "cluster(eks).kubernetes": {"cluster.create": _EKS_CREATE},  # the owner upgrades an existing cluster
-    "cluster(eks).iam.path": {"cluster.create": _EKS_CREATE},  # an existing cluster has its own role
-    # EFA beside the plain primary interface takes both interfaces that pods of p5.48xlarge could have.
+    "cluster(eks).iam.path": {"cluster.create": _EKS_CREATE},  # an existing cluster already has a role
+    # With the plain primary interface, EFA would use both interfaces that pods of p5.48xlarge could have.
     "cluster(eks).create.network.pod_subnets": {
         "cluster.create.network": _EKS_NETWORK,
         "pools[0].network": {"layout": "efa-primary"},
@@ -272,7 +274,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].capacity(flex-start)": {
         "pools[0].capacity": {"type": "flex-start"},
-        "queueing": {},  # which `queued` needs with teams
+        "queueing": {},  # required by `queued` if there are teams
         "pools[0].count": {"desired": 0, "max": 4},
     },
     "pools[].capacity(spot)": {"pools[0].capacity": {"type": "spot"}},
@@ -536,8 +538,10 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     **dict(workload_cases.contexts(by, _OTHER_POOL, _DRA)),
 }
 
-# Other values of a field, each of which must have another plan than the stack has without it. The first entry of
-# `teams` serves the `team` of a team stack too, and a pool's `sharing` the environment's.
+# Other values of a field. Each must result in a plan that differs from the plan of the original stack.
+#
+# The first entry of `teams` also serves as the `team` of a team stack, and a pool's `sharing` as the
+# environment's.
 ALTERNATIVES: Mapping[str, Any] = {
     "cluster(sandbox).name": ["other"],
     "cluster(existing).name": ["other"],
@@ -859,17 +863,18 @@ ALTERNATIVES: Mapping[str, Any] = {
 
 ALTERNATIVES = {**ALTERNATIVES, **dict(workload_cases.alternatives())}
 
-# Fields whose one effect is that a stack is refused which is not planned without them, or the other way round.
-# Their values above, and their contexts, are such that it is.
+# Fields with only one effect: the stack is refused with the field and planned without it, or the other way round.
+#
+# Their values and contexts above produce this effect.
 ONLY_CHECKED = {
-    "cluster(existing).network_policies": "hosts by name are planned only with it",
+    "cluster(existing).network_policies": "host names are planned only with it",
     "cluster(eks).create.api_from_anywhere": "an API server for the whole internet is planned only with it",
     "cluster(gke).create.api_from_anywhere": "an API server for the whole internet is planned only with it",
-    "pools[].capacity(capacity-block).ends": "a block that ends before it is needed no more is refused",
-    "pools[].capacity(capacity-block).needed_until": "the same, from the other side",
-    "pools[].capacity(reservation).ends": "a reservation that ends before it is needed no more is refused",
-    "pools[].capacity(reservation).needed_until": "a reservation that ends before it is refused",
-    "pools[].schedule.stops_work": "a schedule of a pool that is not for development is planned only with it",
+    "pools[].capacity(capacity-block).ends": "a block that ends before it is no longer needed is refused",
+    "pools[].capacity(capacity-block).needed_until": "the same rule, seen from the other field",
+    "pools[].capacity(reservation).ends": "a reservation that ends before it is no longer needed is refused",
+    "pools[].capacity(reservation).needed_until": "a reservation that ends before this time is refused",
+    "pools[].schedule.stops_work": "a schedule on a pool that is not for development is planned only with it",
     "teams[].workloads[].gpu_memory": "a workload that needs more GPU memory than its pool has is refused",
     "overcommit": "quotas above the capacity are planned only with it",
 }

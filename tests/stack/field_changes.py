@@ -1,4 +1,4 @@
-"""What to change of a field: the stack in which it can matter, and the values to give it."""
+"""How to change a field: the stack in which it has an effect, and the values to set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHER_VARIANT: Mapping[str, Any] = {
 
 
 def stack_for(path: str, provider: str) -> dict[str, Any]:
-    """Return the provider's stack with the context of a field."""
+    """Return the provider's stack with the context that a field needs."""
     platform: dict[str, Any] = copy.deepcopy(dict(STACKS[provider]))
     key = table_key(path)
     for place, context in sorted(CONTEXTS.items(), key=lambda item: len(item[0])):
@@ -31,12 +31,15 @@ def stack_for(path: str, provider: str) -> dict[str, Any]:
 
 
 def table_key(path: str) -> str:
-    """Return under which path the tables have a field: a named sharing is a pool's, a team stack's team a team."""
+    """Return the path of a field in the tables.
+
+    A named sharing is listed as a pool's sharing, and the team of a team stack as an entry of `teams`.
+    """
     return re.sub(r"^team\.", "teams[].", path).replace("sharing{}", "pools[].sharing")
 
 
 def values_for(field: Field, found: Any, provider: str) -> list[Any] | str:
-    """Return what a field is changed to; or what the tables lack."""
+    """Return the new values for a field, or a message about an entry that the tables lack."""
     values = resolved(ALTERNATIVES.get(table_key(field.path)), provider)
     if field.variant is not None and values is None:
         kind = "mode" if "sharing" in field.path else "type"

@@ -1,6 +1,6 @@
-"""Every field of the stack file, read off the models, and what a change of one does to the plan.
+"""Every field of the stack file, read from the models, and functions that read and change a field in a document.
 
-A field is named as the file has it, with the variant where a field has several: `pools[].capacity(spot)`,
+A field is named as in the file, with its variant if it has several: `pools[].capacity(spot)`,
 `cluster(eks).create.cidr`, `sharing{}(mig).layout`.
 """
 
@@ -21,7 +21,11 @@ _DISCRIMINATORS = ("kind", "provider", "type", "mode")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `options`: the values of a Literal or a bool; `variant`: it is one of a field's variants."""
+    """A field of the stack file.
+
+    `options` are the values of a Literal or a bool. `variant` is set if the entry stands for one variant of a
+    field.
+    """
 
     path: str
     default: Any = None
@@ -30,7 +34,7 @@ class Field:
 
 
 def fields_of(model: type[BaseModel], path: str = "") -> Iterator[Field]:
-    """Yield the fields below a model that hold values, in the order of the models."""
+    """Yield the fields below a model that have values, in the order of the models."""
     for name, info in model.model_fields.items():
         here = f"{path}.{info.alias or name}".removeprefix(".")
         if not (name in _DISCRIMINATORS and _single(info.annotation)):
@@ -57,7 +61,7 @@ def _of_type(annotation: Any, path: str, default: Any = None) -> Iterator[Field]
 
 
 def _arms(annotation: Any) -> Iterator[Any]:
-    """Yield the types of a union, or the type itself, without what annotates them."""
+    """Yield the types in a union, or the type itself, without their annotations."""
     if get_origin(annotation) is Annotated:
         yield from _arms(get_args(annotation)[0])
     elif get_origin(annotation) in (Union, types.UnionType):
@@ -92,7 +96,7 @@ _PART = re.compile(r"\.?([^.\[\](){}]+)(?:\([^)]*\))?|(\[\d*\])|(\{\})(?:\([^)]*
 
 
 def place_of(path: str, document: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """Return where a field is in a document: in the first entry of a list, and of a mapping."""
+    """Return the place of a field in a document, in the first entry of each list and mapping."""
     place: list[str | int] = []
     value: Any = document
     for key, index, entry in _PART.findall(path):
@@ -103,12 +107,12 @@ def place_of(path: str, document: Mapping[str, Any]) -> tuple[str | int, ...]:
 
 
 def place_text(place: tuple[str | int, ...]) -> str:
-    """Return a place as errors name it: `pools[0].disk.type`."""
+    """Return a place in the form that errors use, such as `pools[0].disk.type`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
 
 
 def get(document: Any, place: tuple[str | int, ...]) -> Any:
-    """Return the value at a place; None where there is none."""
+    """Return the value at a place, or None if there is none."""
     for part in place:
         document = _item(document, part)
     return document
@@ -121,7 +125,7 @@ def _item(value: Any, part: str | int) -> Any:
 
 
 def changed(document: Any, place: tuple[str | int, ...], value: Any) -> Any:
-    """Return a copy of a document with another value at a place; None takes the field away."""
+    """Return a copy of a document with another value at a place. None removes the field."""
     result = copy.deepcopy(document)
     holder = result
     for part, following in itertools.pairwise(place):

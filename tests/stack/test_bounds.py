@@ -1,4 +1,6 @@
-"""A stack file is bounded before it is read: none takes minutes or gigabytes (R4), no number is misread (R9)."""
+"""A stack file is bounded before it is read, so that no file takes minutes or gigabytes (R4) and no number is
+misread (R9).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def bomb(levels: int, anchors: str = "a") -> str:
-    """Return YAML whose last value stands for 10 ** levels values."""
+    """Return YAML whose last value expands to 10 ** levels values."""
     lines = [f"{anchors}0: &{anchors}0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"{anchors}{i}: &{anchors}{i} [{', '.join([f'*{anchors}{i - 1}'] * 10)}]" for i in range(1, levels)]
     return "\n".join(lines)
@@ -135,7 +137,7 @@ def test_a_character_that_nobody_sees_is_refused_by_its_place(character: str) ->
         parse_platform({**LOCAL, "teams": [team]}, "test")
     found = {problem.path: problem for problem in caught.value.problems}
     assert found["teams[0].members[1]"].fix == f"remove {character!a}"
-    assert "teams[0].quota.gpus" in found  # with all other mistakes of the file
+    assert "teams[0].quota.gpus" in found  # reported together with all other mistakes in the file
     assert character not in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Every file of tests/broken_stacks is wrong in the way its name says; its first lines say with which errors."""
+"""Every file in tests/broken_stacks has the mistake in its name, and its first lines list the expected errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_broken_stack_file_gives_exactly_its_errors_and_exit_code_2(
     assert "Traceback" not in printed.err
     problems = [line for line in printed.err.splitlines() if line.startswith("  - ")]
     expected = _expected(file)
-    assert expected, "a broken file says which errors it gives"
+    assert expected, "a broken file lists its expected errors"
     assert len(problems) == len(expected)
     for text in expected:
         assert any(text in problem for problem in problems), f"{text!r} not in {problems}"

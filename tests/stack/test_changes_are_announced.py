@@ -1,4 +1,6 @@
-"""A preview says what a changed field does to what runs; what has no row is listed here, with the reason."""
+"""A preview reports how a changed field affects running resources. Fields without such a row are listed with a
+reason.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ from gpu_platform.stack.loaded import plan_platform
 from tests.stack.field_changes import stack_for, values_for
 from tests.stack.stack_fields import Field, changed, fields_of, get, place_of
 
-_OBJECTS = "Kubernetes objects, Helm releases or resources of the cloud, which a preview lists with their fields"
-_LATER = "what is made later: what runs stays as it is"
-_LIVE = "a row where the preview has read the live nodes"
-_UP = "`up` and `destroy` themselves: how long they wait, what they refuse, how they get in"
+_OBJECTS = "Kubernetes objects, Helm releases or cloud resources, which a preview lists with their fields"
+_LATER = "resources that are created later; running resources do not change"
+_LIVE = "a row if the preview has read the live nodes"
+_UP = "`up` and `destroy` themselves: how long they wait, what they refuse, how they connect"
 _MONEY = "estimates"
-# Fields (regular expressions of their paths) whose change has no row without a live cluster, and what it concerns.
+# Fields whose change has no row without a live cluster, as regular expressions of their paths, and the reason.
 WITHOUT_ROW: Mapping[str, str] = {
     r"teams\[\]\.(workloads|claims|training_jobs|inference_services)\[\]": _OBJECTS,
     r"teams\[\]\.(ray_clusters|notebooks|batch_jobs)\[\]": _OBJECTS,
@@ -44,7 +46,8 @@ WITHOUT_ROW: Mapping[str, str] = {
     r"(teams\[\]\.identity|team_identities\{\})\.buckets\[\]\.kms_key$": _OBJECTS,
     r"queueing\.(kueue|topology|pods_ready_timeout)$": _OBJECTS,
     r"compute_classes\[\]\.pools$|policy\.|budget\.": _OBJECTS,
-    # The case has one team, so nobody borrows what it lends or what is kept back; tests/planning/test_impact.py.
+    # The stack has one team, so nobody borrows what it lends or reserves. tests/planning/test_impact.py covers
+    # these.
     r"teams\[\]\.queue\.(weight|lend\.\w+)$|queueing\.reserve\.\w+$": _LATER,
     r"cluster\(eks\)\.(subnets|create\.network\.control_plane_subnets)$": _LATER,
     r"pools\[\]\.(headroom|karpenter\.(consolidate_after|limits)|upgrade\.\w+|repair|image\.driver)$": _LATER,
@@ -56,13 +59,13 @@ WITHOUT_ROW: Mapping[str, str] = {
     r"cluster\(\w+\)\.(kubeconfig|context|account|assume_role|impersonate)$": _UP,
     r"pools\[\]\.(usd_per_hour|utilisation)$": _MONEY,
 }
-# Thousands of plans.
+# These tests compute thousands of plans.
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("announced-changes")]
 _PROVIDERS = ("sandbox", "eks", "gke", "existing")
 
 
 def _plan(platform: dict[str, Any]) -> EnvironmentPlan | None:
-    """Return the plan; None where the stack is refused."""
+    """Return the plan, or None if the stack is refused."""
     try:
         plan = plan_platform(platform, "stack")
     except BadInput:
@@ -72,7 +75,7 @@ def _plan(platform: dict[str, Any]) -> EnvironmentPlan | None:
 
 
 def _outputs(plan: EnvironmentPlan) -> dict[str, Any]:
-    """Return the outputs of a deployment, as an engine gives them back."""
+    """Return the outputs of a deployment, as an engine returns them."""
     facts = {
         "cluster": cluster_facts(plan),
         "pools": pool_facts(plan),
@@ -92,13 +95,15 @@ def _has_row(before: EnvironmentPlan, after: EnvironmentPlan) -> bool:
 
 
 def _changes(field: Field) -> Iterator[tuple[EnvironmentPlan, EnvironmentPlan]]:
-    """Yield plans before and after a change of a field, in both directions, of every provider that takes it."""
+    """Yield the plans before and after a change of a field, in both directions, for every provider that supports
+    it.
+    """
     for provider in _PROVIDERS:
         stack = stack_for(field.path, provider)
         place = place_of(field.path, stack)
         try:
             values = values_for(field, get(stack, place), provider)
-        except KeyError:  # a variant, such as cluster(gke), that this provider's stack does not have
+        except KeyError:  # a variant that this provider's stack does not have, such as cluster(gke)
             continue
         before = _plan(stack)
         if before is None or isinstance(values, str):

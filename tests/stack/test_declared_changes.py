@@ -1,4 +1,4 @@
-"""A change of a field shows on nodes that exist in the properties that are declared beside it."""
+"""A changed field appears on existing nodes in the properties that are declared next to the field."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.stack.field_changes import stack_for, values_for
 from tests.stack.stack_fields import changed, fields_of, get, place_of
 
 PLATFORMS = {"sandbox": "sandbox", "eks": "eks", "karpenter": "eks", "gke": "gke"}
-# Fields from which others follow: a change of one shows wherever theirs would.
+# Fields that determine other fields: a change to one of them appears in the properties of the others.
 FOLLOWED = {"machine_type", "workload", "name", "cluster.name", "cluster.location"}
-# What shows only where GKE runs the device plugin; tests/planning/test_changes.py has these.
+# Properties that change only if GKE runs the device plugin. tests/planning/test_changes.py covers these.
 WITH_THE_DEVICE_PLUGIN_OF_GKE = {("gke", "gpu_sharing_config"), ("gke", "gpu_partition_size")}
 
 
 def facts_of(platform: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the facts of the first pool; None where the stack is refused."""
+    """Return the facts about the first pool, or None if the stack is refused."""
     try:
         plan = plan_platform(platform, "stack")
     except BadInput:
@@ -45,7 +45,7 @@ def with_karpenter(stack: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def shown(platform: str) -> dict[str, set[str]]:
-    """Return the properties that changed, by field as declarations name it."""
+    """Return the changed properties for each field, named as in the declarations."""
     provider = PLATFORMS[platform]
     found: dict[str, set[str]] = {}
     for field in fields_of(Environment):
@@ -75,7 +75,7 @@ def changes(field: Any, platform: str, provider: str) -> Iterator[str]:
 
 
 def owners(name: str) -> set[str]:
-    """Return a field and those that hold it: what is declared of `disk` is of `disk.type` too."""
+    """Return a field and its parents: a declaration for `disk` also applies to `disk.type`."""
     parts = name.split(".")
     return {".".join(parts[: count + 1]) for count in range(len(parts))}
 

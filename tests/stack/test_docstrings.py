@@ -1,4 +1,4 @@
-"""Descriptions of fields in the JSON Schema come from the docstrings below them."""
+"""Fields in the JSON Schema are described by the docstrings below them in the models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outer(SpecModel):
 
 
 class Derived(Outer):
-    """A model that has the fields of another one, one of them its own."""
+    """A model that inherits the fields of another one and declares one again."""
 
     silent: int = 6
     """No longer silent."""
@@ -70,7 +70,7 @@ def test_a_model_in_a_function_is_described_too() -> None:
 
 
 def test_all_docstrings_of_the_stack_file_are_in_its_schema() -> None:
-    """As pydantic, which reads each class's source by itself, finds them."""
+    """The docstrings are equal to those that pydantic reads from each class's source."""
     found: dict[str, Any] = stack_adapter().json_schema()["$defs"]
     described = {
         (name, field)

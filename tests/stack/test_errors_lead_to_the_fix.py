@@ -1,4 +1,4 @@
-"""Errors of stack files: each independent mistake once, nothing that follows from it, and a fix for the field."""
+"""Errors in stack files: each independent mistake is reported once, without its consequences, with a fix."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_mistake_is_reported_once_with_a_fix_for_its_field(
     problems = _problems(tmp_path, change)
     own = [problem for problem in problems if problem.path == path]
     assert [problem.fix for problem in own] == [fix]
-    if path != "cluster.provider":  # a cluster of another provider needs other fields, which are named, too
+    if path != "cluster.provider":  # a cluster of another provider needs other fields, which are reported too
         assert len(problems) == 1, problems
 
 
@@ -137,7 +137,7 @@ def test_a_mistake_is_reported_once_with_a_fix_for_its_field(
             "remove it",
         ),
     ],
-    ids=["a value that the other key does not have", "a part of two names", "a number beside the entry"],
+    ids=["a value that the similar key does not allow", "a part of two names", "a number next to the entry"],
 )
 def test_no_fix_names_what_fits_by_chance(tmp_path: Path, change: tuple[str, str], path: str, fix: str) -> None:
     problems = _problems(tmp_path, change)
@@ -158,7 +158,7 @@ OWN_ROLE = {"name": "a", "quota": {"gpus": 1}, "priority": "training", "members"
         ({}, {}, "pools[0].capacity"),
         (BLOCK, {"teams": [{**OWN_ROLE, "identity": {"role_arn": "vision"}}]}, "teams[0].identity.role_arn"),
     ],
-    ids=["no end", "an end that is no time", "no block", "a region", "neither", "a role that is no ARN"],
+    ids=["no end", "an end that is not a time", "no block", "a region", "neither", "a role that is not an ARN"],
 )
 def test_a_wrong_value_is_not_also_reported_as_missing_where_one_of_several_fields_is_needed(
     capacity: dict[str, Any], rest: dict[str, Any], path: str

@@ -1,4 +1,4 @@
-"""Every field of the stack file reaches the plan or is refused, on every provider; none is accepted in silence."""
+"""Every field of the stack file changes the plan or is refused, on every provider. None is silently ignored."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ from tests.stack.field_cases import ONLY_CHECKED, PROVIDERS
 from tests.stack.field_changes import stack_for, table_key, values_for
 from tests.stack.stack_fields import Field, changed, fields_of, get, place_of, place_text
 
-pytestmark = pytest.mark.xdist_group("fields")  # what each field does on a provider is found once
+pytestmark = pytest.mark.xdist_group("fields")  # the results are cached in one worker
 
 Platform = dict[str, Any]
 Place = tuple[str | int, ...]
 Outcome = Plan | tuple[Problem, ...]
-"""The plan, or why there is none."""
+"""The plan, or the problems because of which there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What changing one field did. `effect`: changed, refused, or inert; `wrong`: what the test has to say."""
+    """The effect of changing one field.
+
+    `effect` is `changed`, `refused` or `inert`. `wrong` is the test's error message, if there is one.
+    """
 
     path: str
     effect: str
@@ -95,7 +98,7 @@ def _team_findings(folder: Path) -> Iterator[Finding]:
             units = ("gpus", "shared", "mig", "mig_shared", "devices")
             kept = {key: one for key, one in declared["quota"].items() if key in units}
             environment["queueing"] = {**environment["queueing"], "reserve": kept}
-            environment["pools"][0]["count"] = {"desired": 4}  # so that there is something to borrow
+            environment["pools"][0]["count"] = {"desired": 4}  # so that the team can borrow something
         elsewhere = {**environment, "cluster": {"provider": "sandbox", "name": "elsewhere"}}
         for name, platform in (("here", environment), ("elsewhere", elsewhere)):
             text = yaml.safe_dump({"config": {CONFIG_KEY: platform}})
@@ -126,10 +129,10 @@ def _finding(field: Field, stack: Platform, provider: str, plan: Callable[[Platf
         if effects[-1] == "elsewhere":
             assert isinstance(after, tuple)
             return Finding(field.path, "inert", f"{told} is refused elsewhere; give another: {_told(after)}")
-        # Where nothing is set, one of the options is what the platform would choose.
+        # If the field is unset, one of the options is equal to the value that the platform chooses.
         allowed = 1 if field.options and found is None and field.default is None else 0
         if effects.count("inert") > allowed:
-            return Finding(field.path, "inert", f"{told} changes nothing in the plan, and is not refused")
+            return Finding(field.path, "inert", f"{told} changes nothing in the plan and is not refused")
     effect = next((one for one in ("changed", "refused") if one in effects), "inert")
     return Finding(field.path, effect, f"{field.path} reaches nothing" if effect == "inert" else "")
 
@@ -151,7 +154,7 @@ def _is_well_formed(platform: Platform) -> bool:
 
 
 def _is_about(problem: Problem, place: Place) -> bool:
-    """Return whether a refusal names the field, something below it, or the part of a pool that it is in."""
+    """Return whether a problem names the field, a field below it, or the part of the pool that contains it."""
     path, told = place_text(place), problem.path
     if told == path or told.startswith((f"{path}.", f"{path}[")):
         return True
@@ -161,12 +164,12 @@ def _is_about(problem: Problem, place: Place) -> bool:
 
 @cache
 def _plan_once(platform: str) -> Outcome:
-    """Return the outcome of a stack from which many fields are changed."""
+    """Return the outcome of a stack that is the starting point for many fields."""
     return _outcome(json.loads(platform))
 
 
 def _outcome(platform: Platform, folder: Path | None = None) -> Outcome:
-    """Return the plan without what repeats the stack file: the reasons, and a pool's capacity and placement."""
+    """Return the plan without its copies of the stack file: the reasons, and a pool's capacity and placement."""
     try:
         plan = plan_platform(platform, "stack", folder=folder)
     except BadInput as error:

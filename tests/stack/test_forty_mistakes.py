@@ -1,7 +1,7 @@
 """One stack file with more than forty mistakes: each is reported once, at its line, with a fix that removes it.
 
-The test applies fixes by their text alone, as a person would: it finds the place by line and column, and reads no
-part of the program but what the program prints.
+The test applies fixes only by their text, as a person would. It finds the place by line and column, and uses only
+the program's output.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _problems(path: Path) -> list[Problem]:
 
 
 def _identity(problem: Problem) -> tuple[str, str]:
-    """Return what makes two problems of two runs the same: not the line of an error of the YAML."""
+    """Return what identifies a problem across runs. The line number of a YAML error is left out."""
     return (re.sub(r"^line .*", "yaml", problem["path"]), problem["found"])
 
 
@@ -41,13 +41,13 @@ def _is_at(node: yaml.Node, problem: Problem) -> bool:
 
 
 def _is_below(at: yaml.Node, value: yaml.Node, problem: Problem) -> bool:
-    """Return whether a list item and its first key begin at the same place, and the key is meant."""
+    """Return whether the problem is about the first key of a list item that begins at the same place."""
     is_item = at is value and isinstance(value, yaml.MappingNode)
     return is_item and not problem["path"].endswith("]") and problem["found"] != "nothing"
 
 
 def _node_at(text: str, problem: Problem) -> tuple[yaml.Node, yaml.Node, yaml.Node]:
-    """Return the node at a place, the node of its value, and the mapping or list that it is in."""
+    """Return the node at the problem's place, the node of its value, and the mapping or list that contains it."""
 
     def search(node: yaml.Node) -> Any:
         children = node.value if isinstance(node, yaml.SequenceNode | yaml.MappingNode) else []
@@ -137,7 +137,7 @@ def test_the_fixes_of_all_mistakes_make_a_stack_file_that_check_takes(
 ) -> None:
     path = tmp_path / FILE.name
     text = FILE.read_text("utf-8")
-    for problem in reversed(planted):  # from the end: the places before it stay
+    for problem in reversed(planted):  # from the end, so that earlier places do not move
         text = _apply(text, problem)
     path.write_text(text, "utf-8")
     code, out, err = run("check", str(path), "--format", "json")

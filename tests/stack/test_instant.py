@@ -1,4 +1,4 @@
-"""Points in time as a stack file has them, and as the Pulumi CLI hands them on."""
+"""Points in time as written in a stack file, and as the Pulumi CLI passes them on."""
 
 from __future__ import annotations
 

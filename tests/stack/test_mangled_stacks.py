@@ -1,4 +1,4 @@
-"""Whatever is written into a stack file, the answer is a plan or errors of the house's form: never a crash."""
+"""Any content of a stack file results in a plan or in well-formed errors, never in a crash."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _put(platform: Any, path: tuple[Any, ...], value: Any) -> None:
         try:
             platform = platform[key]
         except (KeyError, IndexError, TypeError):
-            return  # an earlier change took this place away
+            return  # an earlier change removed this place
     key = path[-1]
     if isinstance(platform, dict) or (isinstance(platform, list) and isinstance(key, int) and key < len(platform)):
         platform[key] = value

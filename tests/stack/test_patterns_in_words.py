@@ -1,4 +1,6 @@
-"""Errors say in words what a field with a pattern may be, and name a value or an object as the fix."""
+"""Errors describe in words the values that a field with a pattern allows, and name a value or an object as the
+fix.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ SIGNS = ("[a-z", "\\d", "\\S", "\\w", "{1,", "^")
 
 
 def _patterns(node: Any, place: str = "") -> Iterator[tuple[str, str, bool]]:
-    """Yield place and pattern of each text, and whether an example describes it; keys cannot have one."""
+    """Yield the place and pattern of each string, and whether it has an example. Patterns of keys have none."""
     if isinstance(node, dict):
         inner = [branch for branch in node.get("anyOf", ()) if "pattern" in branch]
         for one in [*inner, *([node] if "pattern" in node and node.get("type") == "string" else ())]:
@@ -46,7 +48,9 @@ def test_each_pattern_has_words_or_an_example(adapter: str) -> None:
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_each_pattern_that_limits_the_length_of_a_name_says_so(adapter: str) -> None:
-    """A short value can look like every example; numbers of ids, such as those of AWS, are copied."""
+    """A short value can look like every example. Ids with a fixed length, such as AWS ids, are copied and need no
+    words.
+    """
     schema = ADAPTERS[adapter].json_schema(mode="validation")
     limits = re.compile(r"\[[^\]]*(a-z0-9|A-Za-z0-9)[^\]]*\]\{\d+,\d+\}")
     silent = {

@@ -1,4 +1,4 @@
-"""Fixes that a program can apply: afterwards a stack passes or has another problem, and none leads back."""
+"""Fixes that a program can apply: afterwards a stack passes or has another problem, and no fix leads back."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ REFUSED = {
     "mps_over_48_clients": "sharing-replicas-bounded",
     "replicas_of_a_gpu_model_too_many": "sharing-replicas-bounded",
 }
-"""Mandatory rules that refuse a fixed stack: another limit of the same field, with a fix that planning accepts."""
+"""Mandatory rules that refuse a fixed stack, because they set another limit on the field. Planning accepts their
+fix.
+"""
 
 
 _verdicts: dict[str, Mapping[str, str]] = {}
 
 
 class Step(NamedTuple):
-    """A stack file after a fix: the problem and what was done about it, the problems that are left."""
+    """A stack file after a fix: the problem, the applied change and the remaining problems."""
 
     problem: Problem | None
     did: str
@@ -56,7 +58,7 @@ def _document(file: Path) -> dict[str, Any] | None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all broken stacks, for some name another as theirs."""
+    """Return a folder with all broken stacks, because some stacks name another one as their environment."""
     found = tmp_path_factory.mktemp("stacks")
     for file in FILES:
         shutil.copy(file, found)
@@ -75,10 +77,10 @@ def _load(document: Mapping[str, Any], folder: Path) -> tuple[tuple[Problem, ...
 def _chains(
     document: dict[str, Any], problems: tuple[Problem, ...], folder: Path, before: tuple[dict[str, Any], ...]
 ) -> Iterator[Step]:
-    """Yield every step of every chain of fixes. Fails where all fixes of a problem lead back."""
+    """Yield every step of every chain of fixes. Fails if all fixes of a problem lead back."""
     if len(before) >= DEPTH:
         return
-    first = problems if not before else problems[:1]  # one after the other: their order does not matter
+    first = problems if not before else problems[:1]  # one by one, as their order does not matter
     for problem in first:
         fixes = list(fixed_by(document, problem))
         ahead = [(did, changed) for did, changed in fixes if changed not in before]  # "or" may undo the last fix
@@ -90,7 +92,10 @@ def _chains(
 
 
 def _refused(loaded: LoadedStack) -> Mapping[str, str]:
-    """Return what mandatory rules say of a stack, by rule. Many fixes lead to the same plan."""
+    """Return the messages of the violated mandatory rules of a stack, by rule.
+
+    The result is cached by plan, because many fixes lead to the same plan.
+    """
     key = repr(loaded.plan)
     if key not in _verdicts:
         report = evaluate_policies(record_stack(loaded), loaded.plan)
@@ -127,7 +132,7 @@ SHARINGS: tuple[dict[str, Any] | None, ...] = (
     {"mode": "mig", "layout": "all-balanced"},
 )
 CLAIMED: tuple[dict[str, Any], ...] = ({"mode": "dra"}, {"mode": "dra", "partitions": True})
-"""Of a whole cluster: its GPUs are either claimed or requested."""
+"""Sharing modes of a whole cluster, whose GPUs are either all claimed or all requested."""
 PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
     "eks": (
         {"provisioner": "managed", "count": {"desired": 1}},
@@ -143,7 +148,7 @@ PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 def _variants() -> Iterator[Any]:
-    """Yield each shipped stack with its pools in each way of sharing GPUs, on each provisioner."""
+    """Yield each shipped stack with every way of sharing the GPUs of its pools, for every provisioner."""
     for stack, document in SHIPPED.items():
         marks = pytest.mark.long if stack.endswith("-monitoring") else ()
         for number, _ in enumerate(PROVISIONERS[document["cluster"]["provider"]]):
@@ -177,7 +182,7 @@ def test_what_planning_accepts_or_advises_is_not_refused_by_the_pack(
         for step in steps:
             assert step.problem not in step.left, f"after {step.did!r}"
         ends = [(step.document, step.loaded) for step in steps if step.loaded is not None]
-        if ends:  # else it needs what no program can decide: the pool stays as it is
+        if ends:  # otherwise a program cannot decide the fix, and the pool stays unchanged
             (document, whole), *alternatives = ends
             others += [after for _, after in alternatives]
     for after in [whole, *others] if whole else []:

@@ -1,4 +1,4 @@
-"""Stack files are read as the Pulumi CLI reads them: merge keys, encrypted values, other configuration."""
+"""Stack files are read as the Pulumi CLI reads them: merge keys, encrypted values and other configuration."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def problems(folder: Path, text: str) -> tuple[Problem, ...]:
     return tuple(caught.value.problems)
 
 
-# What gopkg.in/yaml.v3 gives, with which the Pulumi CLI reads stack files: the mapping's own keys win, also those
-# before `<<`, then those of the first merged mapping.
+# The results of gopkg.in/yaml.v3, with which the Pulumi CLI reads stack files.
+#
+# The mapping's own keys have precedence, even before `<<`, followed by the keys of the first merged mapping.
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

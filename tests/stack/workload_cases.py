@@ -1,4 +1,4 @@
-"""For every field of what teams run: a stack that has such an entry, and other values of the field."""
+"""A stack with such an entry, and other values, for every field of the workloads that teams declare."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _MIXED = {"mode": "mig", "layout": {"1g.10gb": 1, "2g.20gb": 1}}
 
 
 def contexts(by: Any, other_pool: Any, dra: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield stacks by place. `by`, `other_pool`, `dra`: as the other tables have them."""
+    """Yield the context of each field.
+
+    `by`, `other_pool` and `dra` are the helpers and values of the other tables.
+    """
     kept = {"storage.fast": by(None, eks={"type": "disk"}, gke={"type": "disk"})}
     data = {"type": "bucket", "bucket": "acme-datasets", "read_only": False}
     more = {**data, "bucket": "acme-more"}
@@ -89,7 +92,7 @@ def contexts(by: Any, other_pool: Any, dra: Mapping[str, Any]) -> Iterator[tuple
 
 
 def alternatives() -> Iterator[tuple[str, list[Any]]]:
-    """Yield other values of each field."""
+    """Yield other values for each field."""
     for kind in _ENTRIES:
         at = f"teams[].{kind}[]"
         requests = f"{at}.workers[]" if kind == "ray_clusters" else at
