@@ -92,7 +92,7 @@ def test_every_cloud_machine_type_has_the_facts_of_its_family(catalog: Catalog):
             assert catalog.gcp_family(machine)
 
 
-def test_every_cloud_family_counts_against_a_quota_where_the_clouds_name_for_it_is_known(catalog: Catalog):
+def test_every_cloud_family_counts_against_a_known_quota(catalog: Catalog):
     unknown = {
         (machine.vendor, spot, machine.name)
         for machine in catalog.machine_types.values()
@@ -306,7 +306,7 @@ def test_every_fact_has_a_source_and_a_date(catalog: Catalog):
         assert fact.source.date.year >= 2026
 
 
-def test_a_machine_without_its_local_disks_differs_from_the_one_with_them_in_nothing_else(catalog: Catalog):
+def test_machines_with_and_without_local_disks_are_otherwise_equal(catalog: Catalog):
     without = [one for one in catalog.machine_types.values() if one.name.endswith("-nolssd")]
     assert {one.name.partition("-")[0] for one in without} == {"a2", "a3", "a4", "a4x"}
     for one in without:

@@ -153,7 +153,7 @@ def test_the_rtx_pro_6000_splits_into_quarters_and_halves():
     }
 
 
-def test_an_instance_with_every_media_engine_leaves_room_for_those_without_any_alone():
+def test_an_instance_with_all_media_engines_excludes_others_with_any():
     mig = mig_of(load_catalog().gpus["rtx-pro-6000"])
     everything = [
         layout

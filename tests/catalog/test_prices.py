@@ -47,7 +47,7 @@ GCP = [
 
 
 @pytest.mark.parametrize(("machine", "region", "usd"), [*AWS, *GCP])
-def test_the_price_of_a_region_is_that_of_another_copy_of_the_price_list(
+def test_a_regions_price_equals_another_copy_of_the_price_list(
     catalog: Catalog, machine: str, region: str, usd: float
 ) -> None:
     price = catalog.price(catalog.machine_types[machine], region)
@@ -107,7 +107,7 @@ def test_every_region_with_a_price_is_one_that_offers_the_machine_type(catalog: 
             assert set(by_region) <= set(offered.zones), name
 
 
-def test_zones_of_gpu_machine_types_are_known_by_region_on_gcp_and_regions_alone_on_aws(catalog: Catalog) -> None:
+def test_offerings_list_zones_on_gcp_but_only_regions_on_aws(catalog: Catalog) -> None:
     mega = catalog.offered(catalog.machine_types["a3-megagpu-8g"])
     assert mega is not None
     assert mega.zones["us-central1"] == ("us-central1-a", "us-central1-b", "us-central1-c")

@@ -50,7 +50,7 @@ def test_no_name_in_botocores_model_is_unknown() -> None:
     assert main(["aws", "--names"]) == 0
 
 
-def test_a_fact_that_the_cloud_has_otherwise_and_a_type_that_it_has_alone_are_shown(
+def test_different_facts_and_types_only_in_the_cloud_are_shown(
     ec2: list[DescribedType],
 ) -> None:
     [p5] = [one for one in ec2 if one.name == "p5.48xlarge"]
@@ -121,7 +121,7 @@ machine_types:
 """
 
 
-def test_what_is_written_changes_the_entry_alone_and_the_rest_is_named() -> None:
+def test_writing_changes_only_the_entry_and_names_the_rest() -> None:
     differences = [
         Difference("p5.48xlarge", "vcpu", 192, 200),
         Difference("p5.4xlarge", "rdma_interfaces", 0, 1),

@@ -55,7 +55,7 @@ def test_a_jobset_that_is_present_is_left_alone() -> None:
     assert [(addon.name, addon.install) for addon in plan.addons.addons] == [("jobset", False), ("trainer", True)]
 
 
-def test_prometheus_keeps_metrics_on_the_disk_of_its_node_within_a_bound_and_check_says_so() -> None:
+def test_prometheus_keeps_bounded_metrics_on_its_nodes_disk() -> None:
     plan = plan_of("eks", {"prometheus": "install"})
     spec = plan.addons.addons[0].values["prometheus"]["prometheusSpec"]
     assert (spec["retention"], spec["retentionSize"]) == ("15d", "8GB")
@@ -139,7 +139,7 @@ def test_nothing_is_present_on_a_new_cluster() -> None:
     assert refused("eks", {"kuberay": "present"}, **new_cluster("eks")) == ["addons.kuberay"]
 
 
-def test_prometheus_of_a_new_cluster_scrapes_the_gpus_and_looks_for_no_hidden_component() -> None:
+def test_installed_prometheus_scrapes_gpus_but_no_hidden_component() -> None:
     plan = plan_of("eks", {"prometheus": "install"}, **new_cluster("eks"))
     assert plan.monitoring is not None
     assert plan.monitoring.service_monitor

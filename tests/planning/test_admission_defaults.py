@@ -47,7 +47,7 @@ def test_a_sandbox_has_defaults_since_the_api_is_on(kubernetes: str | None, want
 
 @pytest.mark.parametrize(("kubernetes", "wanted"), [("1.34", False), ("1.36", True), (None, False)])
 @pytest.mark.parametrize("cloud", ["existing", "gke"])
-def test_a_cluster_of_unknown_or_older_version_has_no_defaults_and_the_decision_says_why(
+def test_a_cluster_of_unknown_or_old_version_has_no_defaults(
     cloud: str, kubernetes: str | None, wanted: bool
 ) -> None:
     stack = STACKS[cloud]
@@ -113,7 +113,7 @@ def test_shares_shrink_so_that_all_gpus_of_the_team_fit_its_quota_of_cpu_and_mem
     assert 65525 <= 4 * gpu[1] + 7 * instance[1] <= 65536
 
 
-def test_a_team_with_a_queue_keeps_the_whole_part_since_the_queue_adds_it_to_the_quota(
+def test_a_team_with_a_queue_keeps_the_whole_share(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 10, "memory": "64Gi"})], queueing={})

@@ -118,7 +118,7 @@ def test_without_metrics_the_agent_is_the_one_that_needs_no_library(tmp_path: Pa
     assert not [one for one in found.resources if one.name == "gpu-node-validation-metrics"]
 
 
-def test_the_program_with_metrics_has_the_library_its_license_and_room_in_a_config_map(tmp_path: Path) -> None:
+def test_the_agent_with_metrics_fits_a_config_map_with_its_library(tmp_path: Path) -> None:
     archive = program(recorded(stack("operator"), tmp_path))
     wanted = {"prometheus_client/registry.py", "PROMETHEUS-CLIENT-LICENSE.txt", "PROMETHEUS-CLIENT-NOTICE.txt"}
     assert wanted <= set(archive.namelist())

@@ -32,7 +32,7 @@ def test_quotas_up_to_the_limit_are_no_finding() -> None:
     assert over_allocated([team("speech", 14)], {KEY: 56}, {}, quotas(vision=28, search=14)) == ()
 
 
-def test_a_stack_that_lowers_its_quota_does_not_raise_a_sum_that_was_too_large_before() -> None:
+def test_a_lower_quota_does_not_grow_a_sum_that_was_too_large() -> None:
     [over] = over_allocated([team("audio", 10)], {KEY: 56}, quotas(audio=14), quotas(vision=28, speech=28))
 
     assert over.total == 66

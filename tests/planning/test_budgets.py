@@ -69,7 +69,7 @@ def test_a_budget_that_allows_a_disruption_blocks_nothing() -> None:
         {"metadata": {**POD["metadata"], "deletionTimestamp": "2026-11-22T00:00:00Z"}},
     ],
 )
-def test_pods_that_are_pending_ended_or_being_deleted_are_evicted_whatever_their_budget(
+def test_pods_that_do_not_run_are_evicted_whatever_their_budget(
     pod: dict[str, Any],
 ) -> None:
     assert found(budget(status=NEVER), **pod) is None

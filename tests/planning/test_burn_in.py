@@ -37,7 +37,7 @@ def pool(name: str, machine_type: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "machine_type": machine_type, "count": {"desired": 2}, "workload": "training", **more}
 
 
-def test_without_the_field_there_are_no_active_checks_and_nothing_of_them_in_the_plan() -> None:
+def test_without_the_field_the_plan_has_no_active_checks() -> None:
     plan = plan_platform(STACKS["sandbox"], "test")
     assert isinstance(plan, EnvironmentPlan)
     assert plan.burn_in is None
@@ -65,7 +65,7 @@ def test_a_stack_without_a_pool_that_can_be_measured_is_refused() -> None:
         planned("sandbox", pool("serve", "g4dn.xlarge", sharing={"mode": "mps", "replicas": 4}))
 
 
-def test_a_least_bandwidth_between_nodes_is_refused_where_no_pool_is_measured_between_them() -> None:
+def test_a_minimum_bandwidth_is_refused_if_no_pool_is_measured() -> None:
     least = {"least": {"all-reduce-nodes": 400}}
     with pytest.raises(BadInput, match=r"least: found all-reduce-nodes, and no pool .* \(train: pods get no"):
         planned("sandbox", pool("train", "p5.48xlarge"), burn_in=least)
@@ -123,7 +123,7 @@ def test_every_limit_is_of_a_machine_type_of_the_catalogue() -> None:
     assert used == set(catalog.burn_in_limits)
 
 
-def test_pods_have_all_gpus_of_a_node_the_lowest_priority_and_tolerate_what_holds_teams_back() -> None:
+def test_pods_use_all_gpus_and_have_the_lowest_priority() -> None:
     plan = planned("sandbox", pool("train", "p4de.24xlarge", gate_nodes="always"))
     found = pool_of(plan).alone
     assert found is not None

@@ -27,7 +27,7 @@ def test_a_proof_agrees_with_trying_every_placement_and_never_overfills_a_node(c
 
 @settings(max_examples=size(20, 500))
 @given(CASES)
-def test_a_conflict_really_conflicts_every_proper_part_of_it_fits_and_none_is_smaller(case: Case) -> None:
+def test_a_conflict_is_real_minimal_and_the_smallest(case: Case) -> None:
     rooms, groups = case
     found = smallest_conflict(rooms, groups)
     if fits_by_trying_all(rooms, groups):
@@ -49,7 +49,7 @@ def _of(groups: list[PodGroup], owners: object) -> list[PodGroup]:
     return [group for group in groups if group.owner in owners]
 
 
-def test_pods_of_several_gpus_that_do_not_fit_beside_each_other_are_a_conflict_though_gpus_suffice() -> None:
+def test_fragmented_gpus_are_a_conflict_even_if_the_sum_suffices() -> None:
     rooms = [room(count=2, gpus=8)]
     groups = [pods("five", 2, units=5), pods("six", 1, units=6), pods("bystander", 1, units=1)]
     found = smallest_conflict(rooms, groups)
@@ -82,7 +82,7 @@ def test_a_conflict_over_cpu_or_memory_says_which() -> None:
     assert memory.lacking == ("memory on the nodes that have the GPUs",)
 
 
-def test_a_conflict_where_deletion_alone_would_keep_more_owners_is_still_the_smallest() -> None:
+def test_the_smallest_conflict_is_found_where_deletion_fails() -> None:
     """Deletion drops the smallest owners first and would end with x and y on pool b, but large alone is a
     conflict.
     """
@@ -98,7 +98,7 @@ def test_a_conflict_where_deletion_alone_would_keep_more_owners_is_still_the_sma
     assert found.smallest
 
 
-def test_many_teams_of_which_each_asks_for_one_gpu_conflict_by_one_more_than_there_are_gpus() -> None:
+def test_single_gpu_teams_conflict_with_one_team_more_than_gpus() -> None:
     found = smallest_conflict([room(count=4, gpus=8)], [pods(f"t{index}", 1) for index in range(40)])
     assert found is not None
     assert len(found.owners) == 33
@@ -153,7 +153,7 @@ def test_places_that_teams_alike_share_out_overfill_no_node_and_leave_nobody_out
     assert_placed_within(rooms, groups, found.pods)
 
 
-def test_a_large_request_for_a_sufficient_resource_is_no_part_of_the_smallest_conflict() -> None:
+def test_large_requests_for_a_sufficient_resource_do_not_conflict() -> None:
     """In an order by all requests, owners with many shares and few GPUs would be kept first."""
     rooms = [room(gpus=40), room_of_shares()]
     gpus = [pods(f"t{index}", 1 + index % 2) for index in range(40)]

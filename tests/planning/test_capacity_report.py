@@ -50,7 +50,7 @@ def _thirty_two(make_plan: PlanMaker, **rest: Any) -> EnvironmentPlan:
     return make_plan(gpus, teams=[team(quota={"gpus": 32})])
 
 
-def test_thirty_two_gpus_at_3_06_usd_and_48_percent_cost_71482_a_month_of_which_37170_are_wasted(
+def test_thirty_two_gpus_at_48_percent_waste_37170_usd_a_month(
     make_plan: PlanMaker,
 ) -> None:
     document = _report(_thirty_two(make_plan, utilisation=0.48))
@@ -69,7 +69,7 @@ def test_a_measured_utilisation_goes_before_the_declared_one_and_says_so(make_pl
     assert document["effective"]["share"] == 0.75
 
 
-def test_without_a_utilisation_the_effective_part_and_idle_quota_are_unknown_and_never_zero(
+def test_without_utilisation_the_effective_part_is_unknown_not_zero(
     make_plan: PlanMaker,
 ) -> None:
     document = _report(_thirty_two(make_plan))
@@ -88,7 +88,7 @@ def test_a_price_that_is_unknown_is_never_zero(make_plan: PlanMaker) -> None:
     assert "write pools[0].usd_per_hour" in document["pools"][0]["price_how"]
 
 
-def test_a_price_in_the_pool_goes_before_the_list_price_and_each_says_where_it_is_from(
+def test_a_pool_price_has_precedence_and_each_price_has_a_source(
     make_plan: PlanMaker,
 ) -> None:
     listed = _report(make_plan(pool()))["pools"][0]
@@ -134,7 +134,7 @@ def test_compute_slices_that_no_instance_has_are_the_geometry_remainder(
     assert causes[UNALLOCATED]["gpus"] == pytest.approx(8 - gpus, abs=1e-3)
 
 
-def test_gpus_promised_beyond_what_there_is_are_oversubscription_and_no_part_of_the_waste(
+def test_gpus_promised_above_capacity_are_not_waste(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(
@@ -175,7 +175,7 @@ def test_existing_nodes_given_by_name_stay_as_many_as_they_are() -> None:
     assert quotas["verdict"] == "impossible"
 
 
-def test_a_quota_stands_for_its_workloads_and_one_gpu_pods_with_an_equal_part_of_the_rest(
+def test_a_quota_counts_as_its_workloads_and_single_gpu_pods(
     make_plan: PlanMaker,
 ) -> None:
     big = {"name": "big", "pool": "train", "gpus": 4, "cpu": 20, "memory": "100Gi"}
@@ -211,7 +211,7 @@ def test_a_quota_is_used_on_nodes_that_its_team_may_use(
     assert _report(plan)["quotas"]["verdict"] == "placed"
 
 
-def test_a_quota_of_cpu_beyond_the_nodes_asks_for_the_gpus_part_of_the_node_alone(make_plan: PlanMaker) -> None:
+def test_cpu_quota_beyond_the_nodes_requests_the_gpus_share_of_the_node(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 5000})])
     (group,) = groups_of(plan, load_catalog())
     assert group.needs["train"].cpu_millicores == (plan.pools[0].cpu_millicores - 50) // 8, (
@@ -312,7 +312,7 @@ def test_a_quota_by_pool_is_placed_where_the_file_puts_it_whatever_pools_are_for
     assert report_capacity(plan, load_catalog()).desired.proof.verdict == "placed"
 
 
-def test_a_quota_that_a_queue_has_on_another_pool_does_not_use_free_nodes_of_its_purpose(
+def test_a_queue_quota_on_one_pool_uses_no_free_nodes_of_another(
     make_plan: PlanMaker,
 ) -> None:
     pools = (pool(count={"desired": 1}), pool("more", count={"desired": 0, "max": 2}))

@@ -136,7 +136,7 @@ def test_the_sandbox_gets_its_kubernetes_version_before_layouts_change() -> None
     ]
 
 
-def test_teams_change_after_the_validation_of_nodes_and_leaving_ones_lose_their_rights_last() -> None:
+def test_teams_change_after_validation_and_leaving_teams_last() -> None:
     other = {**TEAM, "name": "speech"}
     before = sandbox(pool("train"), pool("old", count={"desired": 2}), teams=[TEAM, other])
     after = sandbox(pool("train"), pool("new", count={"desired": 3}), teams=[{**TEAM, "quota": {"gpus": 1}}])

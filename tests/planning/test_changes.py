@@ -144,7 +144,7 @@ def test_a_change_says_pool_field_old_new_reason_source_and_gpus() -> None:
         ),
     ],
 )
-def test_eks_replaces_a_node_group_for_what_is_its_own_and_rolls_it_for_its_launch_template(
+def test_eks_replaces_or_rolls_a_node_group_depending_on_the_field(
     fields: Mapping[str, Any], effect: str, field: str
 ) -> None:
     assert what(eks(), eks(**fields)) == (effect, [field])
@@ -205,7 +205,7 @@ def test_eks_changes_labels_sizes_and_update_settings_in_place(fields: Mapping[s
         ({"node_locations": ("us-central1-b",)}, "rolled", "capacity.zone or zones"),
     ],
 )
-def test_gke_8_changing_the_driver_config_or_the_sharing_config_replaces_the_pool_as_most_else_does(
+def test_gke_8_a_changed_driver_or_sharing_config_replaces_the_pool(
     fields: Mapping[str, Any], effect: str, field: str
 ) -> None:
     assert what(gke(), gke(**fields)) == (effect, [f"pools[0].{field}"])
@@ -238,7 +238,7 @@ def test_gke_leaves_flex_start_nodes_as_they_are_and_rolls_none() -> None:
     )
 
 
-def test_gke_replaces_a_pool_for_other_networks_of_its_own_and_not_for_those_of_another_pool() -> None:
+def test_gke_replaces_a_pool_only_for_changes_of_its_own_networks() -> None:
     networks = tuple(filled(GpuNetwork, vpc=f"gpu-{index}", subnet="nodes") for index in range(8))
     four, eight = (dataclasses.replace(GKE, networks=networks[:count]) for count in (4, 8))
     joins = {"network": "networks", "gpu_networks": 4}
@@ -257,7 +257,7 @@ def test_gke_8_the_preview_must_warn_and_names_the_issue_as_its_source() -> None
     assert change.gpus == 32
 
 
-def test_gke_rolls_nodes_for_image_streaming_and_replaces_a_pool_for_another_cache_of_images() -> None:
+def test_gke_rolls_for_image_streaming_and_replaces_for_another_cache() -> None:
     assert what(gke(), gke(image_streaming=True)) == ("rolled", ["pools[0].image.fast_pull"])
     cached = gke(image_streaming=True, image_cache="projects/p/global/images/a")
     other = gke(image_streaming=True, image_cache="projects/p/global/images/b")
@@ -336,7 +336,7 @@ def test_a_pool_that_names_no_zones_stays_where_it_is() -> None:
     assert changes(eks(zones=("us-east-2a",)), eks(zones=())) == ()
 
 
-def test_reserved_capacity_is_deleted_first_and_other_capacity_after_the_new_pool_is_there() -> None:
+def test_only_reserved_capacity_is_deleted_before_its_replacement() -> None:
     reserved = {"capacity_type": "CAPACITY_BLOCK", "delete_before_replace": True}
     (first,) = changes(eks(**reserved), eks(**reserved, zones=("us-east-2b",)))
     (later,) = changes(eks(), eks(zones=("us-east-2b",)))
@@ -371,7 +371,7 @@ def test_fields_that_replace_a_pool_hide_those_that_only_roll_it() -> None:
     ]
 
 
-def test_a_protected_pool_is_said_to_stop_up_where_it_would_be_deleted_and_only_there() -> None:
+def test_only_the_deletion_of_a_protected_pool_stops_up() -> None:
     (replaced,) = changes(eks(protect=True), eks(protect=False, zones=("us-east-2b",)))
     (rolled,) = changes(eks(protect=True), eks(protect=True, instance_type="p5.48xlarge"))
 
@@ -455,7 +455,7 @@ def test_every_property_of_a_pool_is_known_to_the_catalogue_and_the_other_way_ro
     assert exported == set(load_catalog().pool_properties)
 
 
-def test_what_is_exported_is_texts_numbers_and_booleans_so_that_every_state_gives_it_back() -> None:
+def test_exported_facts_survive_every_engine_state() -> None:
     for plan in (eks(), karpenter(), gke()):
         facts = pool_facts(plan)["train"]
         assert deployed(plan)["train"] == facts
@@ -476,7 +476,7 @@ def with_iam(**iam: Any) -> EksClusterPlan:
     return dataclasses.replace(EKS, create=created, iam=filled(IamPlan, **{"path": "/"} | iam))
 
 
-def test_another_role_of_the_nodes_replaces_managed_pools_and_another_path_the_cluster() -> None:
+def test_a_new_node_role_replaces_pools_and_a_new_path_the_cluster() -> None:
     role, fields = (
         with_iam(node_role="arn:aws:iam::123456789012:role/gpu"),
         "cluster.iam.path or cluster.iam.node_role",
@@ -537,7 +537,7 @@ def test_an_upgrade_of_kubernetes_leaves_nodes_of_karpenter_with_an_own_image() 
     assert changes(of_version("1.35", node_class=own), of_version("1.36", node_class=own)) == ()
 
 
-def test_on_an_existing_cluster_the_owners_upgrade_has_rolled_nodes_of_karpenter_before() -> None:
+def test_an_owners_upgrade_has_already_rolled_karpenters_nodes() -> None:
     alias = {"amiSelectorTerms": [{"alias": "al2023@v20260714"}]}
     before, after = (of_version(one, EKS, node_class=alias) for one in ("1.35", "1.36"))
     assert changes(before, after) == ()

@@ -123,7 +123,7 @@ def test_pools_without_zones_stay_in_their_subnets_which_preview_says(create: bo
     assert found.because.startswith("managed pools without zones" + (" and the system nodes" if create else ""))
 
 
-def test_another_subnet_of_a_zone_cuts_the_access_to_created_file_systems_for_minutes() -> None:
+def test_a_new_subnet_interrupts_access_to_created_file_systems() -> None:
     def plan(subnets: dict[str, str], **storage: Any) -> EnvironmentPlan:
         network = {"vpc": "vpc-0a1b2c3d4e5f60718", "subnets": subnets}
         own = {**CREATED, "create": {**CREATED["create"], "network": network}}
@@ -320,7 +320,7 @@ def with_storage(**storage: Any) -> EnvironmentPlan:
     return plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=CREATED, storage=storage)
 
 
-def test_a_class_of_shared_file_systems_that_goes_cuts_access_and_one_of_disks_does_not() -> None:
+def test_only_a_removed_class_of_file_systems_cuts_access() -> None:
     work, home, fast = {"type": "disk"}, {"type": "nfs"}, {"type": "lustre"}
     before = with_storage(work=work, home=home, fast=fast)
     (found,) = impacts(before, with_storage(work=work, fast=fast))
@@ -331,7 +331,7 @@ def test_a_class_of_shared_file_systems_that_goes_cuts_access_and_one_of_disks_d
     assert gained.effect is Effect.IN_PLACE
 
 
-def test_another_key_or_an_existing_file_system_cuts_off_the_volumes_of_a_created_one() -> None:
+def test_a_new_key_or_file_system_cuts_off_existing_volumes() -> None:
     key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
     home, owned = {"type": "nfs"}, {"type": "nfs", "file_system": "fs-0a1b2c3d"}
     for other in ({**home, "kms_key": key}, owned):
@@ -406,7 +406,7 @@ def test_another_company_tag_rolls_the_nodes_of_managed_and_karpenter_pools() ->
         assert "cost-center=ml-2" in found[subject].new
 
 
-def test_a_deployment_of_an_older_release_or_of_another_kind_of_cluster_is_not_compared() -> None:
+def test_older_releases_and_other_kinds_of_cluster_are_not_compared() -> None:
     assert classify({"pools": {}}, plan_of(production=False), load_catalog(), live=None) == ()
     existing = plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=EXISTING)
     assert impacts(existing, plan_of()) == []

@@ -65,7 +65,7 @@ def test_check_states_that_pods_in_queues_name_the_pools_too(queues: dict[str, A
     assert ["with queues they also name its pools" in why for why in stated] == [told] * 3
 
 
-def test_nodes_on_gke_have_the_label_and_the_taint_of_the_class_and_pods_must_tolerate_it() -> None:
+def test_nodes_on_gke_have_the_label_and_the_taint_of_the_class() -> None:
     for one in planned(stack(GKE)).pools:
         assert one.labels["cloud.google.com/compute-class"] == "l4"
         assert "cloud.google.com/compute-class=l4:NoSchedule" in map(str, one.all_taints)
@@ -95,7 +95,7 @@ def test_the_plan_says_the_place_of_a_pool_and_what_its_pods_select() -> None:
 # -- the order --------------------------------------------------------------------------------------------------
 
 
-def test_a_class_of_gke_names_its_pools_in_order_and_neither_adds_pools_nor_moves_pods() -> None:
+def test_a_class_on_gke_names_its_pools_in_order() -> None:
     cloud = planned(stack(GKE)).cluster.cloud
     assert isinstance(cloud, GkeClusterPlan)
     (found,) = cloud.compute_classes
@@ -128,7 +128,7 @@ def test_karpenter_has_the_order_as_weights() -> None:
     assert weights == [100, 90, 80]
 
 
-def test_the_cluster_autoscaler_has_the_order_as_patterns_of_group_names_and_others_after_them() -> None:
+def test_the_cluster_autoscaler_has_the_order_as_name_patterns() -> None:
     cloud = planned(stack(EKS)).cluster.cloud
     assert isinstance(cloud, EksClusterPlan)
     assert cloud.cluster_autoscaler is not None

@@ -35,7 +35,7 @@ def refused(platform: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_rack_gets_the_dra_driver_for_compute_domains_and_its_gpus_from_the_device_plugin(provider: str) -> None:
+def test_a_rack_uses_dra_for_domains_and_the_device_plugin_for_gpus(provider: str) -> None:
     plan = planned(provider)
     found = driver(provider)
     assert found.values["resources"] == {"gpus": {"enabled": False}, "computeDomains": {"enabled": True}}
@@ -154,7 +154,7 @@ def workload_refused(provider: str, **said: Any) -> dict[str, str]:
     return refused(platform)
 
 
-def test_a_domain_on_a_pool_without_nvlink_between_nodes_is_refused_with_the_pools_that_have_it() -> None:
+def test_a_domain_on_a_pool_without_nvlink_is_refused() -> None:
     platform = rack("eks")
     plain = {"name": "train", "machine_type": "p5.48xlarge", "count": {"desired": 1}, "workload": "training"}
     platform["pools"] = [ULTRASERVER, {**plain, "zones": ["us-east-1a"]}]

@@ -148,7 +148,7 @@ def test_the_highest_cost_counts_the_dearest_alternative(make_plan: PlanMaker) -
         ("training", 8, 8),  # its drifted nodes are removed when they are empty
     ],
 )
-def test_the_highest_cost_counts_nodes_that_karpenter_adds_for_a_roll_above_its_limits(
+def test_the_highest_cost_includes_nodes_that_karpenter_adds_for_a_roll(
     make_plan: PlanMaker, workload: str, most: int, nodes: int
 ) -> None:
     count = {"desired": 0, "max": most}

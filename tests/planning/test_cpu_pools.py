@@ -352,7 +352,7 @@ def test_cpu_nodes_count_against_the_quota_of_standard_instances() -> None:
     assert standard.desired == 2 * 8
 
 
-def test_cpu_nodes_of_gke_count_against_the_vcpus_of_their_series_and_no_quota_of_gpus() -> None:
+def test_cpu_nodes_on_gke_count_against_vcpus_of_their_series() -> None:
     plan = plan_gke(cpu(machine_type="n2-standard-8", zones=ZONE), cpu("x", "n4-standard-8", zones=ZONE))
     assert [(need.name, need.unit) for need in gpu_quotas(plan, CATALOG)] == [("N2_CPUS", "vCPU"), (None, "vCPU")]
 

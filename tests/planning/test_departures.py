@@ -58,7 +58,7 @@ def test_a_deployment_of_an_older_release_tells_no_rename(previous: object) -> N
     assert renamed(previous, [team("perception")], "vision") is None
 
 
-def test_a_team_that_leaves_is_described_with_what_it_holds_and_the_command_that_removes_it() -> None:
+def test_a_leaving_team_is_described_with_its_data_and_next_command() -> None:
     leaves = TeamChange(team="vision", fate="retained", stack="shop", holds="1 volume claim (2 TiB), 3 pods")
     assert str(leaves) == (
         "team vision leaves: namespace vision is retained with 1 volume claim (2 TiB), 3 pods; its members lose "

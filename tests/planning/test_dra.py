@@ -44,7 +44,7 @@ def test_the_operator_gets_a_gpu_cluster_instead_of_a_cluster_policy(make_plan: 
     assert operator.mig_config is None
 
 
-def test_a_real_cluster_gets_the_charts_values_for_a_gpu_cluster_and_none_for_a_device_plugin(
+def test_a_real_cluster_has_gpu_cluster_values_and_no_device_plugin(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(

@@ -103,9 +103,7 @@ def test_check_warns_where_the_drivers_of_all_nodes_may_take_longer_than_the_win
 
 
 @pytest.mark.parametrize(("owner", "said"), [("operator", True), ("host", False)])
-def test_the_window_is_promised_for_drivers_only_where_the_operator_does_not_go_on_after_it(
-    owner: str, said: bool
-) -> None:
+def test_the_window_covers_drivers_only_if_the_operator_stops_in_time(owner: str, said: bool) -> None:
     pool, driver = POOL | {"nodes": {"names": ["a", "b"]}}, {"owner": owner, "version": "580.173.02"}
     cluster = {"provider": "existing", "name": "dc"}
     plan = plan_of(cluster, pool, changes={"window": WINDOW}, operator={"driver": driver})
@@ -113,7 +111,7 @@ def test_the_window_is_promised_for_drivers_only_where_the_operator_does_not_go_
     assert ("the operator goes on with drivers" in decision.why) == said
 
 
-def test_the_strategy_of_a_cloud_is_refused_elsewhere_with_the_field_that_upgrades_drivers_faster() -> None:
+def test_a_clouds_upgrade_strategy_is_refused_elsewhere() -> None:
     pool = POOL | {"nodes": {"names": ["a", "b"]}, "upgrade": {"max_unavailable": 8}}
     with pytest.raises(BadInput, match=r"pools\[0\].upgrade: .*changes.max_unavailable is how many nodes"):
         plan_of({"provider": "existing", "name": "dc"}, pool)

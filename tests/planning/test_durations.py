@@ -77,7 +77,7 @@ def sandbox(**fields: Any) -> EnvironmentPlan:
 # -- pools ------------------------------------------------------------------------------------------------------
 
 
-def test_a_rolled_node_group_ends_at_the_engines_limit_in_rounds_with_the_drain_limit_of_eks() -> None:
+def test_a_rolled_node_group_is_limited_by_engine_rounds_and_drain() -> None:
     found = duration(eks(ami="ami-1"), eks(ami="ami-2"))
     assert found.seconds == 6 * HOUR
     assert "2 rounds of 3 nodes, drain 15 min for each node, then the update fails" in found.why
@@ -141,7 +141,7 @@ RESERVED = (CapacityWindow(reservation="cr-0a1b2c3d4e5f60718", zone="us-east-2a"
 @pytest.mark.parametrize(
     ("nodes", "reservations", "needs"), [("10%", RESERVED, True), ("10%", (), False), ("0", RESERVED, False)]
 )
-def test_karpenter_replaces_nodes_with_pods_only_while_their_reservation_has_a_free_instance(
+def test_karpenter_replaces_nodes_only_with_a_free_reserved_instance(
     nodes: str, reservations: tuple[CapacityWindow, ...], needs: bool
 ) -> None:
     before, after = (karpenter(one, {"nodes": nodes}, reservations=reservations) for one in ("p5", "p5e"))

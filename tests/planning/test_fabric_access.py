@@ -130,7 +130,7 @@ def test_a_baseline_team_has_the_rules_of_its_level() -> None:
     ("version", "paths"),
     [("1.36", ("/home/kubernetes/bin/nvidia/lib64",)), ("1.35", None)],
 )
-def test_pods_get_the_libraries_of_a_fabric_read_only_where_the_api_server_can_set_it(
+def test_fabric_libraries_are_read_only_if_the_api_server_can_set_it(
     version: str, paths: tuple[str, ...] | None
 ) -> None:
     platform = platform_of("gke", "a3-megagpu-8g")
@@ -154,7 +154,7 @@ def test_a_pod_may_request_efa_interfaces_where_nodes_have_them_alone() -> None:
     assert limits(team_plan("sandbox", "p4de.24xlarge")) == ("[]", "{'nvidia.com/gpu': 8}")
 
 
-def test_every_fabric_that_pods_need_host_paths_for_has_facts_and_a_published_test_pod() -> None:
+def test_every_fabric_with_host_paths_has_a_published_test_pod() -> None:
     catalog = load_catalog()
     fabrics = {family.fabric for family in catalog.gcp_families.values()} - {"none"}
     assert set(catalog.fabric_pods) == fabrics

@@ -57,7 +57,7 @@ def test_an_operator_of_the_owner_may_be_older_than_what_the_program_installs(re
     assert plan.pools[0].expectations.expect["driver-version"].value == "570.195.03"
 
 
-def test_beside_an_operator_of_the_owner_the_program_installs_none_and_configures_no_node_for_one() -> None:
+def test_with_an_owners_operator_the_program_installs_none() -> None:
     plan = planned({"gpu_operator": "present"})
     assert (plan.operator.install, plan.operator.helm_values) == ("none", {})
     assert plan.operator.device_plugin_config is None
@@ -116,7 +116,7 @@ def refused(parts: dict[str, str], *installed: InstalledPart) -> list[str]:
     return [str(problem) for problem in part_problems(planned(parts).operator.parts, installed, OWN)]
 
 
-def test_what_others_have_installed_is_refused_with_its_place_and_the_field_that_leaves_it_alone() -> None:
+def test_software_of_others_is_refused_with_the_field_that_keeps_it() -> None:
     theirs = found("gpu_operator", "Deployment", "nvidia", ("nvidia", "gpu"))
     (problem,) = refused({}, theirs, found("gpu_operator", "ClusterPolicy", ""))
     assert problem.startswith(

@@ -161,9 +161,7 @@ def test_the_guide_has_the_clouds_own_command_for_a_kubeconfig(
         ("serviceaccount:ci/deployer", "--as system:serviceaccount:ci:deployer"),
     ],
 )
-def test_in_a_sandbox_whose_kubeconfig_is_an_administrators_the_guide_says_how_to_act_as_a_member(
-    member: str, acting: str
-) -> None:
+def test_in_a_sandbox_the_guide_explains_how_to_act_as_a_member(member: str, acting: str) -> None:
     cluster = {"provider": "sandbox", "name": "shop"}
     platform = environment(pool(), cluster=cluster, teams=[team(members=[member])])
     assert guide(platform).login == (
@@ -205,7 +203,7 @@ def platforms(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=size(15, 400))
 @given(platforms())
-def test_every_example_is_a_workload_that_the_stack_file_may_declare_beside_the_others(
+def test_every_example_may_be_declared_next_to_the_others(
     platform: dict[str, Any],
 ) -> None:
     for example in guide(platform).examples:

@@ -66,7 +66,7 @@ def pod(name: str, node: str = "train-0", gpus: int = 8, owner: str = "Job pretr
     return RunningPod(namespace="vision", name=name, owner=owner, node=node, units=units, block=block)
 
 
-def test_the_software_of_a_stack_names_the_release_of_its_operator_or_that_there_is_none() -> None:
+def test_a_stacks_software_names_the_operator_release_or_none() -> None:
     planned = plan_of()
     assert software_facts(planned)["operator"] == planned.operator.release
     without = dataclasses.replace(planned, operator=dataclasses.replace(planned.operator, install="none"))
@@ -349,7 +349,7 @@ def test_a_deployment_without_facts_about_operands_has_no_row_for_them() -> None
     assert classify(outputs, on_hosts({"toolkit": "host"}), load_catalog(), live=live()) == ()
 
 
-def test_a_pod_that_nobody_starts_again_is_said_to_block_another_driver_and_not_to_stop() -> None:
+def test_a_pod_without_a_controller_blocks_a_new_driver() -> None:
     versions = load_catalog().operator_releases["v26.7.0"].drivers
     before, after = (plan_of(operator={"driver": {"version": one}}) for one in (versions[0], versions[1]))
     bare = dataclasses.replace(pod("bare", owner="Pod bare"), managed=False)
@@ -360,7 +360,7 @@ def test_a_pod_that_nobody_starts_again_is_said_to_block_another_driver_and_not_
     assert not impacts(before, after, pod("a"))[0].blocked
 
 
-def test_a_pod_of_a_daemon_set_that_has_gpus_blocks_another_driver_and_no_other_change() -> None:
+def test_a_daemon_set_pod_with_gpus_blocks_only_a_new_driver() -> None:
     probe = dataclasses.replace(
         pod("probe", owner="DaemonSet probe"), block=daemon_block("vision/probe", "vision/probe"), stays=True
     )
@@ -377,7 +377,7 @@ def test_a_pod_that_nobody_starts_again_is_stopped_where_its_node_is_removed() -
     assert ([one.name for one in impact.stopping], impact.blocked) == (["bare"], False)
 
 
-def test_a_mig_layout_rolls_live_nodes_names_the_blocking_budget_and_the_longest_time() -> None:
+def test_a_mig_layout_rolls_nodes_and_names_budget_and_duration() -> None:
     before = plan_of(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload="development", teams=())
     after = plan_of(
         sharing={"mode": "mig", "layout": {"2g.20gb": 3, "1g.10gb": 1}}, workload="development", teams=()
@@ -397,7 +397,7 @@ def test_a_mig_layout_rolls_live_nodes_names_the_blocking_budget_and_the_longest
     assert str(impact.duration).startswith("at most 2 h 12 min (2 rounds of 1 node: disruption budgets 15 min")
 
 
-def test_a_mig_layout_of_a_cluster_that_does_not_answer_is_known_from_the_last_deployment() -> None:
+def test_an_unreachable_clusters_mig_layout_is_known_from_the_state() -> None:
     before = plan_of(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload="development", teams=())
     after = plan_of(sharing={"mode": "mig", "layout": {"3g.40gb": 2}}, workload="development", teams=())
     gone, impact = impacts(before, after, live=None)
@@ -415,7 +415,7 @@ def test_a_team_that_leaves_loses_access_and_its_data_is_listed() -> None:
     assert impact.data == (CLAIM,)
 
 
-def test_the_empty_namespace_of_a_team_that_leaves_deletes_no_data_unless_the_cluster_was_not_read() -> None:
+def test_an_empty_namespace_deletes_no_data_if_the_cluster_was_read() -> None:
     objects = [ObjectChange(action="delete", kind="Namespace", namespace="", name="vision")]
     read = classify(outputs_of(plan_of()), plan_of(teams=()), load_catalog(), live=live(), objects=objects)
     unread = classify(outputs_of(plan_of()), plan_of(teams=()), load_catalog(), live=None, objects=objects)
@@ -448,7 +448,7 @@ def test_a_member_that_leaves_loses_access_and_a_new_one_takes_nothing_away() ->
     assert impacts(plan_of(), plan_of(teams=[{**TEAM, "members": [*TEAM["members"], "user:bob"]}])) == ()
 
 
-def test_a_member_that_becomes_an_admin_loses_nothing_and_one_that_becomes_a_viewer_does() -> None:
+def test_only_a_member_that_becomes_a_viewer_loses_access() -> None:
     only = {**TEAM, "members": ["group:vision"]}
     assert impacts(plan_of(), plan_of(teams=[{**only, "admins": ["user:ada"]}])) == ()
     [impact] = impacts(plan_of(), plan_of(teams=[{**only, "viewers": ["user:ada"]}]))
@@ -461,7 +461,7 @@ def test_an_admin_and_a_viewer_that_leave_lose_access() -> None:
     assert sorted(read, key=str) == [(Effect.CUTS_ACCESS, "admins"), (Effect.CUTS_ACCESS, "viewers")]
 
 
-def test_a_permission_that_the_stack_file_takes_back_cuts_access_and_a_new_one_does_not() -> None:
+def test_only_a_revoked_permission_cuts_access() -> None:
     allowed = {
         **TEAM,
         "routes": {"hosts": ["ml.example.com"], "annotations": ["acme.io/waf"]},
@@ -533,7 +533,7 @@ def test_limits_of_objects_over_a_team_deployed_without_them_are_announced() -> 
     assert "services.loadbalancers: 0" in impact.new
 
 
-def test_a_raised_pod_security_level_is_announced_and_stops_no_pod_and_a_lowered_one_is_in_place() -> None:
+def test_a_raised_pod_security_level_is_announced_and_stops_no_pod() -> None:
     open_team = plan_of(teams=[{**TEAM, "pod_security": "baseline"}])
     [raised] = impacts(open_team, plan_of(), pod("a"))
     assert (raised.effect, raised.field) == (Effect.CUTS_ACCESS, "pod_security")
@@ -607,7 +607,7 @@ def test_a_team_that_may_borrow_less_loses_capacity(vision: Mapping[str, Any], n
     )
 
 
-def test_a_team_that_may_borrow_less_is_told_what_a_running_workload_does_when_it_loses_a_pod() -> None:
+def test_a_lower_borrowing_limit_explains_what_happens_to_lost_pods() -> None:
     after = queued_plan(OTHERS, queue={"borrow": {}})
     [impact] = impacts(queued_plan(OTHERS), after, pod("a"), pod("b"))
     assert impact.field == "queue.borrow"
@@ -616,7 +616,7 @@ def test_a_team_that_may_borrow_less_is_told_what_a_running_workload_does_when_i
     assert impact.because.endswith("now 16 x gpu in use, 8 allowed")
 
 
-def test_another_cohort_says_that_borrowed_quota_is_not_taken_back_and_how_to_end_what_runs_on_it() -> None:
+def test_another_cohort_explains_how_to_end_work_on_borrowed_quota() -> None:
     after = queued_plan(OTHERS, queue={"cohort": "solo"})
     [impact] = [one for one in impacts(queued_plan(OTHERS), after) if one.field == "queue.cohort"]
     assert (impact.subject, impact.effect) == ("team vision", Effect.REMOVES_CAPACITY)
@@ -660,7 +660,7 @@ def test_quota_that_becomes_the_teams_own_is_not_lost_to_borrow() -> None:
     assert impacts(queued_plan(), queued_plan(quota=own)) == ()
 
 
-def test_quota_that_moves_to_a_pool_of_other_gpus_is_lost_on_the_first_although_the_sum_is_the_same() -> None:
+def test_quota_that_moves_to_other_gpus_is_lost_on_the_first_pool() -> None:
     moved = {**TEAM["quota"], "gpus": {"train": 2, "other": 6}}
     [impact] = impacts(queued_plan(), queued_plan(quota=moved))
     assert (impact.effect, impact.field) == (Effect.REMOVES_CAPACITY, "quota by pool")
@@ -750,9 +750,7 @@ def test_a_first_limit_of_memory_removes_capacity_and_its_end_does_not() -> None
 @pytest.mark.parametrize(
     ("queue", "over"), [({"borrow": {}}, "; now 8 x gpu in use, 4 allowed"), ({}, "goes back to the queue")]
 )
-def test_a_lower_quota_of_a_team_with_a_queue_replaces_no_lost_pods_above_what_may_be_used(
-    queue: Mapping[str, Any], over: str
-) -> None:
+def test_lost_pods_above_a_lower_quota_are_not_replaced(queue: Mapping[str, Any], over: str) -> None:
     def queued(gpus: int) -> EnvironmentPlan:
         team = {**TEAM, "quota": {**TEAM["quota"], "gpus": gpus}, "queue": queue}
         return plan_of(teams=[team], queueing={})

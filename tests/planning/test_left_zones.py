@@ -37,7 +37,7 @@ def refused(before: EnvironmentPlan, after: EnvironmentPlan) -> list[Impact]:
     return [one for one in found if one.refusal is not None]
 
 
-def test_up_refuses_zones_that_are_removed_from_a_node_group_since_it_stays_where_it_is() -> None:
+def test_up_refuses_to_remove_zones_from_a_node_group() -> None:
     (found,) = refused(plan_eks({**LAB, **ONE}), plan_eks(LAB))
     assert (found.subject, found.field, found.old) == ("pool train", "pools[0].zones", "us-east-2a")
     assert found.refusal is not None
@@ -55,7 +55,7 @@ def test_a_node_group_that_is_only_rolled_stays_in_its_zones() -> None:
     assert found.field == "pools[0].zones"
 
 
-def test_up_refuses_zones_that_are_removed_from_a_node_pool_of_gke_unless_it_is_replaced() -> None:
+def test_up_refuses_to_remove_zones_from_a_gke_pool_unless_replaced() -> None:
     before = plan_gke(zones=["us-central1-a"])
     (found,) = refused(before, plan_gke())
     assert found.old == "us-central1-a"

@@ -54,7 +54,7 @@ def _all_placeable(mig: Mig) -> set[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.model)
-def test_every_multiset_of_up_to_seven_instances_has_the_verdict_of_brute_force_over_placements(gpu: Gpu):
+def test_all_small_layouts_have_the_verdict_of_brute_force(gpu: Gpu):
     legal = _all_placeable(_mig(gpu))
     names = [profile.name for profile in _mig(gpu).profiles]
     wrong = [
@@ -81,7 +81,7 @@ def test_an_a100_has_the_published_number_of_maximal_layouts(
     assert len(maximal_multisets(_mig(A100), profiles=profiles)) == multisets
 
 
-def test_three_slices_twice_leave_no_room_for_one_more_and_the_answer_names_who_holds_each_start():
+def test_two_3g_instances_leave_no_room_and_the_message_says_why():
     found = blocked_by(_mig(A100), {"3g.20gb": 2, "1g.5gb": 1})
     assert found is not None
     placed, blocked = found

@@ -107,7 +107,7 @@ def test_a_pool_overrides_the_environment() -> None:
     assert created_with(planned(stack("eks", "never", gate_nodes="startup"))) == [STARTUP]
 
 
-def test_the_keys_have_the_prefixes_of_the_cluster_autoscaler_and_the_length_that_eks_takes() -> None:
+def test_taint_keys_have_autoscaler_prefixes_and_fit_eks() -> None:
     assert STARTUP.startswith("startup-taint.cluster-autoscaler.kubernetes.io/")
     assert FAILED.startswith("status-taint.cluster-autoscaler.kubernetes.io/")
     assert len(STARTUP) <= 63
@@ -182,7 +182,7 @@ def test_an_existing_cluster_is_told_that_its_nodes_must_register_with_the_taint
     assert "register with it themselves" in why
 
 
-def test_rules_of_pod_templates_evaluate_the_templates_and_not_the_object_that_holds_them():
+def test_template_rules_evaluate_templates_and_not_their_object():
     platform = stack("sandbox", "always")
     platform["teams"] = [{"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:v"]}]
     plan = plan_platform(platform, "test")
@@ -253,9 +253,7 @@ READINESS = "readiness.k8s.io/gpu-platform-validated"
 
 
 @pytest.mark.parametrize("cloud", ["sandbox", "eks", "karpenter", "gke"])
-def test_with_the_node_readiness_controller_nodes_come_up_with_its_taint_and_its_rule_frees_them(
-    tmp_path: Path, cloud: str
-) -> None:
+def test_nodes_start_with_the_readiness_taint_and_a_rule_removes_it(tmp_path: Path, cloud: str) -> None:
     platform = stack(cloud, "always")
     platform["validation"]["node_readiness"] = True
     if cloud == "gke":
@@ -295,7 +293,7 @@ def growing(cloud: str, **cluster: Any) -> dict[str, Any]:
     return platform | {"validation": {"gate_nodes": "startup", "node_readiness": True}}
 
 
-def test_the_programs_autoscaler_plans_with_nodes_that_wait_for_the_readiness_controller() -> None:
+def test_the_autoscaler_counts_nodes_that_wait_for_readiness() -> None:
     cloud = planned(growing("eks")).cluster.cloud
     assert isinstance(cloud, EksClusterPlan)
     assert cloud.cluster_autoscaler is not None
@@ -318,7 +316,7 @@ def test_the_owner_of_an_autoscaler_is_told_the_flag_that_it_needs(
     assert [READINESS in one for one in found] == ([True] if named else [])
 
 
-def test_pools_that_an_autoscaler_without_flags_changes_are_refused_the_readiness_controller() -> None:
+def test_readiness_controller_is_refused_with_gkes_autoscaler() -> None:
     with pytest.raises(Exception, match=r"validation.node_readiness: found true, and the cloud's autoscaler"):
         planned(growing("gke"))
 

@@ -58,7 +58,7 @@ def test_eks_keeps_memory_back_for_the_pods_that_nodeadm_allows_on_the_instance_
     assert capacity(machine).memory_mib - allocatable(machine).memory_mib == 255 + 11 * pods + 100
 
 
-def test_eks_keeps_memory_back_for_the_default_number_of_pods_where_the_interfaces_are_not_known() -> None:
+def test_eks_reserves_memory_for_default_pods_if_interfaces_are_unknown() -> None:
     machine = _machine("aws", 96, 1_179_648)
     assert capacity(machine).memory_mib - allocatable(machine).memory_mib == 255 + 11 * 110 + 100
 

@@ -100,7 +100,7 @@ def test_a_conflict_over_numa_nodes_says_so() -> None:
     assert lacking.startswith("GPUs of one NUMA node: there are enough on the nodes, but the kubelet refuses")
 
 
-def test_pods_of_more_gpus_than_a_numa_node_has_start_under_restricted_and_never_under_single_numa_node() -> None:
+def test_pods_larger_than_a_numa_node_start_only_under_restricted() -> None:
     assert prove([numa_room((4, 4))], [pods("five", 1, units=5), pods("three", 1, units=3)]).verdict == "placed"
     five = [pods("five", 1, units=5)]
     assert prove([numa_room((4, 4), "single-numa-node")], five).verdict == "impossible"
@@ -113,7 +113,7 @@ def test_units_of_which_gpus_have_different_numbers_are_on_no_numa_node() -> Non
     assert (node.units(7), node.units(12), node.units(0)) == ((), (), ())
 
 
-def test_admission_refuses_for_kubelets_alone_that_the_program_sets_and_whose_gpus_are_whole(
+def test_admission_refuses_only_for_configured_kubelets_and_whole_gpus(
     make_plan: PlanMaker,
 ) -> None:
     catalog = load_catalog()

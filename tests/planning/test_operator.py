@@ -48,7 +48,7 @@ def test_the_controller_may_use_twice_the_memory_of_the_chart(make_plan: PlanMak
 # -- EKS --------------------------------------------------------------------------------------------------
 
 
-def test_eks_10_al2023_runs_with_driver_enabled_false_toolkit_enabled_false_device_plugin_on(
+def test_eks_10_al2023_disables_driver_and_toolkit_but_not_the_plugin(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(aws(), cluster=EKS)
@@ -65,7 +65,7 @@ def test_eks_10_bottlerocket_ships_its_own_device_plugin_that_off_too(make_plan:
     assert (found["driver"], found["toolkit"], found["devicePlugin"]) == (False, False, False)
 
 
-def test_eks_10_beside_al2023_the_operators_device_plugin_stays_off_bottlerockets_nodes(
+def test_eks_10_operators_plugin_avoids_bottlerocket_nodes(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(aws("a"), aws("b", image=BOTTLEROCKET), cluster=EKS)
@@ -102,7 +102,7 @@ def test_only_shares_of_whole_gpus_change_the_product_label(
     assert plan.pools[0].node_expectation.labels["nvidia.com/gpu.product"] == product
 
 
-def test_bottlerocket_offers_its_mig_instances_as_gpus_and_no_mig_manager_touches_them(
+def test_bottlerocket_offers_mig_instances_without_the_mig_manager(
     make_plan: PlanMaker,
 ) -> None:
     cut = aws(machine_type="p5.48xlarge", image=BOTTLEROCKET, sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
@@ -204,7 +204,7 @@ def test_a_driver_that_the_platform_changes_node_by_node_is_marked_for_the_agent
         assert rolled(plan) == expected, owner
 
 
-def test_a_layout_that_the_platform_gives_to_nodes_is_marked_for_the_agent_and_one_of_their_owner_is_not(
+def test_only_a_layout_from_the_platform_is_marked_for_the_agent(
     make_plan: PlanMaker,
 ) -> None:
     existing = {"provider": "existing", "kubernetes": "1.36"}
@@ -226,7 +226,7 @@ def test_gke_9_operator_on_cos_driver_enabled_false(make_plan: PlanMaker) -> Non
     assert (found["driver"], found["toolkit"], found["devicePlugin"]) == (False, True, True)
 
 
-def test_gke_9_host_paths_driver_install_dir_and_toolkit_install_dir_are_home_kubernetes_bin_nvidia(
+def test_gke_9_install_directories_are_home_kubernetes_bin_nvidia(
     make_plan: PlanMaker,
 ) -> None:
     found = values(make_plan(gcp(), cluster=GKE))
@@ -249,7 +249,7 @@ def test_on_ubuntu_the_operator_installs_the_driver_in_its_usual_place(make_plan
     assert plan.pools[0].driver_version == "595.91.07"
 
 
-def test_gke_9_a_resource_quota_admits_system_critical_priority_classes_in_the_operators_namespace(
+def test_gke_9_a_quota_admits_critical_pods_of_the_operator(
     make_plan: PlanMaker,
 ) -> None:
     quota = make_plan(gcp(count={"desired": 2, "max": 50}), cluster=GKE).operator.quota
@@ -284,7 +284,7 @@ def test_gke_9_mig_with_reboot_true(make_plan: PlanMaker) -> None:
         ),
     ],
 )
-def test_gke_9_with_gkes_built_in_sharing_the_resource_is_nvidia_com_gpu_and_no_operator_sharing_config_applies(
+def test_gke_9_built_in_sharing_uses_nvidia_com_gpu_without_a_config(
     make_plan: PlanMaker, sharing: dict[str, Any], gpus: int, labels: dict[str, str]
 ) -> None:
     of_gke = gcp(machine_type="a2-ultragpu-4g", device_plugin="provider", sharing=sharing)
@@ -306,7 +306,7 @@ def test_gke_9_never_both_device_plugins_beside_each_other_on_one_pool(make_plan
     assert values(plan)["hostPaths"] == {"driverInstallDir": NVIDIA_ON_COS}
 
 
-def test_where_gke_installs_everything_the_operator_enables_neither_driver_nor_toolkit_nor_plugin(
+def test_the_operator_enables_nothing_that_gke_installs(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(gcp(device_plugin="provider"), cluster=GKE)
@@ -328,7 +328,7 @@ def test_where_gke_installs_everything_the_operator_enables_neither_driver_nor_t
         (gcp(device_plugin="provider"), GKE, None),
     ],
 )
-def test_the_node_agent_is_privileged_since_runtimes_give_nvml_to_no_other_pod_without_a_device(
+def test_the_node_agent_is_privileged_for_access_to_nvml(
     make_plan: PlanMaker, one: dict[str, Any], cluster: dict[str, Any], runtime_class: str | None
 ) -> None:
     plan = make_plan(one, cluster=cluster)
@@ -378,7 +378,7 @@ def test_a_driver_outside_its_release_is_refused_where_the_operator_installs_it(
     assert on_existing("host").pools[0].driver_version == "580.999.01"
 
 
-def test_a_driver_outside_its_release_is_refused_on_cloud_nodes_whose_image_lacks_one(
+def test_a_driver_outside_its_release_is_refused_on_cloud_nodes(
     make_plan: PlanMaker,
 ) -> None:
     operator = {"driver": {"version": "580.999.01"}}
@@ -390,9 +390,7 @@ def test_a_driver_outside_its_release_is_refused_on_cloud_nodes_whose_image_lack
 @pytest.mark.parametrize(
     ("version", "nearest"), [("470.57.02", "535.309.01"), ("580.105.08", "580.173.02"), ("700.1.1", "610.57.04")]
 )
-def test_the_driver_of_the_nearest_branch_is_proposed_for_one_that_the_release_does_not_have(
-    make_plan: PlanMaker, version: str, nearest: str
-) -> None:
+def test_a_driver_of_the_nearest_branch_is_proposed(make_plan: PlanMaker, version: str, nearest: str) -> None:
     driver = {"owner": "operator", "version": version}
     with pytest.raises(BadInput) as caught:
         make_plan(pool(), operator={"release": "v26.7.0", "driver": driver})

@@ -83,7 +83,7 @@ def test_what_pods_hold_counts_for_the_pool_that_they_run_on(make_plan: PlanMake
     assert held_shares(plan.pools, {"a": {"nvidia.com/gpu": 2}}) == {"a": 0.25, "b": 0.0}
 
 
-def test_feature_discovery_tolerates_the_pools_taints_or_the_operator_would_not_see_their_nodes(
+def test_feature_discovery_tolerates_the_pools_taints(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(pool(taints=[{"key": "team", "value": "a", "effect": "NoSchedule"}]))
@@ -104,7 +104,7 @@ def test_mig_instances_of_the_expectations_follow_the_layout(make_plan: PlanMake
     assert expected["mig-instances"].source == "stack: pools[0].sharing.layouts"
 
 
-def test_the_driver_is_the_releases_default_unless_the_stack_or_the_host_says_otherwise(
+def test_the_driver_is_the_releases_default_unless_declared(
     make_plan: PlanMaker,
 ) -> None:
     default = make_plan(pool())

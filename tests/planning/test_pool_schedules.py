@@ -138,7 +138,7 @@ def test_another_hour_day_zone_or_size_is_another_action() -> None:
     assert len({one.schedule[0].name for one in others}) == len(others)
 
 
-def test_the_actions_change_the_size_alone_and_no_up_changes_it_back() -> None:
+def test_actions_change_only_the_size_and_up_does_not_revert_it() -> None:
     recorded = record_platform(eks_environment(LAB))
     group = recorded.one("NodeGroup", "lab")
     assert group.inputs["scalingConfig"] == {"minSize": 0, "desiredSize": 2, "maxSize": 2}

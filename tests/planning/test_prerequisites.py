@@ -230,7 +230,7 @@ def test_an_existing_account_of_nodes_and_an_existing_subnetwork_need_roles_on_t
     assert "roles/compute.networkUser on projects/host/s" in needed
 
 
-def test_what_the_account_must_have_for_spot_nodes_of_karpenter_is_named_once_for_all_pools() -> None:
+def test_the_account_needs_of_spot_nodes_are_named_once() -> None:
     requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
     spot = filled(KarpenterPoolPlan, node_pool={"template": {"spec": {"requirements": [requirement]}}})
     plan = on_cloud(

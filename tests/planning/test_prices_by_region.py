@@ -114,7 +114,7 @@ def _warnings(plan: EnvironmentPlan) -> tuple[str, ...]:
     return offering_warnings(plan, load_catalog())
 
 
-def test_a_region_that_is_not_known_to_offer_a_machine_type_is_a_warning_with_the_regions_that_do(
+def test_a_region_without_a_machine_type_is_a_warning(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(pool(), pool("b", "p6-b200.48xlarge"), cluster={**EKS, "region": "eu-central-1"})
@@ -151,7 +151,7 @@ def test_letters_of_ec2_zones_differ_by_account_and_are_not_checked(make_plan: P
     assert _warnings(make_plan(pool(zones=["us-west-2d"]), cluster={**EKS, "region": "us-west-2"})) == ()
 
 
-def test_a_zone_of_gke_that_is_not_known_to_offer_a_machine_type_is_a_warning_with_the_zones_that_do(
+def test_a_zone_without_a_machine_type_is_a_warning_on_gke(
     make_plan: PlanMaker,
 ) -> None:
     l4 = pool(machine_type="g2-standard-4", zones=["us-central1-a", "us-central1-f"], count={"desired": 2})

@@ -58,7 +58,7 @@ def test_a_team_borrows_what_the_pools_have_beyond_its_quota_and_lends_all_of_it
     ]
 
 
-def test_declared_limits_of_borrowing_and_lending_are_listed_also_where_they_are_zero(queues: Any) -> None:
+def test_declared_borrowing_and_lending_limits_of_zero_are_listed(queues: Any) -> None:
     plan = queues(pool(), teams=[team("a", quota={"gpus": 6}, queue={"borrow": {}, "lend": {"gpus": 1}})])
     of_pool = plan.teams[0].flavors[1]
     listed = {limit.resource: (limit.nominal, limit.borrow, limit.lend) for limit in of_pool.limits}
@@ -104,7 +104,7 @@ def test_cpu_and_memory_of_borrowed_and_lent_gpus_stand_beside_those_of_the_quot
         assert amounts[2] > 0
 
 
-def test_pods_without_gpus_start_on_no_pool_and_within_the_cpu_and_memory_of_the_quota(queues: Any) -> None:
+def test_pods_without_gpus_use_no_pool_and_stay_within_the_quota(queues: Any) -> None:
     queue = queues(pool(), teams=[team(quota={"gpus": 1, "cpu": 20, "memory": "64Gi"})]).teams[0]
     first = {limit.resource: limit.nominal for limit in queue.flavors[0].limits}
     assert first == {"cpu": "20", "memory": "64Gi", "nvidia.com/gpu": "0"}
@@ -126,7 +126,7 @@ def test_the_declared_quota_of_a_team_stays_the_one_that_stacks_add_up(make_plan
     assert plan.teams[0].quota["requests.nvidia.com/gpu"] == "6"
 
 
-def test_a_flavor_selects_the_nodes_of_its_pool_and_tolerates_their_taints_but_that_of_gpu_nodes(
+def test_a_flavor_selects_its_pool_and_tolerates_its_own_taints(
     queues: Any,
 ) -> None:
     plan = queues(pool(taints=[{"key": "example.com/a", "value": "b", "effect": "NoExecute"}]), teams=[team()])
@@ -136,7 +136,7 @@ def test_a_flavor_selects_the_nodes_of_its_pool_and_tolerates_their_taints_but_t
     assert [taint.key for taint in flavor.tolerations] == ["example.com/a"]
 
 
-def test_pools_of_a_fixed_size_are_topology_aware_and_a_growing_one_makes_none_of_them_so(queues: Any) -> None:
+def test_an_autoscaled_pool_disables_topology_for_all_pools(queues: Any) -> None:
     fixed = queues(pool(), teams=[team()])
     assert [topology.levels for topology in fixed.topologies] == [("kubernetes.io/hostname",)]
     assert {flavor.topology for flavor in fixed.flavors} == {"nodes"}
@@ -157,7 +157,7 @@ def test_desired_nodes_that_an_autoscaler_may_remove_do_not_count_as_existing(cl
     assert fixed.queues.topologies
 
 
-def test_topology_on_nodes_that_an_autoscaler_may_remove_is_refused_and_its_fix_is_taken() -> None:
+def test_topology_on_an_autoscaled_pool_is_refused_and_its_fix_works() -> None:
     pool = {**STACKS["gke"]["pools"][0], "count": {"min": 0, "desired": 2, "max": 2}}
     stack = {**STACKS["gke"], "queueing": {"topology": True}, "pools": [pool]}
     with pytest.raises(BadInput, match="pool train is autoscaled") as caught:
@@ -283,7 +283,7 @@ def test_preemption_is_on_unless_the_stack_says_never(queues: Any) -> None:
     assert (queue.within_queue, queue.reclaim) == ("Never", "LowerPriority")
 
 
-def test_the_chart_gets_the_configuration_and_listens_where_gke_lets_the_control_plane_in() -> None:
+def test_the_chart_listens_on_a_port_that_gkes_control_plane_reaches() -> None:
     plan = plan_of_cloud("gke")
     assert plan.queues is not None
     kueue = plan.queues.kueue
@@ -362,9 +362,7 @@ def test_what_no_queue_can_have_is_refused_at_its_place(
 
 
 @pytest.mark.parametrize("mode", ["time-slicing", "mps"])
-def test_a_container_with_several_gpus_names_a_pool_where_others_share_by_the_same_name(
-    queues: Any, mode: str
-) -> None:
+def test_a_container_with_several_gpus_must_name_a_pool_with_shares(queues: Any, mode: str) -> None:
     sharing = {"mode": mode, "replicas": 4, "rename": False}
     shared = pool("lab", workload="development", machine_type="g6.12xlarge", sharing=sharing)
     plan = queues(pool(), shared, teams=[team(quota={"gpus": {"train": 6, "lab": 4}})])

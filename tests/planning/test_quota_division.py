@@ -55,7 +55,7 @@ def training_job(pool_name: str, replicas: int, gpus: int = 8, name: str = "pret
     }  # fmt: skip
 
 
-def test_a_quota_is_put_on_fixed_nodes_before_desired_ones_that_an_autoscaler_may_remove() -> None:
+def test_quota_is_put_on_fixed_nodes_before_autoscaled_nodes() -> None:
     eks = {"provider": "eks", "name": "prod", "region": "us-east-2"}
     ranged = pool("ranged", count={"min": 0, "desired": 2, "max": 2}, zones=["us-east-2a"])
     teams = [team(quota={"gpus": 8})]

@@ -124,7 +124,7 @@ def messages(*pools: dict[str, Any]) -> list[str]:
     return [rule.message for rule in queue_policy(queue).rules if rule.id == "queue-pod-sets"]
 
 
-def test_members_are_told_to_keep_gpus_in_one_template_or_to_name_a_pool_that_is_not_queued() -> None:
+def test_members_are_told_to_keep_gpus_in_one_template() -> None:
     assert messages(STEADY) == []
     (alone,) = messages(QUEUED)
     assert alone.endswith("keep GPUs in one template")

@@ -62,13 +62,11 @@ def test_more_desired_nodes_take_nothing_away() -> None:
 
 
 @pytest.mark.parametrize("nodes", [None, 1, 2])
-def test_another_maximum_takes_nothing_away_from_a_pool_that_has_at_most_desired_nodes(nodes: int | None) -> None:
+def test_a_lower_maximum_removes_nothing_from_a_small_pool(nodes: int | None) -> None:
     assert impacts(plan_of({"desired": 2, "max": 8}), plan_of({"desired": 2, "max": 10}), nodes) == []
 
 
-def test_an_edit_of_the_maximum_deletes_the_nodes_that_an_autoscaler_has_created_and_says_how_to_keep_them() -> (
-    None
-):
+def test_a_lower_maximum_deletes_nodes_and_explains_how_to_keep_them() -> None:
     (found,) = impacts(plan_of({"desired": 2, "max": 8}), plan_of({"desired": 2, "max": 10}), nodes=6)
     assert (found.effect, found.nodes, found.gpus) == (Effect.REMOVES_CAPACITY, 4, 32)
     assert "write desired: 6 to keep them" in found.because
@@ -100,9 +98,7 @@ def upgrade(desired: int, nodes: int | None = None, capacity: dict[str, Any] = B
 
 
 @pytest.mark.parametrize(("desired", "nodes"), [(2, None), (2, 2), (0, 1)])
-def test_an_upgrade_of_a_capacity_block_with_nodes_is_refused_with_the_steps_that_work(
-    desired: int, nodes: int | None
-) -> None:
+def test_an_upgrade_of_a_capacity_block_with_nodes_is_refused(desired: int, nodes: int | None) -> None:
     found = upgrade(desired, nodes)
     assert found.refusal is not None
     assert "must have desired size 0 while EKS updates it" in found.refusal.allowed

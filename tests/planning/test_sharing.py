@@ -40,7 +40,7 @@ def test_each_sharing_mode_offers_its_resources_on_eight_gpus(
     assert dict(planned.node_expectation.allocatable) == offered
 
 
-def test_renaming_and_the_request_limit_stand_under_the_sharing_block_not_under_flags(
+def test_renaming_and_the_request_limit_are_in_the_sharing_block(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(pool(workload="inference", sharing={"mode": "time-slicing", "replicas": 4}))

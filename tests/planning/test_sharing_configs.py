@@ -52,7 +52,7 @@ def problems(make_plan: PlanMaker, *pools: dict[str, Any], **rest: Any) -> list[
 # -- names ------------------------------------------------------------------------------------------------
 
 
-def test_a_named_sharing_is_a_key_of_the_device_plugins_config_and_the_label_of_its_pools(
+def test_a_named_sharing_is_a_config_key_and_a_pool_label(
     make_plan: PlanMaker,
 ) -> None:
     named = {"inference": {"mode": "time-slicing", "replicas": 4}, "training": {"mode": "none"}}

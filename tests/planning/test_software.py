@@ -120,7 +120,7 @@ def test_an_own_image_has_the_driver_that_the_pool_says() -> None:
         (gcp(device_plugin="provider"), GKE, {"toolkit": "operator"}, "operator.toolkit", "remove toolkit"),
     ],
 )
-def test_two_drivers_or_none_on_one_pool_is_an_error_that_names_the_place_the_pool_and_the_fix(
+def test_two_drivers_or_none_on_one_pool_is_an_error(
     one: dict[str, Any], cluster: dict[str, Any], operator: dict[str, Any], place: str, fix: str
 ) -> None:
     found = problems(one, cluster=cluster, operator=operator)
@@ -150,7 +150,7 @@ def test_a_pool_whose_gpus_nobody_would_offer_is_refused() -> None:
     assert "no GPUs would be advertised" in found[0].allowed
 
 
-def test_a_driver_version_that_the_image_does_not_include_is_refused_with_both_branches() -> None:
+def test_a_driver_version_outside_the_image_is_refused() -> None:
     found = problems(aws(), cluster=EKS, operator={"driver": {"version": "595.91.07"}})
     assert [problem.path for problem in found] == ["operator.driver.version"]
     assert "595.91.07" in found[0].found
@@ -183,7 +183,7 @@ def test_images_whose_drivers_lie_in_different_places_cannot_share_one_operator(
     assert "device_plugin: provider" in found[0].fix
 
 
-def test_cos_with_the_operators_plugin_stands_beside_any_image_with_gkes() -> None:
+def test_cos_with_the_operators_plugin_may_join_any_image_with_gkes() -> None:
     of_gke = gcp("b", image=UBUNTU, device_plugin="provider")
     assert problems(gcp("a"), of_gke, gcp("c", device_plugin="provider"), cluster=GKE) == []
 

@@ -217,7 +217,7 @@ def test_a_quota_beyond_what_the_declared_workloads_request_is_lowered_to_it() -
     assert edits == {"teams[0].quota.gpus": (16, 8), "pools[0].count.desired": (3, 2)}
 
 
-def test_measured_use_says_which_quota_is_too_large_and_declared_workloads_stay_possible() -> None:
+def test_measured_use_shows_which_quota_is_too_large() -> None:
     found = quotas(savings_of(CHEAPER["a lower quota"], {"vision": 2.0, "search": 0.0}))
     assert found == [
         ("team vision: quota of 8 GPUs instead of 16 (it has held 2 at most); pool train: 2 nodes", 10.0),

@@ -68,7 +68,7 @@ def test_a_team_without_egress_reaches_nothing_outside_the_cluster(address: str)
 
 
 @pytest.mark.parametrize("address", [*PUBLIC, *PRIVATE, *OF_NODES])
-def test_internet_is_https_to_public_addresses_alone(address: str) -> None:
+def test_internet_allows_only_https_to_public_addresses(address: str) -> None:
     found = policies(team(egress=["internet"]), team("speech"))
     assert reaches(found, "vision", address, 443) == (address in PUBLIC)
     assert not reaches(found, "vision", address, 80)
@@ -120,7 +120,7 @@ def test_an_entry_that_leaves_the_file_changes_a_policy_for_pulumi_deletes_none(
 
 
 @pytest.mark.parametrize("address", [*PUBLIC, *PRIVATE, *OF_NODES])
-def test_the_apis_of_google_are_reached_by_their_own_addresses_alone(address: str) -> None:
+def test_google_apis_are_reached_only_at_their_addresses(address: str) -> None:
     found = on_gke(team(egress=["cloud-apis"], members=MEMBERS), cluster={**GKE, "create": {"private_apis": True}})
     opened = [dict(one.inputs) for one in found.of("NetworkPolicy")]
     assert reaches(opened, "vision", address, 443) == (address == "199.36.153.9")
@@ -187,9 +187,7 @@ METADATA = [("169.254.169.254", 80), ("169.254.169.252", 987), ("169.254.169.252
 
 
 @pytest.mark.parametrize(("address", "port"), METADATA)
-def test_on_an_existing_gke_cluster_teams_with_an_identity_alone_reach_the_metadata_server_of_any_dataplane(
-    address: str, port: int
-) -> None:
+def test_on_gke_only_teams_with_an_identity_reach_the_metadata_server(address: str, port: int) -> None:
     teams = [team(members=MEMBERS, identity=DATASET), team("search", members=MEMBERS)]
     opened = [dict(one.inputs) for one in on_gke(*teams, cluster=GKE).of("NetworkPolicy")]
     assert reaches(opened, "vision", address, port)
@@ -214,9 +212,7 @@ EKS: dict[str, Any] = {"provider": "eks", "name": "ml", "region": "us-east-2"}
     [(EKS, True), ({**EKS, "create": {"admins": ["arn:aws:iam::123456789012:role/admin"]}}, False)],
     ids=["existing", "created"],
 )
-def test_the_agent_of_pod_identities_is_reached_in_both_families_where_the_cluster_may_have_either(
-    cluster: dict[str, Any], ipv6: bool
-) -> None:
+def test_pod_identity_agent_is_reachable_in_both_address_families(cluster: dict[str, Any], ipv6: bool) -> None:
     gpus = pool(machine_type="g6.12xlarge", workload="inference", zones=["us-east-2a"])
     found = record_platform(environment(gpus, teams=[team()], cluster=cluster))
     opened = [dict(one.inputs) for one in found.of("NetworkPolicy")]

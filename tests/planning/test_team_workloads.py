@@ -111,9 +111,7 @@ def test_training_on_spot_capacity_needs_checkpoints() -> None:
     ("command", "named"),
     [(["torchrun", "train.py"], True), (["python", "-m", "gpu_platform_training.train", "my_module:main"], False)],
 )
-def test_checkpoints_in_a_bucket_of_s3_are_named_unless_the_launcher_writes_them_without_renaming_a_file(
-    command: list[str], named: bool
-) -> None:
+def test_checkpoints_in_s3_are_reported_unless_written_without_renaming(command: list[str], named: bool) -> None:
     kept = {"directory": "/checkpoints", "volume": "work"}
     job = {**JOB, "command": command, "checkpoints": kept}
     teams = [team(quota={"gpus": 16}, training_jobs=[job])]
@@ -276,7 +274,7 @@ def test_the_capacity_proof_counts_services_and_the_guide_leaves_room_for_them()
     assert max(one.workload.units * one.workload.replicas for one in free.guides[0].examples) == 8
 
 
-def test_a_job_may_use_what_its_team_borrows_of_a_resource_without_a_quota_of_its_own() -> None:
+def test_a_job_may_borrow_a_resource_without_its_own_quota() -> None:
     other = team(name="search", quota={"gpus": 16}, members=["group:search"])
     mig = pool("lab", count={"desired": 2}, sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
     quota, queue = {"mig": {"1g.10gb": 7}}, {"borrow": {"gpus": 8}}
@@ -338,7 +336,7 @@ def test_the_plan_says_why_cpus_are_not_those_declared() -> None:
     assert why.why.startswith("64 whole CPUs would be exclusive, on other NUMA nodes than its GPUs")
 
 
-def test_memory_that_is_not_on_the_numa_nodes_of_the_gpus_is_refused_where_it_is_aligned() -> None:
+def test_memory_outside_the_gpus_numa_nodes_is_refused() -> None:
     static = aligned(topology={"policy": "restricted", "memory": "static"})
     job = {**JOB, "gpus": 8, "memory": "500Gi"}
     found = refused(static, cluster=EKS, training_jobs=[job])
@@ -384,7 +382,7 @@ def test_pods_that_share_a_gpu_by_mps_keep_the_shared_memory_of_the_daemon() -> 
     assert {one.workload.shared_memory for one in pods} == {None}
 
 
-def test_shared_memory_of_a_pods_own_is_refused_where_it_hides_that_of_the_mps_daemon() -> None:
+def test_shared_memory_that_hides_the_mps_daemons_is_refused() -> None:
     entries = {"inference_services": [{**SERVICE, "pool": "serve", "shared_memory": "1Gi"}]}
     found = refused(SHARED_BY_MPS, quota={"shared": 4}, **entries)
     assert "on pool serve, which shares its GPUs by MPS" in found["inference_services[0].shared_memory"]

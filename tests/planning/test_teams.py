@@ -9,7 +9,7 @@ SHARED = pool("serve", "g4dn.xlarge", workload="inference", sharing={"mode": "ti
 CUT = pool("lab", workload="development", sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
 
 
-def test_a_quota_holds_every_gpu_resource_of_the_environment_and_zero_where_nothing_is_granted(
+def test_a_quota_has_every_gpu_resource_and_zero_if_not_granted(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(pool(), SHARED, CUT, teams=[team(quota={"gpus": 2, "cpu": 10, "memory": "1Ti"})])

@@ -48,9 +48,7 @@ def unknown(plan: EnvironmentPlan) -> list[str]:
 
 @pytest.mark.parametrize("cluster", [EXISTING, GKE], ids=["existing", "gke"])
 @pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.version)
-def test_every_release_of_the_operator_is_told_to_give_no_gpus_by_a_variable_or_an_annotation(
-    release: Any, cluster: dict[str, Any]
-) -> None:
+def test_every_operator_release_ignores_variables_and_annotations(release: Any, cluster: dict[str, Any]) -> None:
     kubernetes = {**cluster, "kubernetes": release.kubernetes[1]}
     found = record_platform(platform(kubernetes, {"operator": {"release": release.version}}))
     [chart] = [one for one in found.of("Release") if one.inputs["chart"] == "gpu-operator"]
@@ -71,7 +69,7 @@ def test_every_release_of_the_operator_is_told_to_give_no_gpus_by_a_variable_or_
     ],
     ids=["present", "present-on-eks", "own-ami", "host"],
 )
-def test_a_pool_whose_toolkit_is_of_others_is_named_with_who_decides_and_is_no_conformance(
+def test_a_pool_with_a_foreign_toolkit_is_named_with_its_owner(
     cluster: dict[str, Any], rest: dict[str, Any], of_pool: dict[str, Any], owner: str
 ) -> None:
     plan = planned(cluster, rest, **of_pool)
@@ -106,7 +104,7 @@ def test_where_the_program_or_the_cloud_has_closed_it_nothing_is_named(
     assert unknown(planned(cluster, **of_pool)) == []
 
 
-def test_the_plugin_that_gives_gpus_by_an_annotation_is_refused_among_values_of_the_chart() -> None:
+def test_chart_values_with_the_annotation_plugin_are_refused() -> None:
     charts = {"charts": {"gpu-operator": {"values": {"cdi": {"nriPluginEnabled": True}}}}}
     with pytest.raises(BadInput) as caught:
         planned(EXISTING, charts)

@@ -162,9 +162,7 @@ def test_the_warning_follows_the_channel_of_the_stack_file(channel: str, kept: b
 
 
 @pytest.mark.parametrize(("machine", "by_up"), [("a3-ultragpu-8g", True), ("g2-standard-48", False)])
-def test_an_exclusion_until_the_end_of_support_leaves_the_upgrade_to_up_and_the_nodes_as_they_are(
-    machine: str, by_up: bool
-) -> None:
+def test_an_exclusion_until_the_end_of_support_leaves_upgrades_to_up(machine: str, by_up: bool) -> None:
     gke = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
     plan = plan_of({**gke, "kubernetes": "1.35", "create": {}}, machine=machine, capacity={"type": "spot"})
     (step,) = [one for one in steps_of(plan).steps if one.subject == "Kubernetes"]
@@ -181,7 +179,7 @@ def test_nothing_is_to_do_on_the_newest_versions() -> None:
     assert steps_of(plan_of(EKS | {"kubernetes": "1.36"})) == Steps(())
 
 
-def test_the_operator_comes_before_kubernetes_and_kubernetes_goes_one_minor_version_at_a_time() -> None:
+def test_operator_first_then_kubernetes_one_minor_version_at_a_time() -> None:
     plan = plan_of(EKS | {"kubernetes": "1.34"}, {"release": "v26.3.1"})
     assert texts(steps_of(plan)) == [
         "GPU Operator v26.3.1 -> v26.7.0",
@@ -265,7 +263,7 @@ def test_a_cluster_too_new_for_the_operator_gets_a_newer_operator_as_fix() -> No
     assert fix_of("1.36", "v26.3.1") == "take v26.7.0 or v26.3.3 or v26.3.2"
 
 
-def test_a_cluster_too_old_for_the_operator_gets_an_older_operator_or_an_upgrade_as_fix() -> None:
+def test_a_cluster_too_old_for_the_operator_has_two_fixes() -> None:
     fix = fix_of("1.32", "v26.7.0")
     assert fix.startswith("take v26.3.3 or v26.3.2")
     assert fix.endswith("upgrade the cluster to 1.33 first, one minor version at a time")

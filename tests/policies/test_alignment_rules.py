@@ -76,7 +76,7 @@ def test_whole_cpus_of_fewer_numa_nodes_than_the_gpus_are_found_with_both_ways_o
     assert found.fix.startswith("write cpu: 47999m")
 
 
-def test_gpus_of_two_numa_nodes_are_refused_by_single_numa_node_whatever_the_cpus_are() -> None:
+def test_single_numa_node_refuses_gpus_of_two_numa_nodes() -> None:
     single = simulated("single-numa-node")
     found = only(violations(RULE, *OPERATOR, single, asking(container(5, "900m")))).problem
     assert found.allowed == "at most 4 GPUs on a node of pool train: those of one NUMA node"
@@ -160,7 +160,7 @@ def test_kubelet_configurations_of_clouds_are_read(cpus: str, scope: str, *, one
         assert bool(violations(RULE, *pool, asking(EXCLUSIVE, container(0, "1", name="second")))) is two
 
 
-def test_machine_types_that_are_all_refused_are_named_and_one_that_is_not_known_is_silent() -> None:
+def test_machine_types_are_named_only_if_all_are_known_and_refused() -> None:
     text = NODEADM.format(cpus="static", scope="container")
 
     def pool(*types: str) -> list[Record]:

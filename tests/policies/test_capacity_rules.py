@@ -93,7 +93,7 @@ def test_instances_of_the_strategy_single_count_as_gpus():
         {"scopeSelector": {"matchExpressions": [{"scopeName": "BestEffort", "operator": "Exists"}]}},
     ],
 )
-def test_a_quota_of_some_pods_alone_promises_no_gpus(scope: dict[str, Any]):
+def test_a_quota_with_scopes_promises_no_gpus(scope: dict[str, Any]):
     nodes, scoped = fleet(node("train-0"), node("train-1")), quota({GPUS: 99}, "a", **scope)
     assert violations("quota-exceeds-capacity", *nodes, *promised(a={GPUS: 16}), scoped) == []
 
@@ -271,7 +271,7 @@ def test_a_stack_above_its_budget_is_found_with_every_pool_at_its_maximum():
     assert violations("cost-ceiling", pool) == []
 
 
-def test_what_has_no_price_or_no_limit_is_not_checked_but_what_is_over_without_it_is_found():
+def test_cost_without_price_or_limit_is_unchecked_unless_already_over():
     unlimited = eks_node_group(scalingConfig={"maxSize": UNKNOWN}, instanceTypes=["p5.48xlarge"])
     assert not_checked("cost-ceiling", unlimited, maxUsdPerHour=10)
     assert report_of("cost-ceiling", unlimited, node(), maxUsdPerHour=1).violations

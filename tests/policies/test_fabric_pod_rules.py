@@ -36,7 +36,7 @@ def found(pod: dict[str, Any], *pools: Record) -> list[str]:
 
 @pytest.mark.parametrize("machine", FABRICS)
 @pytest.mark.parametrize("pod", [one for one in PODS.values() if one.provider == "gke"], ids=lambda one: one.name)
-def test_a_published_pod_needs_no_exemption_beside_pools_of_its_fabric_alone(pod: FabricPod, machine: str):
+def test_a_published_pod_passes_only_with_pools_of_its_fabric(pod: FabricPod, machine: str):
     paths = found(pod.admitted("vision"), gke_node_pool(machineType=machine))
     gpus = 4 if machine == "a4x-highgpu-4g" else 8
     own = 4 if pod.machine_type == "a4x-highgpu-4g" else 8
@@ -90,7 +90,7 @@ def annotated(pod: dict[str, Any], *pools: Record) -> list[str]:
 
 @pytest.mark.parametrize("machine", FABRICS)
 @pytest.mark.parametrize("pod", WITH_DAEMONS, ids=lambda one: one.name)
-def test_the_published_devices_of_a_daemon_pass_beside_pools_of_its_fabric_alone(pod: FabricPod, machine: str):
+def test_published_devices_of_a_daemon_pass_only_with_its_fabric(pod: FabricPod, machine: str):
     found = annotated(pod.admitted("vision"), gke_node_pool(machineType=machine))
     assert (found == []) == (FABRICS[machine] == FABRICS[pod.machine_type]), found
 

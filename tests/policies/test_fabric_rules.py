@@ -50,7 +50,7 @@ def test_a_gang_on_whole_efa_nodes_that_requests_no_efa_is_found():
     assert "4 pods" in only(violations("efa-requested", POOL, gang({"nvidia.com/gpu": 8}))).problem.found
 
 
-def test_a_gang_with_efa_one_pod_alone_and_parts_of_nodes_pass():
+def test_a_gang_with_efa_a_single_pod_and_partial_nodes_pass():
     assert violations("efa-requested", POOL, gang({"nvidia.com/gpu": 8, EFA: 32})) == []
     assert violations("efa-requested", POOL, gang({"nvidia.com/gpu": 8}, pods=1)) == []
     assert violations("efa-requested", POOL, gang({"nvidia.com/gpu": 4})) == []

@@ -42,7 +42,7 @@ def bare(namespace: Any) -> Record:
     return kubernetes("core/v1:Pod", "shell", pod_spec(container()), namespace=namespace)
 
 
-def test_a_pod_without_a_controller_is_found_where_the_settings_say_so_and_its_job_is_not():
+def test_a_pod_without_a_controller_is_found_and_its_job_is_not():
     found = only(violations("bare-pod", bare("vision"), bare("search"), job(), namespaces=["vision"]))
     assert found.problem.found == "a pod without a controller in namespace vision"
     assert "allow_bare_pods: true" in found.problem.fix
@@ -276,7 +276,7 @@ def patched(template: Any) -> Record:
 PLACE = "spec.runtimePatches[1].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template"
 
 
-def test_variables_and_annotations_that_a_train_job_adds_to_its_runtime_are_found_at_their_place():
+def test_additions_of_a_train_job_to_its_runtime_are_found():
     all_gpus = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
     rule = "gpu-visible-devices-bypass"
     found = only(violations(rule, train_job(trainer={"env": [all_gpus]})))

@@ -71,7 +71,7 @@ def test_all_sets_every_rule_and_a_rules_own_level_wins():
     assert found["gpu-node-taint"] is Level.ADVISORY
 
 
-def test_settings_alone_leave_the_level_of_all():
+def test_settings_without_a_level_keep_the_level_of_all():
     assert levels({"all": "advisory", RULE: {"maxMpsReplicas": 4}})[RULE] is Level.ADVISORY
 
 
@@ -270,7 +270,7 @@ def test_an_error_of_a_rules_level_names_what_works(setting: Any, path: str, all
 
 
 @pytest.mark.parametrize("setting", ["advisory", {"enforcementLevel": "advisory"}])
-def test_a_stack_file_takes_a_level_alone_or_with_settings(setting: Any):
+def test_a_stack_file_accepts_a_level_with_or_without_settings(setting: Any):
     policy = TypeAdapter(Policy).validate_python({"rules": {RULE: setting}})
     assert levels(policy.rules)[RULE] is Level.ADVISORY
 

@@ -116,7 +116,7 @@ GROUP = "kueue.x-k8s.io/pod-group-name"
 
 @pytest.mark.parametrize("field", ["labels", "annotations"])
 @pytest.mark.parametrize("key", [OTHERS, GROUP])
-def test_what_joins_the_workload_of_others_is_found_in_the_object_and_in_its_template(key: str, field: str):
+def test_joining_the_workload_of_others_is_found(key: str, field: str):
     itself, template = job(), deployment(pod_spec())
     itself["inputs"]["metadata"].setdefault(field, {})[key] = "a"
     template["inputs"]["spec"]["template"].setdefault("metadata", {}).setdefault(field, {})[key] = "a"
@@ -135,7 +135,7 @@ def test_a_pod_of_a_group_is_found_once_and_other_keys_of_kueue_pass():
     assert violations("queue-workload", local_queue(), job(labels={QUEUE: "training"})) == []
 
 
-def test_a_train_job_on_a_workload_of_others_is_found_and_labels_that_cannot_be_seen_are_not_checked():
+def test_a_train_job_on_a_workload_of_others_is_found():
     train = kubernetes("trainer.kubeflow.org/v1alpha1:TrainJob", "a", {}, "vision")
     train["inputs"]["metadata"]["annotations"] = {OTHERS: "a"}
     only(violations("queue-workload", local_queue(), train))

@@ -175,7 +175,7 @@ def test_layouts_in_helm_values_are_read():
     assert found.problem.path.startswith('values.migManager.config.data["config.yaml"].mig-configs.notebooks')
 
 
-def test_a_layout_that_sounds_generated_is_not_checked_where_the_operators_config_is_out_of_sight():
+def test_a_generated_layout_is_not_checked_without_the_config():
     hidden = config_map("mig-parted-config-3c4d", {"config.yaml": UNKNOWN})
     assert "not in this stack" in not_checked(
         "mig-geometry-valid", mig_node(layout="all-1g.5gb"), cluster_policy(), hidden

@@ -75,7 +75,7 @@ def test_a_gpu_pod_needs_no_toleration_of_the_gpu_taint_where_the_api_server_add
     assert only(violations("gpu-toleration", short, addedIn=["search"]))
 
 
-def test_a_toleration_of_another_taint_is_asked_for_where_the_api_server_adds_that_of_gpus():
+def test_other_tolerations_are_required_if_admission_adds_the_gpu_one():
     reserved = node(taints=[GPU_TAINT, {"key": "reserved", "value": "x", "effect": "NoSchedule"}])
     found = only(violations("gpu-toleration", reserved, deployment(pod_spec(tolerations=[])), addedIn=["vision"]))
     assert "no toleration of reserved=x:NoSchedule" in str(found)
@@ -126,7 +126,7 @@ def test_tolerations_that_are_not_known_yet_are_not_checked():
     assert "tolerations: not known" in not_checked("gpu-toleration", deployment(pod_spec(tolerations=UNKNOWN)))
 
 
-def test_a_pool_whose_taints_are_not_known_yet_is_not_checked_where_no_other_pool_fits():
+def test_a_pool_with_unknown_taints_is_not_checked_if_it_is_the_only_fit():
     team = {"key": "team", "value": "vision", "effect": "NoSchedule"}
     pools = [node("vision-0", taints=(GPU_TAINT, team)), node("train-0", taints=UNKNOWN)]
     assert "spec.taints" in not_checked("gpu-toleration", *pools, deployment(pod_spec()))

@@ -109,7 +109,7 @@ def test_a_field_that_shows_on_nodes_is_declared_to(platform: str) -> None:
     assert silent == {}
 
 
-def test_every_property_of_the_catalogue_is_declared_by_a_field_and_the_other_way_round() -> None:
+def test_declared_properties_are_exactly_those_of_the_catalogue() -> None:
     assert set(declared_properties()) == set(load_catalog().pool_properties)
 
 

@@ -160,7 +160,7 @@ OWN_ROLE = {"name": "a", "quota": {"gpus": 1}, "priority": "training", "members"
     ],
     ids=["no end", "an end that is not a time", "no block", "a region", "neither", "a role that is not an ARN"],
 )
-def test_a_wrong_value_is_not_also_reported_as_missing_where_one_of_several_fields_is_needed(
+def test_a_wrong_value_is_not_also_reported_as_missing(
     capacity: dict[str, Any], rest: dict[str, Any], path: str
 ) -> None:
     with pytest.raises(BadInput) as caught:

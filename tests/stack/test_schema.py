@@ -12,7 +12,7 @@ def test_the_written_schema_is_what_the_models_say() -> None:
     assert json.loads(SCHEMA_FILE.read_text("utf-8")) == stack_file_schema()
 
 
-def test_editors_complete_machine_types_mig_profiles_and_rules_with_their_descriptions() -> None:
+def test_editors_complete_machine_types_profiles_and_rules() -> None:
     definitions = stack_file_schema()["$defs"]
     catalog = load_catalog()
     machines = {one["const"]: one["description"] for one in definitions["MachineType"]["oneOf"]}

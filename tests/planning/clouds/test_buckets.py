@@ -80,7 +80,7 @@ def test_every_team_gets_a_claim_unless_the_bucket_names_its_teams(cloud: Any) -
 
 
 @pytest.mark.parametrize("cloud", [eks, gke])
-def test_datasets_are_read_and_checkpoints_are_written_unless_read_only_says_otherwise(cloud: Any) -> None:
+def test_datasets_are_read_only_and_checkpoints_writable_by_default(cloud: Any) -> None:
     plan = cloud(datasets=DATASETS, checkpoints=CHECKPOINTS).storage
     assert the(plan, "datasets").read_only
     assert not the(plan, "checkpoints").read_only
@@ -91,7 +91,7 @@ def test_datasets_are_read_and_checkpoints_are_written_unless_read_only_says_oth
     assert the(turned, "checkpoints").read_only
 
 
-def test_mountpoint_sees_the_prefix_alone_caches_datasets_and_asks_no_node_for_the_region() -> None:
+def test_mountpoint_sees_only_the_prefix_and_caches_datasets() -> None:
     plan = eks(datasets=DATASETS, checkpoints=CHECKPOINTS).storage
     datasets, checkpoints = the(plan, "datasets"), the(plan, "checkpoints")
     assert {"prefix imagenet/", "read-only", "region us-east-2", "metadata-ttl 300"} <= set(datasets.mount_options)
@@ -124,7 +124,7 @@ def test_check_and_the_guide_name_the_annotations_that_pods_with_buckets_need_on
     assert [one.annotations for guide in on_eks.guides for one in guide.volumes] == [{}, {}]
 
 
-def test_the_driver_of_buckets_may_read_below_the_prefix_and_write_only_where_pods_may() -> None:
+def test_bucket_driver_writes_only_where_pods_may_write() -> None:
     found = statements(datasets=DATASETS, checkpoints=CHECKPOINTS)
     by_action = {action: one for one in found for action in one["Action"] if action != "s3:ListBucket"}
     datasets, checkpoints = "arn:aws:s3:::acme-datasets/imagenet/*", "arn:aws:s3:::acme-checkpoints/*"
@@ -151,7 +151,7 @@ def test_keys_of_buckets_are_used_through_s3_alone_and_encrypt_only_what_pods_wr
     assert "kms:GenerateDataKey" in {action for one in written for action in one["Action"]}
 
 
-def test_on_gke_a_prefix_limits_the_role_on_objects_and_leaves_only_their_names_readable() -> None:
+def test_on_gke_outside_the_prefix_only_object_names_are_readable() -> None:
     cloud = gke(datasets={**DATASETS, "teams": ["vision"]}, checkpoints=CHECKPOINTS).storage.cloud
     assert isinstance(cloud, GkeStorage)
     found = {(one.bucket, one.namespace, one.role): one.condition for one in cloud.grants}
@@ -207,7 +207,7 @@ def own_stack(folder: Path, name: str, environment: dict[str, Any]) -> TeamStack
     return plan
 
 
-def test_a_team_with_a_stack_of_its_own_creates_the_volume_that_the_environment_gives_it(tmp_path: Path) -> None:
+def test_a_team_stack_creates_the_volume_of_its_environment(tmp_path: Path) -> None:
     storage = {"datasets": {**DATASETS, "teams": ["vision"], "team_stacks": ["chat"]}, "others": DATASETS}
     environment = eks_environment({"zones": ["us-east-2a"]}, storage=storage, teams=TEAMS)
     plan = plan_platform(environment, "prod")
@@ -219,7 +219,7 @@ def test_a_team_with_a_stack_of_its_own_creates_the_volume_that_the_environment_
     assert own_stack(tmp_path, "code", environment).volumes == ()
 
 
-def test_on_gke_the_environment_admits_the_namespace_of_a_team_with_a_stack_of_its_own() -> None:
+def test_on_gke_the_environment_admits_the_namespace_of_a_team_stack() -> None:
     cloud = gke(datasets={**DATASETS, "teams": ["vision"], "team_stacks": ["chat"]}).storage.cloud
     assert isinstance(cloud, GkeStorage)
     assert {one.namespace for one in cloud.grants} == {"vision", "chat"}

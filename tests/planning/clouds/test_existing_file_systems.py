@@ -55,7 +55,7 @@ def refused_on_gke(**storage: Any) -> dict[str, str]:
     return {problem.path: str(problem) for problem in caught.value.problems}
 
 
-def test_each_team_mounts_its_own_directory_of_a_lustre_file_system_by_dns_name_and_mount_name() -> None:
+def test_each_team_mounts_its_own_lustre_directory() -> None:
     plan = eks(scratch=FSX).storage
     volume = the(plan, "scratch", "speech")
     assert (volume.driver, volume.handle) == ("fsx.csi.aws.com", "fs-0a1b2c3d4e5f60718:/teams/speech")
@@ -73,7 +73,7 @@ def test_an_efs_file_system_is_mounted_encrypted_whole_or_by_a_directory() -> No
 
 
 @pytest.mark.parametrize("entry", [FSX, EFS, FILESTORE, LUSTRE], ids=lambda one: one["system"])
-def test_a_read_only_file_system_is_mounted_read_only_whatever_a_pod_says_about_its_claim(
+def test_a_read_only_file_system_is_always_mounted_read_only(
     entry: dict[str, Any],
 ) -> None:
     make = eks if entry in (FSX, EFS) else gke
@@ -94,7 +94,7 @@ def test_no_two_directories_of_a_file_system_have_the_same_handle_in_a_team(entr
     assert len({the(plan.storage, name).handle for name in names}) == 3
 
 
-def test_a_directory_that_a_team_gets_twice_is_refused_but_not_of_a_share_that_the_kubelet_mounts() -> None:
+def test_a_directory_granted_twice_is_refused_unless_kubelet_mounts_it() -> None:
     twice = refused(data=EFS, again={**EFS, "read_only": True}, other={**EFS, "directory": "other"})
     assert list(twice) == ["storage.again.directory"]
     assert "the directory of storage.data, for team vision too" in twice["storage.again.directory"]
@@ -115,7 +115,7 @@ def test_drivers_for_existing_file_systems_alone_may_only_describe() -> None:
     assert eks(EXISTING, scratch=FSX).storage.cloud is None
 
 
-def test_a_filestore_share_is_mounted_by_the_kubelet_and_managed_lustre_by_its_driver() -> None:
+def test_filestore_is_mounted_by_the_kubelet_and_lustre_by_its_driver() -> None:
     plan = gke(home={**FILESTORE, "directory": "{team}"}, scratch=LUSTRE)
     home, scratch = the(plan.storage, "home"), the(plan.storage, "scratch")
     assert (home.driver, home.handle) == ("nfs", "10.0.0.2:/vol1/vision")
@@ -153,7 +153,7 @@ def test_check_warns_that_an_instance_must_be_in_the_vpc_that_the_program_create
         assert plan.storage.retained == ()
 
 
-def test_the_network_that_the_program_creates_reaches_managed_lustre_that_is_created_in_it() -> None:
+def test_a_created_network_reaches_managed_lustre_in_it() -> None:
     lustre, filestore = (gke(old=one).storage.cloud for one in (LUSTRE, FILESTORE))
     assert isinstance(lustre, GkeStorage)
     assert lustre.private_access == "ml-us-central1-services"
@@ -169,9 +169,7 @@ def test_check_names_the_firewall_rule_that_lustre_needs_in_the_network_of_an_ow
 
 
 @pytest.mark.parametrize(("project", "needed"), [(None, False), ("my-project", False), ("host-project", True)])
-def test_only_the_owner_of_a_vpc_of_another_project_enables_private_services_access_for_filestore(
-    project: str | None, needed: bool
-) -> None:
+def test_owner_of_a_shared_vpc_enables_private_services_access(project: str | None, needed: bool) -> None:
     network = {**IN_OWNERS_VPC["create"]["network"], "project": project}
     of, _ = on_gke("home", {**IN_OWNERS_VPC, "create": {"network": network}}, home={"type": "nfs"})
     assert ("the network's owner enables private services access" in of["home"]) is needed

@@ -56,7 +56,7 @@ def test_a_gp3_volume_that_is_pulled_to_in_parallel_has_the_throughput_that_need
     assert data_disk(image={"fast_pull": True}, **said).throughput_mibps == throughput
 
 
-def test_the_data_volume_of_bottlerocket_begins_as_the_snapshot_and_the_system_disk_does_not() -> None:
+def test_only_bottlerockets_data_volume_starts_from_the_snapshot() -> None:
     system, data = node_group(**CACHED).block_devices
     assert (system.snapshot, data.snapshot) == (None, SNAPSHOT)
     assert data_disk().snapshot is None

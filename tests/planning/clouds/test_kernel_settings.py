@@ -52,7 +52,7 @@ def test_nodes_without_tuning_have_the_settings_of_their_image() -> None:
     assert (decided().sysctls, decided().huge_pages) == ({}, 0)
 
 
-def test_bottlerocket_has_kernel_parameters_in_its_settings_beside_the_huge_pages_of_efa() -> None:
+def test_bottlerocket_settings_have_kernel_parameters_and_huge_pages() -> None:
     found = settings(node_group(image={"family": "bottlerocket"}, **TUNED))["kernel"]["sysctl"]
     assert (found["vm.max_map_count"], found["vm.nr_hugepages"]) == ("1048576", "5128")
 

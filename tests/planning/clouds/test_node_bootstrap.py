@@ -37,7 +37,7 @@ def test_al2023_runs_the_commands_as_one_script_that_ends_at_the_first_that_fail
     assert text.startswith("#!/bin/bash\n")
 
 
-def test_commands_stand_beside_the_settings_of_the_program_also_in_an_own_image() -> None:
+def test_commands_are_added_to_the_programs_settings_in_a_custom_image() -> None:
     text = user_data_text(node_group(**G6, **COMMANDS, tuning={"intent": "inference"}))
     parts: Any = email.message_from_string(text).get_payload()
     assert [one.get_content_type() for one in parts] == [
@@ -60,7 +60,7 @@ def test_nodes_of_karpenter_run_the_commands_by_the_user_data_of_their_node_clas
     assert "echo late" in script(found.node_class["userData"])
 
 
-def test_bottlerocket_has_own_settings_beside_those_of_the_program() -> None:
+def test_bottlerocket_has_user_settings_in_addition_to_the_programs() -> None:
     found = settings(node_group(**BOTTLEROCKET, bootstrap={"settings": {"bootstrap-containers": CONTAINER}}))
     assert found["bootstrap-containers"] == CONTAINER
     assert "local-nvme" in found["bootstrap-commands"]

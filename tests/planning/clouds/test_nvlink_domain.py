@@ -31,7 +31,7 @@ def test_a_domain_has_72_gpus_or_half_of_them_on_machines_of_every_vendor() -> N
     assert sizes == {"p6e-gb200.36xlarge": [36, 72], **a4x}
 
 
-def test_an_ultraserver_is_bought_by_its_capacity_block_in_one_zone_and_has_no_placement_group() -> None:
+def test_an_ultraserver_uses_a_capacity_block_and_no_placement_group() -> None:
     plan = node_group(VIRGINIA, **RACK)
     assert (plan.capacity_type, plan.market_type) == ("CAPACITY_BLOCK", "capacity-block")
     assert (plan.capacity_reservation, plan.zones) == ("cr-0a1b2c3d4e5f60718", (DALLAS,))
@@ -39,7 +39,7 @@ def test_an_ultraserver_is_bought_by_its_capacity_block_in_one_zone_and_has_no_p
     assert plan.ami_type == "AL2023_ARM_64_NVIDIA"
 
 
-def test_an_ultraserver_has_one_efa_only_interface_for_each_gpu_on_the_cards_that_ec2_recommends() -> None:
+def test_an_ultraserver_has_one_efa_only_interface_for_each_gpu() -> None:
     assert shape(node_group(VIRGINIA, **RACK).interfaces) == [
         (0, 0, "interface"),
         *((card, 0, "efa-only") for card in (1, 5, 9, 13)),
@@ -72,7 +72,7 @@ def test_a_type_that_is_sold_in_capacity_blocks_alone_is_refused_with_other_capa
     assert "capacity-block: p6e-gb200.36xlarge is only sold so" in problems["pool.capacity.type"]
 
 
-def test_mig_on_the_images_of_eks_is_refused_and_with_an_own_image_taken() -> None:
+def test_mig_is_refused_on_eks_images_and_accepted_on_custom_images() -> None:
     cut = {"mode": "mig", "layout": {"1g.23gb": 7}}
     assert list(refused(sharing=cut, workload="inference")) == ["pool.sharing.mode"]
     assert refused(sharing=cut, workload="inference", image={"ami": "ami-0a1b2c3d4e5f60718"}) == {}
@@ -119,7 +119,7 @@ def test_an_ultraserver_is_emptied_before_the_hour_in_which_ec2_wants_no_instanc
     assert "a scheduled action drains the nodes 70 minutes before" in decisions["capacity"].why
 
 
-def test_the_end_of_an_ultraserver_that_the_stack_file_does_not_name_is_left_to_a_person() -> None:
+def test_an_undeclared_end_of_an_ultraserver_is_handled_by_a_person() -> None:
     _, decisions = plan_and_decisions(VIRGINIA, **RACK)
     (group,) = node_group(VIRGINIA, **RACK).node_groups
     assert group.block is not None

@@ -113,7 +113,7 @@ def test_replicas_beyond_the_created_nodes_are_no_mistake_on_a_pool_that_grows()
         planned({**SERVE, "count": {"desired": 1}}, teams=[{**team, "quota": {"shared": 4, "gpus": 0}}])
 
 
-def test_claims_and_two_sharings_of_one_machine_type_are_refused_where_nodes_are_added() -> None:
+def test_claims_and_mixed_sharing_are_refused_on_autoscaled_pools() -> None:
     whole = {key: value for key, value in SERVE.items() if key != "sharing"} | {"name": "whole"}
     with pytest.raises(BadInput, match=r"pools\[1\].sharing: found another sharing of g4dn.xlarge"):
         planned(SERVE, whole)

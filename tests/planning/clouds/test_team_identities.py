@@ -83,7 +83,7 @@ def test_what_an_identity_without_egress_does_not_reach_is_named() -> None:
     assert "its buckets stay out of reach" in chosen(eks(with_identity(buckets=[READS])), "egress")
 
 
-def test_a_role_may_list_and_read_below_the_prefix_and_write_only_where_the_team_may_write() -> None:
+def test_a_role_reads_below_the_prefix_and_writes_only_where_allowed() -> None:
     statements = role(eks(with_identity(buckets=[READS, WRITES]))).statements
     assert [dict(one) for one in statements] == [
         {
@@ -114,7 +114,7 @@ def test_a_role_may_use_a_key_only_where_one_is_declared_and_by_s3_alone() -> No
     assert all((one["Resource"], one["Condition"]) == ([KEY], by_s3) for one in keys)
 
 
-def test_an_existing_role_is_associated_as_it_is_and_the_decision_names_the_principal_that_it_must_trust() -> None:
+def test_an_existing_role_is_associated_unchanged() -> None:
     plan = eks(with_identity(role_arn=ROLE))
     assert (role(plan).role_arn, role(plan).statements) == (ROLE, ())
     assert account(plan).annotations == {}
@@ -144,7 +144,7 @@ def test_an_existing_eks_cluster_needs_the_pod_identity_agent_for_identities_alo
     assert "eks-pod-identity-agent" in chosen(eks(with_identity(buckets=[READS]), cluster=EXISTING), "identity")
 
 
-def test_a_gke_role_is_of_one_service_account_and_of_objects_and_lists_below_the_prefix() -> None:
+def test_a_gke_role_is_limited_to_one_account_and_the_prefix() -> None:
     identities = gke(with_identity(buckets=[READS, WRITES])).identities
     assert isinstance(identities, GkeIdentities)
     reads, writes = identities.buckets
@@ -156,7 +156,7 @@ def test_a_gke_role_is_of_one_service_account_and_of_objects_and_lists_below_the
     assert (writes.role, writes.condition) == ("roles/storage.objectUser", None)
 
 
-def test_an_existing_google_account_is_used_by_one_service_account_with_its_annotation() -> None:
+def test_an_existing_google_account_is_used_by_one_service_account() -> None:
     plan = gke(with_identity(google_service_account=ACCOUNT))
     assert isinstance(plan.identities, GkeIdentities)
     [grant] = plan.identities.accounts
@@ -182,7 +182,7 @@ def test_roles_on_buckets_of_teams_named_alike_have_different_names() -> None:
         ({"google_service_account": ACCOUNT}, {"iam.gke.io/gcp-service-account": ACCOUNT}),
     ],
 )
-def test_on_an_existing_cluster_the_service_account_names_the_role_that_its_owner_made(
+def test_an_existing_clusters_service_account_names_the_owners_role(
     identity: dict[str, Any], annotations: dict[str, str]
 ) -> None:
     plan = on({"provider": "existing", "kubernetes": "1.36"}, with_identity(**identity))
@@ -248,7 +248,7 @@ def test_a_bucket_named_twice_and_a_name_that_s3_lacks_are_refused() -> None:
     )
 
 
-def test_a_team_without_identity_and_pull_secrets_has_no_service_account_of_the_program() -> None:
+def test_a_team_without_identity_and_pull_secrets_has_no_service_account() -> None:
     assert eks(team()).teams[0].service_account is None
     assert eks(team()).identities is None
 
@@ -297,7 +297,7 @@ def test_a_team_of_the_environment_has_its_identity_in_teams() -> None:
     assert "in teams, too" in found["team_identities.vision"]
 
 
-def test_on_an_existing_cluster_the_stack_of_a_team_names_its_role_and_the_environment_does_not(
+def test_on_an_existing_cluster_only_the_team_stack_names_the_role(
     tmp_path: Path,
 ) -> None:
     pool = {"nodes": {"names": ["a"]}}

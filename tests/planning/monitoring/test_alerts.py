@@ -183,7 +183,7 @@ def test_pods_of_every_kind_that_owns_pods_have_a_workload(
     _passes(tmp_path, _test_file(tmp_path / "test.yaml", "rules.yaml", [test]))
 
 
-def test_rules_of_the_exporter_before_differ_in_the_label_of_the_host_alone() -> None:
+def test_rules_of_the_previous_exporter_differ_only_in_the_host_label() -> None:
     """Only the newest rules are evaluated here, because the older ones are equal; `make test-thorough` evaluates
     both.
     """

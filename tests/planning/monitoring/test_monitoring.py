@@ -40,9 +40,7 @@ def planned(cluster: dict[str, Any], monitoring: dict[str, Any], **said: Any) ->
         ({**EKS, "create": {"admins": [ADMIN]}}, False),
     ],
 )
-def test_a_service_monitor_is_made_by_default_only_where_somebody_can_have_installed_its_operator(
-    cluster: dict[str, Any], made: bool
-) -> None:
+def test_a_service_monitor_is_created_only_if_its_operator_can_exist(cluster: dict[str, Any], made: bool) -> None:
     plan = planned(cluster, {})
     assert plan.monitoring is not None
     assert plan.monitoring.service_monitor is made
@@ -72,7 +70,7 @@ def test_the_declaration_of_the_prometheus_operator_applies_to_a_new_cluster_as_
         ({**EKS, "create": {"admins": [ADMIN]}}, {}, {}, False),
     ],
 )
-def test_managed_prometheus_of_a_new_gke_cluster_scrapes_the_exporter_of_the_operator(
+def test_managed_prometheus_of_a_new_gke_cluster_scrapes_the_exporter(
     cluster: dict[str, Any], pool: dict[str, Any], monitoring: dict[str, Any], scraped: bool
 ) -> None:
     plan = planned(cluster, monitoring, **pool)
@@ -89,7 +87,7 @@ SERVE_ON_GKE: dict[str, Any] = {
 }
 
 
-def test_managed_prometheus_scrapes_the_agents_where_no_pool_has_the_operators_exporter() -> None:
+def test_managed_prometheus_scrapes_agents_if_there_is_no_exporter() -> None:
     platform: dict[str, Any] = {
         "kind": "environment",
         "cluster": {**GKE, "create": {}},
@@ -140,7 +138,7 @@ def test_an_alert_on_the_budget_is_promised_only_where_there_is_one(cluster: dic
     assert plan.monitoring.has_alert("GpuCostAboveBudget") is alerts
 
 
-def test_pools_without_dcgm_are_named_whose_alerts_on_xid_errors_and_clocks_are_silent() -> None:
+def test_pools_without_dcgm_are_named_because_their_alerts_are_silent() -> None:
     def silent(**pool: Any) -> list[str]:
         platform: dict[str, Any] = {
             "kind": "environment",
@@ -177,7 +175,7 @@ def test_alerts_come_a_day_and_two_hours_before_a_capacity_block_is_drained() ->
     assert "at 2026-12-14T10:50:00Z" in found["GpuCapacityEndsInADay"].summary
 
 
-def test_a_budget_below_the_cost_of_the_desired_nodes_is_refused_with_what_each_pool_costs() -> None:
+def test_a_budget_below_the_desired_cost_is_refused_with_pool_costs() -> None:
     platform: dict[str, Any] = {
         "kind": "environment",
         "cluster": EKS,

@@ -137,7 +137,7 @@ def test_the_reason_names_the_types_and_who_chooses_among_them() -> None:
     assert "least likely to be reclaimed" in said["machine types"].why
 
 
-def test_every_check_of_a_node_expects_the_same_of_all_types_that_are_alternatives_of_each_other() -> None:
+def test_node_checks_expect_the_same_of_all_alternatives() -> None:
     catalog = load_catalog()
     machines = [one for one in catalog.machine_types.values() if one.vendor == "aws" and one.has_gpus]
     compared = 0

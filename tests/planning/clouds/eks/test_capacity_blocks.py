@@ -53,7 +53,7 @@ def test_a_block_without_a_start_has_no_scheduled_action() -> None:
     assert block.start is None
 
 
-def test_each_of_several_blocks_has_a_node_group_of_its_own_in_the_order_of_their_times() -> None:
+def test_each_block_has_a_node_group_in_order_of_time() -> None:
     plan = node_group(capacity=several(SECOND, FIRST), count={"desired": 2})
     assert [(group.name, group.reservation, group.zones) for group in plan.node_groups] == [
         ("train-0a1b2c3d4e5f60718", FIRST["reservation"], ("us-east-2a",)),

@@ -275,7 +275,7 @@ def test_production_is_protected_and_names_what_destroy_leaves_behind() -> None:
     assert cloud(eks()).retained == ()
 
 
-def test_the_node_role_may_assign_pod_addresses_only_where_the_cni_may_have_no_role_of_its_own() -> None:
+def test_node_role_assigns_pod_addresses_only_if_the_cni_may_lack_a_role() -> None:
     names = [policy.rpartition("/")[2] for policy in cloud(created()).node_policies]
     assert names == ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]
     assert cloud(eks()).node_policies[2:] == ("arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy",)
@@ -306,7 +306,7 @@ def test_efa_karpenter_and_their_parts_are_planned_only_where_a_pool_has_them() 
     assert both.karpenter is not None
 
 
-def test_disks_of_nodes_take_an_alias_of_a_key_and_other_fields_say_how_to_find_its_key() -> None:
+def test_only_node_disks_accept_the_alias_of_a_key() -> None:
     alias = "arn:aws:kms:us-east-2:123456789012:alias/disks"
     system = create_plan(
         created({"system": {"kms_key": alias}}), {**SERVE, "disk": {"kms_key": alias}}
@@ -352,7 +352,7 @@ def test_every_add_on_is_pinned_to_a_build_for_the_version(kubernetes: str) -> N
     assert addons["kube-proxy"].version.startswith(f"v{kubernetes}.")
 
 
-def test_what_a_node_needs_to_become_ready_comes_before_nodes_and_the_identity_agent_first() -> None:
+def test_addons_that_nodes_need_come_before_nodes_identity_agent_first() -> None:
     early = [addon.name for addon in create_plan(created()).addons if addon.before_nodes]
     assert early == ["eks-pod-identity-agent", "vpc-cni", "kube-proxy"]
 
@@ -369,7 +369,7 @@ def test_add_ons_that_call_aws_have_a_role_for_their_service_account() -> None:
     }
 
 
-def test_pods_get_addresses_from_prefixes_since_efa_only_interfaces_have_none() -> None:
+def test_pods_have_addresses_from_prefixes() -> None:
     (vpc_cni,) = [addon for addon in create_plan(created()).addons if addon.name == "vpc-cni"]
     assert vpc_cni.configuration["env"]["ENABLE_PREFIX_DELEGATION"] == "true"
     p5 = load_catalog().machine_types["p5.48xlarge"]
@@ -389,7 +389,7 @@ def test_eks_9_vpc_cni_1_18_5_or_newer_for_efa_only_is_pinned_on_a_new_cluster(k
     assert numbers >= (1, 18, 5)
 
 
-def test_eks_9_vpc_cni_1_18_5_or_newer_for_efa_only_is_asked_of_a_cluster_that_is_there() -> None:
+def test_eks_9_efa_only_requires_vpc_cni_1_18_5_on_an_existing_cluster() -> None:
     efa = {**TRAIN, "zones": ["us-east-2a"]}
     assert cloud(eks(), efa).minimum_vpc_cni == "1.18.5"
     assert cloud(eks(), SERVE).minimum_vpc_cni is None
@@ -402,7 +402,7 @@ def test_network_policies_are_enforced_on_a_new_cluster() -> None:
     assert vpc_cni.configuration["enableNetworkPolicy"] == "true"
 
 
-def test_more_node_groups_or_nodes_than_an_account_has_are_a_warning_and_a_prerequisite() -> None:
+def test_too_many_node_groups_or_nodes_are_a_warning_and_a_prerequisite() -> None:
     groups = [{**SERVE, "name": f"serve{index}", "count": {"desired": 0, "max": 1}} for index in range(30)]
     large = {**SERVE, "count": {"desired": 0, "max": 451}}
     for pools, quota, amount in (

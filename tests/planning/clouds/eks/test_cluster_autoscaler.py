@@ -49,14 +49,14 @@ def test_a_range_of_count_is_scaled_and_a_number_alone_is_not(count: dict[str, i
     assert found.keeps_size == is_scaled
 
 
-def test_the_autoscaler_of_an_owner_cannot_empty_a_group_of_fixed_size_which_eks_tags_like_all_others() -> None:
+def test_owners_autoscaler_cannot_empty_a_group_of_fixed_size() -> None:
     fixed = node_group(**{**G6, "count": {"desired": 4}})
     assert (fixed.min_size, fixed.desired_size, fixed.max_size) == (4, 4, 4)
     assert node_group(**G6).min_size == 0
     assert node_group(capacity=BLOCK, count={"desired": 4}).min_size == 0
 
 
-def test_a_capacity_block_is_not_scaled_since_eks_empties_it_and_an_idle_node_is_paid_for() -> None:
+def test_a_capacity_block_is_not_scaled() -> None:
     count = {"min": 0, "desired": 2, "max": 4}
     plan, said = plan_and_decisions(capacity=BLOCK, count=count)
     assert plan.cloud is not None
@@ -145,12 +145,12 @@ def test_ephemeral_storage_is_that_of_the_local_disks_or_else_of_the_volume() ->
 # -- a node that does not offer its GPUs yet ----------------------------------------------------------------------
 
 
-def test_the_accelerator_label_keeps_the_autoscaler_from_adding_nodes_until_the_first_offers_its_gpus() -> None:
+def test_accelerator_label_stops_scale_up_until_the_first_node_has_gpus() -> None:
     assert node_group(**G6).labels[ACCELERATOR_LABEL] == "nvidia-l4"
     assert ACCELERATOR_LABEL not in node_group(**{**G6, "count": {"desired": 2}}).labels
 
 
-def test_without_nvidia_com_gpu_the_label_would_keep_nodes_unready_so_more_nodes_are_announced() -> None:
+def test_without_nvidia_com_gpu_more_nodes_are_announced() -> None:
     pool = {**G6, "sharing": {"mode": "time-slicing", "replicas": 4}}
     assert ACCELERATOR_LABEL not in node_group(**pool).labels
     _, said = plan_and_decisions(**pool)
@@ -187,7 +187,7 @@ def test_the_autoscaler_is_installed_only_for_a_pool_that_it_scales() -> None:
     assert found.cluster_autoscaler is not None
 
 
-def test_it_discovers_groups_of_this_cluster_that_the_program_tags_and_not_all_that_eks_tags() -> None:
+def test_it_discovers_only_groups_that_the_program_tags() -> None:
     found = cloud(created(), SCALED).cluster_autoscaler
     assert found is not None
     assert found.release.values["autoDiscovery"] == {
@@ -234,7 +234,7 @@ def test_on_an_existing_cluster_it_needs_the_agent_that_gives_pods_their_roles()
     assert why.startswith("Cluster Autoscaler gets its credentials from it")
 
 
-def test_the_autoscaler_of_the_owner_is_left_alone_and_finds_the_groups_by_the_tags_of_eks() -> None:
+def test_owners_autoscaler_is_unchanged_and_finds_groups_by_eks_tags() -> None:
     found = stack_cluster(parts={"cluster_autoscaler": "present"})
     assert cloud(found, SCALED).cluster_autoscaler is None
     assert [part.install for part in cloud(found, SCALED).parts] == [False]

@@ -23,7 +23,7 @@ def cloud(*pools: dict[str, Any], cluster: dict[str, Any] = NEW) -> EksClusterPl
     return made
 
 
-def test_nodes_of_dranet_have_the_same_interfaces_and_another_label_than_those_of_the_plugin() -> None:
+def test_dranet_nodes_differ_from_plugin_nodes_only_in_a_label() -> None:
     plan = node_group(**DRANET)
     assert plan.interfaces == node_group().interfaces
     assert plan.labels["gpu-platform.dev/efa-driver"] == "dranet"
@@ -96,7 +96,7 @@ def workload_of(gpus: int) -> Any:
     return team_plan
 
 
-def test_a_pod_with_all_gpus_of_a_node_claims_all_its_interfaces_and_requests_huge_pages() -> None:
+def test_a_pod_with_all_gpus_claims_all_interfaces_and_huge_pages() -> None:
     team = workload_of(8)
     (workload,), (claim,) = team.workloads, team.claims
     assert (claim.name, claim.device_class, claim.count) == ("train-nics", "efa.networking.k8s.aws", 32)

@@ -55,11 +55,11 @@ def test_eks_1_p6_b300_has_17_cards_and_no_efa_on_card_0() -> None:
     assert shape(plan.interfaces) == [(0, 0, "interface"), *((card, 0, "efa-only") for card in range(1, 17))]
 
 
-def test_eks_1_karpenter_requires_the_primary_to_be_interface_so_that_is_the_layout_by_default() -> None:
+def test_eks_1_default_layout_has_a_plain_primary_interface() -> None:
     assert node_group().interfaces == node_group(network={"layout": "ena-and-efa"}).interfaces
 
 
-def test_a_family_that_takes_no_efa_beside_a_plain_interface_has_efa_on_the_primary_one() -> None:
+def test_a_family_without_a_separate_efa_has_efa_on_the_primary() -> None:
     catalog = load_catalog()
     machine = catalog.machine_types["p4d.24xlarge"]
     family = catalog.aws_family(machine).model_copy(update={"efa_only": False})
@@ -99,7 +99,7 @@ def test_nodes_with_efa_are_expected_to_offer_every_interface(form: dict[str, An
     )
 
 
-def test_nodes_that_publish_their_gpus_by_dra_are_expected_to_offer_every_efa_interface() -> None:
+def test_nodes_with_dra_are_expected_to_offer_every_efa_interface() -> None:
     expected = planned(sharing={"mode": "dra"}).node_expectation
     assert expected.allocatable == {"vpc.amazonaws.com/efa": 32}
 

@@ -24,7 +24,7 @@ def test_eks_6_disk_in_the_template_dev_xvda_al2023() -> None:
     assert (disk.device_name, disk.size_gib, disk.volume_type) == ("/dev/xvda", 300, "gp3")
 
 
-def test_eks_6_dev_xvdb_bottlerocket_has_the_size_and_the_system_disk_beside_it_is_encrypted_too() -> None:
+def test_eks_6_dev_xvdb_has_the_size_and_both_disks_are_encrypted() -> None:
     said = devices(**BOTTLEROCKET, disk={"size_gb": 300, "kms_key": KEY})
     assert (said["/dev/xvdb"].size_gib, said["/dev/xvdb"].kms_key) == (300, KEY)
     assert said["/dev/xvda"].size_gib < 20
@@ -127,7 +127,7 @@ def test_tags_name_cluster_and_pool() -> None:
     assert plan.tags["gpu-platform.dev/pool"] == "train"
 
 
-def test_who_sets_the_size_after_the_first_deploy_and_who_must_be_let_use_a_disk_key_is_said() -> None:
+def test_decisions_name_who_scales_and_who_uses_the_disk_key() -> None:
     count = {"min": 1, "desired": 2, "max": 10}
     _, said = plan_and_decisions(
         machine_type="g6.xlarge", workload="inference", count=count, disk={"kms_key": KEY}

@@ -152,7 +152,7 @@ def test_eks_4_one_zone_only_and_reserved_capacity_says_which(capacity: dict[str
     assert node_group(capacity=capacity, zones=["us-east-2a"]).zones == ("us-east-2a",)
 
 
-def test_a_pool_that_needs_no_one_zone_may_be_in_all_of_the_clusters_or_in_those_that_it_names() -> None:
+def test_a_pool_may_span_all_zones_or_the_zones_that_it_names() -> None:
     assert node_group(machine_type="g6.xlarge", workload="inference").zones == ()
     several = node_group(machine_type="g6.xlarge", workload="inference", zones=["us-east-2a", "us-east-2c"])
     assert several.zones == ("us-east-2a", "us-east-2c")

@@ -43,7 +43,7 @@ def test_a_created_cluster_has_a_default_class_since_eks_marks_none() -> None:
     assert found.binding == "WaitForFirstConsumer"
 
 
-def test_a_declared_default_replaces_that_of_the_program_and_an_existing_cluster_gets_none() -> None:
+def test_a_declared_default_class_replaces_the_programs_default() -> None:
     declared = {"fast": {"type": "disk", "disk": "io2", "iops": 16000, "default": True}}
     assert [one.name for one in planned(**declared).classes] == ["fast"]
     assert the("fast", planned(**declared)).parameters["iops"] == "16000"

@@ -45,7 +45,7 @@ def test_eks_7_mime_part_application_node_eks_aws_with_a_node_config() -> None:
     assert (config["apiVersion"], config["kind"]) == ("node.eks.aws/v1alpha1", "NodeConfig")
 
 
-def test_user_data_is_the_same_text_every_time_so_that_nodes_are_not_replaced_for_nothing() -> None:
+def test_user_data_is_deterministic() -> None:
     assert user_data_text(node_group()) == user_data_text(node_group())
 
 
@@ -68,7 +68,7 @@ def test_eks_7_topology_manager_policy_and_scope_with_cpu_manager_policy_static(
 
 
 @pytest.mark.parametrize("machine_type", ["p5.48xlarge", "g5.12xlarge", "p6-b300.48xlarge"])
-def test_eks_7_static_memory_without_reserved_memory_stops_the_kubelet_so_it_is_the_sum_of_what_is_kept(
+def test_eks_7_reserved_memory_is_the_sum_of_all_reservations(
     machine_type: str,
 ) -> None:
     config = kubelet_config(node_group(machine_type=machine_type, **STATIC))
@@ -117,7 +117,7 @@ def test_an_own_image_is_told_the_cluster_that_it_joins() -> None:
     assert spec["kubelet"]["config"]["cpuManagerPolicy"] == "static"
 
 
-def test_an_own_image_registers_with_labels_and_taints_so_that_no_pod_slips_in_before_them() -> None:
+def test_a_custom_image_registers_with_labels_and_taints() -> None:
     plan = node_group(
         machine_type="g5g.xlarge",
         image={"ami": AMI},

@@ -159,7 +159,7 @@ def test_dranet_is_compared_with_the_kubernetes_of_an_existing_cluster() -> None
 
 
 @pytest.mark.parametrize("image", [{"release": "1.35.4-20260422"}, {"release": "1.34.2-20251217"}])
-def test_a_release_whose_runtime_gives_gpus_to_pods_without_one_is_refused_on_gpu_pools(
+def test_a_release_that_exposes_gpus_to_all_pods_is_refused(
     image: dict[str, str],
 ) -> None:
     (problem,) = problems_of(pool(image=image))
@@ -169,7 +169,7 @@ def test_a_release_whose_runtime_gives_gpus_to_pods_without_one_is_refused_on_gp
     assert problems_of(pool(image={"family": "bottlerocket", "release": "1.40.0-2f4c3a1b"})) == []
 
 
-def test_an_alias_of_karpenter_with_such_a_runtime_is_refused_and_a_pool_without_gpus_may_have_it() -> None:
+def test_an_alias_that_exposes_gpus_is_refused_only_on_gpu_pools() -> None:
     (problem,) = problems_of(pool(**KARPENTER, count={"desired": 0, "max": 2}, image={"release": "v20260422"}))
     assert "20260423 or newer" in problem.allowed
     cpu = pool(machine_type="m7i.2xlarge", workload="general", image={"release": "1.35.4-20260422"})
@@ -214,7 +214,7 @@ def test_a_roll_that_names_another_release_or_an_own_image_takes_that_image() ->
     assert "newest image" not in causes_of({"image": own}, {"image": own, "disk": {"size_gb": 1400}})
 
 
-def test_a_roll_of_the_system_nodes_is_announced_with_the_newest_image_that_eks_takes() -> None:
+def test_a_roll_of_system_nodes_is_announced_with_the_newest_image() -> None:
     def plan(release: str, **cluster: Any) -> EnvironmentPlan:
         create = {**CREATED["create"], "system": {"release": release}}
         return plan_eks({}, cluster={**CREATED, "create": create, **cluster})

@@ -181,7 +181,7 @@ def test_only_empty_training_nodes_go_and_none_for_its_age():
     assert allowed == {"Empty": "100%", "Drifted": "0", "Underutilized": "0"}
 
 
-def test_inference_nodes_that_are_little_used_go_a_tenth_at_a_time_and_live_for_weeks():
+def test_underused_inference_nodes_are_removed_a_tenth_at_a_time():
     node_pool = plan(said(workload="inference")).node_pool
     assert node_pool["disruption"]["consolidationPolicy"] == "WhenEmptyOrUnderutilized"
     assert node_pool["disruption"]["budgets"] == [{"nodes": "10%"}]
@@ -634,7 +634,7 @@ def test_charts_are_pinned_and_the_crds_go_with_the_controller():
     assert charts["karpenter"].version.startswith("1.14.")
 
 
-def test_a_taint_without_a_value_has_none_in_the_node_pool_whose_crd_refuses_an_empty_one() -> None:
+def test_a_taint_without_a_value_has_no_empty_value_in_the_node_pool() -> None:
     (_, own) = plan(said(taints=[{"key": "team", "effect": "NoSchedule"}])).node_pool["template"]["spec"]["taints"]
     assert own == {"key": "team", "effect": "NoSchedule"}
 

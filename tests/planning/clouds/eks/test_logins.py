@@ -97,7 +97,7 @@ def test_a_principal_has_one_access_entry() -> None:
     assert "and in logins[0]" in found["cluster.logins[2].principal"]
 
 
-def test_two_principals_of_one_name_in_two_accounts_are_refused_since_their_access_entries_would_be_one() -> None:
+def test_equally_named_principals_of_two_accounts_are_refused() -> None:
     other = ROLE.replace("123456789012", "210987654321")
     found = problems(created(logins=[login(), login(other)]), SERVE)
     assert list(found) == ["cluster.logins[1].principal"]

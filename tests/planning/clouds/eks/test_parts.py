@@ -63,7 +63,7 @@ def test_a_decision_states_what_the_owner_of_the_cluster_must_allow() -> None:
     assert "tolerate" in decisions(eks(parts={"efa_plugin": "present"}), EFA)["EFA device plugin"][1]
 
 
-def test_karpenter_in_a_network_whose_routes_are_not_known_needs_the_iam_api_which_is_said() -> None:
+def test_karpenter_in_an_unknown_network_states_its_need_of_the_iam_api() -> None:
     network = {"vpc": "vpc-0a1b2c3d4e5f60718", "subnets": TWO_SUBNETS}
     for cluster in (eks(), eks(parts={"karpenter": "present"}), created({"network": network})):
         why = decisions(cluster, KARPENTER)["Karpenter"][1]
@@ -151,7 +151,7 @@ def test_a_karpenter_of_the_owner_that_does_not_know_the_rendered_fields_is_refu
     assert [refused_at(one) for one in (least, f"v{least}", "2.0.0", "", "main")] == [[]] * 5
 
 
-def test_what_reserved_pools_and_placement_groups_need_of_the_owners_karpenter_is_said() -> None:
+def test_requirements_on_the_owners_karpenter_are_stated() -> None:
     present = eks(parts={"karpenter": "present", "efa_plugin": "present"})
     plain = decisions(present, KARPENTER)["Karpenter"][1]
     assert "release 1.0.0 or newer" in plain

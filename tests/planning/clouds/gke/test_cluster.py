@@ -119,7 +119,7 @@ def test_the_id_of_the_node_account_fits_google_cloud_and_keeps_long_names_apart
     assert cloud(on("g2-standard-48")).node_account == "ml-us-central1-nodes"
 
 
-def test_clusters_of_one_name_in_several_places_of_a_project_share_no_vpc_and_no_account() -> None:
+def test_equally_named_clusters_in_a_project_share_no_vpc_or_account() -> None:
     places = [
         cloud(on("a3-megagpu-8g", zones=[f"{region}-a"]), cluster=cluster({}, location=region, name=name))
         for region in ("us-central1", "us-east4", "northamerica-northeast1")
@@ -271,9 +271,7 @@ def test_ranges_have_room_for_nodes_while_they_are_rolled(upgrade: dict[str, Any
         (["0.0.0.0/0"], True),
     ],
 )
-def test_the_api_server_has_a_public_address_only_for_those_who_come_from_public_ones(
-    access: list[str], public: bool
-) -> None:
+def test_api_server_is_public_only_for_clients_with_public_addresses(access: list[str], public: bool) -> None:
     anywhere = access == ["0.0.0.0/0"]
     made = created(on("g2-standard-48"), api_access=access, api_from_anywhere=anywhere)
     assert made.public_endpoint is public
@@ -307,7 +305,7 @@ def test_private_ranges_are_those_of_rfc_1918_and_rfc_6598() -> None:
 # -- upgrades ---------------------------------------------------------------------------------------------
 
 
-def test_a3_and_newer_without_an_exclusion_get_one_until_the_end_of_support_and_it_is_said() -> None:
+def test_a3_and_newer_are_excluded_from_upgrades_by_default() -> None:
     made = plan(on("a3-megagpu-8g"))
     assert isinstance(made.cluster.cloud, GkeClusterPlan)
     assert made.cluster.cloud.create is not None
@@ -318,7 +316,7 @@ def test_a3_and_newer_without_an_exclusion_get_one_until_the_end_of_support_and_
     assert [each.why for each in made.decisions if each.what == "maintenance exclusion"]
 
 
-def test_only_nodes_of_a3_and_newer_keep_their_version_and_only_where_no_exclusion_is_declared() -> None:
+def test_only_a3_and_newer_nodes_without_exclusion_keep_their_version() -> None:
     both = on("a3-megagpu-8g"), on("g2-standard-48", name="serve", workload="inference")
 
     def excluded(where: dict[str, Any]) -> list[bool]:
@@ -335,7 +333,7 @@ def test_older_machine_types_are_upgraded_as_the_channel_says() -> None:
     assert created(on("a2-highgpu-8g"), on("g2-standard-48", name="serve")).exclusions == ()
 
 
-def test_exclusions_of_the_stack_stand_alone_and_in_utc() -> None:
+def test_declared_exclusions_are_the_only_ones_and_in_utc() -> None:
     written = {"name": "launch", "start": "2026-12-01T01:00:00+01:00", "end": "2027-01-10T00:00:00Z"}
     (exclusion,) = created(on("a3-megagpu-8g"), maintenance={"exclusions": [written]}).exclusions
     assert (exclusion.name, exclusion.start, exclusion.end) == (
@@ -560,7 +558,7 @@ def test_pods_claim_the_rdma_nics_of_a_pool_with_the_network_profile_and_no_othe
 
 
 @pytest.mark.parametrize("machine", ["a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g"])
-def test_gpu_networks_are_refused_in_a_shared_vpc_and_taken_in_a_vpc_of_the_clusters_project(machine: str) -> None:
+def test_gpu_networks_are_refused_in_a_shared_vpc(machine: str) -> None:
     nodes = on(machine, "train", network={"via": "networks"})
     problem = refused(nodes, cluster=cluster({"network": SHARED}))["cluster.create.network.project"]
     assert "GKE wants all network interfaces of a node in one project" in problem
@@ -612,7 +610,7 @@ def test_a3_and_newer_make_the_cluster_multi_networked_whether_pools_use_it_or_n
 # -- what prepares nodes ----------------------------------------------------------------------------------
 
 
-def test_the_driver_installer_runs_where_the_operator_has_the_device_plugin_and_nowhere_else() -> None:
+def test_driver_installer_runs_only_with_the_operators_device_plugin() -> None:
     made = cloud(
         on("g2-standard-48", "ours"),
         on("g2-standard-48", "gkes", device_plugin="provider"),
@@ -719,7 +717,7 @@ def test_only_steps_that_touch_the_host_are_privileged() -> None:
         ("a3-highgpu-8g", {"container_log_max_size": "500Mi", "container_log_max_files": 10}, None),
     ],
 )
-def test_logs_of_a_container_take_at_most_the_part_of_a_nodes_storage_that_gke_allows(
+def test_container_logs_are_limited_to_the_share_that_gke_allows(
     machine: str, logs: dict[str, Any], fix: str | None
 ) -> None:
     nodes = on(
@@ -822,7 +820,7 @@ def test_a_cluster_that_lacks_something_is_refused_with_it(facts: dict[str, Any]
     assert words in str(caught.value)
 
 
-def test_a_cluster_whose_policies_name_no_hosts_is_refused_where_teams_reach_hosts_by_name() -> None:
+def test_egress_by_host_name_requires_policies_that_support_it() -> None:
     named = cloud(on("g2-standard-48"), cluster=cluster(fqdn_policies=True))
     require_fit(named, found(fqdn_policies=True))
     with pytest.raises(BadInput, match="--enable-fqdn-network-policy") as caught:
@@ -830,7 +828,7 @@ def test_a_cluster_whose_policies_name_no_hosts_is_refused_where_teams_reach_hos
     assert [problem.path for problem in caught.value.problems] == ["cluster.fqdn_policies"]
 
 
-def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_have_an_identity() -> None:
+def test_node_pools_that_expose_credentials_are_refused_with_identities() -> None:
     exposed = found(exposed_pools=("old", "older"))
     require_fit(cloud(on("g2-standard-48"), cluster=cluster()), exposed)
     identity = {"buckets": [{"name": "acme-datasets"}]}
@@ -855,7 +853,7 @@ def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> N
         assert "--enable-network-policy" in caught.value.problems[0].fix
 
 
-def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_mount_buckets() -> None:
+def test_node_pools_that_expose_credentials_are_refused_with_buckets() -> None:
     """The sidecar that mounts a bucket reaches the metadata server, and so do the team's other containers."""
     data = {"type": "bucket", "bucket": "acme-data", "purpose": "datasets"}
     members = ["user:a@example.com"]
@@ -886,7 +884,7 @@ def test_pools_that_use_no_gpu_nics_ask_nothing_of_the_network(machine: str) -> 
     require_fit(serving, found(datapath="", multi_networking=False))
 
 
-def test_a_cluster_is_reached_by_its_dns_endpoint_where_it_is_open_else_by_its_address() -> None:
+def test_a_cluster_is_reached_by_its_dns_endpoint_if_it_is_open() -> None:
     by_name = existing_kubeconfig("ml", found())
     assert "https://gke-abc.us-central1.gke.goog" in by_name
     assert "certificate-authority-data" not in by_name

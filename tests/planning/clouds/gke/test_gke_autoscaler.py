@@ -69,7 +69,7 @@ def test_what_the_refusal_proposes_is_taken(change: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_the_fixed_number_of_nodes_that_the_refusal_proposes_is_the_same_in_each_zone(
+def test_the_proposed_fixed_count_is_equal_in_each_zone(
     zones: list[str] | None, count: dict[str, int], fix: str, taken: dict[str, Any]
 ) -> None:
     shared = {**G2, "sharing": {"mode": "mps", "replicas": 4}, "zones": zones}
@@ -96,7 +96,7 @@ def test_a_flex_start_pool_is_never_of_a_fixed_size_so_the_fix_is_the_sharing_of
     assert "another capacity" in problem.fix
 
 
-def test_whole_gpus_beside_instances_make_nodes_ready_but_let_no_instance_grow_from_zero() -> None:
+def test_whole_gpus_next_to_instances_do_not_allow_scaling_from_zero() -> None:
     (problem,) = found(**A2, sharing=PARTLY, count=GROW)
     assert problem.path == "pools[0].count.min"
     assert "from zero nodes" in problem.allowed

@@ -249,7 +249,7 @@ def identity(row: object) -> str | None:
 
 
 @pytest.mark.parametrize(("said", "place", "words"), [*CAPACITY, *PLACEMENT, *NODE], ids=identity)
-def test_an_impossible_gke_pool_is_one_problem_at_its_place_that_says_why_and_what_to_do(
+def test_an_impossible_gke_pool_is_one_problem_with_reason_and_fix(
     said: dict[str, Any], place: str, words: str
 ) -> None:
     found = problems_of(said)
@@ -277,7 +277,7 @@ def test_the_accelerator_network_profile_is_refused_on_an_older_gke(
         {"count": {"desired": 200}, "workload": "inference"},
     ],
 )
-def test_pools_within_the_limit_of_a_policy_and_pools_without_one_of_the_program_are_taken(
+def test_pools_within_the_limit_of_a_placement_policy_are_accepted(
     said: dict[str, Any],
 ) -> None:
     assert problems_of(said) == []

@@ -40,7 +40,7 @@ def cloud(*members: str, **where: Any) -> GkeClusterPlan:
 
 
 @pytest.mark.parametrize("member", ["group:vision", "user:ada", "group:vision@example"])
-def test_a_member_whose_name_is_no_identity_of_google_is_refused_with_the_allowed_form(member: str) -> None:
+def test_a_member_that_is_not_a_google_identity_is_refused(member: str) -> None:
     with pytest.raises(BadInput) as caught:
         planned(VISION, member)
     (problem,) = caught.value.problems
@@ -111,7 +111,7 @@ def test_the_iam_of_an_existing_cluster_is_left_to_its_owner_who_is_told_the_rol
     assert note.chosen == f"{VISION} must have roles/container.clusterViewer in project my-project"
 
 
-def test_where_iam_is_managed_elsewhere_members_of_a_new_cluster_get_no_role_and_are_told_it() -> None:
+def test_with_iam_managed_elsewhere_members_get_no_role_but_a_notice() -> None:
     where = {
         "create": {"authenticator_groups": GROUPS},
         "node_service_account": "n@my-project.iam.gserviceaccount.com",
@@ -177,7 +177,7 @@ def test_logins_pass_the_dns_endpoint_only_where_it_is_open(dns: bool, named: bo
     assert ("DNS endpoint" in said) == named
 
 
-def test_check_says_from_where_up_reaches_a_server_with_two_addresses_and_no_dns_endpoint() -> None:
+def test_check_states_where_up_must_run_without_a_dns_endpoint() -> None:
     both = planned("user:ada@example.com", create={"dns_access": False, "api_access": [OPEN, CLOSED]})
     (said,) = [one.why for one in both.decisions if one.what == "API server"]
     assert said.endswith(f"`up` and its kubeconfig use the public address, so it runs in {OPEN}")

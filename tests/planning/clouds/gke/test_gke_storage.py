@@ -49,7 +49,7 @@ def refused(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED, **storage
     return {problem.path: str(problem) for problem in caught.value.problems}
 
 
-def test_nodes_that_attach_only_hyperdisk_get_a_class_of_it_beside_the_default_of_gke() -> None:
+def test_nodes_with_only_hyperdisk_get_an_additional_class() -> None:
     plan = planned(MEGA, {**A4, "network": {"rdma": False}})
     [found] = plan.storage.classes
     assert (found.name, found.parameters, found.default) == (
@@ -106,7 +106,7 @@ def test_filestore_and_lustre_are_in_the_network_of_the_cluster() -> None:
     assert plan.storage.cloud == GkeStorage(in_network=(), private_access="ml-us-central1-services")
 
 
-def test_lustre_in_a_known_zone_is_made_before_its_first_pod_which_may_be_in_another_zone() -> None:
+def test_lustre_in_a_known_zone_is_created_before_its_first_pod() -> None:
     other = {**G2, "zones": ["us-central1-b"]}
     by_zone = {"declared": {"type": "lustre", "zone": "us-central1-a"}, "unset": {"type": "lustre"}}
     bound = {name: (one.binding, one.zones) for name, one in classes(planned(MEGA, other, **by_zone)).items()}
@@ -155,7 +155,7 @@ def test_filestore_makes_small_instances_of_basic_hdd_on_newer_gke(kubernetes: s
     assert claim_sizes(tier, cluster).smallest == smallest
 
 
-def test_on_an_existing_cluster_the_network_is_looked_up_and_the_owner_enables_drivers() -> None:
+def test_an_existing_clusters_network_is_read_and_its_owner_adds_drivers() -> None:
     plan = planned(cluster=CLUSTER, home={"type": "nfs"}, fast={"type": "lustre"})
     assert plan.storage.cloud == GkeStorage(in_network=("home", "fast"), filestore=("home",), private_access=None)
     assert "network" not in classes(plan)["home"].parameters
@@ -245,7 +245,7 @@ def test_the_other_class_for_checkpoints_of_several_nodes_is_no_class_of_disks(
     assert [problem.fix for problem in caught.value.problems] == [fix]
 
 
-def test_lustre_is_warned_of_by_the_pools_that_cannot_mount_it_and_their_examples_do_without() -> None:
+def test_pools_that_cannot_mount_lustre_get_a_warning() -> None:
     own = team("vision", quota={"gpus": {"u": 4}}, members=["user:a@example.com"])
     storage = {"fast": {"type": "lustre"}, "old": EXISTING_LUSTRE}
     plan = plan_platform(
