@@ -214,7 +214,7 @@ def test_fractions_of_a_gpu_are_not_machine_types_of_ours(catalog: Catalog):
     assert not fractions & set(catalog.machine_types)
 
 
-def test_only_gke_machine_types_have_an_accelerator_label_and_it_names_their_gpu(catalog: Catalog):
+def test_only_gke_machine_types_have_an_accelerator_label(catalog: Catalog):
     for machine in catalog.machine_types.values():
         if machine.vendor == "gcp" and machine.has_gpus:
             assert machine.accelerator_label is not None

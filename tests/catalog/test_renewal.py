@@ -36,7 +36,7 @@ def renewed(seen: list[DescribedType], vendor: str = "aws", *regions: str) -> Co
 
 
 @pytest.mark.long
-def test_the_catalogue_has_every_gpu_type_of_ec2_with_the_facts_that_ec2_describes(
+def test_the_catalogue_has_every_gpu_type_with_the_facts_of_ec2(
     ec2: list[DescribedType],
 ) -> None:
     assert len(ec2) > 150
@@ -62,7 +62,7 @@ def test_different_facts_and_types_only_in_the_cloud_are_shown(
     ]
 
 
-def test_types_that_the_cloud_no_longer_describes_where_they_were_offered_are_shown() -> None:
+def test_types_that_the_cloud_no_longer_offers_are_shown() -> None:
     assert "p4de.24xlarge" in renewed([], "aws", "us-east-1").gone
     assert renewed([], "aws", "mars-1").gone == ()
 

@@ -41,7 +41,7 @@ def test_an_addon_is_planned_with_its_pinned_chart() -> None:
     )
 
 
-def test_trainer_installs_jobset_as_a_release_of_its_own_and_check_prints_why() -> None:
+def test_trainer_installs_jobset_as_a_separate_release() -> None:
     plan = plan_of("eks", {"trainer": "install"})
     assert [addon.name for addon in plan.addons.addons] == ["jobset", "trainer"]
     assert plan.addons.addons[1].values["jobset"] == {"install": False}
@@ -91,7 +91,7 @@ def warned(spec: dict[str, Any], create: dict[str, Any], pool: dict[str, Any], c
     return " ".join(one.chosen for one in plan.decisions if one.what == "warning: metrics")
 
 
-def test_check_warns_of_a_volume_on_system_nodes_that_are_fewer_than_the_zones() -> None:
+def test_a_volume_with_fewer_system_nodes_than_zones_is_a_warning() -> None:
     taints = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
     assert "system nodes, which are fewer" in warned({"storageSpec": DISK}, {"zones": ZONES}, taints)
     assert "volume of Alertmanager" in warned({"storage": DISK}, {"zones": ZONES}, taints, "alertmanager")

@@ -66,7 +66,7 @@ def test_a_stack_of_cpu_pools_alone_decides_nothing_about_gpu_pods(make_plan: Pl
     assert WHAT not in [one.what for one in plan.decisions]
 
 
-def test_a_pod_with_a_gpu_gets_its_part_of_the_node_less_what_daemonsets_need(make_plan: PlanMaker) -> None:
+def test_a_gpu_pod_gets_its_share_of_the_node_without_daemonsets(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8})])
     found = plan.teams[0].pod_defaults
     assert found is not None
@@ -139,7 +139,7 @@ def test_a_second_gpu_taint_is_tolerated_only_by_pods_of_the_resources_behind_it
     }
 
 
-def test_pods_with_claims_get_toleration_and_priority_and_no_part_of_a_node(make_plan: PlanMaker) -> None:
+def test_pods_with_claims_get_a_toleration_and_a_priority(make_plan: PlanMaker) -> None:
     found = planned(make_plan, pool(sharing={"mode": "dra"}), quota={"devices": {"gpu.nvidia.com": 1}})
     assert (found.shares, [(one.resources, one.claims) for one in found.tolerations]) == ((), [((), True)])
     assert variables(found, {}, {}) == {}

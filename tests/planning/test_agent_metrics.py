@@ -126,7 +126,7 @@ def test_the_agent_with_metrics_fits_a_config_map_with_its_library(tmp_path: Pat
 
 
 @needs_promtool
-def test_recorded_values_are_dcgms_where_it_runs_and_the_agents_on_other_nodes(tmp_path: Path) -> None:
+def test_recorded_values_are_from_dcgm_or_else_from_the_agent(tmp_path: Path) -> None:
     monitoring = planned(stack("operator")).monitoring
     assert monitoring is not None
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": rule_groups(monitoring)}))

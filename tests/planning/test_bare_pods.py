@@ -73,7 +73,7 @@ def test_elsewhere_they_are_admitted(cluster: dict[str, Any]) -> None:
     assert decisions(plan) == {}
 
 
-def test_the_rule_is_no_rule_of_templates_and_is_named_before_what_else_is_wrong() -> None:
+def test_the_rule_skips_templates_and_is_reported_first() -> None:
     (vision, _) = planned(EKS).teams
     assert rules_of(vision, "pods-of")[0].id == "bare-pod"
     assert "bare-pod" not in {rule.id for rule in rules_of(vision, "templates-of")}

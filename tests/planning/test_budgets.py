@@ -107,7 +107,7 @@ def test_a_status_older_than_the_spec_blocks_for_now() -> None:
     assert "has not evaluated" in block.why
 
 
-def test_a_budget_that_kubernetes_cannot_evaluate_blocks_for_ever_with_its_message() -> None:
+def test_a_budget_that_kubernetes_cannot_evaluate_blocks_forever() -> None:
     condition = {
         "type": "DisruptionAllowed",
         "status": "False",
@@ -158,7 +158,7 @@ def test_a_budget_of_another_namespace_blocks_nothing() -> None:
     assert found(budget(namespace="speech", status=NEVER)) is None
 
 
-def test_pods_with_the_same_reason_are_one_block_and_what_lasts_comes_first() -> None:
+def test_pods_are_grouped_by_reason_with_lasting_blocks_first() -> None:
     passing = Block(pods=("vision/z",), budgets=("vision/b",), forever=False, why="now")
     lasting = [
         Block(pods=(f"vision/{name}",), budgets=("vision/a",), forever=True, why="x", fix="y") for name in "ba"

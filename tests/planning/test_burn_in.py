@@ -72,7 +72,7 @@ def test_a_minimum_bandwidth_is_refused_if_no_pool_is_measured() -> None:
     assert "all-reduce-nodes" in pool_of(planned("eks", burn_in=least)).least
 
 
-def test_a_timeout_that_ends_before_the_program_is_refused_and_its_fix_is_taken() -> None:
+def test_a_timeout_shorter_than_the_program_is_refused() -> None:
     with pytest.raises(BadInput) as caught:
         planned("sandbox", burn_in={"matrix": "19m", "timeout": "20m"})
     [problem] = caught.value.problems
@@ -205,7 +205,7 @@ def test_jobs_run_on_the_named_nodes_alone_once_and_end() -> None:
     assert len(job["metadata"]["name"]) < 63
 
 
-def test_labels_of_the_company_and_the_image_of_the_stack_file_reach_the_pods() -> None:
+def test_pods_have_the_companys_labels_and_the_declared_image() -> None:
     plan = planned("eks", burn_in={"image": "registry.example.com/torch:2.9"}, objects={"labels": {"cost": "ml"}})
     alone = pool_of(plan).alone
     assert alone is not None
@@ -215,7 +215,7 @@ def test_labels_of_the_company_and_the_image_of_the_stack_file_reach_the_pods() 
     assert template["spec"]["containers"][0]["image"] == "registry.example.com/torch:2.9"
 
 
-def test_limits_of_the_stack_file_replace_those_of_the_catalogue_and_say_so() -> None:
+def test_limits_in_the_stack_file_replace_the_catalogues() -> None:
     found = pool_of(planned("sandbox", pool("train", "p5.48xlarge"), burn_in={"least": {"all-reduce": 420}})).least
     assert found["all-reduce"].gb_per_second == 420
     assert found["all-reduce"].source == "stack: validation.burn_in.least.all-reduce"

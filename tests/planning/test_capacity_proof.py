@@ -121,7 +121,7 @@ def test_a_thousand_nodes_and_twenty_teams_are_proven_in_a_second_or_two() -> No
     assert prove(rooms, groups).verdict == "placed"
 
 
-def test_fifty_pools_that_a_hundred_teams_oversubscribe_name_the_smallest_conflict() -> None:
+def test_the_smallest_conflict_of_a_hundred_teams_is_found() -> None:
     """A search team by team would take minutes, because there are over 10^12 sets of 81 teams."""
     names = [f"pool-{index}" for index in range(50)]
     rooms = [room(name, count=10, gpus=8, cpu=100_000) for name in names]
@@ -131,7 +131,7 @@ def test_fifty_pools_that_a_hundred_teams_oversubscribe_name_the_smallest_confli
     assert (len(found.owners), found.minimal, found.smallest) == (81, True, True)
 
 
-def test_a_hundred_teams_alike_whose_pods_leave_cpu_over_on_every_node_are_decided() -> None:
+def test_a_hundred_equal_teams_that_leave_cpu_unused_are_decided() -> None:
     """Seven pods with 13 CPU fit on a node with 100, so 1190 of 1200 pods fit, although the CPU sum suffices for
     all.
     """
@@ -141,7 +141,7 @@ def test_a_hundred_teams_alike_whose_pods_leave_cpu_over_on_every_node_are_decid
     assert prove(rooms, too_many, seconds=5).verdict == "impossible"
 
 
-def test_places_that_teams_alike_share_out_overfill_no_node_and_leave_nobody_out() -> None:
+def test_places_shared_by_equal_teams_overfill_no_node() -> None:
     rooms = [room(gpus=100, count=6, cpu=13_000)]  # 5 + 4 + 4 on each node; largest first begins with 5 + 5
     groups = [
         pods(f"t{size}-{count}", count, cpu=size)

@@ -111,7 +111,7 @@ def test_a_pod_that_takes_the_cpu_of_a_node_strands_its_other_gpus(make_plan: Pl
     assert _causes(document)[UNALLOCATED]["gpus"] == 7
 
 
-def test_memory_that_one_kind_of_instance_takes_is_gone_for_the_other_kinds(make_plan: PlanMaker) -> None:
+def test_instances_of_all_kinds_share_the_nodes_memory(make_plan: PlanMaker) -> None:
     # A pod with 60Gi leaves about 100Gi, enough for the large instance or one more such pod, but not for both.
     cut = pool("cut", ONE_A100, sharing={"mode": "mig", "layout": {"3g.40gb": 1, "1g.10gb": 4}})
     hungry = {"name": "hungry", "pool": "cut", "profile": "1g.10gb", "memory": "60Gi"}
@@ -149,7 +149,7 @@ def test_gpus_promised_above_capacity_are_not_waste(
     assert document["quotas"]["desired"]["conflict"]["teams"] == ["a", "b"]
 
 
-def test_quotas_that_fit_only_after_autoscaling_are_placed_at_the_most_nodes() -> None:
+def test_quotas_that_need_autoscaling_are_placed_at_the_maximum() -> None:
     cluster = {"provider": "existing", "kubernetes": "1.34"}
     train = pool(count={"desired": 1, "max": 2}, nodes={"selector": {"group": "gpu"}})
     plan = plan_platform(environment(train, cluster=cluster, teams=[team(quota={"gpus": 12})]), "test")
@@ -302,7 +302,7 @@ def test_time_sliced_instances_are_placed_and_counted_as_parts_of_their_gpu(make
     assert causes[UNALLOCATED]["gpus"] == pytest.approx(0.5 - 1 / 7, abs=1e-3)
 
 
-def test_a_quota_by_pool_is_placed_where_the_file_puts_it_whatever_pools_are_for(make_plan: PlanMaker) -> None:
+def test_a_quota_by_pool_is_placed_on_the_declared_pool(make_plan: PlanMaker) -> None:
     pools = (pool(count={"desired": 2}), pool("serve", count={"desired": 2}, workload="inference"))
     service = {"name": "chat", "pool": "serve", "gpus": 4, "replicas": 2}
     teams = [team(quota={"gpus": {"train": 16, "serve": 16}}, workloads=[service])]

@@ -109,7 +109,7 @@ def test_what_is_legal_but_probably_not_meant_is_a_warning(text: str, what: str,
     assert why in note.why
 
 
-def test_an_attribute_that_kubernetes_defines_for_all_drivers_is_no_warning() -> None:
+def test_an_attribute_that_kubernetes_defines_causes_no_warning() -> None:
     assert selector_notes("device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0000:00'") == ()
 
 

@@ -89,7 +89,7 @@ def test_pools_with_the_same_change_are_named_together() -> None:
     assert [str(step) for step in steps] == ["pools a, b: deleted"]
 
 
-def test_a_pool_that_is_created_first_is_in_two_steps_and_begins_in_the_first() -> None:
+def test_a_pool_that_is_created_first_is_in_two_steps() -> None:
     [impact], steps = ordered(eks("train", capacity_type="ON_DEMAND"), eks("train", capacity_type="SPOT"))
     assert entries(steps) == [
         (1, ("pool train",), "the new one is created"),
@@ -100,7 +100,7 @@ def test_a_pool_that_is_created_first_is_in_two_steps_and_begins_in_the_first() 
     assert not has_an_order(steps)
 
 
-def test_a_pool_without_capacity_for_two_is_deleted_in_the_place_of_its_creation() -> None:
+def test_a_pool_without_capacity_for_two_is_deleted_before_creation() -> None:
     first = {"delete_before_replace": True}
     _, steps = ordered(
         eks("train", capacity_type="ON_DEMAND", **first), eks("train", capacity_type="SPOT", **first)

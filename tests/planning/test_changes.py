@@ -102,7 +102,7 @@ def test_a_plan_that_is_deployed_already_takes_nothing_away() -> None:
         assert changes(plan, plan) == ()
 
 
-def test_nothing_is_said_of_a_stack_that_is_new_or_deployed_by_an_older_release() -> None:
+def test_a_new_stack_or_an_older_release_has_no_changes() -> None:
     for previous in (None, {}, {"train": {"nodes": 4}}, "text"):
         assert pool_changes(previous, eks(), load_catalog()) == ()
 
@@ -150,7 +150,7 @@ def test_eks_replaces_or_rolls_a_node_group_depending_on_the_field(
     assert what(eks(), eks(**fields)) == (effect, [field])
 
 
-def test_a_new_kubernetes_version_rolls_the_nodes_of_eks_but_those_of_an_own_image() -> None:
+def test_a_new_version_rolls_eks_nodes_except_custom_images() -> None:
     newer = dataclasses.replace(EKS, kubernetes="1.36")
     older = dataclasses.replace(EKS, kubernetes="1.35")
     assert what(eks(older), eks(newer)) == ("rolled", ["cluster.kubernetes"])
@@ -396,7 +396,7 @@ def test_a_renamed_pool_is_one_change_and_not_a_removal() -> None:
     assert (change.causes[0].field, change.causes[0].new) == ("pools[0].name", "learn")
 
 
-def test_a_renamed_pool_on_reserved_capacity_is_said_to_wait_for_the_old_one() -> None:
+def test_a_renamed_pool_on_reserved_capacity_waits_for_the_old_one() -> None:
     group = dataclasses.replace(GROUP, delete_before_replace=True)
     before = on_cloud(environment({"train": 4}), EKS, train=group)
     named = dataclasses.replace(group, placement_group=PlacementGroup(name="learn", create=True))
@@ -447,7 +447,7 @@ def test_nodes_of_an_existing_cluster_are_somebody_elses_and_stay() -> None:
     assert changes(existing("train"), existing("learn")) == ()
 
 
-def test_every_property_of_a_pool_is_known_to_the_catalogue_and_the_other_way_round() -> None:
+def test_pool_properties_are_exactly_those_of_the_catalogue() -> None:
     plans = {"eks": eks(), "karpenter": karpenter(), "gke": gke(), "sandbox": environment({"train": 1})}
     exported = {
         (platform, name) for platform, plan in plans.items() for name in pool_facts(plan)["train"]["properties"]
@@ -524,7 +524,7 @@ def of_version(kubernetes: str, cluster: EksClusterPlan = CREATED, **fields: Any
     return on_cloud(environment({"train": 4}), upgraded, train=dataclasses.replace(KARPENTER, **fields))
 
 
-def test_an_upgrade_of_kubernetes_rolls_nodes_of_karpenter_with_an_image_of_aws() -> None:
+def test_an_upgrade_rolls_karpenter_nodes_with_an_aws_image() -> None:
     alias = {"amiSelectorTerms": [{"alias": "al2023@v20260714"}]}
     assert what(of_version("1.35", node_class=alias), of_version("1.36", node_class=alias)) == (
         "rolled",
@@ -532,7 +532,7 @@ def test_an_upgrade_of_kubernetes_rolls_nodes_of_karpenter_with_an_image_of_aws(
     )
 
 
-def test_an_upgrade_of_kubernetes_leaves_nodes_of_karpenter_with_an_own_image() -> None:
+def test_an_upgrade_keeps_karpenter_nodes_with_a_custom_image() -> None:
     own = {"amiSelectorTerms": [{"id": "ami-0a1b2c3d4e5f60718"}]}
     assert changes(of_version("1.35", node_class=own), of_version("1.36", node_class=own)) == ()
 

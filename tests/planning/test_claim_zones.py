@@ -61,7 +61,7 @@ def test_a_declared_class_of_disks_is_in_one_zone_too() -> None:
     assert warnings(GROWS, {"fast": {"type": "disk"}}, storage_class="fast")
 
 
-def test_checkpoints_on_a_disk_stay_behind_where_the_next_block_is_in_another_zone() -> None:
+def test_disks_do_not_follow_the_next_block_into_another_zone() -> None:
     block = {"reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
     next_ = {"reservation": "cr-1a1b2c3d4e5f60718", "zone": "us-east-2b"}
     first = {**block, "starts": "2026-12-01T11:30:00Z", "ends": "2026-12-08T11:30:00Z"}

@@ -76,7 +76,7 @@ def test_a_value_of_another_form_is_refused_at_its_place(field: str, value: str)
 
 
 @pytest.mark.parametrize(("delete", "verbs"), [(False, {"list"}), (True, {"list", "delete", "create"})])
-def test_the_account_may_delete_only_where_that_is_asked_for_and_never_data(
+def test_the_account_may_delete_only_if_enabled_and_never_data(
     tmp_path: Path, delete: bool, verbs: set[str]
 ) -> None:
     role = recorded({"delete": delete}, tmp_path).one("Role", "gpu-cleanup-vision").inputs

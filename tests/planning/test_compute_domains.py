@@ -62,7 +62,7 @@ def test_the_driver_is_told_where_the_nodes_have_nvidias_driver(
     assert driver(provider, operator=operator).values["nvidiaDriverRoot"] == root
 
 
-def test_the_driver_runs_on_the_nodes_of_racks_alone_and_tolerates_all_their_taints() -> None:
+def test_the_driver_runs_only_on_racks_and_tolerates_their_taints() -> None:
     small = {"name": "serve", "machine_type": "g2-standard-48", "count": {"desired": 1}, "workload": "inference"}
     small |= {"zones": ["us-central1-a"], "taints": [{"key": "own", "effect": "NoSchedule"}]}
     plugin = driver("gke", pools=[A4X, small]).values["kubeletPlugin"]
@@ -74,7 +74,7 @@ def test_the_driver_runs_on_the_nodes_of_racks_alone_and_tolerates_all_their_tai
     assert {one["key"] for one in plugin["tolerations"]} == {"nvidia.com/gpu", "kubernetes.io/arch", *gate}
 
 
-def test_nodes_that_a_selector_finds_are_found_by_the_driver_with_the_same_labels() -> None:
+def test_the_driver_finds_selected_nodes_by_the_same_labels() -> None:
     plugin = driver("existing").values["kubeletPlugin"]
     (term,) = plugin["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"

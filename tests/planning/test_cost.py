@@ -56,7 +56,7 @@ def test_a_pool_without_a_price_is_named_beside_the_cost_of_the_others(make_plan
     )
 
 
-def test_where_the_pods_were_not_counted_the_waste_is_unknown_and_the_layout_planned(make_plan: PlanMaker) -> None:
+def test_without_a_pod_count_waste_is_unknown(make_plan: PlanMaker) -> None:
     plan, refused = make_plan(pool("a")), Summary(engine="embedded", why="")
 
     cost = refused.to_json(plan, None)["cost"]
@@ -95,7 +95,7 @@ def usd(machine_type: str) -> float:
     return price.usd_per_hour
 
 
-def test_a_budget_below_the_cost_of_a_month_of_the_desired_nodes_is_refused(make_plan: PlanMaker) -> None:
+def test_a_budget_below_a_month_of_desired_nodes_is_refused(make_plan: PlanMaker) -> None:
     serve = pool("serve", count={"desired": 2}, usd_per_hour=1.5)
     plan = make_plan(pool("train", usd_per_hour=20), serve, budget={"usd_per_month": 16_790})
     assert plan.cost.usd_per_hour == 23
@@ -158,7 +158,7 @@ def test_the_highest_cost_includes_nodes_that_karpenter_adds_for_a_roll(
     assert plan.cost.most_usd_per_hour == pytest.approx(nodes * usd("g6e.16xlarge"))
 
 
-def test_the_highest_cost_is_unknown_where_the_price_of_one_machine_type_is(make_plan: PlanMaker) -> None:
+def test_the_highest_cost_is_unknown_if_a_price_is_unknown(make_plan: PlanMaker) -> None:
     assert make_plan(pool("known"), pool("a", **UNPRICED)).cost.most_usd_per_hour is None
 
 

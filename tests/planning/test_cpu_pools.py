@@ -51,7 +51,7 @@ def problems(make_plan: PlanMaker, *pools: dict[str, Any], **rest: Any) -> dict[
 # -- what the nodes are -----------------------------------------------------------------------------------
 
 
-def test_a_cpu_pool_has_no_gpu_software_no_resources_and_no_taint_of_its_own(make_plan: PlanMaker) -> None:
+def test_a_cpu_pool_has_no_gpu_software_resources_or_taint(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(), cpu()).pools[1]
     assert not plan.has_gpus
     assert plan.software == NO_GPU_SOFTWARE

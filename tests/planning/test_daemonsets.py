@@ -52,7 +52,7 @@ def taken(pool: PoolPlan) -> tuple[int, int]:
     return pool.cpu_millicores - free.cpu_millicores, pool.memory_mib - free.memory_mib - pool.huge_pages_mib
 
 
-def test_the_installers_of_gpudirect_are_counted_on_the_nodes_that_run_them() -> None:
+def test_gpudirect_installers_are_counted_on_the_nodes_that_run_them() -> None:
     """Calculated by hand: GKE 344m; driver, plugin and device injector 150m each; node agent 50m; reserve 100m."""
     train, serve = environment("gke-training").pools[:2]
     assert (train.machine_type, serve.machine_type) == ("a3-megagpu-8g", "g2-standard-48")
@@ -70,7 +70,7 @@ def test_a_pod_that_leaves_no_cpu_for_the_installers_is_refused() -> None:
         plan_platform({**stack, "teams": [team, *stack["teams"][1:]]}, "shop")
 
 
-def test_drivers_of_volumes_take_memory_only_where_the_stack_has_such_a_class() -> None:
+def test_volume_drivers_take_memory_only_with_a_matching_class() -> None:
     pool = {"machine_type": "g6.xlarge", "zones": ["us-east-2a"]}
     without = taken(planned(EKS, pool).pools[0])
     with_lustre = taken(planned(EKS, pool, storage={"scratch": {"type": "lustre"}}).pools[0])
@@ -92,7 +92,7 @@ def pools() -> Iterator[PoolPlan]:
                 yield pool
 
 
-def test_a_machine_type_without_a_pool_promises_no_more_than_any_pool_of_it_has() -> None:
+def test_a_machine_type_promises_no_more_than_its_pools_have() -> None:
     """Suggestions are computed from machine types, so their pods must also fit the resulting pools."""
     for pool in pools():
         least = free_of_machine(CATALOG.machine_types[pool.machine_type], huge_pages_mib=pool.huge_pages_mib)
@@ -103,7 +103,7 @@ def test_a_machine_type_without_a_pool_promises_no_more_than_any_pool_of_it_has(
         )
 
 
-def test_a_queue_starts_no_more_cpu_and_memory_on_a_pool_than_its_nodes_have_free() -> None:
+def test_a_queue_starts_only_the_free_cpu_and_memory_of_its_nodes() -> None:
     """The plan has two teams, which together have a quota of all GPUs of a pool."""
     team = {"quota": {"gpus": 8}, "priority": "training", "members": ["group:a@example.com"]}
     plan = planned(

@@ -54,7 +54,7 @@ def test_a_variant_is_refused_with_the_variants_that_the_provider_takes() -> Non
     }
 
 
-def test_a_declaration_says_which_values_a_provider_takes_to_other_checks_too() -> None:
+def test_declarations_list_a_providers_values_for_other_checks() -> None:
     assert takes(Disk, "type", "gp3", "eks")
     assert not takes(Disk, "type", "gp3", "gke")
     assert takes(Disk, "size_gb", 100, "gke")

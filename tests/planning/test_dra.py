@@ -123,7 +123,7 @@ def test_metrics_come_from_the_exporter_of_the_gpu_cluster(make_plan: PlanMaker)
     assert (dra.exporter, plugin.exporter) == ("nvidia-dcgm-exporter-dra", "nvidia-dcgm-exporter")
 
 
-def test_a_quota_names_every_device_class_and_zero_where_nothing_is_granted(make_plan: PlanMaker) -> None:
+def test_a_quota_names_every_device_class_and_zero_if_not_granted(make_plan: PlanMaker) -> None:
     vision = team(quota={"devices": {"gpu.nvidia.com": 4}, "cpu": 10})
     plan = by_claims(make_plan, vision, device_classes={"large-gpu": {"memory": "100Gi"}})
     suffix = ".deviceclass.resource.k8s.io/devices"
@@ -144,7 +144,7 @@ def test_a_declared_device_class_can_grant_no_more_devices_than_it_means(make_pl
             by_claims(make_plan, team(quota={"devices": {name: count}}), device_classes=classes)
 
 
-def test_a_claim_becomes_a_template_with_one_request_of_the_class_that_it_means(make_plan: PlanMaker) -> None:
+def test_a_claim_becomes_a_template_with_one_request(make_plan: PlanMaker) -> None:
     claims = [
         {"name": "big", "memory": "40Gi", "product": "H200", "count": 2},
         {"name": "slice", "profile": "1g.18gb"},

@@ -91,9 +91,7 @@ WINDOW = {"days": ["sat"], "start": "22:00", "duration": "4h"}
 @pytest.mark.parametrize(
     ("nodes", "most", "warned"), [(15, 1, False), (16, 1, True), (64, 5, False), (64, 4, True)]
 )
-def test_check_warns_where_the_drivers_of_all_nodes_may_take_longer_than_the_window(
-    nodes: int, most: int, warned: bool
-) -> None:
+def test_check_warns_if_all_drivers_may_exceed_the_window(nodes: int, most: int, warned: bool) -> None:
     changes = {"window": WINDOW, "max_unavailable": most}
     decisions = plan_of({"provider": "sandbox"}, POOL | {"count": {"desired": nodes}}, changes=changes).decisions
     found = [one for one in decisions if one.what == "warning: driver upgrade"]

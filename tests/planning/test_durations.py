@@ -99,7 +99,7 @@ def test_a_renamed_node_group_takes_the_creation_of_its_successor_too() -> None:
     assert duration(eks(), eks(("training",))).seconds == HOUR + 2 * HOUR
 
 
-def test_a_pool_that_is_replaced_with_its_cluster_says_that_the_cluster_comes_on_top() -> None:
+def test_a_replaced_clusters_time_is_added_to_its_pools_time() -> None:
     before = eks()
     moved = dataclasses.replace(EKS, region="us-east-1")
     after = dataclasses.replace(before, cluster=with_cloud(before.cluster, moved, before.pools))

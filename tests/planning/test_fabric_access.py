@@ -97,7 +97,7 @@ def test_a_team_in_a_queue_has_the_label_of_what_it_may_borrow(team: dict[str, A
     assert (found.fabric is not None) == privileged
 
 
-def test_a_level_enforced_by_policy_is_a_decision_with_all_that_its_pods_may_have() -> None:
+def test_a_level_enforced_by_policy_lists_the_exceptions() -> None:
     decisions = plan_of(platform_of("gke", "a3-megagpu-8g")).decisions
     (found,) = [one for one in decisions if one.what == "Pod Security by policy"]
     assert (found.subject, found.chosen) == ("team vision", "restricted, except for pods of tcpxo")

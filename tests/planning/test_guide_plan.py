@@ -226,7 +226,7 @@ def test_every_example_may_be_declared_next_to_the_others(
 
 @settings(max_examples=size(15, 400))
 @given(platforms())
-def test_an_example_leaves_a_part_of_its_node_to_the_pods_that_run_on_every_node(platform: dict[str, Any]) -> None:
+def test_an_example_leaves_room_for_daemon_set_pods(platform: dict[str, Any]) -> None:
     plan = plan_platform(platform, "test")
     assert isinstance(plan, EnvironmentPlan)
     pools = {one.name: one for one in plan.pools}

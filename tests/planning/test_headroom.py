@@ -155,7 +155,7 @@ def test_the_pods_are_preempted_at_once_and_preempt_nothing(recorded: Recorded) 
     assert pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "8"
 
 
-def test_the_pods_are_in_no_namespace_with_a_quota_and_no_deployment_waits_for_them(recorded: Recorded) -> None:
+def test_headroom_pods_use_no_quota_and_deployments_do_not_wait(recorded: Recorded) -> None:
     deployment = recorded.one("Deployment", "train").inputs
     assert deployment["metadata"]["namespace"] == names.HEADROOM_NAMESPACE
     assert deployment["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}

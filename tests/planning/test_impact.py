@@ -239,9 +239,7 @@ def on_gke(version: str | None, **pool: Any) -> EnvironmentPlan:
 @pytest.mark.parametrize(
     ("old", "new"), [("580.126.20", "580.173.02"), (None, "580.126.20"), ("580.126.20", None)]
 )
-def test_a_driver_that_only_new_nodes_get_is_said_with_the_way_to_replace_the_others(
-    old: str | None, new: str | None
-) -> None:
+def test_a_driver_for_new_nodes_explains_how_to_replace_others(old: str | None, new: str | None) -> None:
     [impact] = impacts(on_gke(old), on_gke(new), pod("a"))
     assert (impact.subject, impact.effect, impact.nodes) == ("pool train", Effect.IN_PLACE, 2)
     assert (impact.old, impact.new) == (old or "that of the node image", new or "that of the node image")
@@ -250,7 +248,7 @@ def test_a_driver_that_only_new_nodes_get_is_said_with_the_way_to_replace_the_ot
     assert "recreate-instances" in impact.because
 
 
-def test_a_node_is_not_failed_by_a_driver_that_it_gets_only_when_it_is_replaced() -> None:
+def test_a_node_does_not_fail_for_a_driver_of_new_nodes() -> None:
     expected = on_gke("580.126.20").pools[0].expectations.expect["driver-version"]
     assert (expected.rolled, expected.at_boot) == (False, True)
     of_operator = on_gke("580.173.02", image={"family": "ubuntu"}).pools[0].expectations.expect["driver-version"]
@@ -302,7 +300,7 @@ def on_hosts(operator: Mapping[str, Any], **parts: str) -> EnvironmentPlan:
     return plan
 
 
-def test_a_driver_that_the_operator_removes_takes_the_gpus_of_all_nodes_at_once() -> None:
+def test_a_removed_driver_takes_the_gpus_of_all_nodes_at_once() -> None:
     before, after = on_hosts({}), on_hosts({"driver": {"owner": "host"}})
     [impact] = impacts(before, after, pod("a", "train-0", 8, "Job pretrain", "vision/guard"), pod("cpu", gpus=0))
     assert (impact.effect, impact.field) == (Effect.REMOVES_CAPACITY, "operator.driver.owner")
@@ -312,7 +310,7 @@ def test_a_driver_that_the_operator_removes_takes_the_gpus_of_all_nodes_at_once(
     assert impact.order.startswith("all nodes at once")
 
 
-def test_a_driver_that_the_operator_installs_from_now_on_leaves_that_of_the_host() -> None:
+def test_an_operator_driver_does_not_replace_the_hosts_driver() -> None:
     [impact] = impacts(on_hosts({"driver": {"owner": "host"}}), on_hosts({}), pod("a"))
     assert (impact.effect, impact.field) == (Effect.IN_PLACE, "operator.driver.owner")
     assert "a node whose host has a driver keeps it" in impact.because
@@ -336,7 +334,7 @@ def test_a_toolkit_or_device_plugin_that_changes_hands_has_a_row(
     assert (starts.field, starts.new) == (field, ends.old)
 
 
-def test_an_operator_that_changes_hands_takes_its_driver_and_device_plugin_along() -> None:
+def test_an_operator_with_a_new_owner_takes_its_software_along() -> None:
     before, after = on_hosts({}), on_hosts({}, gpu_operator="present")
     rows = [one for one in impacts(before, after, pod("a")) if one.subject == "pool train"]
     assert [one.field for one in rows] == ["cluster.parts.gpu_operator"] * 3
@@ -477,7 +475,7 @@ def test_only_a_revoked_permission_cuts_access() -> None:
     assert impacts(plan_of(), plan_of(teams=[allowed])) == ()
 
 
-def test_a_clean_up_that_begins_to_delete_says_what_and_one_that_ends_is_in_place() -> None:
+def test_a_cleanup_that_starts_to_delete_is_announced() -> None:
     def cleaning(*, delete: bool, after: str = "168h") -> EnvironmentPlan:
         return plan_of(cleanup={"delete": delete, "finished_after": after})
 
@@ -504,7 +502,7 @@ def test_other_times_of_a_pool_are_announced_and_fewer_hours_remove_capacity() -
     assert (later.old, later.new) == ("mon, tue 07:00 to 20:00 (UTC)", "mon, tue 08:00 to 21:00 (UTC)")
 
 
-def test_a_bucket_or_a_pull_secret_that_goes_cuts_access_and_more_rights_do_not() -> None:
+def test_a_removed_bucket_or_pull_secret_cuts_access() -> None:
     bucket = {"name": "acme-datasets"}
 
     def with_buckets(*buckets: dict[str, str], **rest: Any) -> EnvironmentPlan:
@@ -723,7 +721,7 @@ def test_the_resource_of_a_removed_pool_is_gone_unless_another_pool_offers_it() 
     assert [one.subject for one in renamed] == ["pool train"]
 
 
-def test_a_machine_with_fewer_gpus_removes_capacity_although_nodes_are_only_replaced() -> None:
+def test_a_machine_with_fewer_gpus_removes_capacity() -> None:
     found = impacts(plan_of(teams=()), plan_of(machine_type="g6.12xlarge", workload="inference", teams=()))
     [fewer] = [one for one in found if one.effect is Effect.REMOVES_CAPACITY]
     assert (fewer.subject, fewer.old, fewer.new) == ("pool train", "16 x gpu", "8 x gpu")
@@ -903,7 +901,7 @@ def test_the_worst_of_no_effects_is_in_place() -> None:
     assert worst([Effect.ROLLS_NODES, Effect.DELETES_DATA, Effect.IN_PLACE]) is Effect.DELETES_DATA
 
 
-def test_only_what_rolls_replaces_or_removes_nodes_is_for_a_maintenance_window() -> None:
+def test_only_changes_to_nodes_need_a_maintenance_window() -> None:
     base = plan_of(sharing={"mode": "time-slicing", "replicas": 4}, workload="inference", teams=())
     fewer = plan_of(sharing={"mode": "time-slicing", "replicas": 2}, workload="inference", teams=())
     [offers] = impacts(base, fewer)

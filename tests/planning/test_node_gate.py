@@ -237,7 +237,7 @@ def test_replace_is_refused_where_nothing_replaces_a_node_on_request(cloud: str)
         planned(platform)
 
 
-def test_a_cordon_needs_pools_that_hold_failing_nodes_back_and_a_time_needs_a_cordon() -> None:
+def test_a_cordon_needs_holding_pools_and_a_time_needs_a_cordon() -> None:
     platform = stack("sandbox", "startup")
     platform["validation"] |= {"on_failure": "cordon", "failing_for": "1h"}
     with pytest.raises(

@@ -53,7 +53,7 @@ def test_gke_keeps_memory_back_by_bands_and_an_eviction_threshold(gib: int, rese
         ("p5.48xlarge", 100),
     ],
 )
-def test_eks_keeps_memory_back_for_the_pods_that_nodeadm_allows_on_the_instance_type(name: str, pods: int) -> None:
+def test_eks_reserves_memory_for_the_pods_that_nodeadm_allows(name: str, pods: int) -> None:
     machine = load_catalog().machine_types[name]
     assert capacity(machine).memory_mib - allocatable(machine).memory_mib == 255 + 11 * pods + 100
 

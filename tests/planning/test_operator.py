@@ -352,7 +352,7 @@ def test_a_pod_without_privileges_gets_no_gpus_by_an_environment_variable(make_p
         (gcp(), GKE, False),
     ],
 )
-def test_gdrcopy_is_on_where_pods_train_over_rdma_and_the_nodes_have_its_module(
+def test_gdrcopy_is_on_for_rdma_training_on_nodes_with_its_module(
     make_plan: PlanMaker, one: dict[str, Any], cluster: dict[str, Any] | None, enabled: bool
 ) -> None:
     plan = make_plan(one, cluster=cluster) if cluster is not None else make_plan(one)
@@ -367,7 +367,7 @@ def test_without_a_cloud_the_operator_gets_what_it_always_got(make_plan: PlanMak
     assert yaml.safe_load(device_plugin_config(plan).data["default"])["flags"] == {"migStrategy": "none"}
 
 
-def test_a_driver_outside_its_release_is_refused_where_the_operator_installs_it(make_plan: PlanMaker) -> None:
+def test_a_driver_outside_the_operators_release_is_refused(make_plan: PlanMaker) -> None:
     def on_existing(owner: str) -> EnvironmentPlan:
         operator = {"toolkit": "host", "driver": {"owner": owner, "version": "580.999.01"}}
         cluster = {"provider": "existing", "kubernetes": "1.36"}

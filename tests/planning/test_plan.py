@@ -44,7 +44,7 @@ def test_training_on_several_gpus_gets_a_restricted_topology_manager(make_plan: 
     assert policies == ["restricted", None, None]
 
 
-def test_a_topology_policy_comes_with_static_cpus_or_it_would_align_nothing(make_plan: PlanMaker) -> None:
+def test_a_topology_policy_comes_with_static_cpus(make_plan: PlanMaker) -> None:
     kubelet = make_plan(pool()).pools[0].kubelet
     assert kubelet is not None
     assert kubelet.cpu_manager_policy == "static"

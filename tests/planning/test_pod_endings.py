@@ -142,9 +142,7 @@ def test_services_and_notebooks_are_compared_with_nodes_too() -> None:
     ],
     ids=["flex-start", "queued", "spot", "reservation"],
 )
-def test_services_and_ray_clusters_are_warned_of_nodes_that_end_without_others(
-    capacity: dict[str, Any], most: str | None
-) -> None:
+def test_services_on_nodes_that_end_get_a_warning(capacity: dict[str, Any], most: str | None) -> None:
     nodes = {**ON_GKE, "capacity": capacity}
     if capacity["type"] == "flex-start":
         nodes["count"] = {"desired": 0, "max": 2}

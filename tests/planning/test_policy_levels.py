@@ -30,7 +30,7 @@ WASTES, BREAKS = "topology-for-multi-gpu", "gpu-node-taint"
     ],
 )
 @pytest.mark.parametrize("offered", [None, {"nvidia.com/gpu": 8}])
-def test_the_level_of_the_stack_is_a_ceiling_that_only_a_rules_own_level_overrides(
+def test_the_stacks_level_limits_rules_without_their_own_level(
     policy: dict[str, Any], expected: dict[str, Level], offered: dict[str, int] | None
 ) -> None:
     config = plan(Policy.model_validate(policy), offered=offered).config

@@ -198,14 +198,14 @@ def test_a_minimum_of_nodes_is_refused() -> None:
     assert refusals(pool) == [("pools[0].count.min", "2 with a schedule")]
 
 
-def test_a_pool_of_services_or_jobs_needs_the_consent_that_what_runs_is_stopped() -> None:
+def test_a_schedule_needs_consent_to_stop_services_and_jobs() -> None:
     assert lab(workload="inference", sharing={"mode": "none"}, schedule={**HOURS, "stops_work": True}).schedule
 
 
 # -- what is told -----------------------------------------------------------------------------------------
 
 
-def test_check_and_preview_name_the_quotas_and_workloads_that_the_pool_takes_along() -> None:
+def test_check_and_preview_name_quotas_and_workloads_that_stop() -> None:
     job = {
         "name": "pretrain",
         "pool": "train",
@@ -224,7 +224,7 @@ def test_check_and_preview_name_the_quotas_and_workloads_that_the_pool_takes_alo
     assert "queueing.pods_ready_timeout" in notices[1]
 
 
-def test_check_and_preview_name_what_cannot_be_used_outside_of_capacity_blocks() -> None:
+def test_check_and_preview_name_quotas_unusable_outside_of_blocks() -> None:
     block = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
     times = {"starts": "2026-12-20T11:30:00Z", "ends": "2026-12-27T11:30:00Z"}
     team = {**VISION, "quota": {"gpus": 16}}

@@ -85,7 +85,7 @@ def test_nodes_of_karpenter_count_as_the_largest_machine_type_that_they_may_have
     assert quotas(plan) == {("Running On-Demand G and VT instances", "us-east-2"): (8 * 64, "vCPU")}
 
 
-def test_aws_counts_vcpus_of_system_nodes_and_addresses_of_nat_gateways_beside_gpus() -> None:
+def test_aws_also_counts_system_vcpus_and_nat_addresses() -> None:
     plan = load_stack("eks-training").plan
     assert plan.kind == "environment"
     needed = prerequisites(plan, ())

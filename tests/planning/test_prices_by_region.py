@@ -161,7 +161,7 @@ def test_a_zone_without_a_machine_type_is_a_warning_on_gke(
     )
 
 
-def test_where_only_the_region_is_known_or_there_is_no_cloud_nothing_is_warned_of(make_plan: PlanMaker) -> None:
+def test_without_a_zone_or_cloud_there_is_no_warning(make_plan: PlanMaker) -> None:
     g4 = pool(machine_type="g4-standard-48", zones=["us-south1-c"])
     assert _warnings(make_plan(g4, cluster={**GKE, "location": "us-south1"})) == ()
     assert _warnings(make_plan(pool(machine_type="p6-b200.48xlarge"))) == ()

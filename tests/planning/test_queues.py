@@ -94,7 +94,7 @@ def test_a_gpu_comes_with_its_part_of_the_cpu_and_memory_of_its_node(queues: Any
     assert int(one[1].nominal.removesuffix("Mi")) == int(all_gpus[1].nominal.removesuffix("Mi")) // 8
 
 
-def test_cpu_and_memory_of_borrowed_and_lent_gpus_stand_beside_those_of_the_quota(queues: Any) -> None:
+def test_borrowed_and_lent_gpus_come_with_their_cpu_and_memory(queues: Any) -> None:
     given = {"borrow": {"gpus": 2}, "lend": {"gpus": 1}}
     plan = queues(pool(), teams=[team("a", quota={"gpus": 4}, queue=given), team("b", quota={"gpus": 4})])
     cpu, memory = plan.teams[0].flavors[1].limits[:2]
@@ -167,7 +167,7 @@ def test_topology_on_an_autoscaled_pool_is_refused_and_its_fix_works() -> None:
     plan_platform({**stack, "pools": [{**pool, "count": {"desired": 2}}]}, "test")
 
 
-def test_the_fix_for_topology_fixes_no_number_of_nodes_that_are_created_on_demand() -> None:
+def test_the_fix_for_topology_keeps_nodes_on_demand() -> None:
     queued = {"type": "flex-start", "max_run_duration": "24h"}
     pool = {
         **STACKS["gke"]["pools"][0],
@@ -181,7 +181,7 @@ def test_the_fix_for_topology_fixes_no_number_of_nodes_that_are_created_on_deman
     assert [one.fix for one in caught.value.problems] == ["remove topology"]
 
 
-def test_a_flavor_with_a_topology_gets_another_name_when_what_is_immutable_changes(queues: Any) -> None:
+def test_a_changed_immutable_field_renames_a_topology_flavor(queues: Any) -> None:
     before = queues(pool(), teams=[team()]).flavors[1].name
     same = queues(pool(count={"desired": 2}), teams=[team()]).flavors[1].name
     taint = {"key": "example.com/a", "value": "b", "effect": "NoExecute"}
@@ -237,7 +237,7 @@ CLAIMING = {
 
 
 @pytest.mark.parametrize(("cloud", "fields", "name", "most"), CLAIMING.values(), ids=CLAIMING.keys())
-def test_devices_that_pods_claim_beside_gpus_are_mapped_and_never_the_limit(
+def test_claimed_devices_are_mapped_and_never_the_limit(
     cloud: str, fields: dict[str, Any], name: str, most: str
 ) -> None:
     plan = plan_of_cloud(cloud, fields).queues
@@ -268,7 +268,7 @@ def test_resources_that_the_cloud_adds_to_pods_keep_no_pod_in_the_queue(
     assert not any(counted.startswith(tuple(excluded)) for counted in plan.teams[0].resources)
 
 
-def test_refusing_workloads_without_a_queue_gives_the_queue_the_name_of_the_team(queues: Any) -> None:
+def test_refusing_workloads_without_a_queue_renames_the_queue(queues: Any) -> None:
     refusing = queues(pool(), queueing={"without_queue": "refuse"}, teams=[team()]).teams[0]
     assert (refusing.local_queue, refusing.required) == ("vision", True)
     defaulting = queues(pool(), teams=[team()]).teams[0]

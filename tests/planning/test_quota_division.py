@@ -72,7 +72,7 @@ def test_quotas_of_the_shipped_training_stack_are_whole_nodes_for_the_teams_purp
     assert quota_by_pool(plan, "assistants") == {"develop": 8}
 
 
-def test_a_team_gets_pools_for_its_purpose_before_others_in_any_order_of_the_file(make_plan: PlanMaker) -> None:
+def test_a_team_gets_pools_for_its_purpose_first(make_plan: PlanMaker) -> None:
     teams = [team("serving", priority="inference", quota={"gpus": 8}), team("vision", quota={"gpus": 16})]
     serve = train("serve", 1, workload="inference")
     for pools in ([train(), serve], [serve, train()]):
@@ -347,7 +347,7 @@ def test_a_cohort_whose_teams_may_not_borrow_from_a_pool_gets_none_of_it(make_pl
     }
 
 
-def test_what_no_team_may_borrow_is_kept_for_teams_with_a_stack_of_their_own(make_plan: PlanMaker) -> None:
+def test_capacity_that_no_team_may_borrow_is_kept_for_team_stacks(make_plan: PlanMaker) -> None:
     bound = team("a", quota=ON_ALL, queue={"borrow": {}})
     lent = lent_by_cohort(make_plan(*THREE, queueing={}, teams=[bound]))
     assert lent == {"teams": {"first": 16, "second": 16, "third": 16}}

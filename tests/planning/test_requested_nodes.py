@@ -112,7 +112,7 @@ def test_an_entry_with_several_kinds_of_gpu_pods_is_refused_on_queued_capacity(
 
 
 @pytest.mark.parametrize("work", TAKEN.values(), ids=TAKEN.keys())
-def test_entries_with_one_kind_of_gpu_pods_and_those_on_other_pools_are_taken(work: dict[str, Any]) -> None:
+def test_entries_with_one_kind_of_gpu_pods_are_accepted(work: dict[str, Any]) -> None:
     assert plan_platform(stack(QUEUED, STEADY, PARTS, **work), "test")
 
 

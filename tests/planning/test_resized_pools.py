@@ -72,7 +72,7 @@ def test_a_lower_maximum_deletes_nodes_and_explains_how_to_keep_them() -> None:
     assert "write desired: 6 to keep them" in found.because
 
 
-def test_the_nodes_that_an_autoscaler_has_created_stay_where_the_count_is_not_edited() -> None:
+def test_autoscaled_nodes_stay_if_the_count_is_not_edited() -> None:
     assert impacts(plan_of({"desired": 2, "max": 8}), plan_of({"desired": 2, "max": 8}), nodes=6) == []
 
 
@@ -186,7 +186,7 @@ def test_an_edit_of_count_acts_on_the_block_that_has_nodes_and_on_no_other(
     assert resized_node_groups(before, blocks_of(FIRST, SECOND, desired=3), now) == resized
 
 
-def test_a_block_that_began_before_its_first_deployment_gets_its_nodes_from_up() -> None:
+def test_up_starts_the_nodes_of_a_block_that_has_begun() -> None:
     assert resized_node_groups({}, blocks_of(FIRST), DURING) == (EARLIEST,)
     assert resized_node_groups({}, blocks_of(FIRST), BEFORE) == (), "the schedule starts them"
     assert resized_node_groups(deployed(blocks_of(FIRST)), blocks_of(FIRST, SECOND), HANDED_OVER) == (LATER,)
@@ -194,7 +194,7 @@ def test_a_block_that_began_before_its_first_deployment_gets_its_nodes_from_up()
     assert resized_node_groups(deployed(blocks_of(moved)), blocks_of(FIRST), DURING) == (EARLIEST,)
 
 
-def test_a_start_beside_a_block_that_runs_already_leaves_its_number_of_nodes() -> None:
+def test_another_start_keeps_the_nodes_of_a_running_block() -> None:
     count = {"desired": 2, "max": 4}
     before = deployed(plan_of(count, capacity=BLOCK))
     assert resized_node_groups(before, plan_of(count, capacity=FIRST), DURING) == ()
@@ -238,7 +238,7 @@ def test_a_pool_of_blocks_has_ended_with_its_last_one() -> None:
     assert found.path == "pools[0].capacity.blocks"
 
 
-def test_a_time_between_two_blocks_in_which_nothing_is_reserved_is_warned_of() -> None:
+def test_a_gap_between_two_blocks_is_a_warning() -> None:
     assert capacity_gaps(blocks_of(FIRST, SECOND).pools) == ()
     later = {**SECOND, "starts": "2026-12-16T11:30:00Z"}
     (warning,) = capacity_gaps(blocks_of(FIRST, later).pools)

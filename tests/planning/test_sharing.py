@@ -53,7 +53,7 @@ def test_renaming_and_the_request_limit_are_in_the_sharing_block(
     assert config["flags"] == {"migStrategy": "none"}
 
 
-def test_every_pool_has_its_own_device_plugin_key_and_nodes_of_no_pool_the_default(make_plan: PlanMaker) -> None:
+def test_every_pool_has_its_own_device_plugin_key(make_plan: PlanMaker) -> None:
     plan = make_plan(pool("a"), pool("b"))
     assert set(device_plugin_config(plan).data) == {"default", "a", "b"}
     assert [p.labels["nvidia.com/device-plugin.config"] for p in plan.pools] == ["a", "b"]

@@ -62,7 +62,7 @@ def test_a_named_sharing_is_a_config_key_and_a_pool_label(
     assert labels == ["inference", "inference", "c"]
 
 
-def test_a_named_sharing_that_no_pool_takes_is_there_for_a_node_that_is_moved_to_it(make_plan: PlanMaker) -> None:
+def test_an_unused_named_sharing_exists_for_moved_nodes(make_plan: PlanMaker) -> None:
     plan = make_plan(
         lab("a"),
         sharing={"cut": {"mode": "mig", "layout": "all-balanced"}, "mps": {"mode": "mps", "replicas": 8}},
@@ -112,7 +112,7 @@ def mixed(**rest: Any) -> dict[str, Any]:
     return pool("train", count={"desired": 4}, workload="development", per_node=entries, **rest)
 
 
-def test_nodes_with_another_sharing_are_pools_of_their_own_over_the_same_nodes(make_plan: PlanMaker) -> None:
+def test_nodes_with_another_sharing_are_separate_pools(make_plan: PlanMaker) -> None:
     pools = by_name(make_plan(mixed(), sharing=NAMED))
     assert {name: one.nodes.names for name, one in pools.items()} == {
         "train": ("train-0", "train-2"),
@@ -187,7 +187,7 @@ def test_all_balanced_is_what_mig_parted_makes_of_each_gpu_model(make_plan: Plan
     assert [entry["device-filter"] for entry in mig_parted(plan)["dev"]] == [["0x20B210DE"], ["0x233510DE"]]
 
 
-def test_a_layout_named_by_hand_or_by_mig_parted_is_told_among_the_decisions(make_plan: PlanMaker) -> None:
+def test_a_named_layout_is_stated_in_the_decisions(make_plan: PlanMaker) -> None:
     plan = make_plan(lab("a", sharing={"mode": "mig", "layout": "all-balanced"}))
     [said] = [one for one in plan.decisions if one.what == "MIG layout"]
     assert said.chosen == "1g.10gb x2 + 2g.20gb x1 + 3g.40gb x1 on every GPU"

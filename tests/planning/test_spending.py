@@ -52,7 +52,7 @@ def adds_up(spending: Spending) -> None:
 
 
 @pytest.mark.parametrize("stack", SHIPPED)
-def test_teams_and_what_no_team_has_are_the_cost_of_the_pools_of_a_shipped_stack(stack: str) -> None:
+def test_costs_of_teams_and_the_rest_add_up_for_shipped_stacks(stack: str) -> None:
     plan = load_stack(stack).plan
     assert plan.kind == "environment"
     spending = spent(plan)
@@ -67,7 +67,7 @@ def test_teams_and_what_no_team_has_are_the_cost_of_the_pools_of_a_shipped_stack
     st.lists(st.sampled_from([0.5, 3.0, 100.0, None]), min_size=1, max_size=3),
     st.sampled_from([1.0, 10.0]),
 )
-def test_teams_and_what_no_team_has_are_the_cost_of_the_pools(
+def test_costs_of_teams_and_the_rest_add_up(
     quotas: list[int], prices: list[float | None], overcommit: float
 ) -> None:
     unpriced: dict[str, Any] = {"machine_type": "p5e.48xlarge"}

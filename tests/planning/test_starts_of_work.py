@@ -253,7 +253,7 @@ def test_a_team_stack_is_told_what_its_environment_must_change(tmp_path: Path) -
         of_own_stack(tmp_path, 6, 4, "15m", **slow)
 
 
-def test_a_reserve_is_not_raised_beyond_the_pool_without_quotas_that_go_down(tmp_path: Path) -> None:
+def test_a_reserve_beyond_the_pool_requires_lower_quotas(tmp_path: Path) -> None:
     jobs = {"training_jobs": [job(1)]}
     with pytest.raises(BadInput) as refused:
         of_own_stack(tmp_path, 6, 4, web=10, **jobs)

@@ -111,7 +111,7 @@ def test_ingress_admits_a_namespace_and_addresses_on_their_ports() -> None:
 @pytest.mark.parametrize(
     "left", [{"egress": ["internet"]}, {"egress": [{"cidr": "10.0.0.0/8"}]}, {"ingress": [SOURCE]}]
 )
-def test_an_entry_that_leaves_the_file_changes_a_policy_for_pulumi_deletes_none(left: dict[str, Any]) -> None:
+def test_a_removed_entry_changes_a_policy_and_deletes_none(left: dict[str, Any]) -> None:
     with_it, without = deployed(team(**left)), deployed(team())
     kept = {one.name for one in with_it.of("NetworkPolicy") if one.retain_on_delete}
     of_team = {one.name for one in without.of("NetworkPolicy") if one.name.startswith("vision/")}
@@ -258,7 +258,7 @@ def test_hosts_are_reached_by_one_policy_of_cilium_that_reads_the_answers_of_dns
     }
 
 
-def test_beside_the_policy_of_cilium_no_other_opens_the_ports_of_the_dns_pods() -> None:
+def test_only_the_cilium_policy_opens_the_ports_of_the_dns_pods() -> None:
     found = on_cilium(team(egress=[{"fqdn": "huggingface.co"}]), team("speech"))
     of_dns = {
         one.inputs["metadata"]["namespace"]: one.inputs["spec"]["egress"][0]["to"]
@@ -294,7 +294,7 @@ EKS: dict[str, Any] = {"provider": "eks", "name": "prod", "region": "us-east-2"}
         (NAMED, {"ports": [443]}, "", "fqdn for hosts"),
     ],
 )
-def test_what_no_dataplane_of_the_cluster_enforces_is_refused_with_what_to_write(
+def test_a_rule_that_the_dataplane_cannot_enforce_is_refused(
     cluster: dict[str, Any], entry: str | dict[str, Any], place: str, fix: str
 ) -> None:
     pools = {

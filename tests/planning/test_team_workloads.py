@@ -224,7 +224,7 @@ ADDONS = dict.fromkeys(("jobset", "kuberay", "leaderworkerset"), "present")
         ({"ray_clusters": [RAY]}, AFTER, "a RayCluster"),
     ],
 )
-def test_a_name_begins_with_a_letter_where_an_object_of_the_entry_demands_it(
+def test_a_name_begins_with_a_letter_if_an_object_requires_it(
     entries: dict[str, Any], cluster: dict[str, Any], kind: str | None
 ) -> None:
     nodes = pool(count={"desired": 2}, nodes={"names": ["a", "b"]})

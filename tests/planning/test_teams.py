@@ -69,7 +69,7 @@ def test_a_workload_on_instances_requests_the_resource_of_their_strategy(
     assert [offer.name for offer in plan.pools[0].resources] == [resource]
 
 
-def test_a_workload_of_whole_nodes_requests_no_efa_where_the_cluster_is_not_on_eks(make_plan: PlanMaker) -> None:
+def test_whole_node_workloads_request_no_efa_outside_eks(make_plan: PlanMaker) -> None:
     work = {"name": "pretrain", "pool": "train", "gpus": 8}
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8}, workloads=[work])])
     assert plan.teams[0].workloads[0].network == {}
@@ -84,7 +84,7 @@ def test_quotas_may_sum_to_the_capacity_times_the_overcommit_and_no_more(make_pl
     assert "a 8, b 4" in str(error.value)
 
 
-def test_quotas_count_against_the_most_nodes_that_an_autoscaled_pool_may_have(make_plan: PlanMaker) -> None:
+def test_quotas_count_against_the_maximum_of_an_autoscaled_pool(make_plan: PlanMaker) -> None:
     scaled = pool(count={"desired": 1, "max": 3})
     assert make_plan(scaled, teams=[team(quota={"gpus": 24})]).teams
     with pytest.raises(BadInput):
@@ -139,7 +139,7 @@ def test_a_member_with_two_roles_is_refused_where_the_weaker_one_is(make_plan: P
     assert [problem.path for problem in error.value.problems] == ["teams[0].viewers[1]"]
 
 
-def test_a_team_may_open_no_load_balancer_and_no_node_port_unless_its_quota_says_so(make_plan: PlanMaker) -> None:
+def test_load_balancers_and_node_ports_require_a_quota(make_plan: PlanMaker) -> None:
     opened = team("b", quota={"gpus": 1, "objects": {"load_balancers": 1, "node_ports": 2, "storage": "5Ti"}})
     closed, allowed = (
         dict(team_plan.object_quota) for team_plan in make_plan(pool(), teams=[team(), opened]).teams

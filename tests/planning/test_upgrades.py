@@ -188,7 +188,7 @@ def test_operator_first_then_kubernetes_one_minor_version_at_a_time() -> None:
     ]
 
 
-def test_kubernetes_comes_first_where_the_newest_operator_does_not_support_it_yet() -> None:
+def test_kubernetes_comes_first_if_the_newest_operator_requires_it() -> None:
     plan = plan_of(EXISTING | {"kubernetes": "1.32"}, {"release": "v26.3.0"})
     assert texts(steps_of(plan))[:3] == [
         "GPU Operator v26.3.0 -> v26.3.3",
@@ -203,7 +203,7 @@ def test_a_declared_driver_stays_where_the_next_release_has_it() -> None:
     assert step.edits == {"operator.release": "v26.7.0"}
 
 
-def test_a_declared_driver_goes_with_the_operator_where_the_next_release_lacks_it() -> None:
+def test_a_driver_that_the_next_release_lacks_is_upgraded_too() -> None:
     operator = {"release": "v26.3.3", "driver": {"owner": "operator", "version": "580.126.20"}}
     (step,) = steps_of(plan_of(EXISTING | {"kubernetes": "1.36"}, operator), declared=True).steps
     assert step.edits == {"operator.release": "v26.7.0", "operator.driver.version": "580.173.02"}
@@ -229,7 +229,7 @@ def test_a_cluster_behind_its_stack_file_catches_up_first() -> None:
     assert all("does not run" in step.why for step in steps.steps)
 
 
-def test_a_cluster_ahead_of_its_stack_file_goes_on_from_the_version_that_runs() -> None:
+def test_upgrades_start_from_the_running_version() -> None:
     plan = plan_of(EXISTING | {"kubernetes": "1.34"})
     assert texts(steps_of(plan, RunningVersions(kubernetes="v1.35.2"))) == ["Kubernetes 1.35 -> 1.36"]
 
@@ -241,7 +241,7 @@ def test_a_cluster_of_unknown_version_gets_no_kubernetes_step() -> None:
 THEIRS = EXISTING | {"kubernetes": "1.35", "parts": {"gpu_operator": "present"}}
 
 
-def test_an_operator_of_the_owner_gets_no_driver_and_holds_up_no_kubernetes() -> None:
+def test_an_owners_operator_does_not_delay_kubernetes() -> None:
     operator = {"release": "v25.10.1", "driver": {"version": "535.309.01"}}
     steps = steps_of(plan_of(THEIRS, operator), declared=True)
     assert (texts(steps), steps.blocked) == (["Kubernetes 1.35 -> 1.36"], ())

@@ -209,7 +209,7 @@ def problems(stack: dict[str, Any]) -> dict[str, str]:
     return {one.path: f"{one.found}; {one.allowed}; {one.fix}" for one in caught.value.problems}
 
 
-def test_pods_that_only_the_sum_of_the_gpus_of_fixed_nodes_would_hold_are_refused() -> None:
+def test_pods_that_fit_only_the_sum_of_all_nodes_are_refused() -> None:
     """Three pods with 5 GPUs each need 15 of the 16 GPUs, but each of the two nodes fits only one pod."""
     job = {"name": "pretrain", "pool": "train", "image": IMAGE, "command": ["torchrun"], "gpus": 5, "replicas": 3}
     stack = environment(pool(count={"desired": 2}), teams=[team(quota={"gpus": 16}, training_jobs=[job])])
@@ -221,7 +221,7 @@ def test_pods_that_only_the_sum_of_the_gpus_of_fixed_nodes_would_hold_are_refuse
     assert list(problems(stack)) == ["teams[0].training_jobs[0].replicas", "teams[0].training_jobs[0]"]
 
 
-def test_pods_that_claim_more_devices_of_a_node_than_are_left_on_it_are_refused() -> None:
+def test_pods_that_claim_more_devices_than_a_node_has_are_refused() -> None:
     job = {"name": "pretrain", "pool": "train", "image": IMAGE, "command": ["torchrun"], "claim": "five"}
     one = pool(machine_type="p5.48xlarge", count={"min": 0, "desired": 1, "max": 2}, zones=["us-east-2a"])
     own = team(

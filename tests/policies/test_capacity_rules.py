@@ -166,7 +166,7 @@ def test_the_capacity_of_an_environment_in_another_stack_is_a_setting():
 # -- quota-unplaceable ------------------------------------------------------------------------------------
 
 
-def test_a_quota_of_what_no_pool_offers_is_found_and_a_quota_of_zero_passes():
+def test_a_quota_for_a_missing_resource_is_found_unless_zero():
     found = only(violations("quota-unplaceable", *fleet(node()), *promised(a={GPUS: 1, SHARES: 2})))
     assert found.problem.found.startswith("a quota of 2 of nvidia.com/gpu.shared")
     assert violations("quota-unplaceable", *fleet(node()), *promised(a={GPUS: 1, SHARES: 0})) == []

@@ -49,7 +49,7 @@ def test_a_published_pod_needs_no_exemption_in_a_team_s_own_stack(pod: FabricPod
 
 
 @pytest.mark.parametrize("pod", [one for one in PODS.values() if one.written], ids=lambda one: one.name)
-def test_a_published_pod_that_could_replace_the_libraries_of_its_node_is_found(pod: FabricPod):
+def test_a_published_pod_that_could_replace_libraries_is_found(pod: FabricPod):
     assert found(pod.published("vision"), gke_node_pool(machineType=pod.machine_type))
 
 
@@ -113,7 +113,7 @@ def test_devices_by_the_annotation_of_another_container_are_found(pod: FabricPod
 
 
 @pytest.mark.parametrize("pod", WITH_DAEMONS, ids=lambda one: one.name)
-def test_the_devices_of_a_daemon_are_found_on_pods_of_fewer_gpus_than_a_node_has(pod: FabricPod):
+def test_daemon_devices_are_found_on_pods_with_fewer_gpus(pod: FabricPod):
     attempt = pod.admitted("vision")
     for container in attempt["spec"]["containers"]:
         if "nvidia.com/gpu" in container.get("resources", {}).get("limits", {}):

@@ -64,7 +64,7 @@ def test_one_gpu_of_one_pod_needs_no_shared_memory():
     assert violations("shm-for-training", training(limits={"nvidia.com/gpu": "1"})) == []
 
 
-def test_a_service_on_an_inference_pool_needs_none_and_one_on_a_training_pool_does():
+def test_only_a_service_on_a_training_pool_needs_shared_memory():
     pods = deployment(pod_spec(container(EIGHT), nodeSelector={"gpu-platform.dev/pool": "train"}))
     assert violations("shm-for-training", node(workload="inference"), pods) == []
     assert only(violations("shm-for-training", node(workload="training"), pods))

@@ -253,7 +253,7 @@ def test_an_empty_strategy_in_helm_values_leaves_each_node_to_its_config():
     assert "'single'" in only(violations("mig-strategy-consistent", *stack, helm_release(values))).problem.found
 
 
-def test_the_charts_own_default_is_single_and_too_little_for_a_balanced_layout():
+def test_the_charts_default_is_too_little_for_a_balanced_layout():
     release = helm_release({"devicePlugin": {"enabled": True}})
     plain = mig_node(layout="all-balanced", labels={"nvidia.com/device-plugin.config": None})
     assert "'single'" in only(violations("mig-strategy-consistent", plain, release)).problem.found

@@ -162,7 +162,7 @@ def test_two_gpus_are_several():
     )
 
 
-def test_a_policy_that_can_be_seen_is_enough_where_the_number_of_gpus_cannot():
+def test_a_visible_policy_suffices_without_the_number_of_gpus():
     unnamed = {"node.kubernetes.io/instance-type": None}
     assert violations("topology-for-multi-gpu", node(patch=True, labels={LABEL: "restricted", **unnamed})) == []
     assert "names no machine type" in not_checked("topology-for-multi-gpu", node(patch=True, labels=unnamed))

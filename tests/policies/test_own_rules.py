@@ -124,7 +124,7 @@ def test_an_error_at_the_import_of_own_rules_names_file_and_line(tmp_path: Path)
     )
 
 
-def test_own_rules_that_do_not_load_hide_no_mistake_in_the_rules_of_the_pack(tmp_path: Path) -> None:
+def test_own_rules_that_do_not_load_hide_no_mistake_in_the_pack(tmp_path: Path) -> None:
     policy = {"own_rules": ["no_such_rules"], "rules": {"gpu-tolerations": "advisory", "acme.other": "advisory"}}
     _, _, err = run("check", _stack(tmp_path, policy))
     assert "policy.own_rules[0]" in err

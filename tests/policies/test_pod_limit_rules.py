@@ -46,7 +46,7 @@ def test_pods_that_keep_a_node_have_a_deadline_of_their_own_or_of_their_job():
     assert violations(KEEPING, job(template(), "kube-system")) == []
 
 
-def test_the_deadline_of_a_job_set_is_that_of_the_job_whose_pods_keep_the_node():
+def test_a_job_sets_deadline_is_on_the_job_that_keeps_the_node():
     jobs = [
         {"name": name, "template": {"spec": {"template": template(annotations), **deadline}}}
         for name, annotations, deadline in (("a", {}, {"activeDeadlineSeconds": 60}), ("b", PIN, {}))

@@ -159,7 +159,7 @@ def test_a_mistake_in_the_packs_settings_is_an_error_that_names_it(pack: Pack):
         pack.analyze(BROKEN)
 
 
-def test_what_is_not_known_at_preview_is_an_advisory_message_and_no_violation(pack: Pack):
+def test_unknown_values_at_preview_are_advisory_messages(pack: Pack):
     hidden = node(
         "serve-0", workload="inference", labels={"nvidia.com/device-plugin.config": None}, taints=UNKNOWN
     )
@@ -213,7 +213,7 @@ def test_two_numbers_that_differ_have_no_remedy(pack: Pack):
     assert pack.remedied(wanted, REQUESTS) == (None, "")
 
 
-def test_a_remedy_is_applied_where_it_is_chosen_and_not_where_the_object_is_exempt(pack: Pack):
+def test_a_remedy_is_not_applied_to_exempt_objects(pack: Pack):
     inputs = {"metadata": {"name": "high"}, "value": 1000, "globalDefault": True}
     high = {"type": "kubernetes:scheduling.k8s.io/v1:PriorityClass", "urn": "urn:high", "name": "high"}
     wanted: Record = {**high, "inputs": inputs}
@@ -225,7 +225,7 @@ def test_a_remedy_is_applied_where_it_is_chosen_and_not_where_the_object_is_exem
     assert pack.remedied(wanted, "priority-globaldefault-remedy", exempt=[exemption]) == (None, "")
 
 
-def test_a_remedy_of_a_trigger_is_written_at_its_place_and_says_what_it_cannot_see(pack: Pack):
+def test_a_remedy_of_a_trigger_reports_unknown_values(pack: Pack):
     trigger: Record = {"type": "prometheus", "metadata": {"query": "DCGM_FI_DEV_GPU_UTIL"}}
     scaled = {"type": "kubernetes:keda.sh/v1alpha1:ScaledObject", "urn": "urn:s", "name": "s"}
     wanted: Record = {**scaled, "inputs": {"spec": {"triggers": [{"type": "cpu"}, trigger]}}}

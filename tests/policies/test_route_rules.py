@@ -54,7 +54,7 @@ def test_a_host_that_is_not_known_is_not_checked():
     assert "hostnames[0]" in not_checked(HOST, route(UNKNOWN), hosts=OWN)
 
 
-def test_annotations_of_controllers_are_found_but_for_harmless_and_declared_ones():
+def test_undeclared_annotations_of_controllers_are_found():
     group, harmless = "alb.ingress.kubernetes.io/group.name", "alb.ingress.kubernetes.io/target-type"
     assert group in only(violations(ANNOTATION, service({group: "a", harmless: "ip"}))).problem.found
     assert violations(ANNOTATION, service({group: "a"}), annotations=[group]) == []

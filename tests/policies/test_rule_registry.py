@@ -57,7 +57,7 @@ def at_admission() -> set[str]:
     }
 
 
-def test_a_rule_about_what_members_create_is_one_at_admission_or_says_why_it_is_not():
+def test_rules_about_members_objects_apply_at_admission_or_explain():
     enforced = at_admission()
     own = {rule.id for rule in rules() if OF_MEMBERS & set(rule.subjects.__code__.co_names)}
     assert len(own) > 30

@@ -53,7 +53,7 @@ def test_a_trigger_after_one_that_asks_an_allowed_server_is_checked():
     assert only(violations(SERVER, record)).problem.path == "spec.triggers[2].metadata.url"
 
 
-def test_a_type_that_asks_a_server_in_another_way_is_found_unless_it_is_declared():
+def test_other_types_that_query_a_server_must_be_declared():
     sqs = scaled("aws-sqs-queue", awsEndpoint="http://10.0.0.1")
     assert only(violations(SERVER, sqs)).problem.path == "spec.triggers[1].type"
     assert violations(SERVER, sqs, triggers=["aws-sqs-queue"]) == []

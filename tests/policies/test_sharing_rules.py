@@ -275,7 +275,7 @@ def test_bottlerocket_renames_shares_unless_karpenter_creates_the_nodes() -> Non
     assert violations("sharing-rename", gke_node_pool(**gke_shares())) == []
 
 
-def test_bottlerocket_without_sharing_or_with_unknown_user_data_is_no_shared_pool() -> None:
+def test_bottlerocket_without_sharing_is_not_a_shared_pool() -> None:
     assert violations("sharing-replicas-bounded", *bottlerocket_pool("[settings.kernel]")) == []
     hidden = [eks_node_group(amiType="BOTTLEROCKET_x86_64_NVIDIA"), launch_template(userData=UNKNOWN)]
     assert "userData" in not_checked("sharing-replicas-bounded", *hidden)

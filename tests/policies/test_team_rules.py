@@ -134,7 +134,7 @@ def test_a_team_stack_names_the_resources_in_the_configuration():
     assert "nvidia.com/mig-1g.10gb" in only(found).problem.found
 
 
-def test_a_team_stack_without_the_pools_is_not_checked_but_needs_a_gpu_quota_at_all():
+def test_a_team_stack_without_pools_only_needs_some_gpu_quota():
     assert "list their resources" in not_checked(RULE, namespace(), quota({"requests.nvidia.com/gpu": "8"}))
     found = report_of(RULE, namespace(), quota({"cpu": "8"}))
     assert "no ResourceQuota for nvidia.com/gpu" in only(list(found.violations)).problem.found

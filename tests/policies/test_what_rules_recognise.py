@@ -62,7 +62,7 @@ def test_a_gpu_label_makes_a_gpu_pool_of_a_machine_outside_the_catalogue(label: 
     assert untainted_gpu_pool(node(machine_type="m7i.large", taints=(), labels={**plain, label: "true"}))
 
 
-def test_the_platforms_own_label_makes_a_gpu_pool_where_no_machine_is_named():
+def test_the_platforms_label_makes_a_gpu_pool_without_a_machine():
     plain = {**NO_MACHINE, "nvidia.com/device-plugin.config": None}
     assert untainted_gpu_pool(node(taints=(), labels=plain))
     assert not untainted_gpu_pool(node(taints=(), labels={**plain, "gpu-platform.dev/pool": None}))
@@ -126,7 +126,7 @@ def test_karpenters_requirements_say_whether_a_pool_has_gpus(requirement: dict[s
         (renamed(gke_node_pool(labels={}, taints=[]), None), "train"),
     ],
 )
-def test_a_pool_is_called_what_its_label_says_else_what_the_provider_calls_it(pool: Record, name: str):
+def test_a_pools_name_is_its_label_or_the_providers_name(pool: Record, name: str):
     assert only(violations("gpu-node-taint", pool)).subject == name
 
 
@@ -204,7 +204,7 @@ def test_a_resource_of_another_vendor_is_no_gpu_matter():
     assert violations("gpu-requests-equal-limits", deployment(spec)) == []
 
 
-def test_an_operator_of_which_nothing_is_known_has_values_that_cannot_be_seen():
+def test_an_unknown_operator_has_unknown_values():
     found = operator(Stack.from_records([{**cluster_policy(), "inputs": UNKNOWN}], load_catalog()))
     assert found is not None
     with pytest.raises(NotVisible):

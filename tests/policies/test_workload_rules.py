@@ -63,12 +63,12 @@ def test_a_toleration_of_a_value_does_not_cover_a_taint_without_one():
     assert only(violations("gpu-toleration", pool, present, bare)).subject == "present"
 
 
-def test_a_gpu_pod_without_tolerations_is_found_even_where_no_pool_is_in_sight():
+def test_a_gpu_pod_without_tolerations_is_found_without_pools():
     found = only(violations("gpu-toleration", deployment(pod_spec(tolerations=[]))))
     assert "nvidia.com/gpu:NoSchedule" in found.problem.found
 
 
-def test_a_gpu_pod_needs_no_toleration_of_the_gpu_taint_where_the_api_server_adds_it():
+def test_admission_may_add_the_gpu_toleration():
     short = deployment(pod_spec(tolerations=[]))
     assert violations("gpu-toleration", short, addedIn=["vision"]) == []
     assert violations("gpu-toleration", node(), short, addedIn=["vision"]) == []
@@ -319,7 +319,7 @@ def test_an_image_is_pinned_by_a_release_or_a_digest(image: str, pinned: bool):
     assert (violations("gpu-image-pinned", pods) == []) == pinned
 
 
-def test_images_of_pods_without_gpus_are_left_alone_and_unknown_ones_are_not_checked():
+def test_only_known_images_of_gpu_pods_are_checked():
     assert violations("gpu-image-pinned", deployment(pod_spec({**container(), "image": "web"}))) == []
     hidden = deployment(pod_spec({**container({"nvidia.com/gpu": 1}), "image": UNKNOWN}))
     assert "image" in not_checked("gpu-image-pinned", hidden)

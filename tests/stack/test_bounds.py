@@ -80,7 +80,7 @@ def test_aliases_and_merge_keys_within_the_limits_are_read(tmp_path: Path) -> No
     }
 
 
-def test_a_number_that_yaml_reads_as_octal_is_refused_with_what_it_would_be(tmp_path: Path) -> None:
+def test_an_octal_number_is_refused_with_its_decimal_value(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         read_yaml_file(written(tmp_path, "count:\n  desired: 010\n"))
 

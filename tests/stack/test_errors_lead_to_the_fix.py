@@ -187,7 +187,7 @@ def test_an_unknown_pool_is_reported_beside_values_of_another_type(tmp_path: Pat
     ]
 
 
-def test_a_zone_that_is_written_as_a_region_hides_no_mistake_of_the_cluster(tmp_path: Path) -> None:
+def test_a_zone_instead_of_a_region_hides_no_other_mistake(tmp_path: Path) -> None:
     cluster = "cluster: {provider: eks, name: ml, region: us-west-2b, create: {admins: platform-admin}}"
     problems = _problems(tmp_path, ("cluster: {provider: sandbox, name: local}", cluster))
     fixes = {problem.path: problem.fix for problem in problems}

@@ -139,7 +139,7 @@ def test_bucket_driver_writes_only_where_pods_may_write() -> None:
     assert "s3:PutObject" not in {action for one in statements(datasets=DATASETS) for action in one["Action"]}
 
 
-def test_keys_of_buckets_are_used_through_s3_alone_and_encrypt_only_what_pods_write() -> None:
+def test_bucket_keys_are_used_only_through_s3_and_for_writes() -> None:
     read = statements(datasets={**DATASETS, "kms_key": KEY})
     by_action = {action: one for one in read for action in one["Action"]}
     assert by_action["kms:Decrypt"]["Resource"] == [KEY]

@@ -82,7 +82,7 @@ def test_a_read_only_file_system_is_always_mounted_read_only(
 
 
 @pytest.mark.parametrize("entry", [FSX, EFS], ids=lambda one: one["system"])
-def test_read_only_volumes_of_aws_have_an_access_mode_that_their_drivers_take(entry: dict[str, Any]) -> None:
+def test_read_only_volumes_on_aws_have_a_supported_access_mode(entry: dict[str, Any]) -> None:
     assert the(eks(data={**entry, "read_only": True}).storage, "data").access_mode == "ReadWriteMany"
 
 
@@ -175,7 +175,7 @@ def test_owner_of_a_shared_vpc_enables_private_services_access(project: str | No
     assert ("the network's owner enables private services access" in of["home"]) is needed
 
 
-def test_check_names_the_vpc_that_the_owner_of_a_file_system_of_aws_connects() -> None:
+def test_check_names_the_vpc_that_the_file_systems_owner_connects() -> None:
     def why(**rest: Any) -> list[str]:
         plan = eks(**rest, scratch=FSX, data=EFS)
         return [one.why for one in plan.decisions if one.subject == "storage" and one.what in ("scratch", "data")]

@@ -50,9 +50,7 @@ def test_bottlerocket_pulls_in_parallel_and_has_the_layers_on_local_disks() -> N
         ({"local_nvme": False, "disk": {"type": "io2"}}, None),
     ],
 )
-def test_a_gp3_volume_that_is_pulled_to_in_parallel_has_the_throughput_that_needs(
-    said: dict[str, Any], throughput: int | None
-) -> None:
+def test_a_gp3_volume_for_parallel_pulls_has_more_throughput(said: dict[str, Any], throughput: int | None) -> None:
     assert data_disk(image={"fast_pull": True}, **said).throughput_mibps == throughput
 
 

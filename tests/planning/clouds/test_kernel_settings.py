@@ -64,7 +64,7 @@ def test_nodes_of_karpenter_are_tuned_by_the_user_data_of_their_node_class() -> 
     assert parameters(found.node_class["userData"])["vm.max_map_count"] == "1048576"
 
 
-def test_huge_pages_exist_when_the_kubelet_starts_and_are_no_memory_of_pods() -> None:
+def test_huge_pages_exist_before_the_kubelet_and_reduce_pod_memory() -> None:
     tuned = planned(**WITHOUT_EFA, tuning={"huge_pages": 2048})
     assert tuned.huge_pages_mib == 4096
     assert parameters(user_data_text(node_group(**WITHOUT_EFA, tuning={"huge_pages": 2048}))) == {
@@ -105,7 +105,7 @@ def test_what_nodes_of_eks_cannot_have_is_refused(said: dict[str, Any], place: s
     assert word in str(problem)
 
 
-def test_a_parameter_that_gke_lets_nobody_set_is_refused_with_those_that_it_does() -> None:
+def test_a_parameter_that_gke_does_not_allow_is_refused() -> None:
     (problem,) = problems_on_gke({"tuning": {"sysctls": {"kernel.sem": "250 32000 100 128"}}})
     assert "kernel.sem" in problem.path
     assert "net.core.rmem_max" in problem.allowed

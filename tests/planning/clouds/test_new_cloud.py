@@ -163,7 +163,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, name: str = "train") -> Environment
     return plan_environment(spec, "test", load_catalog())
 
 
-def test_pools_operator_and_teams_of_a_new_cloud_are_planned_by_its_protocol(
+def test_a_new_cloud_is_planned_by_its_protocol(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = planned(monkeypatch)

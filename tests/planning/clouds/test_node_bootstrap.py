@@ -30,7 +30,7 @@ def script(text: str) -> str:
     return part.get_payload()
 
 
-def test_al2023_runs_the_commands_as_one_script_that_ends_at_the_first_that_fails() -> None:
+def test_al2023_runs_commands_as_a_script_that_stops_at_a_failure() -> None:
     text = script(user_data_text(node_group(**G6, **COMMANDS)))
     ran = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (1, "2\n")
@@ -48,7 +48,7 @@ def test_commands_are_added_to_the_programs_settings_in_a_custom_image() -> None
     assert "echo late" in script(user_data_text(node_group(**G6, **COMMANDS, image={"ami": AMI})))
 
 
-def test_nodes_of_karpenter_run_the_commands_by_the_user_data_of_their_node_class() -> None:
+def test_karpenter_nodes_run_the_commands_from_their_node_class() -> None:
     karpenter: dict[str, Any] = {
         **G6,
         "provisioner": "karpenter",
@@ -90,7 +90,7 @@ def test_gke_runs_a_script_of_one_generation() -> None:
     assert decided(**G2, bootstrap={"script": SCRIPT}).init_script == NodeScript(**SCRIPT)
 
 
-def test_a_pool_with_no_additions_has_the_user_data_of_one_without_the_field() -> None:
+def test_empty_additions_do_not_change_the_user_data() -> None:
     assert node_group(**G6, bootstrap={}).user_data == node_group(**G6).user_data
 
 

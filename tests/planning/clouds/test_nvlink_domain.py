@@ -64,7 +64,7 @@ def test_a_pool_above_a_domain_is_refused_because_a_reservation_is_one_ultraserv
 
 
 @pytest.mark.parametrize("capacity", [{"type": "on-demand"}, {"type": "spot"}])
-def test_a_type_that_is_sold_in_capacity_blocks_alone_is_refused_with_other_capacity(
+def test_a_type_sold_only_in_blocks_is_refused_with_other_capacity(
     capacity: dict[str, Any],
 ) -> None:
     problems = refused(capacity=capacity, zones=[DALLAS])
@@ -109,7 +109,7 @@ def test_a_local_zone_of_another_region_is_refused() -> None:
     assert list(problems) == ["pool.capacity.zone"]
 
 
-def test_an_ultraserver_is_emptied_before_the_hour_in_which_ec2_wants_no_instances() -> None:
+def test_an_ultraserver_is_drained_before_ec2s_final_hour() -> None:
     ends = {**BLOCK, "starts": "2026-12-01T11:30:00Z", "ends": "2026-12-14T11:30:00Z"}
     _, decisions = plan_and_decisions(VIRGINIA, **{**RACK, "capacity": ends})
     (group,) = node_group(VIRGINIA, **{**RACK, "capacity": ends}).node_groups

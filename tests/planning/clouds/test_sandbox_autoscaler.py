@@ -40,7 +40,7 @@ def node_pools(recorded: Recorded) -> dict[str, Any]:
     return {one["metadata"]["name"]: one["spec"] for one in found}
 
 
-def test_the_program_creates_the_desired_nodes_and_karpenter_may_add_those_up_to_max() -> None:
+def test_karpenter_may_add_nodes_from_desired_to_max() -> None:
     recorded = record_platform(stack(SERVE))
     assert [one.inputs["metadata"]["name"] for one in recorded.of("Node")] == ["serve-0"]
     spec = node_pools(recorded)["serve"]
@@ -69,9 +69,7 @@ def test_added_nodes_have_the_labels_taints_and_machine_of_created_ones() -> Non
 
 
 @pytest.mark.parametrize(("scope", "annotation"), [("pod", "pod"), ("container", None)])
-def test_created_and_added_nodes_name_the_scope_by_which_their_kubelet_aligns_pods(
-    scope: str, annotation: str | None
-) -> None:
+def test_created_and_added_nodes_name_their_topology_scope(scope: str, annotation: str | None) -> None:
     recorded = record_platform(stack({**SERVE, "topology": {"policy": "restricted", "scope": scope}}))
     nodes = [recorded.one("Node", "serve-0").inputs, node_pools(recorded)["serve"]["template"]]
     assert [one["metadata"]["annotations"].get("sandbox.gpu-platform.dev/topology-scope") for one in nodes] == [
@@ -100,7 +98,7 @@ def test_validation_expects_the_created_nodes_at_least_and_max_at_most() -> None
     assert (expected.least, expected.most) == (1, 3)
 
 
-def test_replicas_beyond_the_created_nodes_are_no_mistake_on_a_pool_that_grows() -> None:
+def test_an_autoscaled_pool_may_have_more_replicas_than_nodes() -> None:
     team = {
         "name": "search",
         "quota": {"shared": 12, "gpus": 0},

@@ -134,7 +134,7 @@ def test_teams_named_alike_have_roles_of_their_own_and_no_name_is_too_long() -> 
     assert role_name("ml", "team-vision") == "ml-team-vision"
 
 
-def test_an_existing_eks_cluster_needs_the_pod_identity_agent_for_identities_alone() -> None:
+def test_only_identities_need_the_agent_on_an_existing_eks_cluster() -> None:
     cluster = eks(with_identity(buckets=[READS]), cluster=EXISTING).cluster.cloud
     assert isinstance(cluster, EksClusterPlan)
     assert "vision" in required_addons(cluster)["eks-pod-identity-agent"]
@@ -270,7 +270,7 @@ def own_stack(**rest: Any) -> dict[str, Any]:
     return {"kind": "team", "environment": {"stack": "prod"}, "team": team("speech", **rest)}
 
 
-def test_the_environment_gives_an_identity_to_a_team_with_a_stack_of_its_own(tmp_path: Path) -> None:
+def test_the_environment_grants_an_identity_to_a_team_stack(tmp_path: Path) -> None:
     environment = eks_environment({"zones": ["us-east-2a"]}, team_identities={"speech": {"buckets": [READS]}})
     plan = plan_platform(environment, "prod")
     assert plan.kind == "environment"

@@ -161,7 +161,7 @@ def test_without_monitoring_there_is_no_decision_about_it() -> None:
     assert not [decision for decision in plan.decisions if decision.subject == "monitoring"]
 
 
-def test_alerts_come_a_day_and_two_hours_before_a_capacity_block_is_drained() -> None:
+def test_alerts_fire_a_day_and_two_hours_before_a_block_is_drained() -> None:
     block = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
     ends = {"ends": "2026-12-14T11:30:00Z"}
     plan = planned(EKS, {}, workload="training", capacity={**block, **ends}, machine_type="p5.48xlarge")

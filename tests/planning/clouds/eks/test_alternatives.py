@@ -124,7 +124,7 @@ def test_quotas_count_the_largest_type_and_the_nodes_of_a_roll() -> None:
     assert need.surge == 2
 
 
-def test_the_first_alternative_replaces_the_node_group_which_keeps_its_list_of_types() -> None:
+def test_the_first_alternative_replaces_the_node_group() -> None:
     with_types = plan_eks({**SERVE, "capacity": {"type": "on-demand", "alternatives": FOUR}})
     (change,) = pool_changes(pool_facts(plan_eks(SERVE)), with_types, load_catalog())
     assert change.effect == "replaced"

@@ -31,7 +31,7 @@ def several(*blocks: dict[str, Any], **rest: Any) -> dict[str, Any]:
     return {"type": "capacity-block", "blocks": list(blocks), **rest}
 
 
-def test_a_block_with_a_start_has_a_node_group_that_a_scheduled_action_scales_up() -> None:
+def test_a_scheduled_action_scales_up_a_block_with_a_start() -> None:
     plan = node_group(capacity=single(), count={"desired": 4})
     (group,) = plan.node_groups
     assert (group.name, group.reservation, group.zones) == ("train", FIRST["reservation"], ("us-east-2a",))
@@ -169,7 +169,7 @@ def test_a_block_that_has_not_begun_starts_without_nodes_in_the_reasons_too() ->
     assert said["size"].chosen == "4 at first, then 0 to 4"
 
 
-def test_an_autoscaler_of_the_clusters_owner_is_said_to_add_nodes_to_a_block() -> None:
+def test_owners_autoscaler_may_add_nodes_to_a_block() -> None:
     owners = eks(parts={"cluster_autoscaler": "present"})
     _, said = plan_and_decisions(owners, capacity=single(), count={"desired": 4})
     assert "that of the cluster's owner may add nodes" in said["size"].why

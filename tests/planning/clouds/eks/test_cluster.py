@@ -99,7 +99,7 @@ def test_prefixes_between_16_and_18_are_fine(cidr: str) -> None:
     assert vpc_plan(created({"cidr": cidr})).cidr == cidr
 
 
-def test_admins_of_another_account_than_the_clusters_are_refused_one_by_one() -> None:
+def test_each_admin_of_another_account_is_refused() -> None:
     other = "arn:aws:iam::999999999999:role/somebody"
     found = problems(created({"admins": [ADMIN, other]}, account="123456789012"))
     assert list(found) == ["cluster.create.admins[1]"]
@@ -133,7 +133,7 @@ def test_a_new_cluster_has_a_version_for_which_add_ons_are_pinned() -> None:
     assert ", ".join(addon_kubernetes(load_catalog())) in found["cluster.kubernetes"]
 
 
-def test_the_version_of_an_existing_cluster_is_not_compared_with_the_pinned_add_ons() -> None:
+def test_an_existing_clusters_version_ignores_the_pinned_add_ons() -> None:
     assert cloud(eks(kubernetes="1.33")).kubernetes == "1.33"
 
 
@@ -176,7 +176,7 @@ def test_all_problems_of_a_cluster_come_in_one_run() -> None:
 # -- what is chosen -------------------------------------------------------------------------------------------
 
 
-def test_the_newest_version_that_eks_and_the_operator_share_is_chosen_and_said() -> None:
+def test_the_newest_version_that_eks_and_the_operator_share_is_chosen() -> None:
     catalog = load_catalog()
     highest = catalog.operator_releases["v26.3.1"].kubernetes[1]
     assert highest in addon_kubernetes(catalog)
@@ -197,7 +197,7 @@ def test_the_vpc_has_the_zones_of_the_pools_and_those_that_the_stack_adds() -> N
     assert [zone.zone for zone in vpc.zones] == ["us-east-2b", "us-east-2c"]
 
 
-def test_zones_up_to_the_two_that_eks_asks_for_are_derived_by_letter_and_said() -> None:
+def test_missing_zones_are_derived_by_letter_up_to_the_required_two() -> None:
     one_zone = {**SERVE, "zones": ["us-east-2b"]}
     vpc = vpc_plan(created(), one_zone)
     assert [zone.zone for zone in vpc.zones] == ["us-east-2a", "us-east-2b"]
@@ -219,7 +219,7 @@ def test_pools_that_name_no_zone_get_a_vpc_over_two() -> None:
 
 
 @pytest.mark.parametrize("prefix", range(PREFIXES[0], PREFIXES[1] + 1))
-def test_subnets_of_a_vpc_never_overlap_and_private_ones_hold_thousands_of_pods(prefix: int) -> None:
+def test_subnets_never_overlap_and_private_ones_fit_thousands_of_pods(prefix: int) -> None:
     cidr = f"10.0.0.0/{prefix}"
     zones = [zone_subnets(cidr, f"us-east-1{letter}") for letter in ZONE_LETTERS]
     networks = [IPv4Network(text) for zone in zones for text in (zone.private_cidr, zone.public_cidr)]
@@ -297,7 +297,7 @@ def test_arns_have_the_partition_of_the_region() -> None:
     assert all(policy.startswith("arn:aws-us-gov:") for policy in policies)
 
 
-def test_efa_karpenter_and_their_parts_are_planned_only_where_a_pool_has_them() -> None:
+def test_efa_and_karpenter_are_planned_only_if_a_pool_uses_them() -> None:
     neither = cloud(created(), SERVE)
     assert (neither.efa, neither.efa_plugin, neither.karpenter) == (False, None, None)
     both = cloud(created(), {**TRAIN, "zones": ["us-east-2a"]}, KARPENTER)
@@ -425,7 +425,7 @@ def test_an_age_at_which_nodes_of_karpenter_are_replaced_is_above_zero(age: str)
 
 
 @pytest.mark.parametrize("pool", [SERVE, KARPENTER], ids=["managed", "karpenter"])
-def test_nodes_in_a_local_zone_are_said_to_be_counted_with_the_prices_of_its_region(pool: dict[str, Any]) -> None:
+def test_local_zone_nodes_are_priced_with_their_region(pool: dict[str, Any]) -> None:
     def warned(**fields: Any) -> list[str]:
         stack = eks(
             region="us-west-2", subnets={"us-west-2-lax-1a": "subnet-0a1b2c3d", "us-west-2a": "subnet-1a1b2c3d"}

@@ -64,7 +64,7 @@ def test_a_capacity_block_is_not_scaled() -> None:
     assert "no autoscaler changes it" in said["size"].why
 
 
-def test_pods_with_claims_get_no_node_from_zero_so_a_person_scales_a_pool_with_dra() -> None:
+def test_a_pool_with_dra_is_scaled_by_a_person() -> None:
     pool = {**SCALED, "sharing": {"mode": "dra"}}
     found = plan(stack_cluster(kubernetes="1.36"), pool, operator={"release": "v26.7.0"})
     (size,) = [one for one in found.decisions if one.what == "size"]
@@ -87,7 +87,7 @@ def test_the_plan_says_who_scales_the_pool_and_when_a_node_goes() -> None:
 # -- what a node offers, before there is one --------------------------------------------------------------------
 
 
-def test_pods_see_the_allocatable_cpu_and_memory_and_not_all_of_the_machine() -> None:
+def test_pods_see_allocatable_cpu_and_memory_not_the_whole_machine() -> None:
     pool = planned(**G6)
     found = offered(**G6)
     assert found["cpu"] == f"{pool.cpu_millicores}m"
@@ -134,7 +134,7 @@ def test_efa_interfaces_that_pods_claim_are_no_resource_of_new_nodes() -> None:
     assert found["hugepages-2Mi"] == "10256Mi"
 
 
-def test_ephemeral_storage_is_that_of_the_local_disks_or_else_of_the_volume() -> None:
+def test_ephemeral_storage_is_on_local_disks_or_else_on_the_volume() -> None:
     def gib(**rest: Any) -> int:
         return int(offered(**rest)["ephemeral-storage"].removesuffix("Gi"))
 
@@ -229,7 +229,7 @@ def test_it_runs_beside_the_pools_and_never_on_a_node_that_it_may_remove() -> No
     assert found.release.values["replicaCount"] == 2
 
 
-def test_on_an_existing_cluster_it_needs_the_agent_that_gives_pods_their_roles() -> None:
+def test_on_an_existing_cluster_it_needs_the_pod_identity_agent() -> None:
     why = required_addons(cloud(stack_cluster(), SCALED))["eks-pod-identity-agent"]
     assert why.startswith("Cluster Autoscaler gets its credentials from it")
 

@@ -30,7 +30,7 @@ def test_dranet_nodes_differ_from_plugin_nodes_only_in_a_label() -> None:
     assert "vpc.amazonaws.com/efa.present" not in plan.labels
 
 
-def test_nodes_of_dranet_are_expected_to_publish_devices_and_no_extended_resource() -> None:
+def test_dranet_nodes_publish_devices_and_no_extended_resource() -> None:
     expected = planned(**DRANET).node_expectation
     assert expected.allocatable == {"nvidia.com/gpu": 8}
     assert (expected.nic_driver, expected.nic_devices) == ("dra.net", 32)

@@ -85,7 +85,7 @@ def test_eks_8_labels_nvidia_com_gpu_present_true_beside_the_pools_own() -> None
     assert plan.labels.items() <= labels.items()
 
 
-def test_eks_8_taint_nvidia_com_gpu_no_schedule_and_others_in_the_words_of_eks() -> None:
+def test_eks_8_taint_nvidia_com_gpu_and_others_in_eks_spelling() -> None:
     plan = node_group(
         taints=[
             {"key": "a", "effect": "NoExecute"},

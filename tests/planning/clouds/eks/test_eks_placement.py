@@ -109,7 +109,7 @@ def test_a_pool_that_needs_one_zone_is_told_the_one_that_the_cluster_has(cluster
         ({**LAB, "zones": ["us-east-2c", "us-east-2b"]}, eks(), "zones: [us-east-2c]"),
     ],
 )
-def test_check_warns_that_auto_scaling_ends_nodes_with_long_work_in_several_zones(
+def test_check_warns_that_auto_scaling_may_end_nodes_in_several_zones(
     said: dict[str, Any], cluster: EksCluster, fix: str
 ) -> None:
     _, decisions = plan_and_decisions(cluster, **said)
@@ -309,7 +309,7 @@ def test_nodes_on_demand_may_use_open_reservations_that_no_pool_names() -> None:
     assert not cloud.avoids_reservations
 
 
-def test_preview_shows_that_a_new_reservation_rolls_the_pool_on_demand_beside_it() -> None:
+def test_a_new_reservation_rolls_the_on_demand_pool_next_to_it() -> None:
     more, reserved = {"name": "more", "zones": ["us-east-2a"]}, {"name": "reserved", "capacity": RESERVATION}
     deployed = pool_facts(plan_eks(more))
     (change,) = pool_changes(deployed, plan_eks(more, reserved), load_catalog())

@@ -50,7 +50,7 @@ def test_a_declared_default_class_replaces_the_programs_default() -> None:
     assert planned(EXISTING).classes == ()
 
 
-def test_what_members_wrote_outlives_their_claim_on_file_systems_and_not_on_disks() -> None:
+def test_data_outlives_its_claim_on_file_systems_but_not_on_disks() -> None:
     plan = planned(work={"type": "disk"}, home={"type": "nfs"}, checkpoints={"type": "lustre"})
     policies = {one.name: one.reclaim_policy for one in plan.classes}
     assert policies == {"work": "Delete", "home": "Retain", "checkpoints": "Retain", "gp3": "Delete"}
@@ -176,7 +176,7 @@ def test_only_classes_of_file_systems_are_shared() -> None:
     assert {one.name for one in plan.classes if one.shared} == {"home", "fast"}
 
 
-def test_the_driver_of_ebs_may_use_the_keys_of_classes_and_grant_them_to_aws_alone() -> None:
+def test_ebs_driver_uses_class_keys_and_grants_them_only_to_aws() -> None:
     key = "arn:aws:kms:us-east-2:123456789012:key/11111111-2222-3333-4444-555555555555"
     use, grant = (one for one in reversed(ebs_driver(work={"type": "disk", "kms_key": key}).statements))
     assert grant["Action"] == ["kms:CreateGrant"]

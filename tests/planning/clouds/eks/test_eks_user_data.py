@@ -96,7 +96,7 @@ def test_a_pool_with_nothing_to_say_has_no_user_data() -> None:
     assert node_group(machine_type="g5g.xlarge", workload="inference").user_data is None
 
 
-def test_eks_adds_the_cluster_to_its_own_images_so_it_is_not_in_their_user_data() -> None:
+def test_user_data_of_eks_images_does_not_name_the_cluster() -> None:
     plan = node_group()
     assert plan.user_data is not None
     assert not plan.user_data.needs_cluster_access

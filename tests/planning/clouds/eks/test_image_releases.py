@@ -38,7 +38,7 @@ def alias(**image: Any) -> str:
     return term["alias"]
 
 
-def test_a_managed_node_group_gets_the_release_and_no_other_until_it_is_edited() -> None:
+def test_a_managed_node_group_keeps_its_release_until_it_is_edited() -> None:
     assert node_group(image={"release": AL2023}).release_version == AL2023
     group = record_eks({"image": {"release": "1.34.8-20260818"}}).one("NodeGroup", "train")
     assert group.inputs["releaseVersion"] == "1.34.8-20260818"
@@ -201,13 +201,11 @@ def causes_of(before: dict[str, Any], after: dict[str, Any]) -> str:
         ({"release": "1.34.8-20260818"}, "newest image of EKS, and not 1.34.8-20260818"),
     ],
 )
-def test_a_roll_for_another_reason_is_announced_with_the_newest_image_that_eks_takes(
-    image: dict[str, str], words: str
-) -> None:
+def test_an_unrelated_roll_is_announced_with_the_newest_image(image: dict[str, str], words: str) -> None:
     assert words in causes_of({"image": image}, {"image": image, "disk": {"size_gb": 1400}})
 
 
-def test_a_roll_that_names_another_release_or_an_own_image_takes_that_image() -> None:
+def test_a_roll_to_a_release_or_custom_image_uses_that_image() -> None:
     old, new = ({"release": f"1.34.8-{day}"} for day in ("20260718", "20260818"))
     assert "newest image" not in causes_of({"image": old}, {"image": new, "disk": {"size_gb": 1400}})
     own = {"ami": AMI, "driver": "580.173.02"}

@@ -114,7 +114,7 @@ def test_limits_on_cpu_and_memory_are_those_that_the_stack_says():
     assert limits == {"nodes": "8", "nvidia.com/gpu": "8", "cpu": "128", "memory": "512Gi"}
 
 
-def test_a_pool_with_shares_is_limited_by_cpu_which_a_new_node_has_as_a_running_one():
+def test_a_pool_with_shares_is_limited_by_cpu():
     form = said(sharing={**TIME_SLICING, "rename": False})
     assert plan(form).node_pool["limits"] == {"nodes": "8", "nvidia.com/gpu": "32", "cpu": "128"}
     larger = {**form, "karpenter": {"alternatives": ["g6.8xlarge"]}}
@@ -417,7 +417,7 @@ def test_an_alternative_of_another_architecture_is_refused_even_with_an_equal_gp
     assert ["arm64" in problem.found for problem in problems.found] == [True]
 
 
-def test_efa_is_refused_on_a_type_that_carries_it_on_the_primary_interface_alone():
+def test_efa_is_refused_on_types_with_efa_only_on_the_primary():
     catalog = load_catalog()
     family = catalog.aws_families["p5"].model_copy(update={"efa_only": False})
     catalog = dataclasses.replace(catalog, aws_families={**catalog.aws_families, "p5": family})
@@ -531,7 +531,7 @@ def test_the_controllers_policy_fits_into_a_role():
         "iam:DeleteInstanceProfile",
     ],
 )
-def test_the_controller_makes_changes_and_ends_only_what_is_tagged_as_this_clusters(action: str):
+def test_the_controller_changes_only_resources_tagged_for_its_cluster(action: str):
     statements = [one for one in policy() if action in one["Action"]]
     assert statements
     for statement in statements:
@@ -559,7 +559,7 @@ def test_machines_are_made_only_of_tagged_launch_templates():
     assert all("Condition" in one for one in of_templates)
 
 
-def test_the_policy_covers_what_karpenter_asks_for_reservations_and_placement_groups():
+def test_the_policy_covers_reservations_and_placement_groups():
     actions = {action for one in policy() for action in one["Action"]}
     assert {
         "ec2:DescribeCapacityReservations",
@@ -601,7 +601,7 @@ def test_the_controller_knows_the_keys_of_its_pools_each_once():
     assert karpenter_controller(eks(), pools[2:], load_catalog()).disk_keys == ()
 
 
-def test_only_the_rules_of_this_platform_write_to_the_queue_and_nobody_without_tls():
+def test_only_the_platforms_rules_write_to_the_queue_and_only_with_tls():
     rules = ["arn:aws:events:us-east-2:123456789012:rule/b", "arn:aws:events:us-east-2:123456789012:rule/a"]
     allow, deny = queue_policy(QUEUE, rules)["Statement"]
     assert allow["Principal"] == {"Service": "events.amazonaws.com"}

@@ -29,7 +29,7 @@ def warned(members: list[str], cluster: dict[str, Any]) -> list[str]:
     return [name for one in found for name in one.chosen.removeprefix("no user can log in as ").split(", ")]
 
 
-def test_a_team_whose_members_nobody_can_log_in_as_is_warned_of_with_the_fix() -> None:
+def test_a_team_whose_members_cannot_log_in_gets_a_warning() -> None:
     team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision"]}
     (found,) = [one for one in plan(created(), teams=[team]).decisions if one.what == "warning: members"]
     assert (found.subject, found.chosen) == ("team vision", "no user can log in as group:vision")
@@ -86,7 +86,7 @@ def test_an_oidc_provider_may_bring_any_user_and_any_group_with_its_prefix(
     assert warned(members, created(oidc={**OIDC, **oidc})) == unreachable
 
 
-def test_an_existing_cluster_may_have_entries_of_its_owner_and_nothing_is_warned_of() -> None:
+def test_an_existing_cluster_may_have_its_owners_access_entries() -> None:
     assert warned(["group:vision", "user:ada"], eks()) == []
 
 

@@ -82,15 +82,13 @@ def test_an_old_vpc_cni_is_no_problem_where_no_pool_has_efa() -> None:
         ("- not a mapping", True),
     ],
 )
-def test_an_existing_cluster_whose_vpc_cni_enforces_no_network_policies_is_warned_of(
-    configuration: str, warned: bool
-) -> None:
+def test_a_vpc_cni_without_network_policies_is_a_warning(configuration: str, warned: bool) -> None:
     found = network_policy_warning(replace(GOOD, vpc_cni_configuration=configuration), needed())
     assert (found is not None) == warned
     assert network_policy_warning(replace(GOOD, vpc_cni=None, vpc_cni_configuration=""), needed()) is None
 
 
-def test_the_fix_of_network_policies_keeps_the_configuration_that_the_add_on_has() -> None:
+def test_the_fix_keeps_the_add_ons_existing_configuration() -> None:
     own = '{"env": {"ENABLE_PREFIX_DELEGATION": "true"}}'
     found = network_policy_warning(replace(GOOD, vpc_cni_configuration=own), needed())
     assert found is not None
@@ -135,7 +133,7 @@ def test_all_problems_come_together() -> None:
     assert len(check_looked_up(bad, needed(EFA, KARPENTER, kubernetes="1.34"))) == 6
 
 
-def test_logins_need_access_entries_and_the_owner_is_told_what_to_add_without_them() -> None:
+def test_logins_without_access_entries_are_a_message_to_the_owner() -> None:
     logins = [{"principal": "arn:aws:iam::123456789012:role/vision", "groups": ["vision"]}]
     plan = needed(logins=logins)
     found = found_problems(replace(GOOD, authentication_mode="CONFIG_MAP"), plan)

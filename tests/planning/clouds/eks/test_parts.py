@@ -135,7 +135,7 @@ BLOCK_OF_KARPENTER = {**KARPENTER, "machine_type": "p5.48xlarge", "network": {"r
         (EFA_OF_KARPENTER, "1.10.2", "1.11.0"),
     ],
 )
-def test_a_karpenter_of_the_owner_that_does_not_know_the_rendered_fields_is_refused(
+def test_an_owners_karpenter_without_the_rendered_fields_is_refused(
     pool: dict[str, Any], too_old: str, least: str
 ) -> None:
     plan = cloud(eks(parts={"karpenter": "present", "efa_plugin": "present"}), pool)

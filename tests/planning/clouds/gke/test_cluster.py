@@ -468,9 +468,7 @@ def test_the_minimum_version_is_the_highest_that_some_pool_needs() -> None:
 
 
 @pytest.mark.parametrize(("queued", "version"), [(False, "1.33.0-gke.1712000"), (True, "1.32.2-gke.1652000")])
-def test_flex_start_without_a_queue_needs_a_newer_version_than_queued_provisioning(
-    queued: bool, version: str
-) -> None:
+def test_flex_start_without_a_queue_needs_a_newer_version(queued: bool, version: str) -> None:
     flexible = on(
         "a2-highgpu-8g",
         "batch",
@@ -521,7 +519,7 @@ def test_each_tcpx_network_is_a_vpc_of_its_own() -> None:
     assert [network.kubernetes_network for network in networks] == [f"vpc{index}" for index in range(1, 9)]
 
 
-def test_rdma_networks_are_one_vpc_of_the_zones_profile_beside_one_for_gvnic() -> None:
+def test_rdma_networks_are_one_profile_vpc_and_one_vpc_for_gvnic() -> None:
     gvnic, *rdma = cloud(on("a3-ultragpu-8g", network={"via": "networks"})).networks
     assert (gvnic.device_mode, gvnic.network_profile) == ("NetDevice", None)
     assert len(rdma) == 8
@@ -537,7 +535,7 @@ def test_rdma_networks_beside_tcpx_networks_are_refused() -> None:
 
 
 @pytest.mark.parametrize("network", [{}, {"via": "profile"}])
-def test_gkes_dra_driver_for_networks_is_refused_beside_networks_of_type_device(network: dict[str, str]) -> None:
+def test_gkes_dra_networks_are_refused_with_networks_of_type_device(network: dict[str, str]) -> None:
     ultra = on("a3-ultragpu-8g", "ultra", network=network)
     problem = refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
     assert "GPU networks for mega beside the network profile for ultra" in problem
@@ -567,9 +565,7 @@ def test_gpu_networks_are_refused_in_a_shared_vpc(machine: str) -> None:
 
 
 @pytest.mark.parametrize(("network", "warned"), [({}, True), ({"rdma": False}, False)])
-def test_a_network_profile_in_a_shared_vpc_is_warned_of_on_new_and_existing_clusters(
-    network: dict[str, Any], warned: bool
-) -> None:
+def test_a_network_profile_in_a_shared_vpc_is_a_warning(network: dict[str, Any], warned: bool) -> None:
     nodes = on("a3-ultragpu-8g", network=network)
     made = plan(nodes, cluster=cluster({"network": SHARED}))
     found_in_check = [one for one in made.decisions if one.what == "warning: GPU NICs of train"]
@@ -602,7 +598,7 @@ def test_rdma_networks_are_in_the_zone_of_a_cluster_of_one_zone() -> None:
 
 
 @pytest.mark.parametrize("machine", ["a3-highgpu-1g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g"])
-def test_a3_and_newer_make_the_cluster_multi_networked_whether_pools_use_it_or_not(machine: str) -> None:
+def test_a3_and_newer_always_enable_multi_networking(machine: str) -> None:
     assert cloud(on(machine, workload="inference")).multi_networking
     assert not cloud(on("a2-ultragpu-8g")).multi_networking
 
@@ -620,7 +616,7 @@ def test_driver_installer_runs_only_with_the_operators_device_plugin() -> None:
     assert cloud(on("g2-standard-48", image={"family": "ubuntu"})).installers == (), "it has driver containers"
 
 
-def test_gpus_that_need_a_newer_branch_than_the_oldest_default_get_the_newest_driver() -> None:
+def test_gpus_that_need_a_newer_branch_have_the_newest_driver() -> None:
     made = cloud(
         on("g2-standard-48", "old"),
         on("a3-ultragpu-8g", "same", network={"rdma": False}),  # H200: every version of the branch supports it

@@ -37,9 +37,7 @@ def found(**pool: Any) -> list[Problem]:
         ),
     ],
 )
-def test_an_autoscaled_pool_without_whole_gpus_is_refused_with_what_works_instead(
-    pool: dict[str, Any], resource: str
-) -> None:
+def test_an_autoscaled_pool_without_whole_gpus_is_refused(pool: dict[str, Any], resource: str) -> None:
     (problem,) = found(**pool)
     assert problem.path == "pools[0].count"
     assert resource in problem.found
@@ -89,7 +87,7 @@ def test_mps_of_gke_is_refused_and_no_fix_leads_there() -> None:
     assert found(**shared, count={"desired": 2}) == []
 
 
-def test_a_flex_start_pool_is_never_of_a_fixed_size_so_the_fix_is_the_sharing_of_gke() -> None:
+def test_the_fix_for_a_flex_start_pool_is_gkes_own_sharing() -> None:
     flex = {**G2, "capacity": {"type": "flex-start"}, "count": {"desired": 0, "max": 4}, "sharing": SLICES}
     (problem,) = found(**flex)
     assert "device_plugin: provider" in problem.fix

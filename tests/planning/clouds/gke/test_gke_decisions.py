@@ -102,7 +102,7 @@ def test_an_existing_policy_is_used_by_its_name_and_not_created(machine: str, to
 
 
 @pytest.mark.parametrize("workload", ["training", "inference", "development"])
-def test_nodes_of_a_rack_have_a_workload_policy_of_their_own_for_one_nvlink_domain(workload: str) -> None:
+def test_each_rack_has_a_workload_policy_for_its_nvlink_domain(workload: str) -> None:
     placed = decided(machine_type="a4x-highgpu-4g", capacity=RESERVED, workload=workload).placement
     assert placed == CompactPlacement(policy="train-nvlink", create=True, topology="1x72")
 
@@ -122,7 +122,7 @@ def test_nodes_of_a_rack_have_a_workload_policy_of_their_own_for_one_nvlink_doma
         ({"workload": "inference", "upgrade": {"strategy": "blue-green"}}, ("BLUE_GREEN", None, None)),
     ],
 )
-def test_upgrades_have_no_node_to_spare_where_capacity_is_reserved_placed_or_lent(
+def test_upgrades_do_not_surge_on_scarce_capacity(
     said: dict[str, Any], upgrade: tuple[Any, int | None, int | None]
 ) -> None:
     strategy, surge, unavailable = upgrade
@@ -220,7 +220,7 @@ def test_a_node_has_as_many_local_ssds_as_its_machine_type(machine: str) -> None
         ({"machine_type": "g2-standard-4"}, "none", "none", 0),
     ],
 )
-def test_gpu_nics_are_joined_by_networks_or_by_the_profile_where_training_has_them(
+def test_gpu_nics_join_networks_or_the_profile_for_training(
     said: dict[str, Any], network: str, fabric: str, joined: int
 ) -> None:
     plan = decided(**said)
@@ -236,9 +236,7 @@ def test_gpu_nics_are_joined_by_networks_or_by_the_profile_where_training_has_th
         ({"capacity": FLEX, "count": GROW}, "ANY"),
     ],
 )
-def test_the_autoscaler_takes_scarce_or_paid_capacity_wherever_there_is_some(
-    said: dict[str, Any], policy: str
-) -> None:
+def test_the_autoscaler_uses_scarce_or_paid_capacity_in_any_zone(said: dict[str, Any], policy: str) -> None:
     assert decided(**said).location_policy == policy
 
 
@@ -293,9 +291,7 @@ def test_every_choice_is_a_decision_with_its_reason() -> None:
         ({"placement": COMPACT}, False),
     ],
 )
-def test_a_policy_of_the_programs_own_on_a_reservation_is_told_to_need_a_dense_one(
-    said: dict[str, Any], warned: bool
-) -> None:
+def test_a_created_policy_requires_a_dense_reservation(said: dict[str, Any], warned: bool) -> None:
     plan = plan_platform(platform(said), "test")
     (why,) = [d.why for d in plan.decisions if (d.subject, d.what) == ("pool train", "placement")]
     assert ("only the policy of the reservation" in why) is warned

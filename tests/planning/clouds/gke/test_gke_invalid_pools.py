@@ -323,7 +323,7 @@ def test_a_pool_with_mistakes_of_several_kinds_shows_them_all_at_once() -> None:
         ({"desired": 3}, "desired: 4", {"desired": 4}),
     ],
 )
-def test_the_number_of_nodes_that_a_refusal_proposes_for_several_zones_is_taken(
+def test_the_count_proposed_for_several_zones_is_accepted(
     count: dict[str, int], fix: str, taken: dict[str, int]
 ) -> None:
     (problem,) = problems_of({**G2, "zones": TWO, "count": count})

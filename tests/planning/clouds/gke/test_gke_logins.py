@@ -74,9 +74,7 @@ def test_an_unknown_member_is_named_beside_mistakes_of_pools() -> None:
         ("serviceaccount:ci/runner", None),
     ],
 )
-def test_members_of_a_new_cluster_get_the_role_for_logins_where_iam_knows_them(
-    member: str, granted: str | None
-) -> None:
+def test_members_known_to_iam_get_the_login_role_of_a_new_cluster(member: str, granted: str | None) -> None:
     assert cloud(member).logins == (() if granted is None else (granted,))
 
 
@@ -103,7 +101,7 @@ def test_a_security_group_of_another_name_is_refused() -> None:
     assert [problem.path for problem in caught.value.problems] == ["cluster.create.authenticator_groups"]
 
 
-def test_the_iam_of_an_existing_cluster_is_left_to_its_owner_who_is_told_the_role() -> None:
+def test_an_existing_clusters_owner_is_told_the_login_role() -> None:
     plan = planned(VISION, kubernetes="1.35")
     assert isinstance(plan.cluster.cloud, GkeClusterPlan)
     assert plan.cluster.cloud.logins == ()
@@ -123,7 +121,7 @@ def test_with_iam_managed_elsewhere_members_get_no_role_but_a_notice() -> None:
     ]
 
 
-def test_an_existing_cluster_without_google_groups_is_warned_of_with_the_command() -> None:
+def test_an_existing_cluster_without_google_groups_is_a_warning() -> None:
     plan = cloud(VISION, kubernetes="1.35")
     (warning,) = missing_logins(plan, found(security_group=None))
     assert "--security-group=gke-security-groups@" in warning

@@ -125,7 +125,7 @@ def test_a_version_of_nodes_that_does_not_fit_the_pool_is_refused(
     assert needed in refused(machine, image={"release": release}, **pool)["pools[0].image.release"]
 
 
-def test_a_declared_version_is_compared_with_the_control_plane_as_it_turned_out() -> None:
+def test_a_declared_version_is_compared_with_the_live_control_plane() -> None:
     plan = cloud("g2-standard-48", {"production": True}, image={"release": "1.35.1-gke.1396000"})
     require_fit(plan, found(version="1.35.1-gke.1396000"))
     for version in ("1.35.1-gke.1395999", "1.34.9-gke.1"):

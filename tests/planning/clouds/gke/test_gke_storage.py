@@ -61,7 +61,7 @@ def test_nodes_with_only_hyperdisk_get_an_additional_class() -> None:
     assert why == "nodes of big cannot attach the disks of standard-rwo"
 
 
-def test_system_nodes_that_attach_only_hyperdisk_get_that_class_and_no_warning_of_it() -> None:
+def test_system_nodes_with_only_hyperdisk_have_that_class() -> None:
     create = {**CREATED["create"], "system": {"machine_type": "n4-standard-8"}}
     plan = planned(MEGA, cluster={**CREATED, "create": create}, fast={"type": "disk", "disk": "pd-ssd"})
     assert "hyperdisk-balanced" in classes(plan)
@@ -69,7 +69,7 @@ def test_system_nodes_that_attach_only_hyperdisk_get_that_class_and_no_warning_o
     assert warnings["warning: fast"] == "pd-ssd on the system nodes"
 
 
-def test_a_cluster_whose_nodes_attach_persistent_disks_gets_no_class_of_its_own() -> None:
+def test_nodes_with_persistent_disks_need_no_additional_class() -> None:
     assert planned(MEGA).storage.classes == ()
 
 
@@ -205,9 +205,7 @@ RAY: dict[str, Any] = {
         ("ray_clusters", {"volumes": {"old": "/old"}}, "volumes.old"),
     ],
 )
-def test_lustre_of_a_workload_on_ubuntu_nodes_is_refused_beside_nodes_that_mount_it(
-    field: str, entry: dict[str, Any], place: str
-) -> None:
+def test_lustre_is_refused_for_a_workload_on_ubuntu_nodes(field: str, entry: dict[str, Any], place: str) -> None:
     common = RAY if field == "ray_clusters" else {**RUN, "name": "one", "pool": "u"}
     command = {"command": ["run"]} if field in ("training_jobs", "batch_jobs") else {}
     own = team(
@@ -232,9 +230,7 @@ def test_lustre_of_a_workload_on_ubuntu_nodes_is_refused_beside_nodes_that_mount
         (2, {"home": {"type": "nfs"}}, "write storage_class: home"),
     ],
 )
-def test_the_other_class_for_checkpoints_of_several_nodes_is_no_class_of_disks(
-    replicas: int, more: dict[str, Any], fix: str
-) -> None:
+def test_the_proposed_checkpoint_class_is_not_a_disk_class(replicas: int, more: dict[str, Any], fix: str) -> None:
     kept = {"directory": "/c", "storage_class": "fast", "size": "9000Gi"}
     job = {**RUN, "name": "one", "pool": "u", "command": ["run"], "replicas": replicas, "checkpoints": kept}
     own = team("vision", quota={"gpus": 8}, members=["user:a@example.com"], training_jobs=[job])
@@ -362,7 +358,7 @@ def test_claims_below_the_smallest_instance_are_refused(declared: dict[str, Any]
     assert plan_platform(platform, "test")
 
 
-def test_examples_of_guides_claim_volumes_that_their_nodes_mount_and_the_cloud_makes() -> None:
+def test_guide_examples_claim_volumes_that_nodes_can_mount() -> None:
     def example(**storage: Any) -> tuple[str | None, str]:
         own = team("vision", quota={"gpus": 8}, members=["user:a@example.com"])
         plan = plan_platform(environment(A4, CPU, cluster=CREATED, storage=storage, teams=[own]), "test")
