@@ -6,8 +6,7 @@ from gpu_platform.catalog.admission_rules import admission_rules
 
 
 def test_each_annotation_costs_one_call_and_no_operator() -> None:
-    # With 50 operators for each annotation, a Service with 5,000 annotations occupied the API server for seven
-    # seconds.
+    # With 50 operators for each annotation, 5,000 annotations occupied the API server for seven seconds.
     rule = next(one for one in admission_rules().rules if one.id == "route-annotation")
     loop, _, rest = rule.cel.partition(".all(")
     assert loop.count("matches(") == 1

@@ -107,8 +107,7 @@ def test_single_gpu_teams_conflict_with_one_team_more_than_gpus() -> None:
 
 def test_a_packing_that_a_plain_one_misses_is_found() -> None:
     rooms = [room(gpus=100, count=2, cpu=12_000)]
-    # 5 + 4 + 3 fits twice. Largest first begins with 5 + 5, continues with 4 + 4 + 3 and has no room for the last
-    # 3.
+    # 5 + 4 + 3 fits twice. Largest first packs 5 + 5, then 4 + 4 + 3, and has no room for the last pod.
     groups = [pods(f"t{index}", 1, cpu=size) for index, size in enumerate((5000, 5000, 4000, 4000, 3000, 3000))]
     found = prove(rooms, groups)
     assert found.verdict == "placed"

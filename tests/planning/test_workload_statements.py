@@ -72,9 +72,7 @@ def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str
 
 
 # These entries always run: 3 x 4 GPUs of chat, 2 x 8 of large and 2 x 2 of ray, which are 32 GPUs in total.
-#
 # A p4de.24xlarge has 8 GPUs, 96 CPUs and 1152 GiB.
-#
 # Pods that use the GPUs of both NUMA nodes request a thousandth of a CPU less, so that no CPU is exclusive.
 ALWAYS = "with what always runs, of 64 that the team's quota"
 EXPECTED = {

@@ -1,4 +1,4 @@
-"""Karpenter: limits, disruption of training, claims of devices."""
+"""Karpenter: limits, disruption of training nodes, and device claims."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def findings(stack: Platform, plan: Plan) -> Findings:
 
 
 SECTIONS = ("pools", "teams", "queueing", "sharing", "validation", "operator")
-"""Sections that the rules read, for the short test."""
+"""Sections that the rules read. The short test changes one field of each section."""
 
 
 def cases(provider: str, *, all_fields: bool) -> Iterator[tuple[str, Platform]]:

@@ -166,9 +166,7 @@ _EKS_NETWORK = {
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
 # Values that the stack needs for a field to have an effect, by their place, for the field and all fields below it.
-#
 # The values of the longest path are applied last. No value removes a field.
-#
 # NVLink connects the nodes of these pools. Other providers refuse such pools without the matching capacity.
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge"})
 
@@ -539,9 +537,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
 }
 
 # Other values of a field. Each must result in a plan that differs from the plan of the original stack.
-#
-# The first entry of `teams` also serves as the `team` of a team stack, and a pool's `sharing` as the
-# environment's.
+# The first entry of `teams` also serves as the `team` of a team stack.
+# The `sharing` of a pool also serves as a named sharing of the environment.
 ALTERNATIVES: Mapping[str, Any] = {
     "cluster(sandbox).name": ["other"],
     "cluster(existing).name": ["other"],
@@ -864,7 +861,6 @@ ALTERNATIVES: Mapping[str, Any] = {
 ALTERNATIVES = {**ALTERNATIVES, **dict(workload_cases.alternatives())}
 
 # Fields with only one effect: the stack is refused with the field and planned without it, or the other way round.
-#
 # Their values and contexts above produce this effect.
 ONLY_CHECKED = {
     "cluster(existing).network_policies": "host names are planned only with it",

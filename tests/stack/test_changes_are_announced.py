@@ -46,8 +46,7 @@ WITHOUT_ROW: Mapping[str, str] = {
     r"(teams\[\]\.identity|team_identities\{\})\.buckets\[\]\.kms_key$": _OBJECTS,
     r"queueing\.(kueue|topology|pods_ready_timeout)$": _OBJECTS,
     r"compute_classes\[\]\.pools$|policy\.|budget\.": _OBJECTS,
-    # The stack has one team, so nobody borrows what it lends or reserves. tests/planning/test_impact.py covers
-    # these.
+    # The stack has only one team, so nobody borrows. tests/planning/test_impact.py covers these fields.
     r"teams\[\]\.queue\.(weight|lend\.\w+)$|queueing\.reserve\.\w+$": _LATER,
     r"cluster\(eks\)\.(subnets|create\.network\.control_plane_subnets)$": _LATER,
     r"pools\[\]\.(headroom|karpenter\.(consolidate_after|limits)|upgrade\.\w+|repair|image\.driver)$": _LATER,

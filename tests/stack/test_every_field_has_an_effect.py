@@ -22,12 +22,12 @@ from tests.stack.field_cases import ONLY_CHECKED, PROVIDERS
 from tests.stack.field_changes import stack_for, table_key, values_for
 from tests.stack.stack_fields import Field, changed, fields_of, get, place_of, place_text
 
-pytestmark = pytest.mark.xdist_group("fields")  # the results are cached in one worker
+pytestmark = pytest.mark.xdist_group("fields")  # one worker, which caches the results
 
 Platform = dict[str, Any]
 Place = tuple[str | int, ...]
 Outcome = Plan | tuple[Problem, ...]
-"""The plan, or the problems because of which there is none."""
+"""The plan, or the problems that prevent it."""
 
 
 @dataclass(frozen=True, slots=True)

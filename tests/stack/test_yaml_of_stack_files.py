@@ -30,7 +30,6 @@ def problems(folder: Path, text: str) -> tuple[Problem, ...]:
 
 
 # The results of gopkg.in/yaml.v3, with which the Pulumi CLI reads stack files.
-#
 # The mapping's own keys have precedence, even before `<<`, followed by the keys of the first merged mapping.
 @pytest.mark.parametrize(
     ("text", "expected"),
