@@ -1,6 +1,4 @@
-"""Admission rules are data. The API server can compile each rule, and a mistake in a file is reported with its
-place.
-"""
+"""Admission rules are data. The API server can compile each rule, and errors name the place of a mistake."""
 
 from __future__ import annotations
 

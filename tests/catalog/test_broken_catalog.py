@@ -17,9 +17,7 @@ SOURCE = "source: {title: a test, date: 2026-11-22}"
 
 
 class Broken(NamedTuple):
-    """A facts file, a text in it and its replacement, the place of the resulting problem, and words of the
-    message.
-    """
+    """A facts file, a text to replace, its replacement, and the place and words of the resulting problem."""
 
     file: str
     old: str

@@ -83,9 +83,7 @@ def test_a_conflict_over_cpu_or_memory_says_which() -> None:
 
 
 def test_the_smallest_conflict_is_found_where_deletion_fails() -> None:
-    """Deletion drops the smallest owners first and would end with x and y on pool b, but large alone is a
-    conflict.
-    """
+    """Deletion drops small owners first and would end with x and y, although `large` by itself is a conflict."""
     rooms = [room("a", gpus=4), room("b", gpus=8)]
     groups = [
         pods("large", 5, pools=("a",)),
@@ -131,9 +129,7 @@ def test_the_smallest_conflict_of_a_hundred_teams_is_found() -> None:
 
 
 def test_a_hundred_equal_teams_that_leave_cpu_unused_are_decided() -> None:
-    """Seven pods with 13 CPU fit on a node with 100, so 1190 of 1200 pods fit, although the CPU sum suffices for
-    all.
-    """
+    """Only seven pods with 13 CPU fit on a node with 100. So 1190 of 1200 pods fit, although the sum suffices."""
     rooms = [room(f"pool-{index}", count=10, gpus=8, cpu=100_000) for index in range(17)]
     names = [each.pool for each in rooms]
     too_many = [pods(f"t{index}", 12, cpu=13_000, pools=names) for index in range(100)]

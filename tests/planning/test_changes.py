@@ -1,6 +1,4 @@
-"""How an edit of the stack file affects deployed pools: which are deleted or replaced, with how many GPUs, and
-why.
-"""
+"""How an edit of the stack file affects deployed pools: what is deleted or replaced, how many GPUs, and why."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ def pool(name: str, machine_type: str, **rest: Any) -> dict[str, Any]:
 
 
 def stack(cluster: dict[str, Any], *of: dict[str, Any], **rest: Any) -> dict[str, Any]:
-    """Return a stack with three equal pools and their compute class. Each mapping in `of` changes one of the
-    pools.
-    """
+    """Return a stack with three equal pools and their compute class. Each mapping in `of` changes one pool."""
     machine = "g2-standard-48" if cluster["provider"] == "gke" else "g6.12xlarge"
     changed = [*of, {}, {}, {}][:3]
     names = CLASS["pools"]

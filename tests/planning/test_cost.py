@@ -78,7 +78,7 @@ def test_a_price_in_the_stack_file_makes_the_cost_known(make_plan: PlanMaker) ->
     assert cost_lines(cost)[0] == "cost        50.00 USD/h"
 
 
-# -- the most that a stack can cost -----------------------------------------------------------------------------
+# -- the maximum cost of a stack --------------------------------------------------------------------------------
 
 EKS = {"provider": "eks", "name": "ml", "region": "us-east-2"}
 SERVE: dict[str, Any] = {

@@ -48,7 +48,7 @@ def problems(make_plan: PlanMaker, *pools: dict[str, Any], **rest: Any) -> dict[
     return {problem.path: str(problem) for problem in error.value.problems}
 
 
-# -- what the nodes are -----------------------------------------------------------------------------------
+# -- the nodes --------------------------------------------------------------------------------------------
 
 
 def test_a_cpu_pool_has_no_gpu_software_resources_or_taint(make_plan: PlanMaker) -> None:

@@ -1,6 +1,4 @@
-"""Quotas of CPU and memory, compared with the nodes. Too much is only a warning, as no quota means no limit at
-all.
-"""
+"""Quotas of CPU and memory, compared with the nodes. Excess is only a warning, as quotas are optional."""
 
 from __future__ import annotations
 

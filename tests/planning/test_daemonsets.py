@@ -83,9 +83,7 @@ def test_nodes_of_the_sandbox_run_the_node_agent_alone() -> None:
 
 
 def pools() -> Iterator[PoolPlan]:
-    """Yield the cloud pools of shipped stacks, except Karpenter's pools, whose capacity Karpenter estimates
-    itself.
-    """
+    """Yield the cloud pools of shipped stacks, except for Karpenter, which estimates the capacity itself."""
     for stack in SHIPPED:
         for pool in environment(stack).pools:
             if pool.cloud_nodes.platform not in (None, "karpenter"):

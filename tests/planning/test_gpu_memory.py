@@ -1,6 +1,4 @@
-"""GPU memory that workloads need, compared with whole GPUs, MIG instances, MPS shares, and the sum on a shared
-GPU.
-"""
+"""GPU memory that workloads need, compared with GPUs, MIG instances, MPS shares and shared GPUs."""
 
 from __future__ import annotations
 

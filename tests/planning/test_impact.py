@@ -205,9 +205,7 @@ def test_cordoned_nodes_get_another_driver_besides_those_in_turn() -> None:
 
 
 def another_driver(at_a_time: int, **state: Any) -> Impact:
-    """Return the impact of a new driver version on two live nodes. `state` is what a preview has read from the
-    cluster.
-    """
+    """Return the impact of a new driver on two live nodes. `state` is what a preview read from the cluster."""
     versions = load_catalog().operator_releases["v26.7.0"].drivers
     before, after = (
         plan_of(operator={"driver": {"version": one}}, changes={"max_unavailable": at_a_time})
@@ -569,9 +567,7 @@ QUEUED = {"quota": {**TEAM["quota"], "gpus": {"train": 4, "other": 4}}}
 def queued_plan(
     *teams: Mapping[str, Any], queueing: Mapping[str, Any] | None = None, **changed: Any
 ) -> EnvironmentPlan:
-    """Return the plan of two pools with different GPUs and queues. `changed` contains changed fields of team
-    vision.
-    """
+    """Return the plan of two pools with different GPUs and queues. `changed` sets fields of team vision."""
     pools = [
         {"name": name, "machine_type": machine, "count": {"desired": 1}, "workload": "training"}
         for name, machine in (("train", "p4de.24xlarge"), ("other", "g6.48xlarge"))

@@ -97,9 +97,7 @@ def _legal_on_an_a100_80gb() -> tuple[Counter[str], ...]:
 
 
 def _fewest_by_brute_force(demand: dict[str, int]) -> int:
-    """Return the minimum number of GPUs, found by a breadth-first search that tries every legal layout for each
-    GPU.
-    """
+    """Return the minimum number of GPUs. A breadth-first search tries every legal layout for each GPU."""
     legal = _legal_on_an_a100_80gb()
     useful = {tuple((name, min(one[name], demand[name])) for name in demand) for one in legal}
     wanted = tuple(demand.items())

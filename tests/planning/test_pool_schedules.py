@@ -202,7 +202,7 @@ def test_a_schedule_needs_consent_to_stop_services_and_jobs() -> None:
     assert lab(workload="inference", sharing={"mode": "none"}, schedule={**HOURS, "stops_work": True}).schedule
 
 
-# -- what is told -----------------------------------------------------------------------------------------
+# -- messages ---------------------------------------------------------------------------------------------
 
 
 def test_check_and_preview_name_quotas_and_workloads_that_stop() -> None:

@@ -360,9 +360,7 @@ def test_quota_that_is_kept_for_team_stacks_is_not_lent_by_the_cohort(make_plan:
 
 
 def beside_a_reserve(make_plan: PlanMaker, queue: dict[str, Any]) -> EnvironmentPlan:
-    """Return a plan with two teams that have quota on one pool, and a pool reserved for teams with their own
-    stacks.
-    """
+    """Return a plan with two teams that have quota on one pool, and another pool reserved for team stacks."""
     teams = [team("a", quota={"gpus": {"train": 8}}, queue=queue), team("b", quota={"gpus": {"train": 3}})]
     return make_plan(train("kept", 1), train(), queueing={"reserve": {"gpus": {"kept": 8}}}, teams=teams)
 
@@ -433,9 +431,7 @@ def test_a_team_stack_beyond_the_reserve_is_told_what_to_write(tmp_path: Path) -
 
 
 def queued_gke(queued: bool, **rest: Any) -> dict[str, Any]:
-    """Return an environment on GKE whose pool has flex-start nodes, which are created by request if `queued` is
-    set.
-    """
+    """Return an environment on GKE with a flex-start pool, whose nodes are requested if `queued` is set."""
     one = pool(machine_type="a3-ultragpu-8g", count={"desired": 0, "max": 4}, zones=["us-central1-b"])
     one["capacity"] = {"type": "flex-start", "queued": queued}
     cluster = {"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1"}

@@ -1,6 +1,4 @@
-"""Edits of the number of nodes of EKS pools, and updates of capacity blocks, which require that there are no
-nodes.
-"""
+"""Edits of the number of nodes of EKS pools, and updates of capacity blocks, which must have no nodes."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ def test_bottlerocket_cuts_only_the_gpus_that_it_knows_by_name() -> None:
     assert "pools[0].sharing.mode" in [problem.path for problem in found]
 
 
-# -- the driver against the GPU ---------------------------------------------------------------------------
+# -- drivers that the GPU supports ------------------------------------------------------------------------
 
 
 def test_eks_10_g7_needs_driver_595_and_a_custom_ami() -> None:

@@ -193,9 +193,7 @@ def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
 @given(stack=teams_on_one_pool())
 @settings(max_examples=size(60, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_job_starts_exactly_when_kueue_would_start_it(stack: dict[str, Any]) -> None:
-    """A refused job never starts. A job said to start on borrowed quota starts while the other teams lend
-    everything.
-    """
+    """A refused job never starts. Other jobs start on the team's quota or while other teams lend everything."""
     (declared,) = stack["teams"][0]["training_jobs"]
     try:
         verdict = outcome(_plan(stack))["team a training_jobs[0]"][0]

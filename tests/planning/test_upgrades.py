@@ -249,7 +249,7 @@ def test_an_owners_operator_does_not_delay_kubernetes() -> None:
     assert "v25.10.1" not in steps.steps[0].why
 
 
-# -- the fix of a version that the operator does not support (U15) ------------------------------------------
+# -- the fix for a version that the operator does not support (U15) -----------------------------------------
 
 
 def fix_of(kubernetes: str, release: str) -> str:

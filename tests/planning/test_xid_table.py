@@ -21,9 +21,7 @@ RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks.md"
 
 
 def severities_of(code: int) -> set[str]:
-    """Return the severities of the alerts that an error fires at once, according to the matchers in their
-    expressions.
-    """
+    """Return the severities of alerts that an error fires at once, according to their matchers."""
     found: set[str] = set()
     for alert in ALERTS:
         matchers = re.findall(r'xid(=~|!~)"([^"]*)"', alert.expr)

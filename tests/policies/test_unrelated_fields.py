@@ -119,9 +119,7 @@ def cases(provider: str, *, all_fields: bool) -> Iterator[tuple[str, Platform]]:
 
 
 def judge(provider: str, *, all_fields: bool) -> int:
-    """Compare the findings for each field with the plain stack's findings, and return the number of planned
-    stacks.
-    """
+    """Compare the findings for each field with the plain stack, and return the number of planned stacks."""
     plain = violating(dict(STACKS[provider]), provider)
     expected = findings(plain, plan_platform(plain, "test"))
     assert {rule for rule, example in expected if not example} == OF_STACK

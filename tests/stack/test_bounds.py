@@ -1,6 +1,4 @@
-"""A stack file is bounded before it is read, so that no file takes minutes or gigabytes (R4) and no number is
-misread (R9).
-"""
+"""A stack file has bounds: none takes minutes or gigabytes to read (R4), and no number is misread (R9)."""
 
 from __future__ import annotations
 

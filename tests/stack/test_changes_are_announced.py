@@ -1,6 +1,4 @@
-"""A preview reports how a changed field affects running resources. Fields without such a row are listed with a
-reason.
-"""
+"""A preview reports how a changed field affects running resources. Fields without a row are listed here."""
 
 from __future__ import annotations
 
@@ -94,9 +92,7 @@ def _has_row(before: EnvironmentPlan, after: EnvironmentPlan) -> bool:
 
 
 def _changes(field: Field) -> Iterator[tuple[EnvironmentPlan, EnvironmentPlan]]:
-    """Yield the plans before and after a change of a field, in both directions, for every provider that supports
-    it.
-    """
+    """Yield the plans before and after a change of a field, in both directions, for every provider with it."""
     for provider in _PROVIDERS:
         stack = stack_for(field.path, provider)
         place = place_of(field.path, stack)

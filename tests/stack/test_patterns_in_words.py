@@ -1,6 +1,4 @@
-"""Errors describe in words the values that a field with a pattern allows, and name a value or an object as the
-fix.
-"""
+"""Errors describe the values that a pattern allows in words, and name a value or an object as the fix."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ def test_each_pattern_has_words_or_an_example(adapter: str) -> None:
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_each_pattern_that_limits_the_length_of_a_name_says_so(adapter: str) -> None:
-    """A short value can look like every example. Ids with a fixed length, such as AWS ids, are copied and need no
-    words.
-    """
+    """A short value can look like every example. Ids of fixed length, such as AWS ids, are copied."""
     schema = ADAPTERS[adapter].json_schema(mode="validation")
     limits = re.compile(r"\[[^\]]*(a-z0-9|A-Za-z0-9)[^\]]*\]\{\d+,\d+\}")
     silent = {

@@ -30,9 +30,7 @@ REFUSED = {
     "mps_over_48_clients": "sharing-replicas-bounded",
     "replicas_of_a_gpu_model_too_many": "sharing-replicas-bounded",
 }
-"""Mandatory rules that refuse a fixed stack, because they set another limit on the field. Planning accepts their
-fix.
-"""
+"""Mandatory rules that refuse a fixed stack, as they set another limit. Planning accepts their fix."""
 
 
 _verdicts: dict[str, Mapping[str, str]] = {}

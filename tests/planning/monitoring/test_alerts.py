@@ -184,9 +184,7 @@ def test_pods_of_every_kind_that_owns_pods_have_a_workload(
 
 
 def test_rules_of_the_previous_exporter_differ_only_in_the_host_label() -> None:
-    """Only the newest rules are evaluated here, because the older ones are equal; `make test-thorough` evaluates
-    both.
-    """
+    """The older rules are equal, so only the newest are evaluated here; `make test-thorough` evaluates both."""
     before, newest = (
         yaml.safe_dump(rule_groups(monitoring_of(version))) for version in (LIKE_THE_NEWEST, "4.8.3")
     )

@@ -1,4 +1,4 @@
-"""Whether the cluster has the Prometheus Operator, which is needed to create a ServiceMonitor."""
+"""Monitoring: ServiceMonitors and the Prometheus Operator, managed Prometheus, and alerts on cost and capacity."""
 
 from __future__ import annotations
 

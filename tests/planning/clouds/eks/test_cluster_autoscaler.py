@@ -84,7 +84,7 @@ def test_the_plan_says_who_scales_the_pool_and_when_a_node_goes() -> None:
     assert "so you set the number of nodes" in said["size"].why
 
 
-# -- what a node offers, before there is one --------------------------------------------------------------------
+# -- resources of a node that does not exist yet ----------------------------------------------------------------
 
 
 def test_pods_see_allocatable_cpu_and_memory_not_the_whole_machine() -> None:
@@ -159,7 +159,7 @@ def test_without_nvidia_com_gpu_more_nodes_are_announced() -> None:
     assert "warning: autoscaler" not in plan_and_decisions(**G6)[1]
 
 
-# -- when nodes go ----------------------------------------------------------------------------------------------
+# -- removal of nodes -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

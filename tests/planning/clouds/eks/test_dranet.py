@@ -1,6 +1,4 @@
-"""EFA interfaces that pods claim from the EFA DRA driver (DRANET) instead of requesting them from the device
-plugin.
-"""
+"""EFA interfaces that pods claim from the EFA DRA driver (DRANET), not from the device plugin."""
 
 from __future__ import annotations
 

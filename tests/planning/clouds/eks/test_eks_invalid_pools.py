@@ -232,10 +232,10 @@ INVALID: dict[str, Invalid] = {
     "ubuntu": Invalid(
         {"image": {"family": "ubuntu"}}, "image.family", ("al2023 or bottlerocket", "ubuntu only on GKE")
     ),
-    "driver of EKS's own image": Invalid(
+    "driver of an EKS image": Invalid(
         {"image": {"driver": "580.126.09"}}, "image.driver", ("without ami", "name the AMI")
     ),
-    "G7 on EKS's own image": Invalid(
+    "G7 on an EKS image": Invalid(
         {**SERVE, "machine_type": "g7.2xlarge"},
         "machine_type",
         ("branch 580", "595", "image.ami and image.driver"),

@@ -229,7 +229,7 @@ RESERVED_IN_GROUP = {"capacity": {**RESERVATION, "placement_group": "rack-7"}}
             "capacity.placement_group",
         ),
     ],
-    ids=["on demand", "beside a reservation"],
+    ids=["on demand", "with a reservation"],
 )
 def test_pools_of_two_zones_cannot_name_one_placement_group(
     first: dict[str, Any], second: dict[str, Any], field: str

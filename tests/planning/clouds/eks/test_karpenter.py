@@ -75,7 +75,7 @@ def settings(form: Mapping[str, Any]) -> dict[str, Any]:
     return yaml.safe_load(cast("str", part.get_payload()))["spec"]
 
 
-# -- what a pool gets ---------------------------------------------------------------------------------------
+# -- the plan of a pool -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", [said(), training(), said(capacity={"type": "spot"}), said(capacity=RESERVATION)])

@@ -603,7 +603,7 @@ def test_a3_and_newer_always_enable_multi_networking(machine: str) -> None:
     assert not cloud(on("a2-ultragpu-8g")).multi_networking
 
 
-# -- what prepares nodes ----------------------------------------------------------------------------------
+# -- preparation of nodes ---------------------------------------------------------------------------------
 
 
 def test_driver_installer_runs_only_with_the_operators_device_plugin() -> None:
@@ -755,7 +755,7 @@ def test_the_stacks_name_is_a_label_that_google_cloud_takes() -> None:
     assert made.cluster.cloud.resource_labels["stack"] == "my-stack"
 
 
-# -- a cluster as it turned out ---------------------------------------------------------------------------
+# -- the live cluster -------------------------------------------------------------------------------------
 
 
 def found(**rest: Any) -> ExistingGke:

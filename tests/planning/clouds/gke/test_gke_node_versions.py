@@ -1,6 +1,4 @@
-"""GKE versions of nodes: the versions that pools declare and need, conflicts, and the version of a running
-cluster.
-"""
+"""GKE versions of nodes: the versions that pools declare and need, conflicts, and live versions."""
 
 from __future__ import annotations
 
