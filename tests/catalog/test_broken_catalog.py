@@ -82,7 +82,7 @@ BROKEN: dict[str, Broken] = {
         "machine_types",
         f"name: p5.48xlarge, vendor: aws, gpu: h100-80gb, {MACHINE}",
         f"{AWS}: machine_types[p5.48xlarge]",
-        "a price for an unknown machine type",
+        "a second entry p5.48xlarge",
     ),
     "a machine type without its GPU": added(
         AWS,
@@ -91,7 +91,7 @@ BROKEN: dict[str, Broken] = {
         f"{AWS}: machine_types[p5.9xlarge]",
         "gpu and gpu_count together, or neither for a machine without GPUs",
     ),
-    "a price of an unknown machine type": added(
+    "a price for an unknown machine type": added(
         "prices_aws.yaml",
         "price_lists",
         "name: x, vendor: aws, usd_per_hour: {p5.47xlarge: {us-east-1: 1}}",

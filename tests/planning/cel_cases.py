@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 VALID = [
-    # fields of device
+    # fields of `device`
     "device.driver == 'gpu.nvidia.com'",
     "has(device.driver) && device.?driver.orValue('x') == 'x'",
     "has(device.attributes) && has(device.attributes['gpu.nvidia.com'].uuid)",

@@ -82,7 +82,7 @@ def test_pods_that_do_not_run_are_evicted_whatever_their_budget(
         ({}, {"currentHealthy": 0, "desiredHealthy": 1}, True),
         ({"unhealthyPodEvictionPolicy": "IfHealthyBudget"}, {"currentHealthy": 0}, True),
         ({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, {"currentHealthy": 0}, False),
-        ({"minAvailable": 0}, {"currentHealthy": 0, "desiredHealthy": 0}, True),  # eviction.go: needed > 0
+        ({"minAvailable": 0}, {"currentHealthy": 0, "desiredHealthy": 0}, True),  # eviction.go: desiredHealthy > 0
     ],
 )
 def test_a_pod_that_is_not_ready_is_evicted_by_the_budgets_policy(

@@ -126,7 +126,7 @@ def test_scheduled_actions_start_the_nodes_on_the_days_and_stop_them_every_day()
 
 
 def test_another_hour_day_zone_or_size_is_another_action() -> None:
-    """A new name, because an update would resend the time that AWS computed for the last run of the action."""
+    """A changed schedule is a new action: an update would resend the time that AWS computed for the last run."""
     others = [
         lab(),
         lab(count={"desired": 3}),

@@ -1,4 +1,4 @@
-"""Prices of only the cluster's region, and warnings about regions and zones without a machine type."""
+"""Prices in the cluster's region only, and warnings about regions and zones without a machine type."""
 
 from __future__ import annotations
 

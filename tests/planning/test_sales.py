@@ -1,4 +1,4 @@
-"""How machine types are sold, a fact that `check`, `suggest`, `init` and `machines` read."""
+"""How machine types are sold. The commands `check`, `suggest`, `init` and `machines` use this fact."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_quota_on_which_a_lender_always_runs_is_not_borrowed(make_plan: PlanMake
     lender = team("web", quota={"gpus": 8}, inference_services=[service(1)])
     found = refused(make_plan, two_nodes(), teams=[borrower, lender])
     assert "16 of nvidia.com/gpu on pool train; at most 8 of" in found["teams[0].training_jobs[0]"]
-    assert "lower" not in found["teams[0].training_jobs[0]"]  # web needs its quota itself
+    assert "lower" not in found["teams[0].training_jobs[0]"]  # web needs its quota for its service
     ended = make_plan(two_nodes(), queueing={}, teams=[borrower, {**lender, "inference_services": []}])
     assert outcome(ended)["team lab training_jobs[0]"][0] == "starts only on borrowed quota"
 
@@ -207,7 +207,7 @@ def test_a_job_starts_exactly_when_kueue_would_start_it(stack: dict[str, Any]) -
         quotas.usage[one["name"]][flavor, GPU] = Fraction(running)
     quotas.flavors["a"] = [flavor]
     can_start = quotas.start("a", {GPU: Fraction(declared["replicas"])}) is not None
-    reserved = "once teams with a stack" in verdict
+    reserved = "once teams of the cohort with a stack" in verdict
     assert can_start == ("refused" not in verdict and not reserved)
 
 

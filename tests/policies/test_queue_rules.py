@@ -1,4 +1,4 @@
-"""Queueing with Kueue: queues of jobs, borrowing, topology."""
+"""Queueing with Kueue: job queues, borrowing and topology."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _changes(field: Field) -> Iterator[tuple[EnvironmentPlan, EnvironmentPlan]]:
 
 
 def _silent() -> set[str]:
-    """Return the fields whose change has no row in either direction."""
+    """Return the fields whose change adds no row to the preview, in either direction."""
     found: set[str] = set()
     for field in fields_of(Environment):
         changes = list(_changes(field))

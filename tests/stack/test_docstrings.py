@@ -19,15 +19,15 @@ class Outer(SpecModel):
     on two lines."""
     silent: int = 2
     named: int = Field(default=3, alias="as")
-    """Known by another name."""
-    stated: int = Field(default=4, description="Stated by itself.")
-    """Not this."""
+    """A field with an alias."""
+    stated: int = Field(default=4, description="An explicit description.")
+    """A docstring that the explicit description replaces."""
 
     class Inner(SpecModel):
-        """A model in a model."""
+        """A nested model."""
 
         deep: int = 5
-        """Below."""
+        """A field of the nested model."""
 
     inner: Inner = Inner()
 
@@ -36,7 +36,7 @@ class Derived(Outer):
     """A model that inherits the fields of another one and declares one again."""
 
     silent: int = 6
-    """No longer silent."""
+    """A docstring of the derived model only."""
 
 
 def descriptions(model: type[SpecModel]) -> dict[str, str | None]:
@@ -48,25 +48,28 @@ def test_a_field_is_described_by_its_docstring_unless_it_states_a_description() 
     assert descriptions(Outer) == {
         "plain": "A number\non two lines.",
         "silent": None,
-        "as": "Known by another name.",
-        "stated": "Stated by itself.",
+        "as": "A field with an alias.",
+        "stated": "An explicit description.",
         "inner": None,
     }
-    assert descriptions(Outer.Inner) == {"deep": "Below."}
+    assert descriptions(Outer.Inner) == {"deep": "A field of the nested model."}
 
 
 def test_a_derived_model_has_the_docstrings_of_its_bases_and_its_own() -> None:
-    assert descriptions(Derived) == {**descriptions(Outer), "silent": "No longer silent."}
+    assert descriptions(Derived) == {
+        **descriptions(Outer),
+        "silent": "A docstring of the derived model only.",
+    }
 
 
 def test_a_model_in_a_function_is_described_too() -> None:
     class Local(SpecModel):
-        """A model of this function."""
+        """A model that is defined in a function."""
 
         near: int = 1
-        """Here."""
+        """A field of the local model."""
 
-    assert descriptions(Local) == {"near": "Here."}
+    assert descriptions(Local) == {"near": "A field of the local model."}
 
 
 def test_all_docstrings_of_the_stack_file_are_in_its_schema() -> None:

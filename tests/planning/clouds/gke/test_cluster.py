@@ -33,7 +33,7 @@ from tests.support.sold import sold
 
 ZONE = "us-central1-a"
 OLD_NODES = {"image": {"release": "1.33.5-gke.2392000"}}
-"""A release before the first version that has no GPUDirect-TCPX on A3 High."""
+"""A node version that still supports GPUDirect-TCPX on A3 High. Newer versions do not support it."""
 RACK = {
     "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
     "placement": {"type": "compact"},
