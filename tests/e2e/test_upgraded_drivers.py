@@ -162,7 +162,7 @@ def test_a_pod_that_nobody_starts_again_ends_up_at_once_with_the_commands_that_h
 
     preview = deployed.run("preview", file, "--engine", "embedded", "--fail-on", "blocked")
     assert preview.code == 1
-    assert "never evicted: default/bare: no controller starts it again" in one_line(preview.out)
+    assert "never evicted: default/bare: no controller would start it again" in one_line(preview.out)
     assert "pool serve blocked" in preview.err
 
     up = deployed.run("up", file, "--engine", "embedded")

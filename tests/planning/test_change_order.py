@@ -118,7 +118,7 @@ def test_drivers_operator_and_rolled_pools_are_changed_side_by_side() -> None:
     before, after = (sandbox(pool("a"), pool("b"), operator={"driver": {"version": one}}) for one in drivers[:2])
     _, steps = ordered(before, after)
     assert [str(step) for step in steps] == [
-        "pools a, b: another driver, node by node, by the operator",
+        "pools a, b: the operator replaces the driver, node by node",
         "nodes: validated, for at most 15 min",
     ]
 

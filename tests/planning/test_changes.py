@@ -340,7 +340,7 @@ def test_only_reserved_capacity_is_deleted_before_its_replacement() -> None:
     (later,) = changes(eks(), eks(zones=("us-east-2b",)))
 
     assert (first.order, later.order) == ("delete-first", "create-first")
-    assert "the old pool is deleted first: there is no capacity for both" in str(first)
+    assert "the old pool is deleted first, because there is no capacity for both" in str(first)
 
 
 def test_a_roll_says_whether_a_node_is_deleted_before_its_replacement_is_created() -> None:
@@ -401,7 +401,7 @@ def test_a_renamed_pool_on_reserved_capacity_waits_for_the_old_one() -> None:
     (change,) = changes(before, on_cloud(environment({"learn": 4}), EKS, learn=named))
 
     assert change.effect == "renamed"
-    assert "the new one gets no nodes before that" in str(change)
+    assert "the new pool gets no nodes before" in str(change)
 
 
 def test_a_pool_of_other_machines_under_another_name_is_no_renaming() -> None:

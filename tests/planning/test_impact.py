@@ -176,10 +176,10 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
     ("nodes", "words", "duration"),
     [
         ({"driver_failed": ("train-0",)}, "train-0 has failed, which leaves 1 at a time", "1 round of 1 node"),
-        ({"not_ready": ("train-0",)}, "train-0 cannot end it, not being ready, which leaves", "1 round of 1 node"),
+        ({"not_ready": ("train-0",)}, "train-0 cannot finish the upgrade while not ready, which leaves", "1 round of 1 node"),
         (
             {"driver_failed": ("train-0",), "not_ready": ("train-1",)},
-            "no other node starts while the last upgrade of train-0 has failed and train-1 cannot end it",
+            "no other node starts while the last upgrade of train-0 has failed and train-1 cannot finish the upgrade",
             "waits for the nodes whose upgrade does not end",
         ),
     ],
@@ -241,7 +241,7 @@ def test_a_driver_for_new_nodes_explains_how_to_replace_others(old: str | None, 
     [impact] = impacts(on_gke(old), on_gke(new), pod("a"))
     assert (impact.subject, impact.effect, impact.nodes) == ("pool train", Effect.IN_PLACE, 2)
     assert (impact.old, impact.new) == (old or "that of the node image", new or "that of the node image")
-    assert "a node gets its driver when it boots" in impact.because
+    assert "nodes get their driver when they boot" in impact.because
     assert ("`gpu-platform validate` names those" in impact.because) == (new is not None)
     assert "recreate-instances" in impact.because
 
@@ -605,7 +605,7 @@ def test_a_lower_borrowing_limit_explains_what_happens_to_lost_pods() -> None:
     after = queued_plan(OTHERS, queue={"borrow": {}})
     [impact] = impacts(queued_plan(OTHERS), after, pod("a"), pod("b"))
     assert impact.field == "queue.borrow"
-    assert "goes on until a team of cohort teams needs its own" in impact.because
+    assert "run until a team of cohort teams needs its own" in impact.because
     assert "a pod that they lose (a drain, an upgrade, spot capacity) is not replaced" in impact.because
     assert impact.because.endswith("now 16 x gpu in use, 8 allowed")
 
@@ -615,7 +615,7 @@ def test_another_cohort_explains_how_to_end_work_on_borrowed_quota() -> None:
     [impact] = [one for one in impacts(queued_plan(OTHERS), after) if one.field == "queue.cohort"]
     assert (impact.subject, impact.effect) == ("team vision", Effect.REMOVES_CAPACITY)
     assert (impact.old, impact.new) == ("cohort teams", "cohort solo")
-    assert "Kueue takes quota back within a cohort alone" in impact.because
+    assert "Kueue takes quota back only within a cohort" in impact.because
     assert (
         """kubectl patch clusterqueue vision --type merge -p '{"spec": {"stopPolicy": "None"}}'"""
         in impact.because
@@ -752,7 +752,7 @@ def test_lost_pods_above_a_lower_quota_are_not_replaced(queue: Mapping[str, Any]
     [impact] = [one for one in impacts(queued(8), queued(4), pod("a")) if one.field == "quota"]
     assert "the queue starts the next workload when usage is below the quota" in impact.because
     assert (
-        "as long as they use more than quota and borrowing limit together, a pod that they lose" in impact.because
+        "as long as they use more than their quota and borrowing limit together, a pod that they lose" in impact.because
     )
     assert impact.because.endswith(over)
 

@@ -1,7 +1,7 @@
-"""Decide which disruption budgets prevent the eviction of a pod, now or for ever.
+"""Decide which disruption budgets prevent the eviction of a pod, for now or permanently.
 
-The rules are those of the API server's eviction subresource and of the disruption controller. Source: Kubernetes
-1.36, pkg/registry/core/pod/storage/eviction.go and pkg/controller/disruption/disruption.go, read 2026-11-22.
+The rules follow the eviction subresource of the API server and the disruption controller. Source: Kubernetes 1.36,
+pkg/registry/core/pod/storage/eviction.go and pkg/controller/disruption/disruption.go, read 2026-11-22.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ _MAX_LISTED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisruptionBudget:
-    """A PodDisruptionBudget. `rule`: `maxUnavailable: 0`; `selector`: None selects no pods.
+    """A PodDisruptionBudget.
 
-    `allowed`, `healthy`, `needed`, `expected`: pods, from its status. `observed`: the status belongs to the
-    current spec. `failure`: why the disruption controller cannot compute the status.
+    `rule` is its limit as text, such as `maxUnavailable: 0`. A `selector` of None selects no pods. `allowed`,
+    `healthy`, `needed` and `expected` are numbers of pods from its status. `observed` is whether the status
+    belongs to the current spec. `failure` is the reason why the disruption controller cannot compute the status.
     """
 
     namespace: str
@@ -26,7 +27,7 @@ class DisruptionBudget:
     rule: str
     selector: Mapping[str, Any] | None
     evicts_unready: bool = False
-    """`unhealthyPodEvictionPolicy: AlwaysAllow`: pods that are not ready are always evicted."""
+    """Whether pods that are not ready can always be evicted (`unhealthyPodEvictionPolicy: AlwaysAllow`)."""
     allowed: int = 0
     healthy: int = 0
     needed: int = 0
@@ -38,7 +39,7 @@ class DisruptionBudget:
         return f"{self.namespace}/{self.name}"
 
     def selects(self, pod: GuardedPod) -> bool:
-        """Return whether it applies to a pod; an empty selector selects all pods of the namespace."""
+        """Return whether the budget applies to a pod. An empty selector selects all pods of the namespace."""
         if self.selector is None or pod.namespace != self.namespace:
             return False
         labels: Mapping[str, str] = self.selector.get("matchLabels") or {}
@@ -50,7 +51,8 @@ class DisruptionBudget:
 class GuardedPod:
     """A pod that a drain would evict.
 
-    `exempt`: it is pending, has ended or is being deleted: the API server evicts it regardless of budgets.
+    A pod is `exempt` if it is pending, has ended or is being deleted: the API server evicts it regardless of
+    budgets.
     """
 
     namespace: str
@@ -62,9 +64,10 @@ class GuardedPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Why pods cannot be evicted. `forever`: waiting does not help, and a user has to apply `fix`.
+    """The reason why pods cannot be evicted.
 
-    `pods`, `budgets`: `namespace/name`.
+    If `forever` is set, waiting does not help, and a user has to apply `fix`. `pods` and `budgets` contain names
+    in the form `namespace/name`.
     """
 
     pods: tuple[str, ...]
@@ -89,7 +92,7 @@ class Block:
 
 
 def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | None:
-    """Return what prevents the eviction of a pod; None if nothing does."""
+    """Return what prevents the eviction of a pod, or None if nothing does."""
     if pod.exempt:
         return None
     selecting = [budget for budget in budgets if budget.selects(pod)]
@@ -134,33 +137,33 @@ def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | No
 
 
 def unmanaged_block(namespace: str, pod: str) -> Block:
-    """Return why a drain leaves a pod without a controller on its node, which then is never changed."""
+    """Return why a drain leaves a pod without a controller on its node, so that the node is never changed."""
     return Block(
         pods=(f"{namespace}/{pod}",),
         budgets=(),
         forever=True,
-        why="no controller starts it again, so it is not evicted, and `up` ends at its node",
+        why="no controller would start it again, so it is not evicted, and `up` stops at its node",
         fix="delete it first",
     )
 
 
 def daemon_block(pod: str, daemon_set: str) -> Block:
-    """Return why the GPUs of a DaemonSet's pod do not become free by a drain, so that the node is never changed.
+    """Return why a drain does not free the GPUs of a DaemonSet's pod, so that the node is never changed.
 
-    The operator's upgrade controller evicts no pod of a node unless it may evict all that have GPUs. Source:
+    The operator's upgrade controller evicts no pod from a node unless it may evict all pods with GPUs. Source:
     NVIDIA/k8s-operator-libs, pkg/upgrade/pod_manager.go, SchedulePodEviction; read 2026-11-29.
     """
     return Block(
         pods=(pod,),
         budgets=(),
         forever=True,
-        why=f"DaemonSet {daemon_set} starts it again, so it is not evicted and keeps its GPUs",
-        fix="keep the DaemonSet off the node by its node affinity, or delete it, first",
+        why=f"DaemonSet {daemon_set} would start it again, so it is not evicted and keeps its GPUs",
+        fix="first exclude the node in the DaemonSet's node affinity, or delete the DaemonSet",
     )
 
 
 def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Return one block for all pods with the same reason, those that last for ever first."""
+    """Merge the pods with the same reason into one block. Permanent blocks come first."""
     pods: dict[Block, list[str]] = {}
     for block in blocks:
         reason = Block(pods=(), budgets=block.budgets, forever=block.forever, why=block.why, fix=block.fix)
@@ -179,7 +182,7 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def blocks_text(blocks: Sequence[Block]) -> str:
-    """Return the reasons of blocks as one line."""
+    """Return the reasons of some blocks as one line."""
     return "; ".join(map(str, blocks[:_MAX_LISTED])) + _more(len(blocks))
 
 

@@ -1,7 +1,7 @@
 """Classify every planned change by its effect on nodes, GPUs, running pods, data and access, before it happens.
 
-The facts of the last deployment are its stack outputs (`cluster`, `pools`, `software`, `teams`); what runs
-comes from the cluster. Both engines show the result, and CI can refuse effects (`preview --fail-on`).
+The facts about the last deployment are its stack outputs (`cluster`, `pools`, `software`, `teams`). The running
+pods are read from the cluster. Both engines show the result, and `preview --fail-on` makes CI refuse effects.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def classify(
     mig: Sequence[MigNodeChange] = (),
     objects: Sequence[ObjectChange] = (),
 ) -> tuple[Impact, ...]:
-    """Return the planned changes of a deployed stack, the worst first; none of a stack without outputs.
+    """Return the planned changes of a deployed stack, with the worst first, or none if the stack has no outputs.
 
-    `outputs`: of the last deployment; `live` None: the cluster was not read; `pools`: changes of pools;
-    `mig`: live nodes with another MIG layout; `objects`: the engine's changes.
+    `outputs` are the stack outputs of the last deployment. `live` is None if the cluster was not read. `mig` are
+    the live nodes that get another MIG layout. `objects` are the changes that the engine reports.
     """
     if not outputs:
         return ()
@@ -58,14 +58,16 @@ def classify(
         found += impacts_of_cluster(outputs.get("cluster"), plan)
         found += impacts_of_software(outputs.get("software"), plan, live, _covered(pools, mig))
     found += impacts_of_teams(teams_of(outputs), plan, live)
-    volumes = objects_of_volumes(outputs)  # impacts_of_cluster has their row
+    volumes = objects_of_volumes(outputs)  # impacts_of_cluster already reports volumes
     others = [one for one in objects if (one.kind, one.namespace, one.name) not in volumes]
     found += _of_objects(others, plan, live, leaving=leaving_teams(outputs, plan))
     return tuple(sorted(found, key=lambda impact: (-impact.effect.rank, impact.subject)))
 
 
 def _covered(pools: Sequence[PoolChange], mig: Sequence[MigNodeChange]) -> tuple[set[str], set[str]]:
-    """Return the pools that lose their nodes anyway, and those with a row on their live nodes' MIG layout."""
+    """Return the pools that lose their nodes anyway, and the pools whose live nodes have a row for their MIG
+    layout.
+    """
     return {change.pool for change in pools if change.effect != "shrunk"}, {change.pool for change in mig}
 
 
@@ -75,15 +77,15 @@ _RESULTS = {"update": "changed", "replace": "deleted and created again", "delete
 def _of_objects(
     changes: Iterable[ObjectChange], plan: Plan, live: LiveState | None, *, leaving: set[str]
 ) -> Iterator[Impact]:
-    """Yield the objects whose change is worse than in place, and that no row on a pool or team covers."""
+    """Yield the impact of each object change that is worse than in place and that no pool or team row covers."""
     for change in changes:
         if change.effect is Effect.IN_PLACE or change.kind in CAPACITY_KINDS:
             continue
         of_leaving = change.kind == "Namespace" and change.name in leaving
         if of_leaving and live is not None and not live.data.get(change.name):
-            continue  # engines delete the namespace of a team only if members made nothing
+            continue  # the engines delete a team's namespace only if members created nothing in it
         if change.effect is Effect.CUTS_ACCESS:
-            continue  # the row on the team has it
+            continue  # the row of the team reports the lost access
         pods = None
         if live is not None:
             pods = tuple(pod.deleted() for pod in live.pods_in(change.namespace) if _is_of(pod.owner, change))
@@ -108,10 +110,10 @@ def _of_objects(
 
 
 def _is_of(owner: str, change: ObjectChange) -> bool:
-    """Return whether the controller of a pod is an object, or one that it made.
+    """Return whether the controller of a pod is the changed object, or was created by it.
 
-    A JobSet, also that of a TrainJob, has Jobs `<name>-node-<number>`, a LeaderWorkerSet the StatefulSets `<name>`
-    and `<name>-<number>`.
+    A JobSet creates the Jobs `<name>-node-<number>`, also for a TrainJob. A LeaderWorkerSet creates the
+    StatefulSets `<name>` and `<name>-<number>`.
     """
     kind, name = change.kind.split(".")[0], re.escape(change.name)
     if kind in ("JobSet", "TrainJob"):
@@ -122,7 +124,9 @@ def _is_of(owner: str, change: ObjectChange) -> bool:
 
 
 def _phase(change: ObjectChange, plan: Plan) -> Phase:
-    """Return when both engines change an object: teams after the validation of nodes, deletions last."""
+    """Return the phase in which both engines change an object. Teams follow the validation of nodes; deletions are
+    last.
+    """
     if change.action == "delete":
         return Phase.DELETION
     if change.namespace in {team.namespace for team in plan.teams}:

@@ -1,4 +1,4 @@
-"""Facts of a cluster's settings as a stack output, and the impact of their change beside that on pools."""
+"""Cluster settings as a stack output, and the impact of changing them apart from the impact on pools."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _TEAM_VOLUMES = "team_volumes"
 
 
 def cluster_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Return the stack output `cluster`: settings by name, and what `destroy` retains.
+    """Return the stack output `cluster`: the settings by name, and the resources that `destroy` retains.
 
-    A setting is a number or a list of texts.
+    A setting is a number or a list of strings.
     """
     cloud = plan.cluster.cloud
     if cloud is None:
@@ -39,7 +39,9 @@ def cluster_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:
-    """Return what `destroy` does not delete, as the last deployment set it; without one, as the plan sets it."""
+    """Return the resources that `destroy` retains, from the last deployment if there is one, or else from the
+    plan.
+    """
     if plan.kind != "environment" or plan.cluster.cloud is None:
         return ()
     before = mapping_of(outputs.get("cluster"))
@@ -47,9 +49,9 @@ def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
 
 
 def objects_of_volumes(outputs: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
-    """Return kind, namespace and name of the objects of deployed volumes of teams.
+    """Return the kind, namespace and name of the objects of the teams' deployed volumes.
 
-    Their deletion deletes no data: what they mount is somebody else's, and is retained.
+    Deleting these objects deletes no data, because somebody else owns the mounted storage and it is retained.
     """
     volumes = texts_of(mapping_of(outputs.get("cluster")).get(_TEAM_VOLUMES))
     for facts in teams_of(outputs).values():
@@ -63,7 +65,7 @@ def objects_of_volumes(outputs: Mapping[str, Any]) -> frozenset[tuple[str, str, 
 
 
 def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
-    """Return what a preview compares: settings of the cloud, classes of shared file systems, volumes of teams."""
+    """Return the settings that a preview compares: cloud settings, shared file system classes and team volumes."""
     if plan.cluster.cloud is None:
         return ()
     classes = ClusterSetting(
@@ -79,7 +81,7 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
         name=_TEAM_VOLUMES,
         what="volumes of teams",
         field="storage",
-        # Those of teams with stacks of their own, too: the environment gives the rights behind them.
+        # Include teams with their own stack, because the environment grants the access behind their volumes.
         values=tuple(texts_of_volumes((*plan.storage.volumes, *plan.storage.team_stack_volumes))),
         loss="cuts-access",
         on_loss="pods can no longer mount {lost}; nothing in it is deleted",
@@ -89,12 +91,13 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
 
 
 def _identities_of_own_stacks(plan: EnvironmentPlan) -> ClusterSetting:
-    """Return the rights of teams with a stack of their own; those of other teams are facts of the teams."""
+    """Return the rights of teams with their own stack. The rights of other teams are in the output `teams`.
+    """
     declared = {team_plan.namespace for team_plan in plan.teams}
     rights: Mapping[str, tuple[str, ...]] = plan.identities.rights if plan.identities is not None else {}
     return ClusterSetting(
         name="team_identities",
-        what="identities of teams with a stack of their own",
+        what="identities of teams with their own stack",
         field="team_identities",
         values=tuple(
             f"{team}: {right}" for team, found in rights.items() if team not in declared for right in found
@@ -110,7 +113,9 @@ def _retained(plan: EnvironmentPlan) -> tuple[str, ...]:
 
 
 def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
-    """Return whether the number of system nodes was edited; `previous`: output `cluster`."""
+    """Return whether the number of system nodes was edited. `previous` is the output `cluster` of the last
+    deployment.
+    """
     before = mapping_of(previous)
     return any(
         setting.resizes and setting.name in before and _values(before[setting.name]) != _values(_json(setting))
@@ -119,9 +124,10 @@ def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
 
 
 def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impact]:
-    """Yield the settings of the cluster that differ; `previous`: output `cluster` of the last deployment.
+    """Yield the impact of each changed cluster setting. `previous` is the output `cluster` of the last deployment.
 
-    A setting that one of the two lacks (a cluster without Karpenter, an older release) is not compared.
+    A setting that is missing on one side, such as in a cluster without Karpenter, or in an older release, is not
+    compared.
     """
     before = mapping_of(previous)
     for setting in _settings(plan):
@@ -149,14 +155,16 @@ def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impa
 
 
 def _refusal(setting: ClusterSetting, old: int | list[str], new: int | list[str]) -> Problem:
-    """Return why `up` refuses another value of a setting that the cloud cannot change."""
+    """Return why `up` refuses to change a setting that the cloud cannot change."""
     name, text = setting.field.rpartition(".")[2], _text(setting, old)
     fix = f"write {name}: {text.partition(': ')[2]}" if old else f"remove {name}"
     return Problem(setting.field, _text(setting, new), f"{text}: {setting.on_loss}", fix)
 
 
 def _keeps(setting: ClusterSetting, old: int | list[str], new: int | list[str], why: str) -> Problem | None:
-    """Return why `up` refuses to lose values of a setting. The fix names all: planning may have chosen some."""
+    """Return why `up` refuses to remove values of a setting, or None. The fix lists all values to keep, because
+    planning may have chosen some.
+    """
     lost = _lost(old, new)
     if not setting.kept or not lost:
         return None
@@ -169,12 +177,12 @@ def _json(setting: ClusterSetting) -> int | list[str]:
 
 
 def _values(value: object) -> int | list[str]:
-    """Return a setting of an output; engines may return a number as a float."""
+    """Return a setting from an output. The engines may return a number as a float."""
     return int(value) if isinstance(value, int | float) else texts_of(value)
 
 
 def _lost(old: int | list[str], new: int | list[str]) -> list[str]:
-    """Return the part of the old value that is removed; of a number the difference."""
+    """Return the removed values of a list, or the decrease of a number."""
     if isinstance(old, list) and isinstance(new, list):
         return [value for value in old if value not in new]
     if isinstance(old, int) and isinstance(new, int):

@@ -14,7 +14,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def fields_text(platform: str, name: str, pool_path: str) -> str:
-    """Return the places of the fields that set a property: `pools[0].image.family or image.ami`."""
+    """Return the fields that set a property of a node pool, as text: `pools[0].image.family or image.ami`."""
     fields = declared_properties()[platform, name]
     of_pool = [field for field in fields if not field.startswith("cluster.")]
     return joined([f"{pool_path}.{of_pool[0]}", *of_pool[1:]] if of_pool else fields, "or")
@@ -22,7 +22,7 @@ def fields_text(platform: str, name: str, pool_path: str) -> str:
 
 @cache
 def declared_properties() -> Mapping[tuple[str, str], tuple[str, ...]]:
-    """Return the fields, in the order of the models, by platform and property."""
+    """Return the fields that set each property, in the order of the models. Keys are a platform and a property."""
     found: dict[tuple[str, str], list[str]] = {}
     for model, path in ((Pool, ""), *((cluster, "cluster.") for cluster in _models(Cluster))):
         for field, shown in _declared(model, path):
@@ -41,7 +41,7 @@ def _declared(model: type[BaseModel], path: str) -> Iterator[tuple[str, tuple[st
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any annotation of a field
-    """Yield the models that a field may hold, its only one or one of several."""
+    """Yield the models that are in the type annotation of a field, also inside a union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     else:

@@ -1,4 +1,4 @@
-"""Describe the effect on teams that are removed from a stack file or added to it again, and recognise a rename."""
+"""Describe how removing teams from a stack file, or adding them again, affects them, and recognise a rename."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ Fate = Literal["retained", "deleted", "adopted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamChange:
-    """Change of the namespace of a team that leaves a stack or returns to it.
+    """What happens to the namespace of a team that leaves a stack or returns to it.
 
-    `retained`: the team leaves, and the namespace stays with what members made; `deleted`: the team leaves, and
-    members made nothing; `adopted`: the team returns to its retained namespace. `stack`: how commands name it;
-    `holds`: what members made, as text. `renamed_to`: the new team with the same members and quota.
+    With `retained`, the team leaves, and its namespace stays with what its members created. With `deleted`, the
+    team leaves and its members created nothing. With `adopted`, the team returns to its retained namespace.
+    `stack` is the stack's name in commands. `holds` lists as text what members created. `renamed_to` is the new
+    team that has the same members and quota.
     """
 
     team: str
@@ -28,7 +29,7 @@ class TeamChange:
     renamed_to: str | None = None
 
     def __str__(self) -> str:
-        """Return the change for a reader, with the command that removes the data."""
+        """Describe the change as text, with the command that deletes the data."""
         remove = f"`gpu-platform team remove {self.stack} {self.team}`"
         if self.fate == "adopted":
             return f"team {self.team} returns: its retained namespace {self.team} is adopted with {self.holds}"
@@ -59,10 +60,10 @@ class TeamChange:
 
 
 def renamed(previous: object, teams: Sequence[TeamPlan], team: str) -> str | None:
-    """Return the team of a new plan that seems to be `team` of the last deployment under another name, or None.
+    """Return the planned team to which a deployed team seems to have been renamed, or None.
 
-    `previous`: the output `teams` of the deployed stack. Members and quota must be the same, and no other new team
-    may have them too.
+    `previous` is the output `teams` of the deployed stack, and `team` is one of its teams. The new team must have
+    the same members and quota, and no other new team may have them too.
     """
     before = {name: _identity(facts) for name, facts in teams_of({"teams": previous}).items()}
     if team not in before:
@@ -76,5 +77,5 @@ def renamed(previous: object, teams: Sequence[TeamPlan], team: str) -> str | Non
 
 
 def _identity(facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return quota and members of a team in the output of a deployment."""
+    """Return the quota and the members of a team from a deployment output."""
     return dict(mapping_of(facts.get("quota"))), sorted(texts_of(facts.get("members")))

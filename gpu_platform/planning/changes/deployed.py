@@ -1,7 +1,7 @@
-"""Facts of a deployment as stack outputs: software, offers and teams. The next preview reads them.
+"""Facts about a deployment as stack outputs: software, offers and teams. The next preview reads them.
 
-They are texts and whole numbers, so that the state of either engine returns them unchanged. The facts of pools
-that decide whether nodes are replaced are in pool_facts.py.
+They are strings and whole numbers, so that the state of either engine returns them unchanged. The facts about
+pools that decide whether nodes are replaced are in pool_facts.py.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from gpu_platform.planning.teams.section import TeamMember, TeamPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 VOLUMES = "volumes"
-"""Key of a team in the output `teams`: volumes that its own stack creates."""
+"""Key in the output `teams` for the volumes that the team's own stack creates."""
 NOT_DEPLOYED = "(none)"
-"""A version or layout that does not exist."""
+"""Text for a version or layout that does not exist."""
 
 
 def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Return the stack output `software`: versions of Kubernetes and of the GPU Operator, drivers, sharing.
+    """Return the stack output `software`: versions of Kubernetes and the GPU Operator, drivers, and sharing.
 
-    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `driver_at_boot`, `operands`, `sharing`,
-    MIG `layout`, `offers` (units on a node by extended resource), `labels` (declared ones), `evicting_taints` and
-    `schedule` of each pool; `cleanup`: what the clean-up deletes; `fair_sharing`: whether Kueue divides what is
-    borrowed, where the program sets it.
+    The keys `kubernetes` and `operator` contain versions. The key `pools` contains for each pool: `driver`,
+    `driver_at_boot`, `operands`, `sharing`, the MIG `layout`, `offers` (units on a node by extended resource),
+    `labels` (only declared labels), `evicting_taints` and `schedule`. The key `cleanup` describes what the
+    clean-up deletes. The key `fair_sharing` is whether Kueue divides borrowed quota fairly, if the program sets
+    it.
     """
     return {
         "kubernetes": plan.cluster.kubernetes or NOT_DEPLOYED,
@@ -63,7 +64,7 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def cleanup_text(cleanup: CleanupPlan | None) -> str:
-    """Return what the clean-up deletes in namespaces of teams: `what ended 168 h ago`, or nothing."""
+    """Return what the clean-up deletes in team namespaces, such as `what ended 168 h ago`, or an empty string."""
     if cleanup is None or not cleanup.delete:
         return NOT_DEPLOYED
     ages = (("what ended {} ago", cleanup.finished_after), ("what is idle for {}", cleanup.idle_after))
@@ -72,30 +73,33 @@ def cleanup_text(cleanup: CleanupPlan | None) -> str:
 
 
 def evicting_taints(pool: PoolPlan) -> tuple[Taint, ...]:
-    """Return the taints of a pool's nodes that end running pods."""
+    """Return the pool's node taints that end running pods."""
     return tuple(taint for taint in pool.taints if taint.effect == "NoExecute")
 
 
 def _is_own(label: str) -> bool:
-    """Return whether the program sets a label, whose domains a stack file may not use."""
+    """Return whether a label belongs to a domain that only the program uses and a stack file may not use."""
     domain, _, name = label.partition("/")
     return bool(name) and domain.endswith(names.RESERVED_DOMAINS)
 
 
 def driver_of(pool: PoolPlan) -> str:
-    """Return the driver version that the GPU Operator installs on the nodes; `(none)` where another one does."""
+    """Return the driver version that the GPU Operator installs on the nodes, or `(none)` if it does not install
+    one.
+    """
     return pool.driver_version or NOT_DEPLOYED if pool.software.driver == "operator" else NOT_DEPLOYED
 
 
 def driver_at_boot(pool: PoolPlan) -> str:
-    """Return the driver version that nodes get when they boot; `(none)` where it is changed otherwise."""
+    """Return the driver version that nodes have when they boot, or `(none)` if the driver changes in another way.
+    """
     if pool.software.driver != "installer":
         return NOT_DEPLOYED
     return pool.driver_version or "that of the node image"
 
 
 def operands_of(pool: PoolPlan, plan: EnvironmentPlan) -> list[str]:
-    """Return what the operator runs on the nodes besides the driver: `toolkit`, `device_plugin`."""
+    """Return which operands the operator runs on the nodes besides the driver: `toolkit`, `device_plugin`."""
     if plan.operator.install == "none":
         return []
     present = {part.name for part in plan.operator.parts if not part.install}
@@ -104,13 +108,13 @@ def operands_of(pool: PoolPlan, plan: EnvironmentPlan) -> list[str]:
 
 
 def sharing_text(pool: PoolPlan) -> str:
-    """Return how the GPUs or MIG instances of a pool are shared: `time-slicing, 4 replicas`, `none`."""
+    """Return how the GPUs or MIG instances of a pool are shared, such as `time-slicing, 4 replicas` or `none`."""
     sharing = pool.sharing
     return f"{sharing.mode}, {sharing.replicas} replicas" if sharing.replicas > 1 else sharing.mode
 
 
 def layout_text(pool: PoolPlan) -> str:
-    """Return the MIG layout of a pool's GPUs: `1g.10gb x7`; `(none)` without one."""
+    """Return the MIG layout of a pool's GPUs, such as `1g.10gb x7`, or `(none)` if it has no layout."""
     layouts = [
         ", ".join(f"{profile} x{count}" for profile, count in sorted(devices.layout.items()))
         + (f" on GPUs {', '.join(map(str, devices.devices))}" if devices.devices is not None else "")
@@ -120,8 +124,8 @@ def layout_text(pool: PoolPlan) -> str:
 
 
 def team_facts(plan: Plan) -> Mapping[str, Any]:
-    """Return the stack output `teams`: by namespace, quota, queue, members, priorities, workloads and volumes."""
-    volumes = plan.volumes if plan.kind == "team" else ()  # those of an environment are facts of its cluster
+    """Return the stack output `teams`: quota, queue, members, priorities, workloads and volumes, by namespace."""
+    volumes = plan.volumes if plan.kind == "team" else ()  # the output `cluster` has the volumes of an environment
     queues = team_queues(plan.queues)
     return {
         team.namespace: {
@@ -134,12 +138,13 @@ def team_facts(plan: Plan) -> Mapping[str, Any]:
 
 
 def texts_of_volumes(volumes: Sequence[VolumePlan]) -> list[str]:
-    """Return volumes of teams as text: `vision/datasets: s3://acme-datasets/, read-only`."""
+    """Return team volumes as text, such as `vision/datasets: s3://acme-datasets/, read-only`."""
     return [f"{one.namespace}/{one.name}: {one.source}{', read-only' if one.read_only else ''}" for one in volumes]
 
 
 def teams_of(outputs: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the output `teams` of a deployment; empty for an older release, or no deployment."""
+    """Return the output `teams` of a deployment. It is empty for an older release, or if there is no deployment.
+    """
     teams: object = outputs.get("teams")
     if not isinstance(teams, Mapping):
         return {}
@@ -148,7 +153,7 @@ def teams_of(outputs: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 
 
 def member_text(member: TeamMember) -> str:
-    """Return a member as text: `Group vision`, `ServiceAccount ci/runner`."""
+    """Return a member as text, such as `Group vision` or `ServiceAccount ci/runner`."""
     place = f"{member.namespace}/" if member.namespace else ""
     return f"{member.kind} {place}{member.name}"
 
@@ -173,7 +178,9 @@ def _team(team: TeamPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any]:
 
 
 def _queue(queue: TeamQueuePlan | None) -> Mapping[str, Any]:
-    """Return a team's queue: name, cohort, preemption, and by resource and pool its own and its borrowed units."""
+    """Return a team's queue: its name, cohort and preemption, and its quota and borrowing limit by resource and
+    pool.
+    """
     if queue is None:
         return {}
     own: dict[str, dict[str, int]] = {}
@@ -194,15 +201,15 @@ def _queue(queue: TeamQueuePlan | None) -> Mapping[str, Any]:
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """Return a mapping of an output; empty if it is none."""
+    """Return a mapping from an output, or an empty one if the value is not a mapping."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def texts_of(value: object) -> list[str]:
-    """Return a list of texts of an output; empty if it is none."""
+    """Return a list of strings from an output, or an empty list if the value is not a list."""
     return [str(item) for item in cast("list[object]", value)] if isinstance(value, list) else []
 
 
 def units_of(value: object) -> Mapping[str, int]:
-    """Return counts by name of an output; engines may return them as floats."""
+    """Return counts by name from an output. The engines may return the counts as floats."""
     return {name: int(count) for name, count in mapping_of(value).items()}

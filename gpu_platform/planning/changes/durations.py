@@ -1,4 +1,4 @@
-"""Decide the longest time that a change may take, from the limits that the program and the platform set."""
+"""Decide the maximum duration of a change from the limits that the program and the platform set."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
 
 ENGINE_SECONDS: Final = 600
-"""How long both engines wait until a Kubernetes object is ready or deleted, where it sets no other time."""
+"""How long both engines wait until a Kubernetes object is ready or deleted, if the object sets no other limit."""
 MIG_MANAGER_SECONDS: Final = 300
-"""Until the MIG manager of a node that was restarted is ready."""
+"""Limit until the MIG manager of a node is ready after its restart."""
 MIG_OFFER_SECONDS: Final = 60
-"""From the MIG manager's success until the node must have the resources."""
+"""Time after the MIG manager's success within which the node must offer the new resources."""
 SETTLE_SECONDS: Final = 60
 """How long `up` waits for the operands to reconcile a change after all objects are ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """The longest time that a change may take. `seconds` None: nothing limits it.
+    """The maximum duration of a change. `seconds` is None if nothing limits it.
 
-    `why`: the limits that it consists of; without a limit, what is waited for.
+    `why` names the limits that are added up or, if there is no limit, what the change waits for.
     """
 
     seconds: int | None
@@ -52,10 +52,10 @@ class Duration:
 def of_pool(
     change: PoolChange, platform: str, pool: PoolPlan | None, plan: EnvironmentPlan, nodes: int, catalog: Catalog
 ) -> Duration:
-    """Return the duration of a pool's loss, roll or replacement.
+    """Return how long the loss, roll or replacement of a pool can take.
 
-    `platform`: of the deployed pool; `pool`: the planned pool of that name, or its successor; `nodes`: how many
-    are affected.
+    `platform` is the platform of the deployed pool. `pool` is the planned pool with the same name, or its
+    successor. `nodes` is the number of affected nodes.
     """
     if plan.cluster.cloud is None:
         return _of_simulated_nodes(change)
@@ -85,14 +85,14 @@ def _of_simulated_nodes(change: PoolChange) -> Duration:
             f"the engine's limits: {limit} for the new Nodes, {limit} for the deletion of the old ones, which are "
             "not drained",
         )
-    return Duration(ENGINE_SECONDS, "the engine's limit until the Nodes are ready; they are not drained")
+    return Duration(ENGINE_SECONDS, "Return how many rounds a change of some nodes takes, which is at least one.")
 
 
 def _of_roll(platform: str, pool: PoolPlan, nodes: int, catalog: Catalog) -> Duration:
     assert pool.cloud is not None  # noqa: S101 - the caller's condition
     limits, update = pool.cloud_nodes.roll_limits, pool.cloud_nodes.timeouts.update
     if limits.unlimited or update is None:
-        return Duration(None, limits.unlimited or "the engine does not wait for the cloud")
+        return Duration(None, limits.unlimited or "Return the rounds as text, such as `2 rounds of 3 nodes`.")
     how = "all nodes together" if limits.at_a_time is None else rounds_text(nodes, limits.at_a_time)
     return Duration(
         update, f"the engine's limit for the update of the pool: {how}{_drain_text(platform, 'update', catalog)}"
@@ -127,9 +127,9 @@ def rounds_text(nodes: int, at_a_time: int) -> str:
 
 
 def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
-    """Return the most seconds that one node takes, from the first question to its disruption budgets on.
+    """Return the maximum number of seconds for one node, from the first check of its disruption budgets.
 
-    `again`: its last change failed, so the MIG manager needs two changes of the label.
+    `again` means that its last change failed, so that the MIG manager needs two changes of the label.
     """
     drain = rules.drain_timeout_seconds if rules.drains else 0
     change = CHANGE_SECONDS + MIG_OFFER_SECONDS
@@ -137,7 +137,7 @@ def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
 
 
 def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = False) -> Duration:
-    """Return the duration of another MIG layout on live nodes; `again`: as in `mig_node_seconds`."""
+    """Return how long a new MIG layout on live nodes can take. `again` means that the last change failed."""
     drain = duration_text(rules.drain_timeout_seconds)
     parts = [f"disruption budgets {drain}", f"drain {drain}"] if rules.drains else []
     parts.append(f"restart of the MIG manager {duration_text(MIG_MANAGER_SECONDS)}")
@@ -151,12 +151,12 @@ def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = Fals
 
 
 def of_driver(plan: EnvironmentPlan, nodes: int, kept: int = 0) -> Duration:
-    """Return the duration of another driver on nodes of all pools: the operator waits for each without a limit.
+    """Return how long a driver change on nodes of all pools can take: the operator waits for each without a limit.
 
-    `nodes`: those that wait for a place; `kept`: the places that other nodes keep, whose upgrade does not end.
-    Source: NVIDIA/k8s-operator-libs, pkg/upgrade: eviction has `podDeletion.timeoutSeconds`, validation 600 s; a
-    node whose driver does not become ready fails only when a container has restarted more than ten times. Read
-    2026-11-22.
+    `nodes` is the number of nodes that wait for a place. `kept` is the number of places taken by other nodes,
+    whose upgrade does not end. Source: NVIDIA/k8s-operator-libs, pkg/upgrade: eviction has
+    `podDeletion.timeoutSeconds`, validation 600 s; a node whose driver does not become ready fails only after a
+    container has restarted more than ten times. Read 2026-11-22.
     """
     at_a_time = driver_upgrades_at_a_time(plan) - kept
     turns = (
@@ -173,20 +173,20 @@ def of_driver(plan: EnvironmentPlan, nodes: int, kept: int = 0) -> Duration:
     return Duration(
         None,
         f"the operator waits {turns}; "
-        f"GPU pods have {duration_text(EVICTION_SECONDS)} to terminate, else the node's upgrade fails; {waits}"
+        f"GPU pods have {duration_text(EVICTION_SECONDS)} to terminate, otherwise the node's upgrade fails; {waits}"
         + ("; the operator goes on after the maintenance window closes" if plan.changes.window else ""),
     )
 
 
 def driver_upgrades_at_a_time(plan: EnvironmentPlan) -> int:
-    """Return how many nodes the operator's upgrade controller may change together."""
+    """Return how many nodes the operator's upgrade controller may upgrade at the same time."""
     policy = _mapping(_mapping(plan.operator.helm_values, "driver"), "upgradePolicy")
     found = policy or _mapping(_mapping(plan.operator.cluster_policy, "driver"), "upgradePolicy")
     return int(found.get("maxParallelUpgrades") or 1)
 
 
 def of_operator(plan: EnvironmentPlan) -> Duration:
-    """Return the duration of another operator release."""
+    """Return how long a change to another operator release can take."""
     if plan.operator.install == "helm":
         return Duration(
             HELM_SECONDS,
@@ -197,19 +197,19 @@ def of_operator(plan: EnvironmentPlan) -> Duration:
 
 
 def of_kubernetes(plan: EnvironmentPlan) -> Duration:
-    """Return the duration of another Kubernetes version of the control plane."""
+    """Return how long a change of the control plane's Kubernetes version can take."""
     cloud = plan.cluster.cloud
     if cloud is not None and cloud.create is not None and cloud.timeouts.update is not None:
         return Duration(cloud.timeouts.update, "the engine's limit for the update of the cluster")
     if plan.cluster.access == "sandbox":
         return Duration(
-            None, "the sandbox stops and starts its control plane; a version that is new here is built first"
+            None, "the sandbox stops and starts its control plane; a version that it does not have yet is built first"
         )
     return Duration(None, "the owner of the cluster upgrades it, not `up`")
 
 
 def of_sharing() -> Duration:
-    """Return the duration of another number of logical GPUs."""
+    """Return how long a change of the number of logical GPUs can take."""
     return Duration(
         None,
         "the device plugin of each node reloads its configuration; "
@@ -221,9 +221,9 @@ def of_sharing() -> Duration:
 
 
 def of_object(kind: str, namespace: str, name: str, plan: Plan, *, deleted: bool) -> Duration | None:
-    """Return the duration of a change of one Kubernetes object; None for a resource of a cloud.
+    """Return how long the change of a Kubernetes object can take, or None if it is a cloud resource.
 
-    `kind`: `Kind.group`, or Pulumi's type, which has colons.
+    `kind` is `Kind.group`, or the type that Pulumi uses, which contains colons.
     """
     if ":" in kind:
         return None

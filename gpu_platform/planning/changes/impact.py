@@ -15,20 +15,20 @@ from gpu_platform.planning.changes.objects import ChangedField, object_effect
 
 
 class Phase(IntEnum):
-    """Part of an `up`, in the order of both engines. What is in one phase happens side by side."""
+    """A part of an `up` run, in the order of both engines. Changes in the same phase happen at the same time."""
 
-    SANDBOX = 1  # the sandbox gets another Kubernetes version before anything else
-    LAYOUTS = 2  # MIG layouts of live nodes, before the engine
+    SANDBOX = 1  # a new Kubernetes version in the sandbox, before anything else
+    LAYOUTS = 2  # MIG layouts of live nodes, before the engine runs
     CLUSTER = 3  # a cloud's control plane, before its pools
     NODES = 4  # pools and operator
-    VALIDATION = 5  # of each pool after its nodes and the operator
-    TEAMS = 6  # their objects depend on the validation
-    DELETION = 7  # what is no longer declared, only after everything else has succeeded
+    VALIDATION = 5  # validation of each pool, after its nodes and the operator
+    TEAMS = 6  # teams, whose objects depend on the validation
+    DELETION = 7  # objects that are no longer declared, after everything else has succeeded
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Change of a subject (`pool train`) in one phase."""
+    """The change of a subject, such as `pool train`, in one phase."""
 
     phase: Phase
     subject: str
@@ -39,10 +39,10 @@ class Part:
 class Impact:
     """One planned change and its effect.
 
-    `subject`: `pool train`, `team vision`, `operator`, or an object. `field`: its place in the stack file, or the
-    changed property. `nodes`, `gpus`: affected ones, None where it has none. `pods`: running pods that the change
-    concerns; None: the cluster was not read. `duration`: None where it touches neither nodes nor pods. `parts`:
-    what `up` does, in its order.
+    `subject` is `pool train`, `team vision`, `operator`, or an object. `field` is its place in the stack file, or
+    the changed property. `nodes` and `gpus` are the affected numbers, or None if the change does not affect any.
+    `pods` are the running pods that the change affects, or None if the cluster was not read. `duration` is None if
+    neither nodes nor pods are affected. `parts` are the steps that `up` takes, in their order.
     """
 
     subject: str
@@ -59,11 +59,11 @@ class Impact:
     parts: tuple[Part, ...] = ()
     because: str = ""
     node_names: tuple[str, ...] = ()
-    """With another MIG layout: the nodes in the order in which `up` takes them, with remarks."""
+    """Nodes that get another MIG layout, with remarks, in the order in which `up` changes them."""
     changes_nodes: bool = False
     """Whether nodes are rolled, replaced or removed, which a maintenance window limits."""
     refusal: Problem | None = None
-    """Why `up` refuses the change as it is, and what to do instead; None: it does not."""
+    """Why `up` refuses the change, and what to do instead. None if `up` makes the change."""
 
     @property
     def stopping(self) -> tuple[RunningPod, ...]:
@@ -72,7 +72,7 @@ class Impact:
 
     @property
     def blocked(self) -> bool:
-        """Whether the change cannot be made before a person has removed what prevents an eviction."""
+        """Whether somebody must first remove what prevents an eviction."""
         return any(block.forever for block in self.blocks)
 
     @property
@@ -82,7 +82,7 @@ class Impact:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """What prevents the eviction of affected pods, with the pods; what lasts for ever comes first."""
+        """What prevents the eviction of affected pods, with the pods. Permanent blocks come first."""
         return merged(pod.block for pod in self.pods or () if pod.block is not None)
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +113,9 @@ class Impact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectChange:
-    """A planned change of one object, as an engine reports it. `kind`: `Kind.group`, or Pulumi's type."""
+    """A planned change of one object, as an engine reports it. `kind` is `Kind.group`, or the type that Pulumi
+    uses.
+    """
 
     action: str
     kind: str
@@ -123,7 +125,7 @@ class ObjectChange:
 
     @property
     def effect(self) -> Effect:
-        """Its effect."""
+        """Effect of the change."""
         return object_effect(self.action, self.kind, self.fields)
 
 
@@ -131,8 +133,8 @@ class ObjectChange:
 class MigNodeChange:
     """A live node whose GPUs are partitioned again.
 
-    `at_a_time`: nodes of the pool that may be out of service together; `failed`: its last change failed;
-    `remark`: what is special about the node.
+    `at_a_time` is the number of the pool's nodes that may be out of service together. `failed` is whether the
+    node's last change failed. `remark` describes what is special about the node.
     """
 
     node: str
@@ -144,7 +146,7 @@ class MigNodeChange:
     remark: str = ""
 
     def named(self, usual: str) -> str:
-        """Return the node with its remark, and its layout where it is not the `usual` one."""
+        """Return the node with its remark, and with its layout if it differs from the `usual` layout."""
         parts = [self.remark] if self.remark else []
         if self.old != usual:
             parts.append(f"from {self.old}")
@@ -152,7 +154,9 @@ class MigNodeChange:
 
 
 def short(resource: str) -> str:
-    """Return an extended resource or its quota without the vendor's prefix: `gpu.shared`, `mig-1g.10gb`."""
+    """Return the name of an extended resource or its quota without the vendor's prefix: `gpu.shared`,
+    `mig-1g.10gb`.
+    """
     return resource.removeprefix("requests.").removeprefix("nvidia.com/")
 
 

@@ -1,4 +1,4 @@
-"""State of a deployed cluster for the impact of a change: pods, disruption budgets, nodes and data."""
+"""State of a deployed cluster that decides the impact of a change: pods, disruption budgets, nodes and data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from gpu_platform.planning.nodes.section import Taint
 class RunningPod:
     """A pod that runs on a node and that a drain would evict.
 
-    `owner`: its controller, `Deployment web`, or the pod itself. `units`: units by extended resource.
-    `has_claims`: it has devices by ResourceClaims. `tolerations`: of its spec. `managed`: a controller starts it
-    again. `block`: what prevents its eviction. `stays`: the drain leaves it on its node.
+    `owner` is its controller, such as `Deployment web`, or the pod itself. `units` counts its units by extended
+    resource. `has_claims` is whether it uses devices through ResourceClaims. `tolerations` are the tolerations of
+    its spec. `managed` is whether a controller starts it again. `block` is what prevents its eviction. `stays` is
+    whether the drain leaves it on its node.
     """
 
     namespace: str
@@ -31,18 +32,24 @@ class RunningPod:
     stays: bool = False
 
     def endures(self, taints: Iterable[Taint]) -> bool:
-        """Return whether it keeps running on a node that gets NoExecute taints: it tolerates them for ever."""
+        """Return whether the pod keeps running on a node that gets NoExecute taints, because it tolerates them
+        without limit.
+        """
         lasting = [one for one in self.tolerations if one.get("tolerationSeconds") is None]
         return all(taint.tolerated_by(lasting) for taint in taints)
 
     def in_drain(self) -> RunningPod:
-        """Return the pod in a drain by the rules of `kubectl drain`: it evicts no pod that nobody starts again."""
+        """Return the pod's state in a drain. Like `kubectl drain`, it does not evict a pod that no controller
+        starts again.
+        """
         if self.managed:
             return self
         return replace(self, block=unmanaged_block(self.namespace, self.name), stays=True)
 
     def deleted(self) -> RunningPod:
-        """Return the pod where its controller or namespace deletes it: no budget holds what is not evicted."""
+        """Return the pod without a block: budgets apply to evictions, not to deletion by its controller or
+        namespace.
+        """
         return replace(self, block=None)
 
     @property
@@ -52,13 +59,13 @@ class RunningPod:
 
     @property
     def gpu(self) -> bool:
-        """Whether it uses GPUs; with claims it may."""
+        """Whether the pod uses GPUs. A pod with claims may use them."""
         return bool(self.units) or self.has_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataObject:
-    """An object of a member that a namespace holds. `size`: of a claim, as Kubernetes writes it (`2Ti`)."""
+    """An object of a member in a namespace. `size` is the size of a claim as Kubernetes writes it (`2Ti`)."""
 
     kind: str
     namespace: str
@@ -75,15 +82,15 @@ class DataObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """Nodes by pool, pods, and members' data by namespace of a cluster.
+    """Nodes by pool, pods, and members' data by namespace in a cluster.
 
-    `held`: by node that the node agent holds back, the keys of its taints and of its cordon.
-    `driver_failed`: nodes whose last driver upgrade has failed. `driver_skipped`: nodes with the label that keeps
-    their driver.
+    `held` contains the taint keys and the cordon of each node that the node agent holds back. `driver_failed` are
+    the nodes whose last driver upgrade failed. `driver_skipped` are the nodes with the label that keeps their
+    driver.
     """
 
     kubernetes: str | None = None
-    """Version of the API server; None: it was not read."""
+    """Version of the API server, or None if it was not read."""
     nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     held: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     driver_failed: tuple[str, ...] = ()
@@ -92,7 +99,7 @@ class LiveState:
     cordoned: tuple[str, ...] = ()
     pods: tuple[RunningPod, ...] = ()
     daemons: tuple[RunningPod, ...] = ()
-    """Pods of DaemonSets that have GPUs, and stay in a drain."""
+    """Pods of DaemonSets that use GPUs. A drain leaves them on their nodes."""
     data: Mapping[str, tuple[DataObject, ...]] = field(default_factory=dict[str, tuple[DataObject, ...]])
 
     def pods_on(self, nodes: Iterable[str]) -> tuple[RunningPod, ...]:

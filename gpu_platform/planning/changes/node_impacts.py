@@ -1,4 +1,4 @@
-"""Impact of changed pools, MIG layouts, software versions and sharing on nodes and their pods."""
+"""Impact on nodes and their pods of changes to pools, MIG layouts, software versions and sharing."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ _POOL_EFFECTS: Final = {
 # NVIDIA GPU Operator docs, "GPU Driver Upgrades", read 2026-11-22: the upgrade controller is on by default with
 # maxParallelUpgrades 1; it cordons a node, deletes its GPU pods, restarts the driver, validates and uncordons.
 _EMPTY_FIRST: Final = (
-    "undo the change, set {path}.count.desired: 0 and min: 0 and run `up` with only that change; "
-    "then make the change, run `up` again, and set desired back; nothing was changed"
+    "undo the change, set {path}.count.desired: 0 and min: 0 and run `up` with only that change; then make the "
+    "change, run `up` again, and restore desired; nothing was changed"
 )
-# The property that has the zones of a pool, by platform, where unset zones are not those of the cluster.
+# Property that contains the zones of a pool, by platform. On these platforms a pool keeps its zones if they are
+# unset.
 _ZONES: Final = {"eks": "subnet_ids", "gke": "node_locations"}
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
 _DRIVER_ORDER: Final = "cordon, evict its GPU pods, restart the driver, validate, uncordon"
@@ -56,10 +57,10 @@ def impact_of_pool(
     deployed: Mapping[str, Any],
     catalog: Catalog,
 ) -> Impact:
-    """Return the impact of a pool that loses nodes; `deployed`: its facts in the last deployment."""
+    """Return the impact of a pool that loses nodes. `deployed` contains its facts from the last deployment."""
     order = {
         None: "",
-        "delete-first": "the old one is deleted before its replacement is created",
+        "delete-first": "the old pool is deleted before its replacement is created",
         "create-first": "the replacement is created first",
     }[change.order]
     because = "; ".join(
@@ -73,7 +74,7 @@ def impact_of_pool(
         if kept and nodes is not None:
             nodes = tuple(name for name in nodes if name not in kept)
         elif not change.causes[0].field.endswith(".blocks"):
-            because += "; the cloud chooses which nodes are deleted: the pods listed are those of the whole pool"
+            because += "; the cloud chooses which nodes are deleted, so all pods of the pool are listed"
     planned = {pool.name: pool for pool in plan.pools}.get(change.successor or change.pool)
     if change.effect == "rolled":
         needed = planned.cloud_nodes.roll_limits.only_while if planned is not None else ""
@@ -103,7 +104,7 @@ def impact_of_pool(
 
 
 def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Problem | None:
-    """Return why nodes that exist cannot be rolled; None: they can."""
+    """Return why existing nodes cannot be rolled, or None if they can be rolled."""
     if change.effect != "rolled" or not nodes or pool is None or pool.cloud is None:
         return None
     why = pool.cloud_nodes.roll_limits.needs_empty
@@ -115,9 +116,10 @@ def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Probl
 def impacts_of_resized(
     previous: Mapping[str, Any], plan: EnvironmentPlan, live: LiveState | None, covered: set[str]
 ) -> Iterator[Impact]:
-    """Yield the pools with nodes that an edit of `count` deletes although `desired` is not lower than before.
+    """Yield the pools that lose nodes because `count` was edited, although `desired` is not lower than before.
 
-    An autoscaler, or a person, has created them; pools in `covered` have rows of their own.
+    An autoscaler or a person created these nodes. Pools in `covered` are skipped, because they have their own
+    rows.
     """
     resized = resized_pools(previous, plan)
     for pool in plan.pools:
@@ -137,8 +139,8 @@ def impacts_of_resized(
             gpus=gone * pool.gpus_per_node,
             pods=live.pods_on(members),
             parts=(Part(Phase.NODES, f"pool {pool.name}", "the nodes above the new number are deleted"),),
-            because=f"an edit of count sets the number of nodes to desired: write desired: {len(members)} to keep "
-            "them; the cloud chooses which nodes are deleted: the pods listed are those of the whole pool",
+            because=f"an edit of count sets the number of nodes to desired; write desired: {len(members)} to keep "
+            "them; the cloud chooses which nodes are deleted, so all pods of the pool are listed",
             changes_nodes=True,
         )
 
@@ -146,11 +148,11 @@ def impacts_of_resized(
 def impacts_of_left_zones(
     previous: Mapping[str, Any], plan: EnvironmentPlan, changes: Sequence[PoolChange]
 ) -> Iterator[Impact]:
-    """Yield the refusal of pools that no longer name zones: their cloud leaves them in those that they have.
+    """Yield a refusal for each pool that no longer sets zones, because its cloud leaves it in its present zones.
 
-    A pool that is replaced takes the zones of the cluster: Pulumi creates it from the inputs of the program, also
-    those of `ignore_changes`. Sources: pulumi_gcp, container.NodePool, nodeLocations ("will not revert upon being
-    unset"); pulumi/pulumi at 1b594989, pkg/resource/deploy/step_generator.go; read 2026-11-29.
+    A pool that is replaced moves to the zones of the cluster, because Pulumi creates it from the program's inputs,
+    including properties in `ignore_changes`. Sources: pulumi_gcp, container.NodePool, nodeLocations ("will not
+    revert upon being unset"); pulumi/pulumi at 1b594989, pkg/resource/deploy/step_generator.go; read 2026-11-29.
     """
     replaced = {change.pool for change in changes if change.effect == "replaced"}
     for pool in plan.pools:
@@ -162,8 +164,8 @@ def impacts_of_left_zones(
         if old == ALL_ZONES or properties(pool, plan)[name] != ALL_ZONES:
             continue
         if plan.cluster.cloud is not None and set(old.split(", ")) == set(plan.cluster.cloud.known_zones):
-            continue  # it is in all of them already
-        stays = f"it stays in {old}, because unset zones change nothing of a pool that exists"
+            continue  # the pool is already in all zones
+        stays = f"it stays in {old}, because unset zones do not change an existing pool"
         yield Impact(
             subject=f"pool {pool.name}",
             effect=Effect.IN_PLACE,
@@ -175,20 +177,20 @@ def impacts_of_left_zones(
                 f"{pool.path}.zones",
                 f"no zones for pool {pool.name}, which is in {old}",
                 f"a list of zones: {stays}",
-                f"write zones: [{old}] to leave it there, or all zones that it shall have; `preview` then shows "
+                f"write zones: [{old}] to leave it there, or all zones that it should have; `preview` then shows "
                 "what moves. Nothing was changed",
             ),
         )
 
 
 def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...]:
-    """Return what `up` does with a pool; it deletes last, unless a replaced pool must be deleted first."""
+    """Return what `up` does with a pool. It deletes last, unless a replaced pool must be deleted first."""
     subject = f"pool {change.pool}"
     deleted = Part(Phase.DELETION, subject, "deleted")
     if change.effect == "removed":
         return (deleted,)
     if change.effect == "shrunk":
-        in_sandbox = plan.cluster.cloud is None  # others delete nodes where the pool is updated
+        in_sandbox = plan.cluster.cloud is None  # real clouds delete nodes when the pool is updated
         return (
             Part(
                 Phase.DELETION if in_sandbox else Phase.NODES,
@@ -229,7 +231,7 @@ def impacts_of_mig(
         pods = None if live is None else _drained(live, [change.node for change in nodes])
         order = f"{at_a_time} at a time: cordon, drain, partition, validate, uncordon"
         if any(pod.block is not None and pod.block.forever for pod in pods or ()):
-            order += "; a node that cannot be drained ends `up` before it applies anything else"
+            order += "; `up` stops at a node that cannot be drained, before it applies anything else"
         yield Impact(
             subject=f"pool {name}",
             effect=Effect.ROLLS_NODES,
@@ -251,9 +253,9 @@ def impacts_of_mig(
 def impacts_of_replaced_nodes(
     plan: EnvironmentPlan, live: LiveState | None, because: str, covered: Collection[str] = ()
 ) -> Iterator[Impact]:
-    """Yield the impact of an upgrade that drains the nodes of all pools but those that keep their version.
+    """Yield the impact of an upgrade that drains the nodes of all pools except pools that keep their version.
 
-    Pools in `covered` have rows of their own.
+    Pools in `covered` are skipped, because they have their own rows.
     """
     for pool in plan.pools:
         if pool.name in covered or pool.cloud_nodes.keeps_version:
@@ -277,7 +279,7 @@ def impacts_of_replaced_nodes(
 def _of_layouts(
     by_pool: Mapping[str, Sequence[MigNodeChange]], planned: Mapping[str, PoolPlan], most: int | None
 ) -> dict[str, durations.Duration]:
-    """Return the durations of the pools' layouts; `most`: nodes of all pools that may be unavailable."""
+    """Return how long the layout change of each pool can take. `most` limits unavailable nodes of all pools."""
     found: dict[str, durations.Duration] = {}
     for name, nodes in by_pool.items():
         rules, at_a_time = planned[name].sharing.mig_roll, nodes[0].at_a_time
@@ -292,7 +294,9 @@ def _of_layouts(
 
 
 def _drained(live: LiveState, nodes: Iterable[str]) -> tuple[RunningPod, ...]:
-    """Return the pods on nodes whose GPUs `up` or the operator frees by a drain, with those that keep them."""
+    """Return the pods on nodes whose GPUs a drain by `up` or the operator frees, and the pods that keep their
+    GPUs.
+    """
     wanted = set(nodes)
     daemons = (pod for pod in live.daemons if pod.node in wanted)
     return (*(pod.in_drain() for pod in live.pods_on(wanted)), *daemons)
@@ -305,7 +309,9 @@ def _layout_part(pool: str) -> Part:
 def impacts_of_software(
     previous: object, plan: EnvironmentPlan, live: LiveState | None, covered: tuple[set[str], set[str]]
 ) -> Iterator[Impact]:
-    """Yield the changes of versions and of what nodes offer; pools in `covered` have rows of their own."""
+    """Yield changed versions and changed node offers. Pools in `covered` are skipped, because they have their own
+    rows.
+    """
     before = mapping_of(previous)
     if not before:
         return
@@ -345,7 +351,7 @@ def impacts_of_software(
         yield _of_fair_sharing(fair=fair)
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
-    moves = NOT_DEPLOYED in (before.get("operator"), now["operator"])  # it comes or goes with all that it installs
+    moves = NOT_DEPLOYED in (before.get("operator"), now["operator"])  # added or removed with all that it installs
     offered = {name for pool in plan.pools for name in pool.units_per_node}
     gone = {name for facts in pools.values() for name in units_of(mapping_of(facts).get("offers"))} - offered
     for pool in plan.pools:
@@ -374,7 +380,7 @@ def impacts_of_software(
 
 
 def _kubernetes_problem(deployed: str, plan: EnvironmentPlan, live: LiveState | None) -> Problem | None:
-    """Return why the cloud cannot change the version; the one that runs counts, where it was read."""
+    """Return why the cloud cannot change the Kubernetes version. The running version counts if it was read."""
     running = minor_version(live.kubernetes) if live is not None and live.kubernetes is not None else None
     cloud = plan.cluster.cloud
     return cloud.kubernetes_problem(running or deployed) if cloud is not None else None
@@ -385,7 +391,7 @@ def _differs(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> boo
 
 
 def _of_cleanup(old: str, new: str) -> Impact:
-    """Return that objects of members, which were only reported or younger, are deleted."""
+    """Return that the clean-up deletes members' objects that it only reported before or that were too young."""
     return Impact(
         subject="clean-up",
         effect=Effect.IN_PLACE if new == NOT_DEPLOYED else Effect.REMOVES_CAPACITY,
@@ -393,15 +399,15 @@ def _of_cleanup(old: str, new: str) -> Impact:
         old=f"deletes {old}",
         new=f"deletes {new}",
         parts=(Part(Phase.TEAMS, "clean-up", "what it deletes"),),
-        because="nothing of teams is deleted any more"
+        because="nothing in team namespaces is deleted any more"
         if new == NOT_DEPLOYED
         else "its next run deletes such workloads of teams, with their pods; volumes stay",
     )
 
 
 def _of_fair_sharing(*, fair: bool) -> Impact:
-    """Return that teams that borrow take their parts from each other, or no longer do."""
-    texts = ("the first that asks borrows", "teams borrow by their weights")
+    """Return that borrowing teams divide the borrowed quota among each other by weight, or no longer do."""
+    texts = ("the first team that requests quota borrows it", "teams borrow by their weights")
     return Impact(
         subject="queues",
         effect=Effect.RESTARTS_PODS if fair else Effect.REMOVES_CAPACITY,
@@ -409,16 +415,16 @@ def _of_fair_sharing(*, fair: bool) -> Impact:
         old=texts[not fair],
         new=texts[fair],
         parts=(Part(Phase.TEAMS, "queues", "fair sharing"),),
-        because="workloads of a team that has borrowed more than its part are stopped for one that has borrowed "
-        "less, unless queueing.preemption.reclaim is never; they wait again, and start from the beginning"
+        because="workloads of a team that has borrowed more than its share are stopped for a team that has "
+        "borrowed less, unless queueing.preemption.reclaim is never; they wait again, and start from the beginning"
         if fair
-        else "a team that has borrowed less no longer gets its part from those that have borrowed more: what they "
-        "run goes on until it ends, or until the owner of the quota needs it",
+        else "a team that has borrowed less no longer gets its share from teams that have borrowed more: their "
+        "workloads run until they end, or until the owner of the quota needs it",
     )
 
 
 def _of_schedule(pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
-    """Yield that a pool has its nodes at other times; a schedule that comes or goes changes the pool itself."""
+    """Yield that a pool has its nodes at other times. Adding or removing a schedule changes the pool itself."""
     if not old or not new or old["text"] == new["text"]:
         return
     fewer = float(new["hours"]) < float(old["hours"])
@@ -430,7 +436,7 @@ def _of_schedule(pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any])
         new=str(new["text"]),
         parts=(Part(Phase.NODES, f"pool {pool.name}", "other times"),),
         because=f"work that runs when the pool stops is ended after {duration_text(DRAIN_SECONDS)}, as before; it "
-        "stops at other times",
+        "only stops at other times",
     )
 
 
@@ -450,7 +456,7 @@ def _of_nodes(
         how = f" To replace one: {pool.cloud_nodes.replacement}." if pool.cloud is not None else ""
         named = " `gpu-platform validate` names those that have another driver (driver-version)"
         if pool.driver_version is None:
-            named = " Which driver an image brings is not known, so that `validate` compares none"
+            named = " The driver of the image is not known, so `validate` does not compare drivers"
         yield Impact(
             subject=f"pool {pool.name}",
             effect=Effect.IN_PLACE,
@@ -459,9 +465,10 @@ def _of_nodes(
             new=now,
             nodes=nodes,
             gpus=nodes * pool.gpus_per_node,
-            parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver for nodes that boot"),),
-            because="a node gets its driver when it boots: those that run keep theirs until then, and `up` boots "
-            f"none; a reboot after a fault does it, too.{how}{named}",
+            parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver for newly booted nodes"),),
+            because="nodes get their driver when they boot: running nodes keep the old driver until then, and "
+            "`up` reboots none; a reboot after a fault changes the driver, too."
+            f"{how}{named}",
         )
     if layout:
         yield Impact(
@@ -483,7 +490,9 @@ def _of_nodes(
 def _of_owners(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, plan: EnvironmentPlan
 ) -> Iterator[Impact]:
-    """Yield another driver of the operator, and what the operator no longer installs or installs from now on."""
+    """Yield another driver version of the operator, and each component that the operator starts or stops
+    installing.
+    """
     before, now = old.get("driver", new["driver"]), new["driver"]
     if before != now and NOT_DEPLOYED in (before, now):
         yield _of_driver_owner(pool, before, now, live)
@@ -511,18 +520,19 @@ def _of_driver(pool: PoolPlan, old: str, new: str, live: LiveState | None, plan:
         pods=None if pods is None else tuple(pod for pod in pods if pod.gpu),
         order=_driver_order(plan, places),
         duration=durations.of_driver(plan, places.waiting, places.kept),
-        parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver, node by node, by the operator"),),
+        parts=(Part(Phase.NODES, f"pool {pool.name}", "the operator replaces the driver, node by node"),),
         because="a driver is replaced only while no process uses its GPUs",
         changes_nodes=True,
     )
 
 
 def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None) -> Impact:
-    """Return that the operator removes its driver from nodes that stay, or installs one from now on.
+    """Return that the operator removes its driver from nodes that stay, or installs its driver from now on.
 
-    It deletes the DaemonSet of a driver that is off at once, without its upgrade controller. The driver's pod does
-    nothing on a node whose host has one. Sources: NVIDIA/gpu-operator, controllers/object_controls.go (DaemonSet);
-    its release notes (`nvidia.com/gpu.deploy.driver=pre-installed`); read 2026-11-29.
+    When its driver is turned off, the operator deletes the DaemonSet at once, without its upgrade controller. The
+    driver's pod does nothing on a node whose host has a driver. Sources: NVIDIA/gpu-operator,
+    controllers/object_controls.go (DaemonSet); its release notes (`nvidia.com/gpu.deploy.driver=pre-installed`);
+    read 2026-11-29.
     """
     nodes, subject = _node_count(pool, live), f"pool {pool.name}"
     impact = Impact(
@@ -533,9 +543,10 @@ def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None)
         new=new,
         nodes=nodes,
         gpus=nodes * pool.gpus_per_node,
-        parts=(Part(Phase.NODES, subject, "the operator installs its driver where the host has none"),),
-        because="a node whose host has a driver keeps it, and does not pass with another version; to get the "
-        f"operator's, remove it and the node's label {names.DEPLOY_DRIVER_LABEL}, and boot the node",
+        parts=(Part(Phase.NODES, subject, "the operator installs its driver on hosts without a driver"),),
+        because="a node whose host has a driver keeps it, and fails validation if its version differs; to get the "
+        "operator's driver, remove the host's driver and the node's label "
+        f"{names.DEPLOY_DRIVER_LABEL}, and reboot the node",
     )
     if new != NOT_DEPLOYED:
         return impact
@@ -547,24 +558,25 @@ def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None)
         order="all nodes at once, without cordon and eviction",
         duration=durations.Duration(None, "a node has no GPUs until its host has a driver"),
         parts=(Part(Phase.NODES, subject, "the operator removes its driver"),),
-        because="the operator deletes its driver's pods, which unload the driver where they can, so that pods "
-        "with GPUs may fail, and no new ones start: drain the nodes before",
+        because="the operator deletes its driver's pods, which unload the driver if they can, so pods with GPUs "
+        "may fail, and new ones cannot start: drain the nodes first",
         changes_nodes=True,
     )
 
 
 _OPERAND_FIELDS: Final = {"toolkit": "operator.toolkit", "device_plugin": "cluster.parts.device_plugin"}
-# The toolkit changes the runtime's configuration when it starts and changes it back when it ends, and restarts the
-# runtime: NVIDIA/nvidia-container-toolkit, cmd/nvidia-ctk-installer/main.go (Run). The kubelet drops the resources
-# of a device plugin that ends: Kubernetes docs, Device Plugins. Read 2026-11-29.
+# The toolkit changes the runtime's configuration when it starts, restores it when it ends, and restarts the
+# runtime. Source: NVIDIA/nvidia-container-toolkit, cmd/nvidia-ctk-installer/main.go (Run), read 2026-11-29. The
+# kubelet drops the resources of a device plugin that ends. Source: Kubernetes docs, Device Plugins, read
+# 2026-11-29.
 _OPERAND_EFFECTS: Final = {
-    "toolkit": "the toolkit restarts the container runtime, under which pods keep running",
-    "device_plugin": "pods that run keep their GPUs, and no new one gets any until the other plugin registers",
+    "toolkit": "the toolkit restarts the container runtime; pods keep running",
+    "device_plugin": "running pods keep their GPUs, and new pods get none until the other plugin registers",
 }
 
 
 def _of_operand(pool: PoolPlan, operand: str, nodes: int, *, installed: bool) -> Impact:
-    """Return that the operator's toolkit or device plugin comes or goes, on all nodes at once."""
+    """Return that the operator's toolkit or device plugin is added or removed, on all nodes at once."""
     what = operand.replace("_", " ")
     owners = ("of the owner of the nodes", "of the operator")
     without = "" if installed else f"; new pods with GPUs need the owner's {what} on each node"
@@ -587,11 +599,11 @@ def _of_operand(pool: PoolPlan, operand: str, nodes: int, *, installed: bool) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DriverPlaces:
-    """Which nodes get another driver in turn, and which do not.
+    """Nodes that get a new driver one after another, and nodes that do not.
 
-    `waiting`: how many need one of the places of the upgrade controller. `failed` and `not_ready` nodes keep the
-    place that they have or get. `cordoned` nodes need none. Source: NVIDIA/k8s-operator-libs,
-    pkg/upgrade/upgrade_inplace.go and common_manager.go; read 2026-11-29.
+    `waiting` is the number of nodes that need an upgrade slot of the operator's upgrade controller. `failed` and
+    `not_ready` nodes occupy a slot that they do not give back. `cordoned` nodes need no slot. Source:
+    NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_inplace.go and common_manager.go; read 2026-11-29.
     """
 
     waiting: int
@@ -601,12 +613,12 @@ class _DriverPlaces:
 
     @property
     def kept(self) -> int:
-        """The number of places that are kept."""
+        """Number of upgrade slots that stay occupied."""
         return len(self.failed) + len(self.not_ready)
 
 
 def _driver_places(plan: EnvironmentPlan, live: LiveState | None) -> _DriverPlaces:
-    """Return the places of the nodes whose driver the operator installs: its limits are for all pools together."""
+    """Return the upgrade slots for nodes with the operator's driver. Its limits apply to all pools together."""
     pools = [pool for pool in plan.pools if pool.software.driver == "operator"]
     if live is None:
         return _DriverPlaces(waiting=sum(pool.nodes.desired for pool in pools))
@@ -622,7 +634,7 @@ def _driver_places(plan: EnvironmentPlan, live: LiveState | None) -> _DriverPlac
 
 
 def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
-    """Return how drivers are replaced, and which nodes keep others from theirs."""
+    """Return how drivers are replaced, and which nodes keep other nodes from getting theirs."""
     at_a_time = durations.driver_upgrades_at_a_time(plan)
     order = f"{at_a_time} of all nodes at a time: {_DRIVER_ORDER}"
     if places.cordoned:
@@ -633,10 +645,13 @@ def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
     fixes: list[str] = []
     if places.failed:
         reasons.append(f"the last upgrade of {', '.join(places.failed)} has failed")
-        fixes.append("do what the check driver-upgrade of `validate` says there")
+        fixes.append("follow the advice of the `driver-upgrade` check of `validate` for these nodes")
     if places.not_ready:
-        reasons.append(f"{', '.join(places.not_ready)} cannot end it, not being ready")
-        fixes.append(f"delete what is not ready, or label it {names.DRIVER_UPGRADE_SKIP_LABEL}=true before")
+        reasons.append(f"{', '.join(places.not_ready)} cannot finish the upgrade while not ready")
+        fixes.append(
+            f"delete the nodes that are not ready, or first label them "
+            f"{names.DRIVER_UPGRADE_SKIP_LABEL}=true before"
+        )
     left = at_a_time - places.kept
     which = " and ".join(reasons)
     held = f"{which}, which leaves {left} at a time" if left > 0 else f"no other node starts while {which}"
@@ -646,10 +661,11 @@ def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
 def _of_node_metadata(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
 ) -> Iterator[Impact]:
-    """Yield taints that end running pods, and labels that go: both change on nodes that exist.
+    """Yield new taints that end running pods, and removed labels. Both change on existing nodes.
 
-    Sources: EKS API, UpdateNodegroupConfig; GKE docs, Update node labels and taints for existing node pools;
-    Kubernetes docs, Taints and Tolerations, and DaemonSet; read 2026-11-29. The owner of other nodes sets them.
+    The owner of nodes from outside sets their taints and labels. Sources: EKS API, UpdateNodegroupConfig; GKE
+    docs, Update node labels and taints for existing node pools; Kubernetes docs, Taints and Tolerations, and
+    DaemonSet; read 2026-11-29.
     """
     nodes = _node_count(pool, live)
     if not nodes or (pool.cloud is None and pool.nodes.ownership != "created"):
@@ -669,7 +685,7 @@ def _of_node_metadata(
             nodes=nodes,
             gpus=nodes * pool.gpus_per_node,
             pods=pods,
-            order="all nodes at once; disruption budgets are not asked",
+            order="all nodes at once, regardless of disruption budgets",
             duration=durations.Duration(None, "each pod has its own termination grace period"),
             parts=(Part(Phase.NODES, subject, "its nodes get the taint"),),
             because="the nodes stay, and Kubernetes ends each pod on them that does not tolerate the new "
@@ -690,7 +706,7 @@ def _of_node_metadata(
             nodes=nodes,
             parts=(Part(Phase.NODES, subject, "its nodes lose the label"),),
             because="pods of DaemonSets that select the old label end on these nodes; other pods that select it "
-            "keep running, and the next ones do not start there",
+            "keep running, but their replacements do not start there",
         )
 
 
@@ -717,7 +733,7 @@ def _of_sharing(
 def _of_fewer_units(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, gone: set[str]
 ) -> Iterator[Impact]:
-    """Yield of what nodes with another layout or machine offer fewer; resources in `gone` have their own row."""
+    """Yield the resources that changed nodes offer fewer of. Resources in `gone` have their own row."""
     before, after = units_of(old.get("offers")), units_of(new["offers"])
     fewer = [name for name, count in before.items() if count > after.get(name, 0) and name not in gone]
     if fewer:
@@ -743,14 +759,14 @@ def _of_released_pool(name: str, old: Mapping[str, Any], live: LiveState | None)
         + (" on each node" if nodes is None else ""),
         new=NOT_DEPLOYED,
         nodes=nodes,
-        parts=(Part(Phase.DELETION, f"pool {name}", "its nodes are no longer the platform's"),),
+        parts=(Part(Phase.DELETION, f"pool {name}", "its nodes no longer belong to the platform"),),
         because="the nodes stay with their owner; the platform no longer offers or validates them, and removes no "
         "taint or cordon of the node agent",
     )
 
 
 def _released_nodes(plan: EnvironmentPlan, released: Collection[str], live: LiveState) -> set[str]:
-    """Return the nodes of other owners that are in no pool any more."""
+    """Return the nodes of other owners that are no longer in any pool."""
     found = {node for name in released for node in live.nodes.get(name, ())}
     for pool in plan.pools:
         if pool.nodes.names:
@@ -759,7 +775,7 @@ def _released_nodes(plan: EnvironmentPlan, released: Collection[str], live: Live
 
 
 def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
-    """Return that no agent frees nodes any more, and the commands that do."""
+    """Return that no agent releases the held-back nodes any more, with the commands that release them."""
     commands = [
         f"kubectl uncordon {node}; kubectl annotate node {node} {key}-"
         if key == names.CORDON_ANNOTATION
@@ -774,7 +790,7 @@ def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
         old="the node agent holds them back until they pass",
         new="they stay tainted or cordoned",
         nodes=len(held),
-        because="no agent frees them any more: " + "; ".join(commands),
+        because="no agent releases them any more: " + "; ".join(commands),
     )
 
 
@@ -788,7 +804,7 @@ def _of_gone(gone: Sequence[str], live: LiveState | None) -> Impact:
         field="pools",
         old=", ".join(map(short, gone)),
         new=NOT_DEPLOYED,
-        because="no pool offers this any more: new and waiting pods that request it never start"
+        because="no pool offers this any more; new and waiting pods that request it never start"
         + (f"; now requested by {', '.join(owners)}" if owners else ""),
     )
 
@@ -798,7 +814,7 @@ def _node_count(pool: PoolPlan, live: LiveState | None) -> int:
 
 
 def _of_unread_layout(pool: PoolPlan, nodes: int) -> durations.Duration:
-    """Return the duration of a layout change that only the last deployment tells of."""
+    """Return how long a layout change can take if only the last deployment shows it, because no node was read."""
     rules = pool.sharing.mig_roll
     if rules is None or pool.nodes.ownership == "selected":
         return durations.Duration(None, "the owner of the nodes changes their layout, not `up`")

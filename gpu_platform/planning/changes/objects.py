@@ -9,7 +9,8 @@ from typing import cast
 from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS
 from gpu_platform.planning.changes.effects import Effect
 
-# Deleting one deletes what members stored; a cluster goes with all volumes and namespaces in it.
+# Deleting an object of these kinds deletes members' data. A cluster is deleted with all its volumes and
+# namespaces.
 DATA_KINDS = {
     "Namespace",
     "PersistentVolumeClaim",
@@ -45,16 +46,16 @@ CAPACITY_KINDS = {
 _TEMPLATES: Mapping[str, tuple[str, ...]] = {
     f"{one.kind}.{one.group}": tuple(place.items or place.path for place in one.places) for one in TEMPLATE_KINDS
 } | {"DaemonSet.apps": ("spec.template",)}
-# A TrainJob has the templates of its runtime.
+# The pod templates of a TrainJob come from its runtime.
 _CONTROLLERS = {*_TEMPLATES, "TrainJob.trainer.kubeflow.org"}
-# A changed template is for their next pods: those that run are not touched.
+# A changed template affects only the next pods of these kinds. Running pods are not changed.
 _LATER_PODS = {"CronJob.batch", "ReplicaSet.apps", "ScaledJob.keda.sh", "TrainingRuntime.trainer.kubeflow.org"}
 _ACCESS_FIELDS = ("subjects", "rules", "roleRef")
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedField:
-    """A changed field of an object: its path, and the values before and after as plain JSON (None: not set)."""
+    """A changed field of an object. Its values before and after are plain JSON, or None if unset."""
 
     path: str
     old: object
@@ -64,7 +65,7 @@ class ChangedField:
 def object_effect(action: str, kind: str, fields: Iterable[ChangedField] = ()) -> Effect:
     """Return the effect of a change of one object.
 
-    `action`: create, update, replace, delete or unchanged; `kind`: `Kind.group`, or Pulumi's type of a cloud
+    `action` is create, update, replace, delete or unchanged. `kind` is `Kind.group`, or the Pulumi type of a cloud
     resource.
     """
     match action:
@@ -84,8 +85,8 @@ def object_effect(action: str, kind: str, fields: Iterable[ChangedField] = ()) -
 def _effect_of_deletion(kind: str, *, recreated: bool) -> Effect:
     if kind in DATA_KINDS:
         return Effect.DELETES_DATA
-    # A Kubernetes object that is created again, such as an immutable ConfigMap, replaces no node and no resource
-    # of a cloud, whose types have a colon.
+    # Recreating a Kubernetes object, such as an immutable ConfigMap, replaces no node and no cloud resource. The
+    # types of cloud resources contain a colon.
     if recreated and (kind in CAPACITY_KINDS or ":" in kind):
         return Effect.REPLACES
     if kind in _ACCESS_KINDS:
@@ -96,7 +97,7 @@ def _effect_of_deletion(kind: str, *, recreated: bool) -> Effect:
 
 
 def _cuts_access(field: ChangedField) -> bool:
-    """Return whether a change of subjects or rules takes something away; added ones take nothing."""
+    """Return whether a change of subjects or rules removes any. Added subjects and rules remove no access."""
     if not field.path.startswith(_ACCESS_FIELDS) or field.old is None:
         return False
     old, new = _items(field.old), _items(field.new)

@@ -17,14 +17,14 @@ _KINDS = ("pool", "nodes", "cluster", "operator", "team")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happens to some subjects. Steps with the same number happen side by side."""
+    """What happens to some subjects. Steps with the same number happen at the same time."""
 
     number: int
     subjects: tuple[str, ...]
     text: str
 
     def __str__(self) -> str:
-        """Return the step as text: `pools infer, train: created`."""
+        """Return the step as text, such as `pools infer, train: created`."""
         subjects = ", ".join(self.subjects)
         if len(self.subjects) > 1 and all(one.startswith(_POOL) for one in self.subjects):
             subjects = f"pools {', '.join(one.removeprefix(_POOL) for one in self.subjects)}"
@@ -36,7 +36,10 @@ class Step:
 
 
 def order_of(impacts: Sequence[Impact], plan: Plan, outputs: Mapping[str, Any]) -> tuple[Step, ...]:
-    """Return the steps of an `up`, in their order; none without an impact. `outputs`: of the last deployment."""
+    """Return the steps of an `up` run in their order, or none if nothing changes.
+
+    `outputs` are the stack outputs of the last deployment.
+    """
     if not impacts:
         return ()
     parts = [part for impact in impacts for part in impact.parts]
@@ -54,19 +57,21 @@ def order_of(impacts: Sequence[Impact], plan: Plan, outputs: Mapping[str, Any]) 
 
 
 def step_of(impact: Impact, steps: Sequence[Step]) -> int | None:
-    """Return the number of the step in which a change begins; None if it belongs to none."""
+    """Return the number of the step in which a change begins, or None if the change belongs to no step."""
     texts = {(part.subject, part.text) for part in impact.parts}
     found = (step.number for step in steps for subject in step.subjects if (subject, step.text) in texts)
     return min(found, default=None)
 
 
 def has_an_order(steps: Sequence[Step]) -> bool:
-    """Return whether the steps concern several pools, so that a reader needs to know their order."""
+    """Return whether the steps affect several pools, so that a reader needs to know their order."""
     return len({subject for step in steps for subject in step.subjects if subject.startswith(_POOL)}) > 1
 
 
 def without_objects(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Return the steps of pools, nodes, cluster, operator and teams: they say what single objects are part of."""
+    """Return the steps for pools, nodes, the cluster, the operator and teams, without steps for individual
+    objects.
+    """
     found = (
         Step(step.number, tuple(one for one in step.subjects if one.partition(" ")[0] in _KINDS), step.text)
         for step in steps
@@ -75,7 +80,7 @@ def without_objects(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _created(plan: Plan, outputs: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield the pools that the last deployment did not have; its outputs must list pools."""
+    """Yield the pools that the last deployment did not have, if its outputs list pools."""
     if plan.kind != "environment" or "pools" not in outputs:
         return
     before = mapping_of(outputs["pools"])

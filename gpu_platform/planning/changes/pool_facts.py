@@ -1,7 +1,7 @@
-"""Facts of each pool as a stack output, which the next preview compares with its own plan.
+"""Facts about each pool as a stack output, which the next preview compares with its plan.
 
-Properties are texts, by the API names of their platform (`catalog/facts/pool_changes.yaml`), so
-that the state of the engine returns them unchanged.
+Properties are strings under the API names of their platform (`catalog/facts/pool_changes.yaml`), so that the state
+of the engine returns them unchanged.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 SANDBOX = "sandbox"
 EXISTING = "existing"
-"""Platforms of pools outside clouds."""
+"""Platform name for nodes that the program does not create."""
 
 
 def pool_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Return the stack output `pools`: by pool, its platform, size, protection and properties, as plain JSON."""
+    """Return the stack output `pools` as plain JSON: platform, size, protection and properties of each pool."""
     return {pool.name: _facts(pool, plan) for pool in plan.pools}
 
 
 PROTECT_FIELD = " (protect: true)"
-"""Ends the text of what the field `protect` protects; the rest is protected by `cluster.protect`."""
+"""Suffix in the output `protected` for subjects with the field `protect`. `cluster.protect` protects the others.
+"""
 CLUSTER_PROTECT = "cluster.protect"
 
 
 def protected(plan: Plan) -> tuple[str, ...]:
-    """Return what the engine refuses to delete, as text: the stack output `protected`."""
+    """Return as text what the engine refuses to delete, which is the stack output `protected`."""
     own = [f"stack {plan.stack}{PROTECT_FIELD}"] if plan.protect else []
     if plan.kind == "team":
         return tuple(own)
@@ -45,9 +46,9 @@ def protected(plan: Plan) -> tuple[str, ...]:
 
 
 def protection_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:
-    """Return which protection `up` lifts and adds: nothing in the cluster has to change with it.
+    """Return which protection `up` removes and adds. Protection changes nothing in the cluster itself.
 
-    `outputs`: of the last deployment, empty if there is none.
+    `outputs` are the stack outputs of the last deployment, and are empty if there was none.
     """
     if not outputs:
         return ()
@@ -60,14 +61,14 @@ def protection_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
 
 
 def platform_of(pool: PoolPlan) -> str:
-    """Return the platform of a pool: that of its cloud, `sandbox` or `existing`."""
+    """Return the platform of a pool: the platform of its cloud, `sandbox` or `existing`."""
     if pool.cloud_nodes.platform is not None:
         return pool.cloud_nodes.platform
     return SANDBOX if pool.nodes.ownership == "created" else EXISTING
 
 
 def properties(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, str]:
-    """Return the properties whose change replaces a pool or its nodes; empty texts where one is not set."""
+    """Return the properties whose change replaces a pool or its nodes. An unset property is an empty string."""
     if pool.name in plan.cluster.pool_properties:
         return plan.cluster.pool_properties[pool.name]
     if platform_of(pool) == EXISTING:
@@ -86,7 +87,7 @@ def _facts(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, Any]:
         "gpus_per_node": pool.gpus_per_node,
         "protected": pool.protect or pool.cloud_nodes.protect,
         "protected_by": f"{pool.path}.protect" if pool.protect else CLUSTER_PROTECT,
-        # By reservation, start and end of reserved capacity.
+        # Start and end of reserved capacity, by reservation.
         "windows": {window.reservation: window.shown for window in pool.cloud_nodes.windows},
         "properties": dict(properties(pool, plan)),
     }

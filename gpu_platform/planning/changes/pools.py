@@ -1,6 +1,6 @@
 """Classify pool changes between two deployments (in place, rolled, replaced), with causes and lost GPUs.
 
-Pulumi's own preview shows resources; this shows the effect on users of the GPUs, before anything changes.
+Pulumi's preview shows resources. These changes show the effect on users of the GPUs, before anything changes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _WORST_FIRST = ("replace", "roll", "shrink")
 Order = Literal["delete-first", "create-first"]
 
 BLOCKS: Final = "capacity_blocks"
-# With several capacity blocks each block has its own.
+# With several capacity blocks, each block has its own values for these properties.
 _OF_A_BLOCK: Final = {"capacity_reservation", "subnet_ids", "subnets"}
 
-# Properties that contain the pool's name: they differ when only the name has changed.
+# Properties that contain the pool's name, so they differ even if only the name has changed.
 _NAMED_AFTER_THE_POOL = {
     "node_group_name",
     "placement_group",
@@ -59,10 +59,10 @@ class Cause:
 class PoolChange:
     """What happens to the nodes of one pool of the last deployment.
 
-    `nodes`: lost nodes of those desired then; `gpus`: their GPUs, 0 of a CPU pool; `gpus_most`: those of all nodes
-    that an autoscaler may have created.
-    `order`: whether a pool or node is deleted before its replacement is created; None: no replacement.
-    `protected`: the engine refuses to delete the pool, because of the field `protected_by`.
+    `nodes` is the number of lost nodes, counted from the desired number. `gpus` is the number of their GPUs, which
+    is 0 for a CPU pool. `gpus_most` counts the GPUs of all nodes that an autoscaler may have created. `order` is
+    whether a pool or node is deleted before its replacement is created, or None without a replacement. If
+    `protected` is set, the engine refuses to delete the pool because of the field `protected_by`.
     """
 
     pool: str
@@ -90,7 +90,7 @@ class PoolChange:
 
     @property
     def successor(self) -> str | None:
-        """The pool that a renamed one becomes."""
+        """Name of the new pool if this pool was renamed."""
         return self.causes[0].new if self.effect == "renamed" else None
 
     def _how(self) -> str:
@@ -104,7 +104,7 @@ class PoolChange:
             )
             return f", node by node, each {when}"
         if self.order == "delete-first":
-            return "; the old pool is deleted first: there is no capacity for both at the same time"
+            return "; the old pool is deleted first, because there is no capacity for both at the same time"
         return "; the new pool is created first"
 
     def to_json(self) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def pool_changes(
 ) -> tuple[PoolChange, ...]:
     """Return the pools of the last deployment that lose nodes, in the order of that deployment.
 
-    `previous`: the output `pools` of the deployed stack; other keys are ignored. Nodes of
-    existing clusters have another owner: nothing happens to them. `now` None: every capacity block may have nodes.
+    `previous` is the output `pools` of the deployed stack; unknown keys are ignored. Nodes of existing clusters do
+    not change, because they belong to another owner. If `now` is None, every capacity block may have nodes.
     """
     before = _readable(previous)
     facts = pool_facts(plan)
@@ -164,7 +164,7 @@ def pool_changes(
 def _without_blocks(
     old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan, catalog: Catalog, now: datetime | None
 ) -> Iterator[PoolChange]:
-    """Yield the loss of capacity blocks removed from a pool, where one of them may have nodes now."""
+    """Yield the loss of capacity blocks removed from a pool, if one of them may have nodes now."""
     if not old["properties"].get(BLOCKS) or old["platform"] != new["platform"]:
         return
     before, after = (_times_of_blocks(facts["properties"]) for facts in (old, new))
@@ -183,7 +183,7 @@ def _without_blocks(
 
 
 def _times_of_blocks(properties: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the times of the capacity blocks of a pool by reservation, from its properties."""
+    """Return the start and end of each capacity block of a pool, by reservation, from the pool's properties."""
     several = properties.get(BLOCKS) or ""
     found = dict(block.split(" ", 1) for block in several.split(", ") if " " in block)
     return found or {properties.get("capacity_reservation", ""): "/"}
@@ -195,9 +195,9 @@ def _may_be_open(times: str, now: datetime) -> bool:
 
 
 def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
-    """Return the managed node groups of EKS whose `count` differs from the last deployment.
+    """Return the EKS managed node groups whose `count` differs from the last deployment.
 
-    `previous`: the output `pools` of the deployed stack; without sizes of an older release nothing differs.
+    `previous` is the output `pools` of the deployed stack. Nothing differs if an older release wrote no sizes.
     """
     before, now = _readable(previous), pool_facts(plan)
     return tuple(
@@ -212,9 +212,9 @@ def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
 def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) -> tuple[str, ...]:
     """Return the node groups whose number of nodes the next `up` sets to `desired`.
 
-    Those of pools whose `count` was edited, but for a pool that its schedule has off. Of capacity blocks with a
-    start only the one that may have nodes now; without an edit, if it had begun before a deployment could schedule
-    its start. `now`: with time zone.
+    They are the node groups of pools whose `count` was edited, except pools that are off by their schedule. Among
+    capacity blocks with a start, only the block that may have nodes now counts. It counts even without an edit if
+    it began before a deployment could schedule its start. `now` needs a time zone.
     """
     edited, before = resized_pools(previous, plan), _readable(previous)
     found: list[str] = []
@@ -225,14 +225,14 @@ def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) 
                 late = not _was_scheduled(before.get(pool.name), group.scheduled)
                 wanted = group.scheduled.is_open(now) and (late or wanted)
             elif pool.schedule is not None and not pool.schedule.is_on(now):
-                wanted = False  # the next start has the new number
+                wanted = False  # the next scheduled start uses the new number
             if wanted:
                 found.append(group.name)
     return tuple(found)
 
 
 def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -> bool:
-    """Return whether the last deployment had a block with the same start; True for that of an older release."""
+    """Return whether the last deployment had a block with the same start, or was made by an older release."""
     if deployed is None:
         return False
     if "windows" not in deployed:
@@ -242,7 +242,9 @@ def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -
 
 
 def _readable(previous: object) -> Mapping[str, Mapping[str, Any]]:
-    """Return the pools of an output of this form; empty for the output of an older release, or none."""
+    """Return the well-formed pools of the output `pools`. Pools that an older release wrote differently are left
+    out.
+    """
     if not isinstance(previous, Mapping):
         return {}
     keys = {"platform", "nodes", "most_nodes", "gpus_per_node", "protected", "properties"}
@@ -271,9 +273,9 @@ def _gone(name: str, old: Mapping[str, Any], successor: PoolPlan | None) -> Pool
         return _loss(
             name, "removed", old, None, [Cause(field="pools", old=name, new="", because=because, source="")]
         )
-    because = "a renamed pool is a new pool: it is created, then the old one is deleted"
+    because = "a renamed pool is a new pool; it is created, then the old one is deleted"
     if _deletes_first(successor):
-        because += "; the reservation has capacity for one of them, so the new one gets no nodes before that"
+        because += "; the reservation has capacity for only one of them, so the new pool gets no nodes before"
     cause = Cause(field=f"{successor.path}.name", old=name, new=successor.name, because=because, source="")
     return _loss(name, "renamed", old, "create-first", [cause])
 
@@ -291,7 +293,7 @@ def _changed(
             field=field,
             old=old["platform"],
             new=new["platform"],
-            because="the provisioner of existing nodes cannot change: a new pool is created, then the old one is "
+            because="the provisioner of existing nodes cannot change; a new pool is created, then the old one is "
             "deleted",
             source="",
         )
@@ -332,21 +334,21 @@ def _changed(
 
 
 def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
-    """Return the cause of a roll that names no release, with the image that the new nodes get."""
+    """Return the cause of a roll without an image release, with the image of the new nodes added."""
     image = pool.cloud_nodes.roll_limits.image
     return replace(cause, because=f"{cause.because}; {image}") if image else cause
 
 
 def _takes_away(name: str, old: str, new: str) -> bool:
-    """Return whether a change of a property removes nodes; more nodes and zones, or unset zones, remove none."""
+    """Return whether changing a property removes nodes. More nodes, more zones or unset zones remove none."""
     if name in ("nodes", "desired_size"):
         return int(new) < int(old)
     if name == "release_version":
-        return new not in (old, NOT_SET)  # without a release nothing is rolled for it
+        return new not in (old, NOT_SET)  # nodes are not rolled if no release is set
     if name == "subnet_ids":
         return new not in (old, ALL_ZONES)
     if name == "node_group_name":
-        return old != NOT_SET == new  # a group that gets reserved capacity keeps the name that it has
+        return old != NOT_SET == new  # a group keeps its name when it gets reserved capacity
     if name == "subnets":
         before, after = (dict(one.split("=") for one in text.split(", ") if one) for text in (old, new))
         return any(after.get(zone, subnet) != subnet for zone, subnet in before.items())
@@ -390,7 +392,7 @@ def _loss(
 
 
 def _protected_by(old: Mapping[str, Any]) -> str:
-    """Return the field that lifts the protection; older releases protected by `cluster.production`."""
+    """Return the field that removes the protection. Older releases protected pools with `cluster.production`."""
     return str(old.get("protected_by", CLUSTER_PROTECT)).replace("cluster.production", CLUSTER_PROTECT)
 
 

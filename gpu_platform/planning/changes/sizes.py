@@ -1,4 +1,4 @@
-"""Compare nodes, GPUs, cost and quotas with the last deployment, both what is added and what is taken."""
+"""Compare nodes, GPUs, cost and quotas with the last deployment, whether they grow or shrink."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COST, _BUDGET = "cost_usd_per_hour", "budget_usd_per_month"
 
 @dataclass(frozen=True, slots=True)
 class SizeChange:
-    """A size of a pool, a team, `cost` or `budget` that differs, with its values before and after as text."""
+    """A changed size of a pool, a team, `cost` or `budget`, with its values before and after as text."""
 
     subject: str
     what: str
@@ -44,9 +44,10 @@ def size_outputs(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def size_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[SizeChange, ...]:
-    """Return the sizes that differ from the last deployment; none of a stack without outputs.
+    """Return the sizes that differ from the last deployment, or none for a stack without outputs.
 
-    Sizes of pools are at their desired number of nodes. What an older release did not write is not compared.
+    Pool sizes are compared at their desired number of nodes. Sizes that an older release did not write are not
+    compared.
     """
     found: list[SizeChange] = []
     if plan.kind == "environment":
@@ -88,5 +89,5 @@ def _month(usd_per_hour: float | None) -> str:
 
 
 def _budget(usd_per_month: float | None) -> str:
-    """Return a budget as text; the output of a stack without one is 0."""
+    """Return a budget as text. The output contains 0 for a stack without a budget."""
     return NOT_DEPLOYED if not usd_per_month else f"{usd_per_month:,.0f}"

@@ -1,4 +1,4 @@
-"""Impact of changed teams: removed rights, lower quotas, and data of teams that are removed."""
+"""Impact of changes to teams: removed rights, lower quotas, and the data of removed teams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.queues import queue_of, team_queues
 from gpu_platform.planning.queues.section import TeamQueuePlan
 
-# What the output `teams` names, the right that it stands for, and the keys that give the right too.
+# A key in the output `teams`, the right that it stands for, and the keys that include that right.
 _RIGHTS = (
     ("admins", "rights of an admin in the namespace", ("admins",)),
     ("members", "rights in the namespace", ("members", "admins")),
@@ -33,27 +33,28 @@ _RIGHTS = (
     ("priorities", "the right to use the class", ("priorities",)),
     ("identity", "the right of pods with the service account team", ("identity",)),
     ("image_pull_secrets", "the Secret with which new pods pull images", ("image_pull_secrets",)),
-    ("egress", "access of new connections to these addresses", ("egress",)),
-    ("ingress", "access of new connections from there to the team's pods", ("ingress",)),
+    ("egress", "access for new connections to these addresses", ("egress",)),
+    ("ingress", "access for new connections from there to the team's pods", ("ingress",)),
     (
         "permissions",
-        "permission: objects that exist stay, and work on; new and changed ones that need it are refused",
+        "permission: existing objects stay and keep working; new and changed objects that need it are refused",
         ("permissions",),
     ),
     (VOLUMES, "the volume: no pod can mount it, and nothing in it is deleted", (VOLUMES,)),
 )
 
-# Releases that did not write the level into the output enforced this one.
+# Older releases did not write the level into the output. They enforced this level.
 _POD_SECURITY_BEFORE = "baseline"
 _UNLIMITED = "unlimited"
 _LOST_PODS = (
-    "as long as they use more than quota and borrowing limit together, a pod that they lose (a drain, an upgrade, "
-    "spot capacity) is not replaced: after queueing.pods_ready_timeout its workload goes back to the queue"
+    "as long as they use more than their quota and borrowing limit together, a pod that they lose (a drain, an "
+    "upgrade, spot capacity) is not replaced: after queueing.pods_ready_timeout its workload goes back to the "
+    "queue"
 )
 
 
 def leaving_teams(outputs: Mapping[str, Any], plan: Plan) -> set[str]:
-    """Return the teams of the last deployment that the stack file no longer has."""
+    """Return the deployed teams that are no longer in the stack file."""
     return teams_of(outputs).keys() - {team.namespace for team in plan.teams}
 
 
@@ -77,7 +78,7 @@ def impacts_of_teams(
 
 
 def _of_leaving(namespace: str, facts: Mapping[str, Any], live: LiveState | None) -> Iterator[Impact]:
-    """Yield that a team loses its rights and its GPUs; its declared workloads have rows of their own."""
+    """Yield that a team loses its rights and its GPUs. Its declared workloads have their own rows."""
     subject = f"team {namespace}"
     deleted = Part(Phase.DELETION, subject, "its rights and, without data, its namespace are deleted")
     yield Impact(
@@ -145,9 +146,9 @@ def _of_quota(
     live: LiveState | None,
     kept: str,
 ) -> Iterator[Impact]:
-    """Yield the limits of GPUs, CPU and memory that are lower than before.
+    """Yield the GPU, CPU and memory limits that are lower than before.
 
-    `ceiling`: what the ResourceQuota allows, where that is more than the quota: with what the team may borrow.
+    `ceiling` contains the limits of the ResourceQuota that exceed the quota because the team may borrow.
     """
     lower = _lower(old, new) if old else {}  # an older release did not write the quota
     if lower:
@@ -162,8 +163,8 @@ def _of_queue(
     queue: TeamQueuePlan,
     live: LiveState | None,
 ) -> Iterator[Impact]:
-    """Yield what changes of a queue, and what it loses on some pool although the quota is not lower."""
-    if not old:  # it had none, or an older release did not write it
+    """Yield changes of a team's queue, and what the team loses on a pool even if its quota is not lower."""
+    if not old:  # it had no queue, or an older release did not write it
         return
     if old["name"] != new["name"]:
         yield _renamed(namespace, str(old["name"]), str(new["name"]))
@@ -187,8 +188,8 @@ def _of_queue(
             namespace,
             "quota by pool",
             moved,
-            "the quota is on other pools now; all pods of a job start on one pool, so one that is larger than "
-            "what is left there needs borrowed quota or another pool",
+            "the quota is now on other pools; all pods of a job start on one pool, so a job larger than the "
+            "remaining quota there needs borrowed quota or another pool",
         )
     if less:
         resources = {names.quota_key(text.partition(" borrowed on ")[0]) for text in less}
@@ -197,16 +198,16 @@ def _of_queue(
             namespace,
             "queue.borrow",
             less,
-            "the team may borrow less there; what runs on borrowed quota goes on until a team of cohort "
+            "the team may borrow less there; workloads on borrowed quota run until a team of cohort "
             f"{new['cohort']} needs its own; {_LOST_PODS}{_over_quota(namespace, allowed, live)}",
         )
 
 
 def _of_cohort(namespace: str, old: str, new: str) -> Impact:
-    """Return that nobody takes back what is borrowed across the old and the new cohort.
+    """Return that nobody takes back quota that is borrowed across the old and the new cohort.
 
-    Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/preemption (candidates are queues of the own cohort); read
-    2026-11-29.
+    Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/preemption (candidates are queues of the same cohort);
+    read 2026-11-29.
     """
     patch = f'kubectl patch clusterqueue {namespace} --type merge -p \'{{"spec": {{"stopPolicy": "%s"}}}}\''
     return Impact(
@@ -216,9 +217,10 @@ def _of_cohort(namespace: str, old: str, new: str) -> Impact:
         old=f"cohort {old}",
         new=f"cohort {new}",
         parts=(Part(Phase.TEAMS, f"team {namespace}", "cohort"),),
-        because=f"Kueue takes quota back within a cohort alone. What this team has borrowed in cohort {old}, and "
-        "what teams there have borrowed of it, goes on until it ends: until then the owners' next pods can find "
-        f"no free GPU. To end the team's own workloads before, run {patch % 'HoldAndDrain'}, then `up`, then "
+        because=f"Kueue takes quota back only within a cohort. What this team has borrowed in cohort {old}, and "
+        "what teams there have borrowed from it, stays in use until the workloads end; until then the owners' "
+        "next pods may find no free GPU. To end the team's own workloads first, run "
+        f"{patch % 'HoldAndDrain'}, then `up`, then "
         f"{patch % 'None'}",
     )
 
@@ -232,9 +234,10 @@ _WITHIN = {"LowerPriority": "workloads of lower classes of the same team", "Neve
 
 
 def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Impact]:
-    """Yield that waiting workloads stop fewer or more running ones: a setting that all queues share.
+    """Yield that waiting workloads stop fewer or more running workloads. All queues share this setting.
 
-    `queues`: facts of each queue before and now; one that an older release or none wrote is not compared.
+    `queues` contains the facts of each queue before and now. A side without facts is not compared; it had no
+    queue, or an older release did not write it.
     """
     for key, texts in (("reclaim", _RECLAIM), ("within_team", _WITHIN)):
         changes = {
@@ -252,19 +255,20 @@ def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]
                 parts=(Part(Phase.TEAMS, "queues", "preemption"),),
                 because=_KEEPS[key]
                 if fewer
-                else "running workloads are stopped as soon as one that waits has the right to their quota; they "
+                else "running workloads are stopped as soon as a waiting one has the right to their quota; they "
                 "wait again, and start from the beginning",
             )
 
 
 _KEEPS = {
-    "reclaim": "owners no longer take back what is lent now: it goes on until it ends, and their own work waits",
+    "reclaim": "owners no longer take back quota that is lent now: the borrowing workloads run until they end, "
+    "and the owners' work waits",
     "within_team": "a workload of a higher class waits until workloads of its team end",
 }
 
 
 def _renamed(namespace: str, old: str, new: str) -> Impact:
-    """Yield that workloads of members name a queue that is gone."""
+    """Return that workloads of members name a queue that no longer exists."""
     return Impact(
         subject=f"team {namespace}",
         effect=Effect.CUTS_ACCESS,
@@ -272,10 +276,11 @@ def _renamed(namespace: str, old: str, new: str) -> Impact:
         old=f"queue {old}",
         new=f"queue {new}",
         parts=(Part(Phase.TEAMS, f"team {namespace}", "queue"),),
-        because=f"what members have made names queue {old}, which is deleted: what waits there never starts, and "
-        "new pods of Deployments, StatefulSets and CronJobs are refused, also those that replace running ones. "
-        f"Members write the label {names.QUEUE_LABEL}: {new} on Jobs that wait, in spec.template.metadata of "
-        "Deployments and StatefulSets and in spec.jobTemplate.metadata of CronJobs, and create waiting pods again",
+        because=f"objects of members name queue {old}, which is deleted: workloads that wait there never start, "
+        "and new pods of Deployments, StatefulSets and CronJobs are refused, also those that replace running "
+        "ones. Members write the label "
+        f"{names.QUEUE_LABEL}: {new} on waiting Jobs, in spec.template.metadata of Deployments and StatefulSets "
+        "and in spec.jobTemplate.metadata of CronJobs, and recreate waiting pods",
     )
 
 
@@ -312,7 +317,7 @@ def _amount(limit: str) -> Decimal:
 
 
 def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
-    """Yield that the namespace will admit fewer or more new pods; existing pods are not evaluated again."""
+    """Yield that the namespace will admit fewer or more new pods. Existing pods are not evaluated again."""
     before, now = str(old.get("pod_security", _POD_SECURITY_BEFORE)), str(new["pod_security"])
     if before == now:
         return
@@ -324,15 +329,15 @@ def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, A
         old=before,
         new=now,
         parts=(Part(Phase.TEAMS, f"team {namespace}", "Pod Security"),),
-        because="running pods stay; new pods, including those that replace them, are refused unless they run as a "
-        "user other than root, with a seccomp profile and without capabilities"
+        because="running pods stay; new pods, including their replacements, are refused unless they run as a user "
+        "other than root, with a seccomp profile and without capabilities"
         if raised
         else "new pods may run as root, without a seccomp profile and with the runtime's capabilities",
     )
 
 
 def _over_quota(namespace: str, limits: Mapping[str, str], live: LiveState | None) -> str:
-    """Return what the namespace uses above the new limits, as text."""
+    """Return as text how much the namespace uses above the new limits."""
     used: dict[str, int] = {}
     for pod in live.pods_in(namespace) if live is not None else ():
         for name, count in pod.units.items():
