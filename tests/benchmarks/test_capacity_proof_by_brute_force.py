@@ -144,5 +144,5 @@ def _verdict_or_refusal(stack: dict[str, Any]) -> str:
         return verdict_of_capacity(stack)
     except BadInput as refusal:
         (problem,) = refusal.problems
-        assert "what DaemonSets leave of one" in str(problem)
+        assert "which DaemonSets leave free on one" in str(problem)
         return "impossible"

@@ -70,7 +70,7 @@ def test_a_training_job_is_accepted_if_and_only_if_all_its_pods_fit_at_once(
     if fits:
         plan_platform(stack, "test")
     else:
-        with pytest.raises(BadInput, match=r"pods at the same time|nvidia.com/gpu with what runs always"):
+        with pytest.raises(BadInput, match=r"pods at the same time|nvidia.com/gpu together with pods that always run"):
             plan_platform(stack, "test")
 
 
@@ -80,7 +80,7 @@ def test_services_are_counted_together_and_each_job_beside_them() -> None:
         training_jobs=[{**JOB, "gpus": 8}, {**JOB, "name": "large", "gpus": 8, "replicas": 2}],
     )
     assert list(found) == ["training_jobs[1]"]
-    assert "24 of nvidia.com/gpu with what runs always; at most 16" in found["training_jobs[1]"]
+    assert "24 of nvidia.com/gpu together with pods that always run; at most 16" in found["training_jobs[1]"]
 
 
 def test_with_queues_a_job_may_use_what_other_teams_lend() -> None:

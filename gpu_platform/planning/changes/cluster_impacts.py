@@ -91,8 +91,7 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
 
 
 def _identities_of_own_stacks(plan: EnvironmentPlan) -> ClusterSetting:
-    """Return the rights of teams with their own stack. The rights of other teams are in the output `teams`.
-    """
+    """Return the rights of teams with their own stack. The rights of other teams are in the output `teams`."""
     declared = {team_plan.namespace for team_plan in plan.teams}
     rights: Mapping[str, tuple[str, ...]] = plan.identities.rights if plan.identities is not None else {}
     return ClusterSetting(

@@ -91,8 +91,7 @@ def driver_of(pool: PoolPlan) -> str:
 
 
 def driver_at_boot(pool: PoolPlan) -> str:
-    """Return the driver version that nodes have when they boot, or `(none)` if the driver changes in another way.
-    """
+    """Return the driver version that nodes have when they boot, or `(none)` if it changes in another way."""
     if pool.software.driver != "installer":
         return NOT_DEPLOYED
     return pool.driver_version or "that of the node image"
@@ -143,8 +142,7 @@ def texts_of_volumes(volumes: Sequence[VolumePlan]) -> list[str]:
 
 
 def teams_of(outputs: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the output `teams` of a deployment. It is empty for an older release, or if there is no deployment.
-    """
+    """Return the output `teams` of a deployment. It is empty for an older release or without a deployment."""
     teams: object = outputs.get("teams")
     if not isinstance(teams, Mapping):
         return {}

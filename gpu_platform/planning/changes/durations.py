@@ -172,8 +172,8 @@ def of_driver(plan: EnvironmentPlan, nodes: int, kept: int = 0) -> Duration:
     )
     return Duration(
         None,
-        f"the operator waits {turns}; "
-        f"GPU pods have {duration_text(EVICTION_SECONDS)} to terminate, otherwise the node's upgrade fails; {waits}"
+        f"the operator waits {turns}; GPU pods have {duration_text(EVICTION_SECONDS)} to terminate, otherwise the "
+        f"node's upgrade fails; {waits}"
         + ("; the operator goes on after the maintenance window closes" if plan.changes.window else ""),
     )
 
@@ -203,7 +203,7 @@ def of_kubernetes(plan: EnvironmentPlan) -> Duration:
         return Duration(cloud.timeouts.update, "the engine's limit for the update of the cluster")
     if plan.cluster.access == "sandbox":
         return Duration(
-            None, "the sandbox stops and starts its control plane; a version that it does not have yet is built first"
+            None, "the sandbox stops and starts its control plane; a version that it lacks is built first"
         )
     return Duration(None, "the owner of the cluster upgrades it, not `up`")
 

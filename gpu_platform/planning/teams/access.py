@@ -1,9 +1,11 @@
 """Rights of a team's members: rules of the roles viewer, user and admin, and of the cluster-wide read role.
 
-No role may change quotas, limits, network policies, Roles or RoleBindings, by which a member could leave the
-team's share, and none may impersonate, bind, escalate or request tokens of service accounts.
-API groups: those of the projects' CRDs (JobSet, Kubeflow Trainer, KubeRay, LeaderWorkerSet, KEDA, Gateway API and
-its Inference Extension, Kueue, cluster autoscaler); read 2026-11-23. A group that is not installed gives no right.
+No role may change quotas, limits, network policies, Roles or RoleBindings, because a member could use them to
+exceed the team's share. No role may impersonate, bind, escalate or request tokens of service accounts.
+
+The API groups are the groups of the projects' CRDs (JobSet, Kubeflow Trainer, KubeRay, LeaderWorkerSet, KEDA,
+Gateway API and its Inference Extension, Kueue, cluster autoscaler); read 2026-11-23. A rule for a group that is
+not installed grants nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _WRITE = (*READ, *CHANGE)
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """One rule of a role: verbs on resources of one API group; "": the core group."""
+    """One rule of a role: verbs on resources of one API group. The core group is an empty string."""
 
     group: str
     resources: tuple[str, ...]
@@ -27,14 +29,16 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """Kinds of one API group that users make. `addons`: those of the stack file that install their definitions."""
+    """Kinds of one API group that users create. `addons` are the add-ons of the stack file that install their
+    CRDs.
+    """
 
     group: str
     resources: tuple[str, ...]
     addons: tuple[str, ...] = ()
 
 
-# Without secrets, which viewers may not read.
+# Secrets are not included, because viewers may not read them.
 _OBJECTS: tuple[_Kinds, ...] = (
     _Kinds(
         "",
@@ -55,7 +59,7 @@ _OBJECTS: tuple[_Kinds, ...] = (
     _Kinds("ray.io", ("rayclusters", "rayjobs", "rayservices"), ("kuberay",)),
     _Kinds("keda.sh", ("scaledobjects", "scaledjobs", "triggerauthentications"), ("keda",)),
 )
-# Of the platform or of controllers: nobody of the team changes them.
+# The platform or controllers manage these objects, so no member of the team may change them.
 _READ_ALONE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ("pods/log", "events", "resourcequotas", "limitranges")),
     ("events.k8s.io", ("events",)),
@@ -64,7 +68,7 @@ _READ_ALONE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("networking.k8s.io", ("networkpolicies",)),
     ("rbac.authorization.k8s.io", ("roles", "rolebindings")),
     ("kueue.x-k8s.io", ("localqueues", "workloads")),
-    # Kueue makes them for what it starts: one of a member's own would bring nodes past queue and quota.
+    # Kueue creates these for admitted workloads. A member's request would add nodes in spite of queue and quota.
     ("autoscaling.x-k8s.io", ("provisioningrequests",)),
 )
 _SCALES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -76,7 +80,7 @@ VIEWER: tuple[AccessRule, ...] = tuple(
     AccessRule(group, resources, READ)
     for group, resources in (*((kinds.group, kinds.resources) for kinds in _OBJECTS), *_READ_ALONE)
 )
-"""Reads the team's objects, logs, quota and queues; no secrets, and no shell in a pod."""
+"""Reads the team's objects, logs, quota and queues, but no Secrets, and cannot open a shell in a pod."""
 USER: tuple[AccessRule, ...] = (
     *(AccessRule(kinds.group, kinds.resources, _WRITE) for kinds in _OBJECTS),
     *(AccessRule(group, resources, READ) for group, resources in _READ_ALONE),
@@ -85,7 +89,7 @@ USER: tuple[AccessRule, ...] = (
     AccessRule("", ("pods/ephemeralcontainers",), ("get", "update", "patch")),
     *(AccessRule(group, resources, ("get", "update", "patch")) for group, resources in _SCALES),
 )
-"""Runs workloads: the right of `members`."""
+"""Runs workloads. Users in `members` have this role."""
 ADMIN: tuple[AccessRule, ...] = (
     *USER,
     *(AccessRule(kinds.group, kinds.resources, ("deletecollection",)) for kinds in _OBJECTS),
@@ -94,10 +98,10 @@ ADMIN: tuple[AccessRule, ...] = (
 )
 """A user who may also delete whole collections and evict pods."""
 COMPUTE_DOMAINS = AccessRule("resource.nvidia.com", ("computedomains",), _WRITE)
-"""Where NVLink connects nodes: domains of a team's own jobs, which the DRA driver's controller serves."""
+"""Allows ComputeDomains for a team's jobs if NVLink connects nodes. The DRA driver's controller serves them."""
 COMPUTE_DOMAINS_READ = AccessRule("resource.nvidia.com", ("computedomains",), READ)
 ADDONS_BY_GROUP: Mapping[str, tuple[str, ...]] = {kinds.group: kinds.addons for kinds in _OBJECTS if kinds.addons}
-"""The add-ons of the stack file that install the definitions of an API group."""
+"""Add-ons of the stack file that install the CRDs of an API group."""
 CLUSTER_READ: tuple[AccessRule, ...] = (
     AccessRule("", ("nodes",), READ),
     AccessRule("storage.k8s.io", ("storageclasses",), READ),
@@ -111,9 +115,9 @@ CLUSTER_READ: tuple[AccessRule, ...] = (
         "kueue.x-k8s.io", ("clusterqueues", "resourceflavors", "topologies", "workloadpriorityclasses"), READ
     ),
 )
-"""Every member, on the whole cluster: what a pod may name, and where it could run."""
+"""Lets every member read cluster-wide which objects a pod may name and where the pod could run."""
 
 
 def cluster_role_name(namespace: str) -> str:
-    """Return the name of the ClusterRole, and of its binding, of a team's members."""
+    """Return the name of the ClusterRole for a team's members. Its binding has the same name."""
     return f"gpu-platform-team-{namespace}"

@@ -1,12 +1,13 @@
-"""Defaults that the API server gives the pods of a team that request GPUs.
+"""Defaults that the API server sets on a team's pods that request GPUs.
 
-A pod of a team that requests a GPU gets, where it does not name them, the toleration of the GPU taint, the team's
-priority class, and its GPUs' part of the CPU and memory of a node. `admission_mutations.py` has the expressions.
+If a pod requests a GPU and does not set them, it gets the toleration of the GPU taint, the team's priority class,
+and CPU and memory in proportion to its share of the node's GPUs. `admission_mutations.py` contains the
+expressions.
 
-The API server applies them with a MutatingAdmissionPolicy: admissionregistration.k8s.io/v1 and on by default since
-Kubernetes 1.36; 1.34 and 1.35 have v1beta1, off by default, which managed clouds do not turn on. Sources:
-kubernetes/enhancements, KEP-3962 (stable v1.36); kubernetes v1.36.3, apiserver/pkg/features/kube_features.go; read
-2026-11-23.
+The API server applies the defaults with a MutatingAdmissionPolicy. It is v1 of admissionregistration.k8s.io and on
+by default since Kubernetes 1.36. Kubernetes 1.34 and 1.35 have v1beta1, which is off by default and which managed
+clouds do not turn on. Sources: kubernetes/enhancements, KEP-3962 (stable v1.36); kubernetes v1.36.3,
+apiserver/pkg/features/kube_features.go; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 MINIMUM_KUBERNETES: Final = "1.36"
 
-# Memory: an operating system sees up to 7.5 % less than a machine type advertises (aws/karpenter-provider-aws,
-# VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-23), and DaemonSets need some.
+# An operating system reports up to 7.5 % less memory than its machine type advertises, and DaemonSets need some.
+# Source: aws/karpenter-provider-aws, VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-23.
 MEMORY_PART: Final = Fraction(9, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultToleration:
-    """Toleration of a GPU taint, for pods that request one of `resources`; `claims`: also for pods with claims."""
+    """Toleration of a GPU taint, for pods that request one of `resources`. `claims` adds pods with resource
+    claims.
+    """
 
     taint: str
     value: str
@@ -46,7 +49,7 @@ class DefaultToleration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolShares:
-    """CPU and memory that come with one unit of each GPU resource on the nodes of a pool."""
+    """CPU and memory that a pod gets with one unit of each GPU resource on the nodes of a pool."""
 
     pool: str
     node_selector: Labels
@@ -57,8 +60,8 @@ class PoolShares:
 class PodDefaults:
     """Defaults of a team's pods that request GPUs.
 
-    `cpu_limit_millicores`: CPU limit of containers without one, the CPU of the largest node, so that the default
-    limit of the namespace is not below the request.
+    `cpu_limit_millicores` is the CPU limit of containers without a limit. It is the CPU of the largest node, so
+    that the default limit of the namespace is not below the request.
     """
 
     priority_class: str
@@ -66,9 +69,10 @@ class PodDefaults:
     shares: tuple[PoolShares, ...]
     cpu_limit_millicores: int
     read_only: tuple[str, ...] = ()
-    """Host paths of a fabric that pods get read-only, whatever they name: Google's test pods name nothing."""
+    """Host paths of a fabric that pods always mount read-only, because Google's test pods do not set `readOnly`.
+    """
     sidecar: VolumeSidecar | None = None
-    """A container that the cloud adds to pods with its annotations after these defaults."""
+    """A container that the cloud adds to pods with its annotations, after these defaults are applied."""
 
 
 def plan_pod_defaults(
@@ -81,18 +85,18 @@ def plan_pod_defaults(
     read_only: tuple[str, ...] = (),
     sidecar: VolumeSidecar | None = None,
 ) -> Decided[PodDefaults | None]:
-    """Return the defaults of a team's pods; None: the pools have no GPUs, or the cluster may not apply defaults.
+    """Return the defaults of a team's pods, or None if no pool has GPUs or the cluster may not apply defaults.
 
-    `quota`: the team's units by resource; `limits`: its quotas of CPU and memory, None without; `kubernetes`: the
-    cluster's minor version, None: unknown; `read_only`: host paths that the team's pods may only read; `sidecar`:
-    what the cloud adds to pods that mount buckets.
+    `quota` contains the team's units by resource. `limits` are its quotas of CPU and memory, or None. `kubernetes`
+    is the cluster's minor version, or None if it is unknown. `read_only` are host paths that the team's pods may
+    only read. `sidecar` is the container that the cloud adds to pods that mount buckets.
     """
     with_gpus = [pool for pool in pools if pool.has_gpus]
     if not with_gpus:
         return Decided(None)
     lacks = _lacks(kubernetes)
     if lacks is not None:
-        why = f"{lacks}; members write toleration, priority class, CPU and memory themselves"
+        why = f"{lacks}; members set tolerations, priority class, CPU and memory themselves"
         return Decided(
             None, (Decision(subject=f"team {team}", what="defaults of GPU pods", chosen="none", why=why),)
         )
@@ -115,7 +119,7 @@ def plan_pod_defaults(
                         "toleration",
                         f"priorityClassName {priority}",
                         *_share_texts(defaults.shares, quota),
-                        *(("readOnly for libraries of the fabric",) if read_only else ()),
+                        *(("readOnly for fabric libraries",) if read_only else ()),
                     )
                 ),
                 why=f"what a pod leaves out; Kubernetes {kubernetes} adds it at admission",
@@ -125,21 +129,22 @@ def plan_pod_defaults(
 
 
 def _lacks(kubernetes: str | None) -> str | None:
-    """Return why the cluster may not have the API; None: it has."""
+    """Return why the cluster may not have the API, or None if it has the API."""
     if kubernetes is None:
         return (
             f"the cluster's Kubernetes version is unknown, and defaults need {MINIMUM_KUBERNETES}: declare it as "
             "cluster.kubernetes"
         )
     if minor(kubernetes) < minor(MINIMUM_KUBERNETES):
-        return f"Kubernetes {kubernetes} applies none (MutatingAdmissionPolicy is on since {MINIMUM_KUBERNETES})"
+        return f"Kubernetes {kubernetes} has no defaults (MutatingAdmissionPolicy: on since {MINIMUM_KUBERNETES})"
     return None
 
 
 def _tolerations(pools: Sequence[PoolPlan]) -> tuple[DefaultToleration, ...]:
     """Return the tolerations of GPU taints.
 
-    Other taints of a pool are not tolerated by default: they reserve its nodes, or say what its nodes lack.
+    Pods do not tolerate other taints of a pool by default, because these reserve its nodes or mark a missing
+    feature.
     """
     taints = dict.fromkeys(
         taint
@@ -162,7 +167,7 @@ def _tolerations(pools: Sequence[PoolPlan]) -> tuple[DefaultToleration, ...]:
 
 
 def _extended_resources(pool: PoolPlan) -> Mapping[str, Fraction]:
-    """Return the part of a node's GPUs that one unit is, by extended resource; none with DRA."""
+    """Return the fraction of a node's GPUs that one unit of each extended resource takes. None with DRA."""
     if pool.devices:
         return {}
     offers = [offer for offer in pool.resources if offer.per_node and names.is_gpu_resource(offer.name)]
@@ -197,13 +202,13 @@ def _shares(
 
 
 def share_of_node(pool: PoolPlan, part: Fraction) -> NodeResources:
-    """Return CPU and memory of a part of a node, 0 to 1, less what the node itself needs."""
+    """Return the CPU and memory of a fraction of a node, without what the node itself needs."""
     cpu, memory = _exact_share(pool, part)
     return NodeResources(int(cpu), int(memory))
 
 
 def _exact_share(pool: PoolPlan, part: Fraction) -> tuple[Fraction, Fraction]:
-    """Return millicores and MiB of a part of a node."""
+    """Return the millicores and MiB of a fraction of a node."""
     return (
         part * free_resources(pool).cpu_millicores,
         part * min(free_resources(pool).memory_mib, pool.memory_mib * MEMORY_PART - pool.huge_pages_mib),
@@ -216,7 +221,7 @@ def _scale(
     pools: Collection[Mapping[str, tuple[Fraction, Fraction]]],
     index: int,
 ) -> Fraction:
-    """Return the factor with which the shares of all GPUs of a team fit its quota of CPU or memory."""
+    """Return the factor that scales the shares of all GPUs of a team to fit its quota of CPU or memory."""
     if most is None:
         return Fraction(1)
     needed = sum(

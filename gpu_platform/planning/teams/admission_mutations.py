@@ -1,13 +1,14 @@
-"""The expressions by which the API server gives pods their defaults, in CEL.
+"""CEL expressions with which the API server sets default values on pods.
 
-They run after the other plugins: LimitRanger has filled requests and limits, and the priority plugin has written
-`priority: 0`. Then all plugins run once more. What this decides:
+They run after the other plugins: LimitRanger has set requests and limits, and the priority plugin has written
+`priority: 0`. All plugins then run once more. This leads to the following decisions:
 
-- A request that LimitRanger filled counts as not named. It notes what it filled in an annotation; the value is
-  compared too, since a copy of a live pod keeps the annotation.
-- A container with a CPU request keeps no default CPU limit below it. The limit is set, because LimitRanger would
-  fill a missing one again in the second run.
-- `priority` is removed with the class: the second run computes it, and refuses any other number.
+- A request that LimitRanger set counts as not set by the user. LimitRanger notes this in an annotation; the value
+  is compared too, because a copy of a live pod keeps the annotation.
+- A container with a CPU request does not keep a lower default CPU limit. The limit is raised and not removed,
+  because
+  LimitRanger would set a missing limit again in the second run.
+- `priority` is removed when the class is set, because the second run computes it and refuses any other number.
 - Tolerations are one atomic list, which only a JSON patch can extend.
 
 Sources: kubernetes v1.36.3, pkg/kubeapiserver/options/plugins.go (order), plugin/pkg/admission/limitranger and
@@ -26,7 +27,7 @@ from gpu_platform.planning.teams.admission_defaults import DefaultToleration, Po
 
 _LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
 _LIMIT_RANGER_PREFIX: Final = "LimitRanger plugin set: "
-# From a quantity to millicores and MiB.
+# Conversion of a quantity to millicores or MiB.
 _FACTORS: Final = {"cpu": "* 1000.0", "memory": "/ 1048576.0"}
 _CLAIMS: Final = "(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0)"
 
@@ -34,7 +35,7 @@ _CLAIMS: Final = "(has(object.spec.resourceClaims) && size(object.spec.resourceC
 def variables(
     defaults: PodDefaults, default_request: Mapping[str, str], default_limit: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return the variables of the mutations. `default_request`, `default_limit`: those of the LimitRange."""
+    """Return the variables of the mutations. `default_request` and `default_limit` come from the LimitRange."""
     if not defaults.shares:
         return {}
     found = {
@@ -48,7 +49,7 @@ def variables(
 
 
 def mutations(defaults: PodDefaults) -> tuple[str, ...]:
-    """Return the mutations of a pod that requests GPUs: each a list of JSON patches."""
+    """Return the mutations of a pod that requests GPUs. Each is a list of JSON patches."""
     found = [_add_toleration(one) for one in defaults.tolerations]
     found.append(
         "object.spec.?priorityClassName.orValue('') != '' ? [] : "
@@ -56,7 +57,8 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
         f"[JSONPatch{{op: 'add', path: '/spec/priorityClassName', value: '{defaults.priority_class}'}}]"
     )
     if defaults.shares:
-        # A container with more GPUs than a node has gets no request above the limit: a rule names its GPUs.
+        # A container with more GPUs than a node has gets no request above the limit; another rule reports its
+        # GPUs.
         fits = f"variables.cpuRequests[i] > 0 && variables.cpuRequests[i] <= {defaults.cpu_limit_millicores}"
         patches = " + ".join(
             (
@@ -83,7 +85,7 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
                 ),
             )
         )
-        # Requests of the whole pod are its containers' bounds: what they have is not known to fit.
+        # Skip pods with pod-level resources, because the defaults of their containers might exceed these.
         found.append(f"has(object.spec.resources) ? [] : {patches}")
     if defaults.read_only:
         found += [_mount_read_only(kind, defaults.read_only) for kind in ("containers", "initContainers")]
@@ -119,7 +121,7 @@ def _add_toleration(toleration: DefaultToleration) -> str:
 
 
 def _requests(resources: Sequence[str]) -> str:
-    """Return that a container requests one of the resources."""
+    """Return a CEL condition that a container requests one of the resources."""
     return " || ".join(
         f"(has(object.spec.{kind}) && object.spec.{kind}.exists(one, {_texts(resources)}.exists(name, "
         "one.?resources.?limits[?name].hasValue() && "
@@ -131,10 +133,11 @@ def _requests(resources: Sequence[str]) -> str:
 def _amounts(
     resource: str, index: int, defaults: PodDefaults, default_request: str, default_limit: str
 ) -> Mapping[str, str]:
-    """Return the variables of CPU (millicores) or memory (MiB); lists have one entry for each container.
+    """Return the CEL variables for CPU (millicores) or memory (MiB). Lists have one entry for each container.
 
-    Shares: the share of its GPUs, 0 without GPUs. Open, Unlimited: whether it names no request, no limit. Taken:
-    what containers of the pod request themselves. Requests: what it gets, 0: as it is.
+    `Shares` is the default share for the container's GPUs, or 0 without GPUs. `Open` and `Unlimited` are whether
+    the container sets no request and no limit. `Taken` is the total that containers of the pod request themselves.
+    `Requests` is the default request, or 0 to leave the container unchanged.
     """
     offered = "[" + ", ".join(_offered(one, index) for one in defaults.shares) + "]"
     factor = _FACTORS[resource]
@@ -153,7 +156,7 @@ def _amounts(
         "quantity(string(one.resources.limits[name])).asInteger() : 0).sum())",
         f"{resource}Open": f"object.spec.containers.map(one, {is_open})",
         f"{resource}Unlimited": f"object.spec.containers.map(one, {is_unlimited})",
-        # A sidecar is an init container that always restarts: it runs beside the others.
+        # A sidecar is an init container that always restarts, so it runs together with the main containers.
         f"{resource}Taken": "object.spec.containers.transformList(i, one, "
         f"{shares_of}[i] == 0 || !variables.{resource}Open[i], {amount}).sum() + "
         "object.spec.?initContainers.orValue([]).filter(one, one.?restartPolicy.orValue('') == 'Always')"
@@ -166,7 +169,7 @@ def _amounts(
 
 
 def _added_later(resource: str, sidecar: VolumeSidecar | None) -> str:
-    """Return what a sidecar takes of a pod to which the cloud adds it; once it is there, it counts by itself."""
+    """Return the request of a sidecar that the cloud adds later. A sidecar already in the pod counts itself."""
     if sidecar is None:
         return ""
     amount = int(amount_of(resource, getattr(sidecar, resource)) / (1 if resource == "cpu" else 2**20))
@@ -179,7 +182,7 @@ def _added_later(resource: str, sidecar: VolumeSidecar | None) -> str:
 
 
 def _offered(shares: PoolShares, index: int) -> str:
-    """Return the amounts by resource of a pool; none where the pod selects nodes of another."""
+    """Return the amounts by resource of a pool, or none if the pod selects nodes of another pool."""
     units = "{" + ", ".join(f"'{name}': {share[index]}" for name, share in sorted(shares.units.items())) + "}"
     elsewhere = " || ".join(
         f"('{key}' in variables.selector && variables.selector['{key}'] != '{value}')"
@@ -189,7 +192,7 @@ def _offered(shares: PoolShares, index: int) -> str:
 
 
 def _not_named(kind: str, resource: str, default: str) -> str:
-    """Return that `one` has no request or limit, or the one that LimitRanger filled."""
+    """Return a CEL condition that container `one` sets no request or limit, or only the LimitRanger default."""
     note = f" {kind.removesuffix('s')} for container "
     return (
         f"!one.?resources.?{kind}[?'{resource}'].hasValue() || "

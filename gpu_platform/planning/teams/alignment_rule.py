@@ -1,4 +1,4 @@
-"""Which pools have kubelets that refuse what they cannot align by NUMA nodes (`pools/numa.py`).
+"""Pools whose kubelets refuse pods that they cannot align to NUMA nodes (`pools/numa.py`).
 
 The rule `gpu-numa-alignment` is in gpu_platform/catalog/rules/pods.yaml.
 """
@@ -21,10 +21,11 @@ _GPUS: Final = names.GPU_RESOURCE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignedPool:
-    """NUMA nodes of a pool whose kubelets refuse what they cannot align.
+    """NUMA nodes of a pool whose kubelets refuse pods that they cannot align.
 
-    `needed`: by number of GPUs, from 0 on, how few NUMA nodes have as many. `cpus`: of one NUMA node. `single`: no
-    pod may be on several. `whole_pods`: containers are aligned together.
+    `needed` is the minimum number of NUMA nodes for each number of GPUs, from 0. `cpus` is the number of CPUs of
+    one NUMA node. `single` is whether a pod must fit on one NUMA node. `whole_pods` is whether the containers of a
+    pod are aligned together.
     """
 
     needed: tuple[int, ...]
@@ -34,13 +35,13 @@ class AlignedPool:
 
 
 def aligned_pools(pools: Sequence[PoolPlan], catalog: Catalog) -> Mapping[str, AlignedPool]:
-    """Return the pools of which it is certain what their kubelets refuse, by name."""
+    """Return by name the pools for which it is certain what their kubelets refuse."""
     found = {pool.name: _aligned(pool, catalog) for pool in pools}
     return {name: one for name, one in found.items() if one is not None}
 
 
 def _aligned(pool: PoolPlan, catalog: Catalog) -> AlignedPool | None:
-    own = pool.nodes.ownership in ("created", "cloud")  # the kubelets of existing nodes are known by hearsay
+    own = pool.nodes.ownership in ("created", "cloud")  # the kubelet settings of existing nodes are not certain
     whole = pool.sharing.mode == "none" and pool.units_per_node.get(_GPUS) == pool.gpus_per_node
     others = pool.cloud_nodes.alternatives
     nodes = numa.of_pool(pool, catalog) if own and whole else None
@@ -59,7 +60,7 @@ def _aligned(pool: PoolPlan, catalog: Catalog) -> AlignedPool | None:
 def alignment_values(
     pools: Sequence[PoolPlan], aligned: Mapping[str, AlignedPool], *, no_other_gpus: bool
 ) -> Mapping[str, Value]:
-    """Return the values of the rule of pods that no kubelet of the pools can align."""
+    """Return the values for the rule about pods that no kubelet of the pools can align."""
     gpus = {pool.name: pool.units_per_node.get(_GPUS, 0) for pool in pools}
     here = {name: one for name, one in sorted(aligned.items()) if name in gpus}
     return {

@@ -17,10 +17,10 @@ Quotas = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverAllocation:
-    """More units of a resource in all quotas than there may be.
+    """The quotas of all teams add up to more units of a resource than the limit.
 
-    `shares`: units by team; `limit`: what `quota_limits` has; `deployed`: units
-    in the quotas that are deployed now.
+    `shares` contains the units by team. `limit` comes from `quota_limits`. `deployed` is the number of units in
+    the currently deployed quotas.
     """
 
     resource: str
@@ -35,7 +35,7 @@ class OverAllocation:
 
     @property
     def grows(self) -> bool:
-        """Whether this deployment raises the sum, and does not only find it too large."""
+        """Whether this deployment raises the sum, instead of only finding it too large."""
         return self.total > self.deployed
 
     def __str__(self) -> str:
@@ -44,9 +44,10 @@ class OverAllocation:
 
 
 def quota_limits(environment: Environment, available: Available) -> Mapping[str, float]:
-    """Return what the quotas of all stacks together may have, by key of a ResourceQuota.
+    """Return the maximum sum of the quotas of all stacks, by key of a ResourceQuota.
 
-    With queues these are the quotas of the environment's teams and its reserve: its queues lend everything else.
+    With queues it is the sum of the quotas of the environment's teams and the reserve, because queues lend the
+    rest.
     """
     most = {resource: count * environment.overcommit for resource, count in available.units.items()}
     if environment.queueing is not None:
@@ -59,10 +60,10 @@ def quota_limits(environment: Environment, available: Available) -> Mapping[str,
 def over_allocated(
     teams: Sequence[TeamPlan], limits: Mapping[str, float], own: Quotas, others: Quotas
 ) -> tuple[OverAllocation, ...]:
-    """Return the resources of which all quotas together have more than the pools offer.
+    """Return the resources for which the quotas of all stacks exceed what the pools offer.
 
-    `own`: deployed quotas of the stack that `teams` are planned for; `others`: those of all other stacks on the
-    environment.
+    `own` are the deployed quotas of the stack that `teams` are planned for. `others` are the deployed quotas of
+    all other stacks on the environment.
     """
     planned: Quotas = {team_plan.namespace: team_plan.quota for team_plan in teams}
     found: list[OverAllocation] = []

@@ -1,4 +1,4 @@
-"""Resources of the pools that teams can use, by the names in a quota."""
+"""Resources of the pools that teams can use, by their names in a quota."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_platform.stack.claims import DeviceClass, DeviceRequirements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Available:
-    """The pools, and the units of each extended resource or device class over the most nodes they may have."""
+    """The pools, and the units of each extended resource or device class at the pools' maximum size."""
 
     pools: Sequence[PoolPlan]
     classes: Mapping[str, DeviceClass]
@@ -24,25 +24,25 @@ class Available:
 
     @property
     def of_dra(self) -> bool:
-        """Whether devices are claimed."""
+        """Whether pods claim devices through DRA."""
         return any(pool.devices for pool in self.pools)
 
     @property
     def limited(self) -> Sequence[str]:
-        """All resources that a quota must name: others would be unlimited."""
+        """All resources that a quota must name, because other resources would be unlimited."""
         drivers = names.DRIVERS_DEVICE_CLASSES if self.of_dra else ()
         return sorted({*self.units, *drivers})
 
     @property
     def claimed_with_gpus(self) -> Sequence[str]:
-        """The device classes that pods claim beside GPUs: no quota of a team names them."""
+        """Device classes that pods claim in addition to GPUs. Team quotas do not name them."""
         return claimed_with_gpus(self.pools)
 
 
 def available_resources(
     pools: Sequence[PoolPlan], classes: Mapping[str, DeviceClass], catalog: Catalog
 ) -> Available:
-    """Return what the pools have; `classes`: the device classes that the environment declares."""
+    """Return the resources of the pools. `classes` are the device classes that the environment declares."""
     units: dict[str, int] = {}
     for pool in pools:
         for name, count in pool.max_units.items():
@@ -55,9 +55,10 @@ def available_resources(
 def max_at_once(
     kind: Literal["gpu", "mig"], demands: Sequence[DeviceRequirements], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> int:
-    """Return the most devices that meet the demands, over the most nodes of the pools, held at once.
+    """Return the maximum number of devices that meet the demands and can be used at once at the pools' maximum
+    size.
 
-    Of several MIG profiles only one is counted, the smallest: they share the same GPUs.
+    Of several MIG profiles on the same GPUs only the smallest is counted.
     """
     return sum(
         max(

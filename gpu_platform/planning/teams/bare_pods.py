@@ -1,4 +1,4 @@
-"""Decide whether pods of a team may have no controller: not every cluster isolates such pods."""
+"""Decide whether a team's pods may run without a controller, because not every cluster isolates such pods."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from gpu_platform.stack.team import Team
 
 
 def check_bare_pods(team: Team, cloud: Cloud, problems: Problems) -> None:
-    """Record the field where no pod is refused for having no controller; `problems` is at the team."""
+    """Record `allow_bare_pods` if the cluster never refuses such pods. `problems` is at the team."""
     check_declared_field(team, "allow_bare_pods", cloud.cluster.provider, problems)
 
 
 def admits_bare_pods(team: Team, cloud: Cloud) -> bool:
-    """Return whether pods of the team may have no controller."""
+    """Return whether pods of the team may run without a controller."""
     return team.allow_bare_pods or cloud.network.isolates_bare_pods
 
 
 def bare_pod_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return what is decided about pods without a controller; nothing where network policies hold for them."""
+    """Return the decision about pods without a controller, or none if network policies apply to them."""
     if cloud.network.isolates_bare_pods:
         return ()
     if team.allow_bare_pods:
         chosen, why = (
             "admitted",
             "allow_bare_pods: unless another network plugin enforces network policies, AWS "
-            + ("promises none for them, and they may reach other teams and every address"),
+            + ("does not guarantee them for such pods, which may reach other teams and every address"),
         )
     else:
         chosen, why = (
             "refused",
-            "AWS promises network policies of the VPC CNI only for pods with a controller; "
-            + ("allow_bare_pods of the team admits them"),
+            "AWS guarantees network policies of the VPC CNI only for pods with a controller; "
+            + ("set allow_bare_pods for the team to admit them"),
         )
     return (Decision(subject=f"team {team.name}", what="pods without a controller", chosen=chosen, why=why),)

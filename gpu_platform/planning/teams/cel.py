@@ -1,4 +1,4 @@
-"""CEL that the mutations of pods and of pod templates share."""
+"""CEL expressions that the mutations of pods and pod templates share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from gpu_platform.base import names
 
 IS_GPU_RESOURCE: Final = f"name.matches('^{names.GPU_RESOURCES}')"
-"""That the resource `name` is a GPU, a share of one, or a MIG instance, as CEL."""
+"""CEL condition that the resource `name` is a GPU, a share of a GPU, or a MIG instance."""
 
 
 def container_asks_for_gpus(container: str) -> str:
-    """Return that a container requests GPUs, as CEL."""
+    """Return a CEL condition that a container requests GPUs."""
     return (
         f"has({container}.resources) && has({container}.resources.limits) && "
         f"{container}.resources.limits.exists(name, {IS_GPU_RESOURCE} && "
@@ -20,7 +20,7 @@ def container_asks_for_gpus(container: str) -> str:
 
 
 def asks_for_gpus(spec: str) -> str:
-    """Return that a pod spec requests GPUs or claims devices, as CEL."""
+    """Return a CEL condition that a pod spec requests GPUs or claims devices."""
     claims = f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0)"
     containers = (
         f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, {container_asks_for_gpus('one')}))"

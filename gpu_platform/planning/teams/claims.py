@@ -1,4 +1,4 @@
-"""Check device claims of teams, and the workloads that use them."""
+"""Check the device claims of teams, and the workloads that use them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpu_platform.stack.team import Team, Workload
 
 
 def check_device_classes(classes: Mapping[str, DeviceClass], available: Available, here: Problems) -> None:
-    """Record invalid device classes of the environment, and those without devices."""
+    """Record invalid device classes of the environment, and classes that match no device."""
     for name, declared in classes.items():
         place = here.at(name)
         if name.endswith(names.DRIVER_DOMAINS):
-            place.add(f"{name!r}", "a name of your own: drivers have classes of such names", "rename it")
+            place.add(f"{name!r}", "another name: drivers have classes of such names", "rename it")
         if not available.of_dra:
             place.add("a device class without DRA", "device classes with pools of mode: dra", "remove it")
             continue
@@ -30,7 +30,7 @@ def check_device_classes(classes: Mapping[str, DeviceClass], available: Availabl
 
 
 def check_claims(team: Team, available: Available, here: Problems) -> None:
-    """Record claims that no node can meet."""
+    """Record claims that no node can satisfy."""
     known = [names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *available.classes]
     devices = [device for pool in available.pools for device in pool.devices]
     for index, claim in enumerate(team.claims):
@@ -48,14 +48,15 @@ def check_claims(team: Team, available: Available, here: Problems) -> None:
 
 
 def claim_of(workload: Workload, team: Team) -> Claim | None:
-    """Return the claim that each pod of a workload has."""
+    """Return the claim that each pod of a workload uses."""
     return next((claim for claim in team.claims if claim.name == workload.claim), None)
 
 
 def device_units(claim: Claim, pool: PoolPlan, available: Available) -> tuple[str, int]:
-    """Return the resources of a claim on a pool: a class of the driver, and its units.
+    """Return a claim's resource on a pool, which is a device class of the driver, and its units.
 
-    A unit of mig.nvidia.com is the smallest instance; a larger one counts those that fit in it, rounded down.
+    A unit of mig.nvidia.com is the smallest instance. A larger instance counts as the number of smallest instances
+    that fit in it, rounded down.
     """
     kind, demands = demands_of(claim, available.classes)
     if kind == "gpu":
@@ -69,7 +70,7 @@ def device_units(claim: Claim, pool: PoolPlan, available: Available) -> tuple[st
 def check_claim_of_workload(
     workload: Workload, team: Team, pool: PoolPlan, available: Available, here: Problems
 ) -> None:
-    """Record a workload whose claim its pool cannot meet, or without a claim where one is required."""
+    """Record a workload whose claim its pool cannot satisfy, or a workload without a required claim."""
     if not pool.devices:
         if workload.claim is not None:
             here.at("claim").add(
@@ -80,7 +81,7 @@ def check_claim_of_workload(
         if field in workload.model_fields_set:
             here.at(field).add(
                 f"{field} on pool {pool.name}",
-                "a claim: with mode dra it defines the devices of a pod",
+                "a claim: with mode dra, a claim defines the devices of a pod",
                 f"remove {field}",
             )
     known = [claim.name for claim in team.claims]

@@ -1,4 +1,4 @@
-"""Check workloads whose pods share GPU memory over NVLink, by a ComputeDomain.
+"""Check workloads whose pods share GPU memory over NVLink with a ComputeDomain.
 
 Source: kubernetes-sigs/dra-driver-nvidia-gpu, docs/install.md and the CRD ComputeDomain, read 2026-11-23.
 """
@@ -13,7 +13,7 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.team import Team, Workload
 
 _SUFFIX: Final = "-channel"
-_LONGEST: Final = 63 - len(_SUFFIX)  # a claim of a pod has the name of its template, a DNS label
+_LONGEST: Final = 63 - len(_SUFFIX)  # a pod's claim is named after its template, as a DNS label
 
 
 def channel_of(name: str) -> str:
@@ -24,14 +24,14 @@ def channel_of(name: str) -> str:
 def check_compute_domain(
     workload: Workload, team: Team, pool: PoolPlan, available: Available, problems: Problems
 ) -> None:
-    """Record a ComputeDomain on a pool without NVLink between nodes, or whose template's name cannot be."""
+    """Record a ComputeDomain on a pool without NVLink between nodes, or with a name too long for its template."""
     if pool.nvlink_domain is None or pool.nodes.ownership == "created":
         racks = [one.name for one in available.pools if one.nvlink_domain is not None]
         found = "created in the sandbox" if pool.nvlink_domain is not None else f"of {pool.machine_type}"
         problems.at("compute_domain").add(
             f"true on pool {pool.name}, whose nodes are {found}",
             "a pool of real nodes that NVLink connects"
-            + (f": {', '.join(racks)}" if racks else ", of which there is none"),
+            + (f": {', '.join(racks)}" if racks else ", but there is no such pool"),
             "remove compute_domain",
         )
         return

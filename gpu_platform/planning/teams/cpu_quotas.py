@@ -1,4 +1,4 @@
-"""Warn of quotas of CPU and memory that add up to more than the nodes have."""
+"""Warn if quotas of CPU and memory add up to more than the nodes provide."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gpu_platform.stack.team import Team
 def cpu_quota_decisions(
     teams: Sequence[Team], pools: Sequence[PoolPlan], system: Sequence[Room] | None, *, queues: bool
 ) -> Iterator[Decision]:
-    """Yield a warning for CPU and one for memory, where the quotas exceed all nodes at their most.
+    """Yield a warning for CPU and for memory if the quotas exceed all nodes at the pools' maximum size.
 
-    `system`: the system nodes; None: the cluster has nodes that the stack file does not describe. `queues`: the
-    quotas are for pods without GPUs, which get no nodes with GPUs.
+    `system` are the system nodes, or None if the cluster has nodes that the stack file does not describe. With
+    `queues`, the quotas apply to pods without GPUs, which do not run on GPU nodes.
     """
     if system is None:
         return
@@ -40,6 +40,6 @@ def cpu_quota_decisions(
                 what=f"warning: quota.{resource}",
                 chosen=f"{amount_text(resource, total)} in all quotas ({shares})",
                 why=f"all nodes{' without GPUs' if queues else ''} together have at most "
-                f"{amount_text(resource, room)}: pods beyond wait for nodes that nothing adds. Lower the quotas, "
-                "or add a pool" + (" without GPUs" if queues else ""),
+                f"{amount_text(resource, room)}: further pods wait for nodes that are never added. Lower the "
+                "quotas, or add a pool" + (" without GPUs" if queues else ""),
             )

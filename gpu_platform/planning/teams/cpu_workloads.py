@@ -1,4 +1,4 @@
-"""Check workloads of teams on CPU pools: their pods have no GPU, and fit by CPU and memory alone."""
+"""Check team workloads on CPU pools, whose pods have no GPU and only need enough CPU and memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MIB = 2**20
 
 
 def check_on_cpu_pool(workload: Workload, pool: PoolPlan, here: Problems) -> None:
-    """Record a workload that requests GPUs of nodes without any, or more CPU or memory than fixed nodes have."""
+    """Record a workload that requests GPUs on nodes without GPUs, or more CPU or memory than fixed nodes have."""
     if workload.gpus:
         here.at("gpus").add(
             str(workload.gpus) if "gpus" in workload.model_fields_set else f"{workload.gpus}, the default",
@@ -31,7 +31,7 @@ def check_on_cpu_pool(workload: Workload, pool: PoolPlan, here: Problems) -> Non
 
 
 def _check_replicas(workload: Workload, pool: PoolPlan, here: Problems) -> None:
-    """Record more pods than the nodes hold; a pod that fits no node is recorded by its CPU and memory."""
+    """Record more pods than fit on the nodes. A pod that fits no node is recorded for its CPU and memory."""
     cpu, memory = parse_quantity(workload.cpu) * 1000, parse_quantity(workload.memory) / _MIB
     free = free_resources(pool)
     if cpu > free.cpu_millicores or memory > free.memory_mib:

@@ -1,4 +1,4 @@
-"""All pods that a stack file declares for a team, whatever runs them, as the checks of single pods see them."""
+"""All pods that a stack file declares for a team, whatever runs them, as input for the checks of single pods."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.team import Team, Workload
 from gpu_platform.stack.team_workloads import RayHead, RequestedResources
 
-_CPU_ONLY = ("1", "4Gi")  # of a pod without GPUs that names neither
+_CPU_ONLY = ("1", "4Gi")  # CPU and memory of a pod without GPUs that sets neither
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredPods:
-    """Equal pods of one entry. `path`: their place below the team.
+    """Identical pods of one entry of the stack file.
 
-    `runs`: always, or until they end, or while a member uses them; `together`: none runs without the others.
+    `path` is the place of the entry below the team. `runs` is whether the pods always run, run until they end, or
+    run while a member uses them. `together` is whether no pod runs without the others.
     """
 
     path: str
@@ -28,13 +29,13 @@ class DeclaredPods:
     runs: Literal["always", "to-the-end", "on-demand"] = "always"
     together: bool = False
     nodes: int = 1
-    """Pods of each replica, each on a node of its own; `spec.replicas` counts all pods."""
+    """Pods of each replica, each of which runs on a different node. `spec.replicas` counts all pods."""
     least: int | None = None
-    """The pods that an autoscaler leaves at the least; `spec.replicas` counts the most."""
+    """Minimum number of pods that an autoscaler keeps. `spec.replicas` is the maximum."""
 
 
 def declared_pods(team: Team, available: Available) -> list[DeclaredPods]:
-    """Return the pods of a team's entries, but for those of Ray heads without a pool."""
+    """Return the pods of a team's entries, without Ray heads that have no pool."""
     return list(_declared(team, available))
 
 
@@ -81,13 +82,13 @@ def _declared(team: Team, available: Available) -> Iterator[DeclaredPods]:
 
 
 def head_as_workload(name: str, head: RayHead) -> Workload:
-    """Return the head of a Ray cluster with a pool as a workload."""
+    """Return the head of a Ray cluster as a workload. The head must have a pool."""
     pool = cast("str", head.pool)
     return Workload.model_construct(name=f"{name}-head", pool=pool, gpus=0, cpu=head.cpu, memory=head.memory)
 
 
 def as_workload(name: str, requested: RequestedResources, pods: int, available: Available, team: Team) -> Workload:
-    """Return pods as a workload; CPU and memory that they leave out are their GPUs' part of the node."""
+    """Return pods as a workload. CPU and memory that are not set follow their share of the node's GPUs."""
     pool = next((one for one in available.pools if one.name == requested.pool), None)
     cpu, memory = _CPU_ONLY if pool is None else _default_size(requested, pool, team)
     given: dict[str, Any] = {
@@ -95,7 +96,7 @@ def as_workload(name: str, requested: RequestedResources, pods: int, available: 
         for field in ("gpus", "profile", "claim", "gpu_memory")
         if field in requested.model_fields_set
     }
-    # The values are validated; those of several replicas may be more than a workload may declare.
+    # The values are already validated. Several replicas may need more than one workload may declare.
     return Workload.model_construct(
         name=name,
         pool=requested.pool,
@@ -107,7 +108,7 @@ def as_workload(name: str, requested: RequestedResources, pods: int, available: 
 
 
 def _default_size(requested: RequestedResources, pool: PoolPlan, team: Team) -> tuple[str, str]:
-    """Return CPU and memory of a pod that names none."""
+    """Return the default CPU and memory of a pod."""
     if not pool.has_gpus:
         return _CPU_ONLY
     if pool.devices:
@@ -121,7 +122,9 @@ def _default_size(requested: RequestedResources, pool: PoolPlan, team: Team) -> 
 
 
 def _unit(requested: RequestedResources, pool: PoolPlan) -> Fraction:
-    """Return the part of a node that one GPU, share or instance is; of several profiles the one that is named."""
+    """Return the fraction of a node that one GPU, share or MIG instance takes, for the named profile if there are
+    several.
+    """
     offers = [offer for offer in pool.resources if offer.per_node]
     named = [offer for offer in offers if requested.profile is not None and requested.profile in offer.name]
     gpus = sum((Fraction(offer.gpus) for offer in offers), Fraction(0))

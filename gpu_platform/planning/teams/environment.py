@@ -1,4 +1,4 @@
-"""Check and plan the teams of an environment, and one team on an environment that another stack deploys."""
+"""Check and plan the teams of an environment, or one team of a separate stack on that environment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from gpu_platform.stack.team import GpuUnits, Team
 
 
 def check_alone(environment: Environment, catalog: Catalog, problems: Problems) -> None:
-    """Record what is wrong with priorities and teams, except for what depends on pools and cloud."""
+    """Record problems of priorities and teams that do not depend on pools and cloud."""
     check_priorities(environment.priorities, problems.at("priorities"))
     check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
     priorities, cloud = priority_values(environment.priorities), cloud_of(environment.cluster)
@@ -51,7 +51,7 @@ def check_alone(environment: Environment, catalog: Catalog, problems: Problems) 
 
 
 def check(context: CompleteContext, available: Available) -> None:
-    """Record what is wrong with the teams of an environment whose pools are planned."""
+    """Record problems of the teams of an environment whose pools are planned."""
     environment, problems = context.environment, context.problems
     _check_values(context, available)
     check_device_classes(environment.device_classes, available, problems.at("device_classes"))
@@ -62,7 +62,7 @@ def check(context: CompleteContext, available: Available) -> None:
 
 
 def _check_values(context: CompleteContext, available: Available) -> None:
-    """Record priorities whose pods add no nodes, or are preempted by those of headroom."""
+    """Record priorities whose pods add no nodes, or which headroom pods preempt."""
     grown = [pool.name for pool in available.pools if pool.by_cluster_autoscaler]
     headroom = any(pool.headroom is not None for _, pool in context.pools)
     for name, value in context.environment.priorities.items():
@@ -73,8 +73,8 @@ def _check_values(context: CompleteContext, available: Available) -> None:
         elif grown and value < LOWEST_WITH_NODES:
             place.add(
                 str(value),
-                f"{LOWEST_WITH_NODES} or more: for pods below it the Cluster Autoscaler adds no node of pool "
-                f"{', '.join(grown)}, and it removes nodes on which they run",
+                f"{LOWEST_WITH_NODES} or more: for pods below it, the Cluster Autoscaler adds no node to pool "
+                f"{', '.join(grown)}, and it removes nodes that run such pods",
                 f"write {LOWEST_WITH_NODES} or more, or a fixed count in these pools",
             )
 
@@ -94,7 +94,7 @@ def _check_quotas(
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
-    """Record what is wrong with one team of a stack of its own, beside the teams of its environment."""
+    """Record problems of a team with its own stack, together with the teams of its environment."""
     taken = [one.name for one in environment.teams]
     if team.name in taken:
         problems.at("team").at("name").add(
@@ -123,7 +123,9 @@ def _check_teams(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record what is wrong with teams: `own` by themselves, `teams` together. Each: place in the file, team."""
+    """Record problems of teams: of each team in `own`, and of the `teams` together. Entries are a place and a
+    team.
+    """
     queues = environment.queueing is not None
     for path, team in own:
         check_team(team, available, problems.at(path), queues=queues)
@@ -134,20 +136,23 @@ def _check_teams(
 def plan(context: CompleteContext, available: Available, kubernetes: str | None) -> Decided[tuple[TeamPlan, ...]]:
     """Return the plans of the teams of an environment without problems.
 
-    `kubernetes`: the cluster's planned minor version, None: unknown.
+    `kubernetes` is the cluster's planned minor version, or None if it is unknown.
     """
     return _plan(context.environment.teams, context.stack, context.environment, available, kubernetes)
 
 
 def plan_identities(context: CompleteContext) -> Decided[CloudIdentities | None]:
-    """Return the resources of the cloud for the identities of an environment without problems."""
+    """Return the cloud resources for the identities of an environment without problems."""
     return context.cloud.identities.plan(identities_of(context.environment))
 
 
 def plan_one(
     team: Team, stack: str, environment: Environment, available: Available, kubernetes: str | None
 ) -> Decided[tuple[TeamPlan, ...]]:
-    """Return the plan of the team of a stack of its own, without problems. `kubernetes`: as of `plan`."""
+    """Return the plan of a team with its own stack. The stack must have no problems.
+
+    `kubernetes` is the cluster's planned minor version, or None if it is unknown.
+    """
     return _plan([team], stack, environment, available, kubernetes)
 
 

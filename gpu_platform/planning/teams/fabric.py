@@ -1,7 +1,7 @@
-"""Decide the exceptions from Pod Security for pods that use the GPU NICs of a pool.
+"""Decide the Pod Security exceptions for pods that use the GPU NICs of a pool.
 
-The exceptions are facts of the catalogue, taken from the vendor's own test pods. The rules that enforce the level
-with them are data: gpu_platform/catalog/rules/pod_security.yaml.
+The exceptions are facts in the catalogue, taken from the vendor's test pods. The rules that enforce the Pod
+Security level with these exceptions are in gpu_platform/catalog/rules/pod_security.yaml.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _POLICIES: Final = (names.POD_SECURITY_POLICY, names.EXEC_POLICY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricAccess:
-    """What the namespace of a team with a fabric enforces in place of Pod Security.
+    """Rules that replace Pod Security in the namespace of a team that uses a fabric.
 
-    `fabrics`: names in the catalogue; `pools`: those whose nodes the exceptions are for; `policies`: what enforces
-    the level; `device_annotations`: the annotations that may name devices, with the values that they may have, as
-    regular expressions.
+    `fabrics` are names in the catalogue. `pools` are the pools whose nodes the exceptions apply to. `policies`
+    enforce the level. `device_annotations` are the annotations that may name devices, with regular expressions for
+    their values.
     """
 
     fabrics: tuple[str, ...]
@@ -37,21 +37,22 @@ class FabricAccess:
     policies: tuple[AdmissionPolicy, ...]
     device_annotations: Mapping[str, str]
     read_only: tuple[str, ...]
-    """Host paths that containers other than the daemons may mount read-only alone."""
+    """Host paths that containers, except the fabric's daemons, may only mount read-only."""
 
 
 def plan_fabric_access(
     team: Team, pools: Sequence[PoolPlan], catalog: Catalog, *, queues: bool
 ) -> Decided[FabricAccess | None]:
-    """Return what replaces Pod Security in a team's namespace; None: the team uses no fabric that needs it.
+    """Return what replaces Pod Security in a team's namespace, or None if the team uses no fabric that needs it.
 
-    `queues`: the team has a queue, in which it may borrow.
+    `queues` is whether the team has a queue, in which it may borrow.
     """
     level = team.pod_security
     found: dict[str, list[tuple[PoolPlan, NodeFabric]]] = {}
     for pool in pools:
         fabric = pool.cloud_nodes.node_fabric
-        # Pods name the resource of whole GPUs, as the vendor's: one share or instance of a GPU uses no fabric.
+        # Pods request whole GPUs by the vendor's resource name, because a share or MIG instance cannot use the
+        # fabric.
         whole = any(offer.name == names.GPU_RESOURCE for offer in pool.resources) and pool.sharing.mode == "none"
         most = most_units(team, names.GPU_RESOURCE, pool.name, queues=queues)
         if fabric is not None and whole and (most is None or most >= pool.gpus_per_node):
@@ -99,12 +100,12 @@ def _decision(team: str, level: PodSecurity, facts: Sequence[FabricPods], pools:
         what="Pod Security by policy",
         chosen=f"{level}, except for pods of {' and '.join(fact.name for fact in facts)}",
         why=f"their GPU NICs need more than {level}: the namespace is labelled privileged, and a "
-        f"ValidatingAdmissionPolicy enforces {level} but for whole nodes of {', '.join(pools)}: {given}",
+        f"ValidatingAdmissionPolicy enforces {level} except on whole nodes of {', '.join(pools)}: {given}",
     )
 
 
 def _record(fact: FabricPods, pools: Sequence[tuple[PoolPlan, NodeFabric]]) -> Mapping[str, Value]:
-    """Return what pods of a fabric may have, and which pods they are, as a value of the rules."""
+    """Return a value for the rules that describes the pods of a fabric and what they may use."""
     daemon = fact.daemon
     mounted = daemon.mounts.values() if daemon is not None else ()
     record: dict[str, Value] = {

@@ -1,8 +1,8 @@
-"""Check that the GPU memory of pods suffices: on a whole GPU, a MIG instance, an MPS share, or beside others.
+"""Check that pods have enough GPU memory on a whole GPU, a MIG instance or an MPS share, or on a time-sliced GPU.
 
-MPS gives each replica 1/replicas of the memory and no more. Time-slicing divides nothing: pods on one GPU
-share all its memory, so any that may be scheduled there must fit together. Source: NVIDIA k8s-device-plugin,
-"Shared Access to GPUs", read 2026-11-21. Memory is what NVML reports in all.
+MPS limits each replica to 1/replicas of the memory. Time-slicing does not divide memory: pods on one GPU share all
+of it, so all pods that may be scheduled there must fit together. Source: NVIDIA k8s-device-plugin, "Shared Access
+to GPUs", read 2026-11-21. Memory is the total that NVML reports.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpu_platform.stack.team import Workload as WorkloadSpec
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """Pods of one workload with `gpu_memory`, and the device of which each has a share."""
+    """Pods of one workload with `gpu_memory`, and the device that they share."""
 
     path: str
     name: str
@@ -33,7 +33,7 @@ class _Need:
 
 
 def check_gpu_memory(teams: Sequence[tuple[str, Team]], available: Available, problems: Problems) -> None:
-    """Record workloads with too little GPU memory. `teams`: place in the file, team."""
+    """Record workloads with too little GPU memory. Each entry of `teams` is a place in the file and a team."""
     for pool in available.pools:
         needs = [
             need
@@ -58,7 +58,7 @@ def _need(workload: WorkloadSpec, path: str, pool: PoolPlan, catalog: Catalog) -
         offered = sorted({profile for entry in pool.sharing.mig_layouts for profile in entry.layout})
         name = workload.profile or (offered[0] if len(offered) == 1 else "")
         profile = mig.profile(name) if mig is not None else None
-        if profile is None:  # a wrong or missing profile is a problem of its own
+        if profile is None:  # a wrong or missing profile is reported elsewhere
             return None
         device, memory = f"{name} on {pool.gpu_product}", profile.memory_mib
     return _Need(path, workload.name, workload.replicas, parse_memory_mib(workload.gpu_memory), device, memory)
@@ -81,7 +81,7 @@ def _check_alone(need: _Need, pool: PoolPlan, problems: Problems) -> None:
 
 
 def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) -> None:
-    """Check the worst case: as many of the largest pods as the device has replicas."""
+    """Check the worst case, in which the replicas of one device are used by the largest pods."""
     replicas, left = pool.sharing.replicas, pool.sharing.replicas
     meeting: list[tuple[_Need, int]] = []
     for need in sorted(needs, key=lambda need: -need.memory_mib):
@@ -90,7 +90,7 @@ def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) 
             meeting.append((need, taken))
         left -= taken
     total = sum(need.memory_mib * pods for need, pods in meeting)
-    # A pod that does not fit alone is recorded already.
+    # A pod that exceeds the device even by itself is already recorded.
     if not meeting or total <= meeting[0][0].device_mib or meeting[0][0].memory_mib > meeting[0][0].device_mib:
         return
     largest = meeting[0][0]
@@ -98,8 +98,8 @@ def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) 
     pods_text = " + ".join(f"{pods} x {need.memory_mib} MiB ({need.name})" for need, pods in meeting)
     Problems(f"{largest.path}.gpu_memory", problems.found).add(
         f"{pods_text} = {total} MiB that may run on one {largest.device} of {replicas} replicas",
-        f"at most {largest.device_mib} MiB in all: {largest.device}, and time-slicing divides no memory",
-        f"write replicas: {fits} in {pool.path}.sharing, or take a GPU with more memory"
+        f"at most {largest.device_mib} MiB in all: {largest.device}, and time-slicing does not divide memory",
+        f"write replicas: {fits} in {pool.path}.sharing, or use a GPU with more memory"
         if fits > 1
-        else "take whole GPUs, or a GPU with more memory",
+        else "use whole GPUs, or a GPU with more memory",
     )

@@ -1,6 +1,6 @@
-"""The values that a team adds to the rules of all objects of its namespace.
+"""Values for a team in the rules about all objects of its namespace.
 
-The rules are data: gpu_platform/catalog/rules/objects.yaml.
+The rules are in gpu_platform/catalog/rules/objects.yaml.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from gpu_platform.planning.teams.object_limits import (
 
 
 def object_values(objects: Mapping[str, Sequence[str]], *, queued: bool) -> Mapping[str, Value]:
-    """Return the values of the rules of objects.
+    """Return the values for the rules about objects.
 
-    `objects`: names of the platform's objects by resource, such as `configmaps`; `queued`: Kueue queues pods.
+    `objects` are names of the platform's objects by resource, such as `configmaps`. `queued` is whether Kueue
+    queues the team's pods.
     """
     return {
         "platform_objects": {resource: found for resource, found in sorted(objects.items()) if found},

@@ -1,7 +1,8 @@
-"""Check and plan the identities of teams: their rights in the cloud, and their image pull secrets.
+"""Check and plan the identities of teams: their cloud permissions and their image pull secrets.
 
-On EKS and GKE an environment's stack declares all of them, also those of teams with a stack of their own
-(`team_identities`): only it has rights in the cloud. Both are of one service account, `team`, that pods name.
+On EKS and GKE the stack of an environment declares all identities, because only it has permissions in the cloud.
+`team_identities` contains the identities of teams with their own stack. Identities and pull secrets belong to one
+service account, `team`, which pods name.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _EXISTING = ("role_arn", "google_service_account")
 
 
 def identities_of(environment: Environment) -> Mapping[str, TeamIdentity]:
-    """Return the identities of an environment by team, also of teams with a stack of their own."""
+    """Return the identities of an environment by team, including teams with their own stack."""
     own = {team.name: team.identity for team in environment.teams if team.identity is not None}
     return {**environment.team_identities, **own}
 
 
 def check_identities(environment: Environment, cloud: Cloud, problems: Problems) -> None:
-    """Record what is wrong with identities and pull secrets of an environment; `problems`: at the file's root."""
+    """Record problems of an environment's identities and pull secrets. `problems` is at the root of the file."""
     for index, team in enumerate(environment.teams):
         check_pull_secrets(team, problems.at(f"teams[{index}]"))
     found = list(_places(environment, problems))
@@ -37,7 +38,7 @@ def check_identities(environment: Environment, cloud: Cloud, problems: Problems)
         if of_own_stack and not cloud.creates_nodes:
             here.add(
                 f"team_identities on provider {cloud.cluster.provider}",
-                "team_identities only on EKS and GKE: elsewhere the program gives no rights in a cloud",
+                "team_identities only on EKS and GKE: on other clusters the program grants no cloud permissions",
                 "remove it; on an existing cluster the stack of the team names its role: team.identity",
             )
             continue
@@ -46,15 +47,15 @@ def check_identities(environment: Environment, cloud: Cloud, problems: Problems)
         if of_own_stack and team in names:
             here.add(
                 f"{team!r}, which is in teams, too",
-                "teams with a stack of their own",
-                "write it as identity of the team in teams",
+                "teams with their own stack",
+                "set identity for the team in teams instead",
             )
     for field in _EXISTING:
         _check_shared(field, found)
 
 
 def check_pull_secrets(team: Team, problems: Problems) -> None:
-    """Record a Secret that is named twice; `problems` is at the team."""
+    """Record a Secret that is listed twice. `problems` is at the team."""
     for index, name in enumerate(team.image_pull_secrets):
         if name in team.image_pull_secrets[:index]:
             problems.at("image_pull_secrets").at(f"[{index}]").add(
@@ -63,9 +64,9 @@ def check_pull_secrets(team: Team, problems: Problems) -> None:
 
 
 def check_own_identity(team: Team, environment: Environment, cloud: Cloud, problems: Problems) -> None:
-    """Record what is wrong with an identity in the stack of a team; `problems` is at the team.
+    """Record problems of an identity in the stack of a team. `problems` is at the team.
 
-    On a cluster of its owner it is an annotation, which gives no rights.
+    On a cluster of another owner the identity is only an annotation, which grants no permissions.
     """
     if team.identity is None:
         return
@@ -73,7 +74,8 @@ def check_own_identity(team: Team, environment: Environment, cloud: Cloud, probl
     if cloud.creates_nodes:
         here.add(
             "an identity in a team's own stack",
-            "nothing: a team's stack has no rights in the cloud, and could give itself every bucket",
+            "no identity: a team's stack has no permissions in the cloud, otherwise it could give itself every "
+            "bucket",
             f"write it in the environment's stack file, under team_identities.{team.name}",
         )
         return
@@ -84,7 +86,7 @@ def check_own_identity(team: Team, environment: Environment, cloud: Cloud, probl
 
 
 def plan_service_account(team: Team, identity: TeamIdentity | None, cloud: Cloud) -> ServiceAccountPlan | None:
-    """Return the service account of a team's pods; None where it has neither an identity nor pull secrets."""
+    """Return the service account of a team's pods, or None if the team has no identity and no pull secrets."""
     if identity is None and not team.image_pull_secrets:
         return None
     return ServiceAccountPlan(
@@ -104,7 +106,7 @@ def _places(environment: Environment, problems: Problems) -> Iterator[tuple[str,
 
 
 def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
-    """Record fields that the provider lacks, none or several of the alternatives, and a directory named twice."""
+    """Record unsupported fields, a missing or second alternative, and directories that are listed twice."""
     provider = cloud.cluster.provider
     if not cloud.has_identities:
         here.add(f"an identity on provider {provider}", "no identity: the cluster is in no cloud", "remove it")
@@ -112,7 +114,7 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
     check_declared_fields(identity, provider, here)
     declared = [name for name in ("buckets", *_EXISTING) if getattr(identity, name)]
     if len(declared) != 1:
-        allowed = "buckets, or an existing role or service account, and not both: its owner decides about buckets"
+        allowed = "either buckets, or an existing role or service account, whose owner decides about buckets"
         fix = f"keep {declared[0]}" if declared else "write for example buckets: [{name: acme-datasets}]"
         here.add(" and ".join(declared) or "nothing", allowed, fix)
     first: dict[tuple[str, str], int] = {}
@@ -128,7 +130,7 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
 
 
 def _check_shared(field: str, found: Sequence[tuple[str, TeamIdentity, Problems]]) -> None:
-    """Record a role or service account of two teams: pods of one would have what the other may use."""
+    """Record a role or service account of two teams, because each team would get the other's permissions."""
     first: dict[str, str] = {}
     for team, identity, here in found:
         value = getattr(identity, field)

@@ -1,8 +1,8 @@
-"""Decide which addresses, hosts and namespaces pods of a team may connect to, and which may connect to them.
+"""Decide which addresses, hosts and namespaces a team's pods may connect to, and which may connect to them.
 
-A NetworkPolicy allows; the namespace denies everything else. Sources: Kubernetes docs, Network Policies (ipBlock
-and its exceptions); IANA IPv4 Special-Purpose Address Registry; RFC 3927 (link-local), where clouds serve
-credentials of nodes. Read 2026-11-23.
+A NetworkPolicy allows connections; the namespace denies all others. Sources: Kubernetes docs, Network Policies
+(ipBlock and its exceptions); IANA IPv4 Special-Purpose Address Registry; RFC 3927 (link-local), where clouds serve
+node credentials. Read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from gpu_platform.stack.team_network import Destination, Egress
 INTERNET: Final = "internet"
 CLOUD_APIS: Final = "cloud-apis"
 _HTTPS: Final = 443
-# Of the node or of nobody: an address here is never a service that a team needs.
+# Addresses of the node itself or of nobody. A team's service never has such an address.
 _FORBIDDEN: Final = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
-# Where the nodes, pods and services of a cluster are, and its neighbours.
+# Address ranges of the nodes, pods and services of a cluster, and of its neighbours.
 _PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
-# Of the cluster and of the node: their names resolve to addresses that no name may open.
+# Domains of the cluster and the node. A host rule must not open the addresses that their names resolve to.
 _OF_THE_CLUSTER: Final = ("cluster.local", "google.internal")
 _NOT_PUBLIC: Final = tuple(sorted((*_FORBIDDEN, *_PRIVATE, "192.0.0.0/24", "198.18.0.0/15")))
 
 
 def check_network(team: Team, cloud: Cloud, problems: Problems) -> None:
-    """Record what is wrong with egress and ingress of a team; `problems` is at the team."""
+    """Record problems of the egress and ingress rules of a team. `problems` is at the team."""
     _check_egress(team.egress, cloud, problems.at("egress"))
     sources: set[str] = set()
     for index, source in enumerate(team.ingress):
@@ -46,11 +46,13 @@ def check_network(team: Team, cloud: Cloud, problems: Problems) -> None:
             continue
         name = source.namespace or source.cidr or ""
         if name in sources:
-            here.add(f"{name} again", "each once", "remove it, or write all ports into one entry")
+            here.add(f"{name} again", "each once", "remove it, or put all ports into one entry")
         sources.add(name)
         if source.namespace == team.name:
             here.at("namespace").add(
-                f"{team.name!r}, the team's own", "another namespace: its own pods are admitted", "remove it"
+                f"{team.name!r}, the team's own",
+                "another namespace: the team's own pods are always admitted",
+                "remove it",
             )
 
 
@@ -74,7 +76,7 @@ def _check_egress(egress: tuple[Egress, ...], cloud: Cloud, problems: Problems) 
             check_declared_fields(one, cloud.cluster.provider, here)
             _check_destination(one, cloud, here)
         if name in seen:
-            here.add(f"{name} again", "each once", "remove it, or write all ports into one entry")
+            here.add(f"{name} again", "each once", "remove it, or put all ports into one entry")
         seen.add(name)
 
 
@@ -99,13 +101,13 @@ def _check_cidr(cidr: str, here: Problems) -> None:
     everything = network.prefixlen == 0
     here.add(
         cidr,
-        f"a network without {', '.join(held)}: nodes have credentials and services of their own there",
+        f"a network without {', '.join(held)}: nodes have credentials and services there",
         "write internet, which is HTTPS to public addresses" if everything else "name a smaller network",
     )
 
 
 def plan_egress(team: Team, cloud: Cloud) -> tuple[PodEgress, ...]:
-    """Return the addresses that pods of the team may connect to by the stack file."""
+    """Return the addresses that the stack file allows the team's pods to connect to."""
     apis = cloud.network.api_egress
     found: list[PodEgress] = []
     for one in team.egress:
@@ -120,7 +122,7 @@ def plan_egress(team: Team, cloud: Cloud) -> tuple[PodEgress, ...]:
 
 
 def plan_hosts(team: Team) -> tuple[HostEgress, ...]:
-    """Return the hosts that pods of the team may connect to by name by the stack file."""
+    """Return the hosts that the stack file allows the team's pods to connect to by name."""
     return tuple(
         HostEgress(host=one.fqdn, ports=tuple(sorted(set(one.ports))))
         for one in team.egress
@@ -129,7 +131,7 @@ def plan_hosts(team: Team) -> tuple[HostEgress, ...]:
 
 
 def plan_ingress(team: Team) -> tuple[PodIngress, ...]:
-    """Return the sources that may connect to pods of the team by the stack file."""
+    """Return the sources that the stack file allows to connect to the team's pods."""
     return tuple(
         PodIngress(
             namespace=source.namespace,
@@ -141,7 +143,7 @@ def plan_ingress(team: Team) -> tuple[PodIngress, ...]:
 
 
 def text_of_egress(one: PodEgress | HostEgress) -> str:
-    """Return an egress rule as text: `10.0.0.0/8 TCP 443`, `public addresses TCP 443`."""
+    """Return an egress rule as text, such as `10.0.0.0/8 TCP 443` or `public addresses TCP 443`."""
     if isinstance(one, HostEgress):
         return f"{one.host} " + ", ".join(f"TCP {port}" for port in one.ports)
     ports = ", ".join(f"{protocol} {port}" for port, protocol in one.ports)
@@ -150,13 +152,13 @@ def text_of_egress(one: PodEgress | HostEgress) -> str:
 
 
 def text_of_ingress(one: PodIngress) -> str:
-    """Return an ingress rule as text: `namespace ingress TCP 8080`."""
+    """Return an ingress rule as text, such as `namespace ingress TCP 8080`."""
     where = one.cidr if one.cidr is not None else f"namespace {one.namespace}"
     return f"{where} " + ", ".join(f"TCP {port}" for port in one.ports)
 
 
 def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return the decisions about egress and ingress of the team, and what stays denied."""
+    """Return the decisions about the egress and ingress of a team, including what stays denied."""
     found: list[Decision] = []
     subject = f"team {team.name}"
     for what, chosen, beside in (
@@ -168,11 +170,11 @@ def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
         ("ingress", [text_of_ingress(one) for one in plan_ingress(team)], ""),
     ):
         if chosen:
-            why = f"teams[].{what}; beside its namespace{beside}"
+            why = f"teams[].{what}; in addition to its namespace{beside}"
             found.append(Decision(subject=subject, what=what, chosen="; ".join(chosen), why=why))
     if cloud.network.host_policy == "CiliumNetworkPolicy":
         hosts = ", ".join(one.host for one in plan_hosts(team)) or "none"
-        why = "cluster.network_policies: Cilium enforces names, by one CiliumNetworkPolicy of the team"
+        why = "cluster.network_policies: Cilium enforces host names, with one CiliumNetworkPolicy for the team"
         found.append(Decision(subject=subject, what="hosts by name", chosen=hosts, why=why))
     if CLOUD_APIS in team.egress:
         address = cloud.network.api_egress
@@ -180,7 +182,7 @@ def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
             why = cloud.network.api_egress_note
             found.append(Decision(subject=subject, what="cloud-apis", chosen=address.cidr, why=why))
     if team.identity is not None and not team.egress:
-        unreachable = "its buckets stay" if team.identity.buckets else "what it may use in the cloud stays"
+        unreachable = "its buckets stay" if team.identity.buckets else "its cloud resources stay"
         why = f"{unreachable} out of reach: write egress: [internet], or the network of the VPC's endpoints"
         found.append(Decision(subject=subject, what="egress", chosen="none", why=why))
     return tuple(found)

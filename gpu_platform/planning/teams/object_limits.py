@@ -1,10 +1,10 @@
-"""Limits of how many objects a team has, and of how large one may be: both bound what it keeps in etcd.
+"""Limits on the number and size of a team's objects, which bound how much the team stores in etcd.
 
-What is counted comes from the rights of members: a kind that they may create has a limit. A ResourceQuota counts
-objects and knows no sizes; admission judges those (catalog/rules/objects.yaml).
+The counted kinds follow from the rights of members: every kind that they may create has a limit. A ResourceQuota
+counts objects but does not know their sizes, so admission rules check sizes (catalog/rules/objects.yaml).
 
-Sources: Kubernetes docs, Resource Quotas, object count; kubernetes v1.36.3, pkg/controller, resourcequota
-(new definitions after 30 s, all counts after 5 min), deployment and statefulset (history); read 2026-11-29.
+Sources: Kubernetes docs, Resource Quotas, object count; kubernetes v1.36.3, pkg/controller, resourcequota (new
+definitions after 30 s, all counts after 5 min), deployment and statefulset (history); read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _FIELDS: Final[Mapping[str, str]] = {
     "secrets": "secrets",
     "persistentvolumeclaims": "claims",
     "jobs": "jobs",
-    # A controller makes one for each pod that names a template.
+    # A controller creates one claim for each pod that names a template.
     "resourceclaims": "pods",
 }
-"""Fields of `quota.objects` by resource; others have `other_kinds`."""
+"""Fields of `quota.objects` by resource. All other resources use `other_kinds`."""
 _OWN_KEYS: Final = ("pods", "services", "configmaps", "secrets", "persistentvolumeclaims")
-# Controllers make them of what members write, and keep as many as it says.
+# Controllers create these from members' objects, and keep as many as the object sets as its history limit.
 _HISTORY: Final = ("replicasets", "controllerrevisions")
-# The ten that a Deployment or StatefulSet keeps by default, the present one and the next.
+# A Deployment or StatefulSet keeps ten old revisions by default, besides the present and the next revision.
 _REVISIONS: Final = 12
 _CREATED: Final = (
     *(
@@ -46,7 +46,7 @@ _DOMAINS: Final = tuple((COMPUTE_DOMAINS.group, resource) for resource in COMPUT
 
 LARGE: Final = ("configmaps", "secrets")
 LARGE_KIB: Final = 512
-"""Size of those: files and releases of Helm, within the API server's limit of 1 MiB."""
+"""Maximum size of objects in `LARGE`, such as Helm releases. The API server's limit is 1 MiB."""
 SEVERAL_TEMPLATES: Final = (
     *(
         kind.resource
@@ -57,11 +57,13 @@ SEVERAL_TEMPLATES: Final = (
 )
 SEVERAL_TEMPLATES_KIB: Final = 128
 OTHERS_KIB: Final = 64
-"""Size of an object of any other kind. `kubectl apply` writes what it applies into an annotation once more."""
+"""Maximum size of objects of other kinds. `kubectl apply` stores the object a second time in an annotation."""
 
 
 def object_quota(limits: ObjectLimits, addons: Collection[str]) -> Mapping[str, str]:
-    """Return limits by key of a ResourceQuota, but for the kinds of these add-ons of the stack file."""
+    """Return limits by key of a ResourceQuota, without the kinds that belong to the given add-ons of the stack
+    file.
+    """
     counts = {
         _key(group, resource): str(_limit(resource, limits))
         for group, resource in _CREATED
@@ -78,12 +80,13 @@ def object_quota(limits: ObjectLimits, addons: Collection[str]) -> Mapping[str, 
 def addon_object_quota(
     limits: ObjectLimits, addons: Collection[str], *, compute_domains: bool
 ) -> Mapping[str, str]:
-    """Return limits by key of a ResourceQuota of the kinds whose definitions the program may install.
+    """Return limits by key of a ResourceQuota for the kinds whose CRDs the program may install.
 
-    Where a quota is older than a definition, the API server refuses all objects of the kind until Kubernetes has
-    counted them: 30 seconds to five and a half minutes. This quota therefore comes after the declared workloads.
+    If a quota is older than a CRD, the API server refuses all objects of the kind until Kubernetes has counted
+    them, which takes 30 seconds to five and a half minutes. This quota is therefore created after the declared
+    workloads.
 
-    `compute_domains`: whether members may make ComputeDomains, whose definition the DRA driver has.
+    `compute_domains` is whether members may create ComputeDomains. The DRA driver installs their CRD.
     """
     kinds = [(group, resource) for group, resource in _CREATED if _is_of(addons, group)]
     return {

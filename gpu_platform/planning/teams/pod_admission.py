@@ -1,6 +1,6 @@
-"""The values that a stack and a team add to the rules of pods, pod templates and claims.
+"""Values of a stack and a team for the rules about pods, pod templates and claims.
 
-The rules are data: gpu_platform/catalog/rules/pods.yaml and claims.yaml.
+The rules are in gpu_platform/catalog/rules/pods.yaml and claims.yaml.
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_values
 
 POLICY_SECONDS: Final = 2.0
-"""How long after its creation an API server may not act on a policy.
+"""How long an API server may ignore a policy after the policy is created.
 
 It reads admission policies once a second (apiserver v0.36.3, plugin/policy/generic/policy_source.go; read
-2026-11-25). What members create before has not the defaults of their namespace, and is not checked.
+2026-11-25). Pods that members create before that do not get the defaults of their namespace and are not checked.
 """
 _DAY: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLimits:
-    """Limits of a team's pods that do not depend on the pools.
+    """Limits on a team's pods that do not depend on the pools.
 
-    `devices`: annotations that give a fabric's daemon its devices, and their values as regular expressions; other
-    rules keep the names of daemons for them. `accounts`: user names of service accounts of other namespaces that
-    are members. `drivers`: CSI drivers of inline volumes. `grace_seconds`: the longest time between SIGTERM and
-    SIGKILL. `bare`: whether pods may have no controller. `aligned`: pools whose kubelets align pods, by name;
-    `no_other_gpus`: all GPUs of the cluster are those of the pools.
+    `devices` are the annotations that give devices to a fabric's daemon, with regular expressions for their
+    values. Other rules reserve the daemons' names for these daemons. `accounts` are the user names of service
+    accounts in other namespaces that are members. `drivers` are the CSI drivers of inline volumes. `grace_seconds`
+    is the maximum time between SIGTERM and SIGKILL. `bare` is whether pods may run without a controller. `aligned`
+    are the pools whose kubelets align pods, by name. `no_other_gpus` is whether all GPUs of the cluster belong to
+    the pools.
     """
 
     devices: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -61,7 +62,7 @@ class PodLimits:
 
 
 def pod_values(pools: Sequence[PoolPlan], limits: PodLimits) -> Mapping[str, Value]:
-    """Return the values of the rules of pods and pod templates of a team, on the pools of the environment."""
+    """Return the values for the rules about a team's pods and pod templates on the pools of the environment."""
     return {
         "member_accounts": limits.accounts,
         "gpu_resource": names.GPU_RESOURCE,
@@ -101,7 +102,7 @@ def pod_values(pools: Sequence[PoolPlan], limits: PodLimits) -> Mapping[str, Val
 
 
 def _records(taints: Sequence[Taint]) -> tuple[Mapping[str, str], ...]:
-    """Return key and effect of the taints that keep pods off, each once."""
+    """Return the unique keys and effects of the taints that keep pods off a node."""
     pairs = {(taint.effect, taint.key) for taint in taints if taint.effect != "PreferNoSchedule"}
     return tuple({"key": key, "effect": effect} for effect, key in sorted(pairs))
 
@@ -113,7 +114,9 @@ def _unproven(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def _shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return which resources without the suffix of shares are shares: all units of them, or more than a number."""
+    """Return which resources without the suffix for shares are shares, either all units or more than a number of
+    units.
+    """
     whole: dict[str, int] = {}
     shared: dict[str, int] = {}
     for pool in pools:
@@ -130,7 +133,7 @@ def _shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def _units(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the most units of each resource of GPUs and NICs that a node offers."""
+    """Return the maximum units of each GPU and NIC resource that a node offers."""
     most: dict[str, int] = {}
     for pool in pools:
         offers = [(offer.name, offer.per_node) for offer in pool.resources if names.is_gpu_resource(offer.name)]
@@ -141,13 +144,13 @@ def _units(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
     return {
         "units_per_node": offered,
         "units_per_node_text": [f"{name} {count}" for name, count in offered.items()],
-        # What NICs the nodes of an existing cluster have is not known.
+        # The NICs of nodes in an existing cluster are not known.
         "known_nics": [names.EFA_RESOURCE] if all(pool.cloud for pool in pools) else [],
     }
 
 
 def _efa_shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the EFA interfaces and the GPUs of nodes, where it is known which nodes have interfaces."""
+    """Return the EFA interfaces and GPUs of nodes, if it is known which nodes have interfaces."""
     shares = sorted(
         {
             (count, pool.gpus_per_node)
@@ -164,7 +167,7 @@ def _efa_shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def claim_values(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the values of the rules of claims of devices."""
+    """Return the values for the rules about device claims."""
     return {
         "gpu_device_class": names.GPU_DEVICE_CLASS,
         "gpus_of_largest_node": max((pool.gpus_per_node for pool in pools), default=0),

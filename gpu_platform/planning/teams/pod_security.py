@@ -1,7 +1,7 @@
 """Decide the Pod Security level of a team's namespace.
 
-Source: Kubernetes docs, Pod Security Standards and Pod Security Admission (`enforce` judges pods alone; `warn` and
-`audit` judge the objects that make pods, too). Read 2026-11-23.
+Source: Kubernetes docs, Pod Security Standards and Pod Security Admission (`enforce` checks only pods; `warn` and
+`audit` also check the objects that create pods). Read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _STRICTEST: PodSecurity = "restricted"
 
 
 def pod_security_labels(level: PodSecurity, *, by_policy: bool = False) -> Labels:
-    """Return the labels of a namespace that enforces a level; it warns of, and audits, `restricted` at any level.
+    """Return the labels of a namespace that enforces a level. At any level it warns about and audits `restricted`.
 
-    The warning is what a member sees at once whose Deployment is admitted, and whose pods are not.
-    `by_policy`: a ValidatingAdmissionPolicy enforces the level, with exceptions.
+    Members see the warning at once if their Deployment is admitted but its pods will not be. `by_policy` is
+    whether a ValidatingAdmissionPolicy enforces the level, with exceptions.
     """
     enforced = {f"{_PREFIX}/enforce": level}
     if by_policy:
@@ -28,7 +28,7 @@ def pod_security_labels(level: PodSecurity, *, by_policy: bool = False) -> Label
 
 
 def pod_security_decisions(team: Team) -> tuple[Decision, ...]:
-    """Return that a team chose less than the default; nothing for a team with the default."""
+    """Return the decision of a team that chose less than the default, or none for a team with the default."""
     if team.pod_security == _STRICTEST:
         return ()
     return (

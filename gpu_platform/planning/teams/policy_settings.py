@@ -1,4 +1,4 @@
-"""Decide settings of the policy pack's rules from the rights that the stack file grants to teams."""
+"""Decide the settings of the policy pack's rules from the rights that the stack file grants to teams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.stack.team import Team
 
 
 def policy_settings(teams: Sequence[Team], cloud: Cloud) -> Mapping[str, Mapping[str, Any]]:
-    """Return settings by rule: the rights of any team on the cloud, for rules that are not specific to a team."""
+    """Return settings by rule, with the rights of any team, for rules that are not specific to a team."""
     hosts, annotations = routes_of(teams)
     drivers = dict.fromkeys(one for team in teams for one in team.inline_csi_drivers)
     found: dict[str, Mapping[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Which pools are for the work of a team, and quotas that these pools cannot hold."""
+"""Decide which pools are for a team's work, and warn of quotas that these pools cannot satisfy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpu_platform.planning.teams.team_plans import DEFAULT_PRIORITIES
 
 
 def is_for(workload: str, priorities: Collection[str]) -> bool:
-    """Return whether a pool of a workload is for a team that may use these priority classes.
+    """Return whether a pool with a workload type is for a team that may use these priority classes.
 
-    A pool for training or inference is for the teams that may use the class of that name.
+    A pool for training or inference is for teams that may use the priority class with the same name.
     """
     return workload not in DEFAULT_PRIORITIES or workload in priorities
 
@@ -22,9 +22,9 @@ def is_for(workload: str, priorities: Collection[str]) -> bool:
 def gpu_quota_decisions(
     teams: Sequence[TeamPlan], pools: Sequence[PoolPlan], overcommit: float
 ) -> Iterator[Decision]:
-    """Yield a warning for quotas that only pools for other work could hold.
+    """Yield a warning for quotas that only pools for other work could satisfy.
 
-    A quota counts units of one name: on GKE whole GPUs of one pool, and shares of a GPU of another.
+    A quota counts units with the same name. On GKE these can be whole GPUs of one pool and GPU shares of another.
     """
     for resource in dict.fromkeys(name for pool in pools for name in pool.max_units):
         offering = [pool for pool in pools if pool.max_units.get(resource)]
@@ -46,7 +46,8 @@ def gpu_quota_decisions(
                     subject="teams",
                     what="warning: quota",
                     chosen=f"{sum(shares.values())} of {resource} ({listed})",
-                    why=f"the pools for their work ({', '.join(chosen)}) have at most {most:g}; more pods wait or "
-                    f"run on {', '.join(others)}, with the same resource for other work. Lower the quotas, "
-                    "raise a count.max, or give the teams the priority of that work",
+                    why=f"the pools for their work ({', '.join(chosen)}) have at most {most:g}; more pods wait, "
+                    "or run on "
+                    f"{', '.join(others)}, which have the same resource for other work. Lower the quotas, raise a "
+                    "count.max, or give the teams the priority of that work",
                 )

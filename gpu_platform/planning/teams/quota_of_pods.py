@@ -18,7 +18,7 @@ from gpu_platform.stack.team import Workload as WorkloadSpec
 
 
 def quota_units(quota: GpuUnits) -> dict[str, int]:
-    """Return a quota's GPU units by extended resource or device class, on all pools together."""
+    """Return a quota's GPU units by extended resource or device class, as a total over all pools."""
     units = {
         name: count if isinstance(count, int) else sum(count.values()) for name, count in _declared(quota).items()
     }
@@ -26,20 +26,22 @@ def quota_units(quota: GpuUnits) -> dict[str, int]:
 
 
 def units_by_pool(quota: GpuUnits) -> dict[str, Mapping[str, int]]:
-    """Return the units by pool of each extended resource or device class that the quota divides itself."""
+    """Return the units by pool for each extended resource or device class that the quota divides by pool."""
     return {name: count for name, count in _declared(quota).items() if not isinstance(count, int)}
 
 
 def may_borrow(team: Team, resource: str) -> bool:
-    """Return whether a team in a queue borrows a resource: as `borrow` allows, or what it has any quota of."""
+    """Return whether a team in a queue may borrow a resource, by its `borrow` setting or because it has any quota
+    of it.
+    """
     declared = team.queue.borrow if team.queue is not None else None
     return bool(quota_units(team.quota if declared is None else declared).get(resource))
 
 
 def most_units(team: Team, resource: str, pool: str, *, queues: bool) -> int | None:
-    """Return the most units that a team has of a resource of a pool, with what it may borrow in a queue.
+    """Return the maximum units of a resource that a team can use on a pool, including borrowed units in a queue.
 
-    Return None where `borrow` does not limit them.
+    Return None if `borrow` does not limit them.
     """
     most = _on_pool(team.quota, resource, pool)
     if not queues or not may_borrow(team, resource):
@@ -66,7 +68,7 @@ def _declared(quota: GpuUnits) -> dict[str, int | Mapping[str, int]]:
 
 
 def quota_place(resource: str) -> str:
-    """Return where in a quota a resource is written: `mig.1g.10gb`."""
+    """Return the place of a resource in a quota, such as `mig.1g.10gb`."""
     if resource == names.GPU_RESOURCE:
         return "gpus"
     if resource == names.SHARED_GPU_RESOURCE:
@@ -79,7 +81,9 @@ def quota_place(resource: str) -> str:
 
 
 def held(workload: WorkloadSpec, team: Team, pool: PoolPlan) -> tuple[str, int]:
-    """Return the resource of one pod of a workload, an extended resource or device class, and its units."""
+    """Return the resource and the units that one pod of a workload uses. It is an extended resource or a device
+    class.
+    """
     claim = claim_of(workload, team)
     if pool.devices and claim is not None:
         return class_of(claim), claim.count
@@ -91,12 +95,14 @@ def resource_of(workload: WorkloadSpec, pool: PoolPlan) -> str:
         return ""  # a pod without GPUs
     if workload.profile is not None and pool.sharing.mig_strategy == "mixed":
         return names.mig_resource(workload.profile) + (names.SHARED_SUFFIX if pool.sharing.renamed else "")
-    # A pool with several resources and no profile named means its instances, or its only resource.
+    # On a pool with several resources, no profile means its instances, or its only resource.
     return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
 
 
 def check_names_of_workloads(team: Team, problems: Problems) -> None:
-    """Record names that two entries of a team have: their Services, claims and pods have them, too."""
+    """Record names that two entries of a team share, because their Services, claims and pods would have the same
+    names.
+    """
     lists = ("workloads", "training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs")
     seen: dict[str, str] = {}
     for field in lists:
@@ -112,16 +118,16 @@ def check_names_of_workloads(team: Team, problems: Problems) -> None:
 def check_quota_of_pods(
     team: Team, pods: Sequence[DeclaredPods], available: Available, problems: Problems, *, queues: bool
 ) -> None:
-    """Record pods beyond the quota: those that always run in sum, and each entry that ends beside them.
+    """Record pods beyond the quota: the sum of pods that always run, and each other entry in addition to them.
 
-    With `queues` a job may also use what other teams lend, which is compared by pool elsewhere, and pods of GPU
-    pools have CPU and memory with their GPUs, apart from the quota.
+    With `queues`, a job may also use what other teams lend, which is compared by pool elsewhere. Pods of GPU pools
+    then get CPU and memory with their GPUs, apart from the quota.
     """
     always = [one for one in pods if one.runs == "always"]
     before = len(problems.found)
     _check_sum(team, always, available, problems, problems.at(_lists(always)), queues=queues)
     if len(problems.found) > before:
-        return  # each job would repeat it
+        return  # each job would repeat the problem
     for one in pods:
         if one.runs != "always":
             here = problems.at(one.path)
@@ -131,7 +137,7 @@ def check_quota_of_pods(
 def quota_use(
     team: Team, entry: Sequence[DeclaredPods], pods: Sequence[DeclaredPods], available: Available
 ) -> Mapping[str, tuple[int, int, int]]:
-    """Return by resource the units of an entry, those of it and all that always runs, and the team's quota."""
+    """Return by resource the units of an entry, their sum with pods that always run, and the team's quota."""
     always = [one for one in pods if one.runs == "always"]
     ends = any(one.runs != "always" for one in entry)
     own, in_all = (
@@ -142,7 +148,7 @@ def quota_use(
 
 
 def _lists(pods: Sequence[DeclaredPods]) -> str:
-    """Return the list of the stack file with all the pods; several: the first."""
+    """Return the list of the stack file that contains the pods. If they are in several lists, return the first."""
     return pods[0].path.partition("[")[0] if pods else "workloads"
 
 
@@ -155,9 +161,9 @@ def _check_sum(
     *,
     queues: bool,
 ) -> None:
-    """Record at `here` what pods that run at the same time need beyond the quota."""
+    """Record at `here` the resources beyond the quota that pods need if they run at the same time."""
     always = all(one.runs == "always" for one in pods)
-    in_all = "in all" if always else "with what runs always"
+    in_all = "in all" if always else "together with pods that always run"
     count = sum(one.spec.replicas for one in pods)
     if count > team.quota.objects.pods:
         here.add(
@@ -201,7 +207,7 @@ def _wanted(team: Team, pods: Sequence[DeclaredPods], pools: Sequence[PoolPlan])
 def gpu_pods(
     team: Team, pods: Sequence[DeclaredPods], pools: Sequence[PoolPlan]
 ) -> Iterator[tuple[DeclaredPods, str, int]]:
-    """Yield the declared pods that get GPUs, with the resource and the units of one of them."""
+    """Yield the declared pods that use GPUs, with the resource and the units of one pod."""
     by_name = {pool.name: pool for pool in pools}
     for one in pods:
         pool = by_name.get(one.spec.pool)

@@ -1,4 +1,4 @@
-"""Which service accounts of other namespaces are members of a team."""
+"""Service accounts in other namespaces that are members of a team."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpu_platform.stack.team import Team
 
 
 def accounts_of(team: Team) -> tuple[str, ...]:
-    """Return the user names of service accounts of other namespaces that are members of a team."""
+    """Return the user names of service accounts in other namespaces that are members of a team."""
     named = (one.partition(":") for one in team.everybody)
     return tuple(
         f"system:serviceaccount:{name.replace('/', ':')}" for kind, _, name in named if kind == "serviceaccount"

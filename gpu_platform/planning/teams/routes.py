@@ -1,6 +1,6 @@
 """Hosts and annotations of a team's Ingresses, routes and Services, whose controllers serve all namespaces.
 
-What is limited: gpu_platform/catalog/route_limits.py. The rules are data: gpu_platform/catalog/rules/routes.yaml.
+The limits are in gpu_platform/catalog/route_limits.py, and the rules in gpu_platform/catalog/rules/routes.yaml.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from gpu_platform.stack.team import Team
 
 
 def hosts_of(team: Team) -> tuple[str, ...]:
-    """Return the hosts that routes of a team may name: those of the stack file, and of its inference services."""
+    """Return the hosts that a team's routes may name, from the stack file and its inference services."""
     declared = (one.route.hostname for one in team.inference_services if one.route is not None)
     return tuple(dict.fromkeys((*team.routes.hosts, *(one for one in declared if one is not None))))
 
 
 def _of_all_hosts(team: Team) -> tuple[str, ...]:
-    """Return the names of the declared routes that are for all hosts of their gateway."""
+    """Return the names of the declared routes that match all hosts of their gateway."""
     return tuple(
         one.name for one in team.inference_services if one.route is not None and one.route.hostname is None
     )
 
 
 def routes_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the hosts and annotations of any team, for rules that are not specific to a team."""
+    """Return the hosts and annotations of all teams, for rules that are not specific to a team."""
     hosts = dict.fromkeys(host for team in teams for host in hosts_of(team))
     if any(_of_all_hosts(team) for team in teams):
         hosts[EVERY_HOST] = None
@@ -35,7 +35,7 @@ def routes_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def check_routes(teams: Sequence[tuple[str, Team]], problems: Problems) -> None:
-    """Record hosts of one team that another one has, too. `teams`: place in the file, team."""
+    """Record hosts that two teams share. Each entry of `teams` is a place in the file and a team."""
     for index, (path, team) in enumerate(teams):
         for number, host in enumerate(team.routes.hosts):
             for other in (team for _, team in teams[:index]):
@@ -43,7 +43,7 @@ def check_routes(teams: Sequence[tuple[str, Team]], problems: Problems) -> None:
                 if taken is not None:
                     Problems(f"{path}.routes.hosts[{number}]", problems.found).add(
                         f"{host!r}, which overlaps {taken!r} of team {other.name}",
-                        "hosts of one team only: the owner of the route gets the requests",
+                        "hosts of only one team: the owner of the route gets the requests",
                         "name a host, or a domain, for each team",
                     )
 
@@ -55,7 +55,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def route_values(team: Team) -> Mapping[str, Value]:
-    """Return the values of the rules of a team's Ingresses, HTTPRoutes, GRPCRoutes and Services."""
+    """Return the values for the rules about a team's Ingresses, HTTPRoutes, GRPCRoutes and Services."""
     hosts = hosts_of(team)
     return {
         "every_host": EVERY_HOST in hosts,

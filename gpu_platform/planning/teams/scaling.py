@@ -1,6 +1,6 @@
-"""Servers and triggers of a team's KEDA objects, whose operator has rights that the team lacks.
+"""Servers and triggers of a team's KEDA objects, which the KEDA operator handles with rights that the team lacks.
 
-What is limited: gpu_platform/catalog/scaling_triggers.py. The rules are data:
+The limits are in gpu_platform/catalog/scaling_triggers.py, and the rules in
 gpu_platform/catalog/rules/scaling.yaml.
 """
 
@@ -20,14 +20,16 @@ from gpu_platform.stack.team import Team
 
 
 def servers_of(team: Team) -> tuple[str, ...]:
-    """Return the servers that triggers of a team may ask: the platform's Prometheus, those of the stack file."""
+    """Return the servers that a team's triggers may query: the platform's Prometheus and servers of the stack
+    file.
+    """
     services = [one.autoscaling.server for one in team.inference_services if one.autoscaling is not None]
     named = (PROMETHEUS, *(one for one in services if one is not None), *team.scaling.servers)
     return tuple(dict.fromkeys(one.rstrip("/") for one in named))
 
 
 def scaling_values(team: Team) -> Mapping[str, Value]:
-    """Return the values of the rules of a team's ScaledObjects, ScaledJobs and TriggerAuthentications."""
+    """Return the values for the rules about a team's ScaledObjects, ScaledJobs and TriggerAuthentications."""
     return {
         "free_triggers": (*HARMLESS_TRIGGERS, *team.scaling.triggers),
         "trigger_addresses": ADDRESSES,
@@ -39,6 +41,6 @@ def scaling_values(team: Team) -> Mapping[str, Value]:
 
 
 def scaling_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the servers and trigger types of any team, for rules that are not specific to a team."""
+    """Return the servers and trigger types of all teams, for rules that are not specific to a team."""
     servers = dict.fromkeys(one for team in teams for one in servers_of(team))
     return tuple(servers), tuple(dict.fromkeys(one for team in teams for one in team.scaling.triggers))

@@ -14,7 +14,7 @@ from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.fabric import FabricAccess
 from gpu_platform.stack.team import PodSecurity
 
-# Requests of containers without any; a quota on cpu and memory refuses pods without requests.
+# Requests of containers without requests, because a quota on cpu and memory refuses pods without them.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
 
 
@@ -23,7 +23,7 @@ DEFAULT_LIMIT: Mapping[str, str] = {"cpu": "4", "memory": "16Gi"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityClassPlan:
-    """A PriorityClass; never the cluster's default."""
+    """A PriorityClass. It is never the cluster's default."""
 
     name: str
     value: int
@@ -34,7 +34,7 @@ class PriorityClassPlan:
 class WorkloadPlan:
     """A Deployment of a team, with the node selector and tolerations of its pool.
 
-    `units` 0: its pods have no GPU, and `resource` is empty.
+    If `units` is 0, its pods use no GPU, and `resource` is empty.
     """
 
     name: str
@@ -50,20 +50,24 @@ class WorkloadPlan:
     node_selector: Labels
     tolerations: tuple[Taint, ...]
     network: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Requests of a pod for the network between nodes: EFA interfaces, huge pages."""
+    """Requests of a pod for the network between nodes, such as EFA interfaces and huge pages."""
     claim: str | None = None
-    """The ResourceClaimTemplate of its pods; `resource` is then a class of the driver, `units` its size."""
+    """ResourceClaimTemplate of its pods. `resource` is then a device class of the driver, and `units` the claim's
+    size.
+    """
 
     compute_domain: str | None = None
-    """The ResourceClaimTemplate of its ComputeDomain, which the DRA driver creates; None: no ComputeDomain."""
+    """ResourceClaimTemplate that the DRA driver creates for its ComputeDomain, or None without a ComputeDomain."""
     shared_memory: str | None = None
-    """Size of the volume in memory at /dev/shm, part of `memory`; None: 64 MiB, the runtime's default."""
+    """Size of the in-memory volume at /dev/shm, which counts towards `memory`. None means the runtime's default,
+    64 MiB.
+    """
     gpu_memory: str | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances."""
     run_as_user: int | None = None
-    """User id of its processes; None: that of the image."""
+    """User id of its processes, or None for the user id of the image."""
     nic_claim: str | None = None
-    """The ResourceClaimTemplate of all NICs of a node; None: none, or pods request NICs in another way."""
+    """ResourceClaimTemplate for all NICs of a node, or None if pods use no NICs or request them in another way."""
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -78,9 +82,9 @@ class WorkloadPlan:
 
     @property
     def user_environment(self) -> Mapping[str, str]:
-        """Variables of a user whom the image need not know: programs ask for the name, and write into the home.
+        """Variables for a user that the image may not know, because programs need a user name and a writable home.
 
-        Python's getpass, with it vLLM and torch, fails without a name, and the runtime's home is `/` then
+        Without a name, Python's getpass fails, and with it vLLM and torch. The runtime's home is then `/`
         (vllm-project/vllm#44548, kserve/kserve#5666, read 2026-11-28).
         """
         return {} if self.run_as_user is None else {"USER": "member", "HOME": "/tmp"}  # noqa: S108
@@ -88,7 +92,7 @@ class WorkloadPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamMember:
-    """A member of a team as RBAC names it."""
+    """A team member in the form that RBAC uses."""
 
     kind: Literal["User", "Group", "ServiceAccount"]
     name: str
@@ -97,15 +101,15 @@ class TeamMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAccountPlan:
-    """The service account that gives a team's pods their identity in the cloud, and with which they pull images.
+    """The service account with a team's cloud identity and image pull secrets.
 
-    `rights`: what they may use in the cloud, as text: `read s3://acme-datasets/`.
+    `rights` lists as text what pods may use in the cloud, such as `read s3://acme-datasets/`.
     """
 
     name: str
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     image_pull_secrets: tuple[str, ...] = ()
-    """Names of Secrets of the namespace, which the team creates."""
+    """Names of Secrets in the namespace. The team creates them."""
     rights: tuple[str, ...] = ()
 
 
@@ -130,8 +134,8 @@ class PodIngress:
 class TeamPlan:
     """One team's namespace and everything in it.
 
-    `quota` holds every GPU resource of the environment, 0 without a share, so that no MIG profile is
-    unlimited. `priorities`: the classes that it may use, beside no class.
+    `quota` contains every GPU resource of the environment, with 0 if the team has no share, so that no MIG profile
+    is unlimited. `priorities` are the priority classes that the team may use. Pods may also have no class.
     """
 
     namespace: str
@@ -140,19 +144,23 @@ class TeamPlan:
     admins: tuple[TeamMember, ...] = ()
     viewers: tuple[TeamMember, ...] = ()
     object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Most objects by kind and all storage requested, by key of a ResourceQuota; none: unlimited."""
+    """Maximum number of objects by kind and maximum requested storage, by key of a ResourceQuota. Empty means
+    unlimited.
+    """
     addon_object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The same of kinds whose definitions the program may install; its quota follows the declared workloads."""
+    """Maximum number of objects whose CRDs the program may install. This quota is created after the declared
+    workloads.
+    """
     egress: tuple[PodEgress, ...] = ()
-    """What its pods may reach by the cloud: identity and DNS."""
+    """Addresses that its pods may reach because of the cloud, for identity and DNS."""
     declared_egress: tuple[PodEgress, ...] = ()
-    """What its pods may reach by the stack file."""
+    """Addresses that its pods may reach because of the stack file."""
     hosts: tuple[HostEgress, ...] = ()
-    """What its pods may reach by name."""
+    """Hosts that its pods may reach by name."""
     host_policy: HostPolicy | None = None
-    """The kind of network policies that name `hosts`; None: there are no hosts."""
+    """The kind of network policies that name `hosts`, or None if there are no hosts."""
     ingress: tuple[PodIngress, ...] = ()
-    """Who may reach its pods, beside those of its namespace."""
+    """Sources that may reach its pods, in addition to pods of its namespace."""
     labels: Labels = field(default_factory=dict[str, str])
     priorities: tuple[str, ...] = ()
     default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))
@@ -160,23 +168,24 @@ class TeamPlan:
     claims: tuple[ClaimPlan, ...] = ()
     workloads: tuple[WorkloadPlan, ...] = ()
     policies: tuple[AdmissionPolicy, ...] = ()
-    """What the API server refuses in the namespace."""
+    """Admission policies for the namespace."""
     accounts: tuple[str, ...] = ()
-    """User names of service accounts of other namespaces that are members."""
+    """User names of service accounts in other namespaces that are members."""
     pod_defaults: PodDefaults | None = None
-    """What its pods that request GPUs get at admission; None: what they name themselves."""
+    """Defaults at admission for its pods that request GPUs, or None if pods get no defaults."""
     service_account: ServiceAccountPlan | None = None
-    """Of its pods that name it; None: the team has neither an identity nor image pull secrets."""
+    """Service account for pods that name it, or None if the team has neither an identity nor image pull secrets.
+    """
     pod_security: PodSecurity = "restricted"
     """Level that the namespace enforces, by its label or by `fabric`, and that the workloads satisfy."""
     fabric: FabricAccess | None = None
-    """With a fabric whose pods need more than `pod_security`: the rules that enforce it in place of the label."""
+    """Rules that enforce `pod_security` instead of the label, for a fabric whose pods need more than the level."""
     permissions: tuple[str, ...] = ()
-    """What the stack file admits of its members' objects beside the defaults: `routes of ml.example.com`."""
+    """Additional permissions that the stack file gives members' objects, such as `routes of ml.example.com`."""
     compute_domains: bool = False
-    """Whether members may create ComputeDomains: NVLink connects the nodes of a pool."""
+    """Whether members may create ComputeDomains, because NVLink connects the nodes of a pool."""
 
     @property
     def all_egress(self) -> tuple[PodEgress | HostEgress, ...]:
-        """Destinations that its pods may connect to beside their namespace and the cluster's DNS."""
+        """Destinations that its pods may connect to, in addition to their namespace and the cluster's DNS."""
         return (*self.egress, *self.declared_egress, *self.hosts)

@@ -54,26 +54,28 @@ from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, T
 from gpu_platform.stack.team import GpuUnits, Team
 from gpu_platform.stack.team import Workload as WorkloadSpec
 
-PAUSE_IMAGE = "pause"  # name of an image in the catalogue
+PAUSE_IMAGE = "pause"  # image name in the catalogue
 DEFAULT_PRIORITIES: Mapping[str, int] = {"training": 100, "inference": 1000}
 
 _POLICIES: Final = ("pods-of", "templates-of", "services-of", "claims-of", "scalers-of", "routes-of", "objects-of")
-"""Policies of the catalogue that every team has."""
+"""Policies in the catalogue that every team gets."""
 
 
 def is_reserved_namespace(namespace: str, catalog: Catalog) -> bool:
-    """Return whether no team may have a namespace: controllers run there, now or after the next edit."""
+    """Return whether no team may use a namespace, because controllers run there now or after a later edit."""
     of_charts = (chart.namespace for chart in catalog.charts.values())
     return namespace == "default" or names.is_platform_namespace(namespace) or namespace in of_charts
 
 
 def priority_values(declared: Mapping[str, int]) -> dict[str, int]:
-    """Return every priority class by name: the defaults, and those of the stack file."""
+    """Return every priority class by name, both the defaults and the classes of the stack file."""
     return {**DEFAULT_PRIORITIES, **declared}
 
 
 def plan_priority_classes(declared: Mapping[str, int]) -> tuple[PriorityClassPlan, ...]:
-    """Return the PriorityClasses, lowest first; none is the cluster's default, which applies to all pods."""
+    """Return the PriorityClasses, lowest first. None is the cluster's default, because a default applies to all
+    pods.
+    """
     values = priority_values(declared)
     return tuple(
         PriorityClassPlan(name=name, value=value, description=f"GPU workloads of class {name}")
@@ -98,11 +100,11 @@ def total_quota(teams: Sequence[Team]) -> dict[str, int]:
 
 
 def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog, problems: Problems) -> None:
-    """Record what is wrong with one team whatever the pools have, given the priority classes."""
+    """Record problems of one team that do not depend on the pools, with the given priority classes."""
     if is_reserved_namespace(team.name, catalog):
         problems.at("name").add(
             f"{team.name!r}",
-            "a namespace of the team's own: not one of Kubernetes, of this program or of a chart that it can "
+            "a namespace for the team alone: not one of Kubernetes, of this program or of a chart that it can "
             "install, whose service accounts its members could use",
             f"rename it, for example to 'team-{team.name}'",
         )
@@ -117,9 +119,9 @@ def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog
 
 
 def check_team(team: Team, available: Available, problems: Problems, *, queues: bool = False) -> None:
-    """Record what is wrong with one team by itself, given what the pools have.
+    """Record problems of one team, with the resources of the pools.
 
-    `queues`: the teams have queues, where a GPU comes with its part of its node's CPU and memory.
+    `queues` is whether the teams have queues, in which a GPU comes with a share of its node's CPU and memory.
     """
     check_offered(team.quota, available, problems.at("quota"))
     pods = declared_pods(team, available)
@@ -143,7 +145,7 @@ def check_offered(units: GpuUnits, available: Available, here: Problems) -> None
 
 
 def _check_roles(team: Team, problems: Problems) -> None:
-    """Record members twice in a list, or in two: each role includes the rights of the ones below it."""
+    """Record members that are in a list twice or in two lists. Each role includes the rights of lower roles."""
     first: dict[str, str] = {}
     for role, members in team.by_role.items():
         for index, member in enumerate(members):
@@ -159,7 +161,7 @@ def _check_roles(team: Team, problems: Problems) -> None:
 
 
 def check_workload(workload: WorkloadSpec, team: Team, available: Available, here: Problems) -> None:
-    """Record what is wrong with one workload of a team, given what the pools have."""
+    """Record problems of one workload of a team, with the resources of the pools."""
     by_name = {pool.name: pool for pool in available.pools}
     pool = by_name.get(workload.pool)
     if pool is None:
@@ -177,24 +179,24 @@ def check_workload(workload: WorkloadSpec, team: Team, available: Available, her
     if parse_quantity(workload.cpu) * 1000 > free.cpu_millicores:
         here.at("cpu").add(
             workload.cpu,
-            f"at most {free.cpu_millicores}m: what DaemonSets leave of one {pool.machine_type}",
+            f"at most {free.cpu_millicores}m, which DaemonSets leave free on one {pool.machine_type}",
             "ask for less",
         )
     if parse_quantity(workload.memory) > free.memory_mib * 1024 * 1024:
         here.at("memory").add(
             workload.memory,
-            f"at most {free.memory_mib}Mi: what DaemonSets leave of one {pool.machine_type}",
+            f"at most {free.memory_mib}Mi, which DaemonSets leave free on one {pool.machine_type}",
             "ask for less",
         )
 
 
 def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None:
-    """Record a workload that requests extended resources that its pool does not have, or too many."""
+    """Record a workload that requests extended resources that its pool does not offer, or too many of them."""
     if workload.gpus == 0:
         here.at("gpus").add(
             f"0 on pool {pool.name}, whose nodes have GPUs",
             "1 or more: a pod without GPUs would occupy a GPU node",
-            "name a CPU pool, one whose machine type has no GPUs, or request GPUs",
+            "name a CPU pool, whose machine type has no GPUs, or request GPUs",
         )
         return
     if pool.sharing.mode in {"time-slicing", "mps", "mig"} and workload.gpus != 1:
@@ -241,9 +243,10 @@ def check_quotas(
     *,
     queues: bool = False,
 ) -> None:
-    """Record quotas that exceed the resources of the pools in sum. `quotas`: place in the file, team, quota.
+    """Record quotas that together exceed the resources of the pools. Entries of `quotas` are a place, a team and a
+    quota.
 
-    `queues`: the teams have queues, which exclude `overcommit`.
+    `queues` is whether the teams have queues. Queues exclude `overcommit`.
     """
     for resource, capacity in available.units.items():
         shares = [(path, team, quota_units(units).get(resource, 0)) for path, team, units in quotas]
@@ -265,9 +268,9 @@ def check_quotas(
 def check_reserve(
     team: Team, reserve: GpuUnits, teams: Sequence[Team], available: Available, problems: Problems
 ) -> None:
-    """Record the quota of a team with its own stack that the environment does not keep for such teams.
+    """Record the quota of a team with its own stack that exceeds what the environment reserves for such teams.
 
-    `teams`: those of the environment. What no pool offers has a problem of its own.
+    `teams` are the teams of the environment. Resources that no pool offers are reported elsewhere.
     """
     granted = total_quota(teams)
     kept, kept_by_pool = quota_units(reserve), units_by_pool(reserve)
@@ -279,8 +282,8 @@ def check_reserve(
         if units > kept.get(resource, 0):
             problems.at(place).add(
                 f"{units} of {resource}",
-                f"at most {kept.get(resource, 0)}, which the environment keeps for teams with a stack of "
-                "their own: its queues lend everything else",
+                f"at most {kept.get(resource, 0)}, which the environment keeps for teams with their own stack; "
+                "its queues lend everything else",
                 f"write queueing: {{reserve: {_written(place, units)}}} in the environment"
                 + (f", lower quotas of its teams by {units - free} in all" if units > free else "")
                 + ", and deploy it first",
@@ -294,7 +297,7 @@ def check_reserve(
 
 
 def _written(place: str, units: int) -> str:
-    """Return a quota of one resource as YAML. `place`: what `quota_place` returns."""
+    """Return a quota of one resource as YAML. `place` comes from `quota_place`."""
     field, _, key = place.partition(".")
     return f"{{{field}: {{{key}: {units}}}}}" if key else f"{{{field}: {units}}}"
 
@@ -311,14 +314,15 @@ def plan_team(
     queues: bool = False,
     identified: bool = False,
 ) -> Decided[TeamPlan]:
-    """Return the plan of a team without problems; its workloads that name no image get a pause image.
+    """Return the plan of a team without problems. Workloads that name no image get a pause image.
 
-    `kubernetes`: the cluster's minor version, None: unknown; `addons`: those of the environment, by name;
-    `queues`: the team has a queue; `identified`: its pods have an identity in the cloud.
+    `kubernetes` is the cluster's minor version, or None if it is unknown. `addons` are the add-ons of the
+    environment, by name. `queues` is whether the team has a queue. `identified` is whether its pods have a cloud
+    identity.
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
-    limited = available.limited or (names.GPU_RESOURCE,)  # the policy pack requires it, whatever pools there are
+    limited = available.limited or (names.GPU_RESOURCE,)  # the policy pack requires it for any set of pools
     quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in limited}
     if team.quota.cpu is not None:
         quota["requests.cpu"] = team.quota.cpu
@@ -330,11 +334,11 @@ def plan_team(
         subject=f"team {team.name}",
         what="priority classes allowed",
         chosen=", ".join(allowed),
-        why=f"{team.priority} ({own}), its own, and lower ones of this stack",
+        why=f"{team.priority} ({own}), its default class, and lower classes of this stack",
     )
     workloads = tuple(plan_workload(workload, team, available, pause_image) for workload in team.workloads)
     all_pods = [plan_workload(one.spec, team, available, pause_image) for one in declared_pods(team, available)]
-    # A queue adds the CPU and memory of its GPUs to the team's quota.
+    # A queue adds CPU and memory for GPUs to the team's quota.
     cpu_and_memory = (None, None) if queues else (team.quota.cpu, team.quota.memory)
     fabric = plan_fabric_access(team, available.pools, available.catalog, queues=queues)
     defaults = plan_pod_defaults(
@@ -420,7 +424,7 @@ def plan_team(
 
 
 def _permissions(team: Team) -> Iterator[str]:
-    """Yield what the stack file admits of members' objects beside the defaults, as text."""
+    """Yield as text the additional permissions that the stack file gives members' objects."""
     yield from (f"routes of {host}" for host in team.routes.hosts)
     yield from (f"annotation {name}" for name in team.routes.annotations)
     yield from (f"triggers that ask {server}" for server in team.scaling.servers)
@@ -431,7 +435,7 @@ def _permissions(team: Team) -> Iterator[str]:
 
 
 def longest_grace(team: Team) -> int:
-    """Return the longest time between SIGTERM and SIGKILL of a team's pods, in seconds."""
+    """Return the maximum time between SIGTERM and SIGKILL of a team's pods, in seconds."""
     declared = (*team.training_jobs, *team.inference_services)
     return max((LONGEST_GRACE_SECONDS, *(int(parse_duration(one.grace)) for one in declared)))
 
@@ -445,7 +449,7 @@ def _subject(member: str) -> TeamMember:
 
 
 def plan_workload(workload: WorkloadSpec, team: Team, available: Available, pause_image: str) -> WorkloadPlan:
-    """Return the plan of a workload without problems; one that names no image gets `pause_image`."""
+    """Return the plan of a workload without problems. A workload that names no image gets `pause_image`."""
     pool = next(pool for pool in available.pools if pool.name == workload.pool)
     claim = claim_of(workload, team)
     if claim is None:
@@ -476,10 +480,10 @@ def plan_workload(workload: WorkloadSpec, team: Team, available: Available, paus
 
 
 def _shared_memory(workload: WorkloadSpec, pool: PoolPlan, units: int) -> str | None:
-    """Return the size of /dev/shm of training pods with several GPUs: a quarter of the pod's memory.
+    """Return the size of /dev/shm for training pods with several GPUs, which is a quarter of the pod's memory.
 
-    NCCL and data loaders pass tensors between processes through it, and need far more than the 64 MiB that a
-    container has by default (PyTorch docs, multiprocessing); what is in it counts as memory of the container.
+    NCCL and data loaders pass tensors between processes through it, and need far more than a container's default
+    of 64 MiB (PyTorch docs, multiprocessing). The contents of /dev/shm count as memory of the container.
     """
     if pool.workload != "training" or units < 2:
         return None
@@ -487,6 +491,6 @@ def _shared_memory(workload: WorkloadSpec, pool: PoolPlan, units: int) -> str | 
 
 
 def _network_requests(pool: PoolPlan, resource: str, units: int) -> Mapping[str, str]:
-    """Return the requests of a pod of whole GPUs, claimed or not, for the network between nodes."""
+    """Return a pod's requests for the network between nodes. They apply to whole GPUs, claimed or not."""
     whole = resource == names.GPU_DEVICE_CLASS or pool.sharing.mode == "none"
     return pool.cloud_nodes.network_requests if whole and units >= pool.gpus_per_node else {}

@@ -79,7 +79,7 @@ def chosen(plan: EnvironmentPlan, what: str) -> str:
 
 def test_what_an_identity_without_egress_does_not_reach_is_named() -> None:
     existing_role = with_identity(role_arn="arn:aws:iam::123456789012:role/vision")
-    assert "what it may use in the cloud stays out of reach" in chosen(eks(existing_role), "egress")
+    assert "its cloud resources stay out of reach" in chosen(eks(existing_role), "egress")
     assert "its buckets stay out of reach" in chosen(eks(with_identity(buckets=[READS])), "egress")
 
 
