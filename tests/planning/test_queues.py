@@ -163,7 +163,7 @@ def test_topology_on_an_autoscaled_pool_is_refused_and_its_fix_works() -> None:
     with pytest.raises(BadInput, match="pool train is autoscaled") as caught:
         plan_platform(stack, "test")
     (problem,) = caught.value.problems
-    assert problem.fix == "remove topology, or write count: {desired: N} alone in pools"
+    assert problem.fix == "remove topology, or write only count: {desired: N} in pools"
     plan_platform({**stack, "pools": [{**pool, "count": {"desired": 2}}]}, "test")
 
 

@@ -374,7 +374,7 @@ def test_printed_borrowing_is_what_the_rendered_queues_lend(make_plan: PlanMaker
     lent += sum(int(amounts[GPU]) for amounts in cohort.flavors.values())
     (why,) = [one.why for one in plan.decisions if (one.subject, one.what) == ("team a", "queue")]
     assert f"borrows at most {lent} (" in why
-    assert f"{8 if not queue else 2} more once teams of the cohort with a stack of their own lend them" in why
+    assert f"{8 if not queue else 2} more once teams of the cohort with their own stack lend them" in why
 
 
 def test_a_limit_of_borrowing_is_put_where_the_cohort_lends_now(make_plan: PlanMaker) -> None:
@@ -388,8 +388,8 @@ def test_a_limit_of_borrowing_is_put_where_the_cohort_lends_now(make_plan: PlanM
     ("queue", "place", "words"),
     [
         ({"lend": {"gpus": {"train": 9}}}, "lend.gpus.train", "at most 8: the team's quota on it"),
-        ({"borrow": {"gpus": {"train": 9}}}, "borrow.gpus.train", "at most 8: what it may have beyond"),
-        ({"borrow": {"gpus": {"train": 99}}}, "borrow.gpus.train", "at most 8: what it may have beyond"),
+        ({"borrow": {"gpus": {"train": 9}}}, "borrow.gpus.train", "at most 8: the units of the pool beyond"),
+        ({"borrow": {"gpus": {"train": 99}}}, "borrow.gpus.train", "at most 8: the units of the pool beyond"),
     ],
 )
 def test_limits_by_pool_are_compared_with_the_quota_there(

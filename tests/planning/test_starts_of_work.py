@@ -1,4 +1,4 @@
-"""The quota on which declared work can start: the team's own quota, or quota that others can really lend."""
+"""With which quota declared work can start: the team's own, or what others can really lend."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def service(replicas: int, gpus: int = 8, pool: str = "train", **rest: Any) -> d
 
 
 def outcome(plan: EnvironmentPlan) -> dict[str, tuple[str, str]]:
-    """Return how each entry starts and why, by team and place."""
+    """Return what is said about the start of each entry, and why, by team and place."""
     return {
         f"{one.subject} {match[1]}": (one.chosen, one.why)
         for one in plan.decisions
@@ -86,7 +86,7 @@ def test_quota_on_which_a_lender_always_runs_is_not_borrowed(make_plan: PlanMake
     lender = team("web", quota={"gpus": 8}, inference_services=[service(1)])
     found = refused(make_plan, two_nodes(), teams=[borrower, lender])
     assert "16 of nvidia.com/gpu on pool train; at most 8 of" in found["teams[0].training_jobs[0]"]
-    assert "lower" not in found["teams[0].training_jobs[0]"]  # web needs its quota for its service
+    assert "lower" not in found["teams[0].training_jobs[0]"]  # web needs its quota itself
     ended = make_plan(two_nodes(), queueing={}, teams=[borrower, {**lender, "inference_services": []}])
     assert outcome(ended)["team lab training_jobs[0]"][0] == "starts only on borrowed quota"
 
@@ -113,7 +113,7 @@ def test_a_job_that_needs_the_reserve_waits_for_team_stacks(make_plan: PlanMaker
     teams = [team("lab", quota={"gpus": 4}, training_jobs=[job(2)])]
     plan = make_plan(two_nodes(), queueing={"reserve": {"gpus": 8}}, teams=teams)
     chosen, why = outcome(plan)["team lab training_jobs[0]"]
-    assert chosen == "starts only once teams of the cohort with a stack of their own lend"
+    assert chosen == "starts only once teams of the cohort with their own stack lend"
     assert "raise the team's quota on pool train by 12 and lower queueing.reserve by 8" in why
 
 
@@ -172,7 +172,7 @@ GPU = "nvidia.com/gpu"
 
 @st.composite
 def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw three teams on 16 GPUs, each with a service on its quota, a job of the first team, and a reserve."""
+    """Three teams on 16 GPUs, each with a service on its quota; the first has a job, too, and some is reserved."""
     left, teams = 16, list[dict[str, Any]]()
     for name in ("a", "b", "c"):
         quota = draw(st.integers(0, left))
@@ -193,7 +193,7 @@ def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
 @given(stack=teams_on_one_pool())
 @settings(max_examples=size(60, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_job_starts_exactly_when_kueue_would_start_it(stack: dict[str, Any]) -> None:
-    """A refused job never starts. Other jobs start on the team's quota or while other teams lend everything."""
+    """What is refused never starts, and what is said to start on borrowed quota does while others lend all."""
     (declared,) = stack["teams"][0]["training_jobs"]
     try:
         verdict = outcome(_plan(stack))["team a training_jobs[0]"][0]
@@ -207,7 +207,7 @@ def test_a_job_starts_exactly_when_kueue_would_start_it(stack: dict[str, Any]) -
         quotas.usage[one["name"]][flavor, GPU] = Fraction(running)
     quotas.flavors["a"] = [flavor]
     can_start = quotas.start("a", {GPU: Fraction(declared["replicas"])}) is not None
-    reserved = "once teams of the cohort with a stack" in verdict
+    reserved = "their own stack lend" in verdict
     assert can_start == ("refused" not in verdict and not reserved)
 
 
@@ -220,9 +220,9 @@ def _plan(stack: dict[str, Any]) -> EnvironmentPlan:
 def of_own_stack(
     folder: Path, reserve: int, quota: int, timeout: str = "2h", web: int = 4, always: int = 0, **entries: Any
 ) -> TeamStackPlan:
-    """Return the plan of a team with its own stack, in an environment with 16 GPUs and another team.
+    """Return the plan of a team with a stack of its own, in an environment of 16 GPUs with another team.
 
-    `web` is the quota of the other team, and `always` is the part that its service always uses.
+    `web`: the other team's quota; `always`: of it, what a service always uses.
     """
     queueing = {"reserve": {"gpus": {"train": reserve}}, "pods_ready_timeout": timeout}
     served = [service(1, always)] if always else []
@@ -251,7 +251,7 @@ def test_a_team_stack_is_told_what_its_environment_must_change(tmp_path: Path) -
         of_own_stack(tmp_path, 6, 4, "15m", **slow)
 
 
-def test_a_reserve_beyond_the_pool_requires_lower_quotas(tmp_path: Path) -> None:
+def test_a_reserve_is_not_raised_beyond_the_pool_without_quotas_that_go_down(tmp_path: Path) -> None:
     jobs = {"training_jobs": [job(1)]}
     with pytest.raises(BadInput) as refused:
         of_own_stack(tmp_path, 6, 4, web=10, **jobs)

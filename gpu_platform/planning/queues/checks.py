@@ -20,14 +20,14 @@ from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import GpuUnits, Team
 
-# CRDs of Kueue v0.19.2 and its webhook of ClusterQueues (validateFlavorResourceCombinations); read 2026-11-23.
+# CRDs of Kueue v0.19.2 and its ClusterQueue webhook (validateFlavorResourceCombinations); read 2026-11-23.
 _MAX_FLAVORS: Final = 64
 _MAX_COMBINATIONS: Final = 512
 _MAX_TAINTS: Final = 8
 
 
 def check_queueing(environment: Environment, cloud: Cloud, available: Available, problems: Problems) -> None:
-    """Record what is wrong with `queueing`, for the pools and their cloud."""
+    """Record problems of `queueing` for the pools and their cloud."""
     queueing = environment.queueing
     if queueing is None:
         return
@@ -35,20 +35,20 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
     if queueing.kueue == "present" and (cloud.creates_cluster or cloud.runs_kueue):
         here.at("kueue").add(
             "present on " + ("a sandbox" if cloud.runs_kueue else "a new cluster"),
-            "present only on an existing cluster, whose owner has installed it",
+            "present only on an existing cluster whose owner has installed Kueue",
             "write install, or remove it",
         )
     if environment.overcommit > 1:
         problems.at("overcommit").add(
             f"{environment.overcommit:g} with queueing",
-            "1: a queue starts a workload when its quota is free, and then nodes must be free, too",
+            "1: a queue starts a workload when its quota is free, so nodes must be free then, too",
             "remove overcommit, and lower the quotas: teams borrow what others do not use",
         )
     if queueing.topology and (found := unsuitable(available.pools, cloud)):
         ways = what_to_write(available.pools, cloud)
         here.at("topology").add(
             f"true, and {', '.join(found)}",
-            "true only if all nodes exist and all pools have a device plugin: Kueue counts nodes that exist",
+            "true only if all nodes exist and all pools have a device plugin: Kueue counts only nodes that exist",
             "remove topology" + (f", or write {ways}" if ways else ""),
         )
     check_offered(queueing.reserve, available, here.at("reserve"))
@@ -57,7 +57,7 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
 
 
 def _check_sizes(available: Available, here: Problems) -> None:
-    """Record more pools, resources or taints than the objects of Kueue can have."""
+    """Record more pools, resources or taints than Kueue's objects can contain."""
     flavors = len(available.pools) + 1
     resources = len(available.limited) + len(available.claimed_with_gpus) + 2
     if flavors > _MAX_FLAVORS or flavors * resources > _MAX_COMBINATIONS:
@@ -83,7 +83,9 @@ def _check_sizes(available: Available, here: Problems) -> None:
 def check_teams(
     queueing: Queueing | None, teams: Sequence[tuple[str, Team]], available: Available, problems: Problems
 ) -> None:
-    """Record `queue` of teams without `queueing`, and limits that no quota can have. `teams`: place, team."""
+    """Record `queue` of teams without `queueing`, and limits above any quota. Entries of `teams` are a place and a
+    team.
+    """
     offers = offers_of(available)
     for path, team in teams:
         of_team = Problems(path, problems.found)
@@ -105,16 +107,16 @@ def check_teams(
             _check_units("lend", team.queue.lend, allowed, here)
         if team.queue.borrow is not None:
             beyond = {
-                name: (units - quota.get(name, 0), "what the pools offer beyond the team's quota")
+                name: (units - quota.get(name, 0), "the units that the pools offer beyond the team's quota")
                 for name, units in available.units.items()
             }
             _check_units("borrow", team.queue.borrow, beyond, here)
 
 
 def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team_stack: bool = False) -> None:
-    """Record pools that get nodes for ProvisioningRequests alone, for teams without queues.
+    """Record pools whose nodes are only added for ProvisioningRequests, if teams have no queues.
 
-    Members may not create such requests: a quota of these GPUs could never be used.
+    Members may not create such requests, so a quota for these GPUs could never be used.
     """
     for pool in pools:
         if not pool.cloud_nodes.nodes_by_request:
@@ -131,9 +133,11 @@ def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team
 def _check_by_pool(
     units: GpuUnits, queueing: Queueing | None, offers: Offers, here: Problems, *, counts: bool = True
 ) -> None:
-    """Record units by pool where the pool does not offer them, and without queues, which are what counts by pool.
+    """Record units by pool that the pool does not offer, and units by pool without queues, which only queues
+    count.
 
-    Without `counts` the pool may offer fewer: `check_limits` compares limits of queues with what is left of it.
+    If `counts` is not set, the pool may offer fewer units, because `check_limits` compares the limits with its
+    free units.
     """
     for name, by_pool in units_by_pool(units).items():
         place = here.at(quota_place(name))
@@ -159,7 +163,9 @@ def _check_by_pool(
 
 
 def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, problems: Problems) -> None:
-    """Record quotas by pool that together exceed a pool. `teams`: the place of each quota, and the quota."""
+    """Record quotas by pool that together exceed a pool. Entries of `teams` are the place of a quota and the
+    quota.
+    """
     for name, of_resource in offers.items():
         for offer in of_resource:
             pool = offer.pool.name
@@ -169,15 +175,15 @@ def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, pr
             if total > offer.units and most <= offer.units:
                 Problems(path, problems.found).at(quota_place(name)).at(pool).add(
                     f"{total} of {name} on pool {pool} in all quotas",
-                    f"at most {offer.units}: what the pool may have",
+                    f"at most {offer.units}: the pool's maximum",
                     "lower the quotas, or raise the pool's count.max",
                 )
 
 
 def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, problems: Problems) -> None:
-    """Record quotas of several resources that together take more GPUs of a pool than it may have.
+    """Record quotas of several resources that together take more GPUs of a pool than its maximum.
 
-    Device classes may be of the same GPUs. `nominal`: quotas by place of the team, resource and pool.
+    Device classes may share the same GPUs. `nominal` contains quotas by place of the team, resource and pool.
     """
     pools = {offer.pool.name: offer.pool for found in offers.values() for offer in found}
     for pool in pools.values():
@@ -194,13 +200,13 @@ def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, prob
             units = ", ".join(dict.fromkeys(resource for _, resource in taken))
             Problems(f"{path}.quota", problems.found).at(quota_place(name)).add(
                 f"quotas of {units} that take {float(sum(taken.values())):.3g} GPUs of pool {pool.name}",
-                f"at most {most}: the resources are parts of the same GPUs",
+                f"at most {most}: the resources share the same GPUs",
                 "lower the quotas",
             )
 
 
 def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> None:
-    """Record limits by pool above the quota that the team has there to lend, or above what is left to borrow."""
+    """Record limits by pool that exceed the team's quota to lend, or the units that are left to borrow."""
     settings = queue_settings(team)
     for field, units in (("lend", settings.lend), ("borrow", settings.borrow)):
         for name, by_pool in units_by_pool(units).items() if units is not None else ():
@@ -210,7 +216,7 @@ def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> 
                 most, what = (
                     (own, "the team's quota on it")
                     if field == "lend"
-                    else (offered[pool] - own, "what it may have beyond the team's quota")
+                    else (offered[pool] - own, "the units of the pool beyond the team's quota")
                 )
                 if count > most:
                     here.at("queue").at(field).at(quota_place(name)).at(pool).add(
@@ -219,8 +225,8 @@ def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> 
 
 
 def check_starts(starts: Iterable[Start], here: Problems) -> None:
-    """Record work that the team's quota on its pool and all that others could lend it cannot start."""
-    refused: set[str] = set()  # pools with too little for what always runs, which each job would repeat
+    """Record work that cannot start on the team's quota on its pool, even with all that others could lend."""
+    refused: set[str] = set()  # pools with too little for pods that always run, which each job would repeat
     for start in sorted(starts, key=lambda one: one.job.ends):
         job = start.job
         if not start.impossible or job.pool in refused:
@@ -230,9 +236,9 @@ def check_starts(starts: Iterable[Start], here: Problems) -> None:
         lacks = main_lacks(job, start.impossible)
         here.at(job.path).add(
             f"{', '.join(one.text(one.needed) for one in lacks)} on pool {job.pool}"
-            + (" with what always runs" if start.beside else ""),
-            f"at most {', '.join(one.text(one.own + one.later) for one in lacks)}: the team's quota there, and "
-            "what others can lend it",
+            + (" together with pods that always run" if start.beside else ""),
+            f"at most {', '.join(one.text(one.own + one.later) for one in lacks)}: the team's quota on it, and "
+            "what others can lend",
             start.advice,
         )
 
@@ -243,7 +249,7 @@ def _check_units(field: str, declared: GpuUnits, allowed: Mapping[str, tuple[int
         if name in divided:
             continue
         most, why = allowed.get(
-            name, (0, "no pool offers it" if field == "borrow" else "the team has no quota of it")
+            name, (0, "no pool offers it" if field == "borrow" else "the team has no quota for it")
         )
         if units > most:
             here.at(field).at(quota_place(name)).add(f"{units} of {name}", f"at most {most}: {why}", "lower it")

@@ -21,10 +21,10 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.queueing import Queueing
 
 MAX_DEVICE_CLASSES: Final = 16
-"""Maximum number of mapped device classes: validateDeviceClassMappings of Kueue."""
+"""Maximum number of device classes that Kueue maps to quotas (validateDeviceClassMappings of Kueue)."""
 
-# Kinds that are absent are watched from the time that their CRDs are installed. A Deployment's and a StatefulSet's
-# pods are queued one by one, as pods: Kueue's own integration of StatefulSets refuses a change of their size.
+# Kueue watches absent kinds as soon as their CRDs are installed. The pods of Deployments and StatefulSets are
+# queued as single pods, because Kueue's StatefulSet integration refuses a change of their size.
 _FRAMEWORKS: Final = (
     "batch/job",
     "jobset.x-k8s.io/jobset",
@@ -35,16 +35,16 @@ _FRAMEWORKS: Final = (
     "leaderworkerset.x-k8s.io/leaderworkerset",
     "pod",
 )
-# GKE's firewall lets the control plane reach 443 and 10250 of private nodes; Kueue's own default is 9443.
+# GKE's firewall lets the control plane reach ports 443 and 10250 of private nodes. Kueue's default is 9443.
 _WEBHOOK_PORT: Final = 10250
-# Replicas: webhooks of team namespaces answer while one of them restarts.
+# Number of replicas, so that webhooks of team namespaces answer while one replica restarts.
 _REPLICAS: Final = 2
 _RETRY_SECONDS: Final = 60
 _MOST_RETRY_SECONDS: Final = 3600
 
 
 def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: Catalog) -> KueuePlan:
-    """Return the controller, from the declared queues, and the resources of the pools."""
+    """Return the plan of Kueue's controller from the declared queues and the resources of the pools."""
     chart = catalog.charts[CHART]
     config = _config(queueing, cloud, available)
     install = "present" if queueing.kueue == "present" else "config" if cloud.runs_kueue else "helm"
@@ -59,7 +59,7 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
 
 
 def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
-    """Return Kueue as a controller that a cluster has once; a sandbox runs it itself."""
+    """Return Kueue as a controller that a cluster has only once. A sandbox runs it itself."""
     if queues is None or queues.kueue.install == "config":
         return ()
     part = PartPlan(
@@ -70,7 +70,7 @@ def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
         kind="Deployment",
         label="kueue",
         image="kueue/kueue",
-        alone="two would start and stop the same workloads, and share the CRDs",
+        alone="two controllers would start and stop the same workloads, and share the CRDs",
     )
     return (part,)
 
@@ -96,7 +96,7 @@ def _config(queueing: Queueing, cloud: Cloud, available: Available) -> Mapping[s
             },
         },
         "manageJobsWithoutQueueName": True,
-        # The chart gives it to the webhooks, too: without Kueue nothing outside team namespaces waits for it.
+        # The chart also uses it for the webhooks, so that objects outside team namespaces do not wait for Kueue.
         "managedJobsNamespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
         "integrations": {"frameworks": list(_FRAMEWORKS)},
         "resources": _resources(cloud, available),
@@ -109,7 +109,7 @@ def _config(queueing: Queueing, cloud: Cloud, available: Available) -> Mapping[s
 
 
 def _resources(cloud: Cloud, available: Available) -> Mapping[str, Any]:
-    """Return the resources that queues do not limit, and the names of those that are claimed with DRA."""
+    """Return the resources that queues do not limit, and the names of the resources that are claimed with DRA."""
     networks = {*cloud.added_resources, *_network_resources(available.pools)}
     excluded = ["ephemeral-storage", "hugepages-", *sorted(networks)]
     resources: dict[str, Any] = {"excludeResourcePrefixes": excluded}
@@ -119,7 +119,7 @@ def _resources(cloud: Cloud, available: Available) -> Mapping[str, Any]:
 
 
 def device_classes(available: Available) -> Sequence[str]:
-    """Return every device class that pods claim: Kueue never starts a workload with another one."""
+    """Return every device class that pods may claim, because Kueue never starts a workload with another class."""
     return [*(name for name in available.limited if "/" not in name), *available.claimed_with_gpus]
 
 

@@ -1,7 +1,7 @@
-"""Plan the quotas of a team's queue by flavor, from its shares of the pools.
+"""Plan the quotas of a team's queue by flavor, from the team's shares of the pools.
 
-Pods without GPUs start on nodes that no pool describes. A GPU comes with its part of what DaemonSets
-leave of its node's CPU and memory: a job that Kueue starts fits the nodes.
+Pods without GPUs start on nodes that no pool describes. A GPU comes with its share of the CPU and memory that
+DaemonSets leave free on its node, so that a job that Kueue starts fits the nodes.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from gpu_platform.stack.team import Quota
 
 _CPU_FLAVOR: Final = "nodes-without-gpus.gpu-platform.dev"  # pools have no dots in their names
 _CPU_FLAVOR_WITH_TOPOLOGY: Final = "nodes-without-gpus.topology.gpu-platform.dev"
-_UNLIMITED: Final = {"cpu": "1M", "memory": "1Ei"}  # a queue has a number for every resource
+_UNLIMITED: Final = {"cpu": "1M", "memory": "1Ei"}  # a queue needs a number for every resource
 _MIB: Final = 1024 * 1024
 
 
 def cpu_flavor(*, aware: bool) -> str:
-    """Return the flavor of nodes that no pool describes.
+    """Return the name of the flavor for nodes that no pool describes.
 
-    One with a topology has another name: the fields of a ResourceFlavor are immutable once it has a topology,
-    and it is not deleted while queues name it.
+    A flavor with a topology has another name, because its fields are immutable, and it is not deleted while queues
+    name it.
     """
     return _CPU_FLAVOR_WITH_TOPOLOGY if aware else _CPU_FLAVOR
 
 
 def is_cpu_flavor(name: str) -> bool:
-    """Return whether a flavor has the nodes that no pool describes."""
+    """Return whether a flavor is for nodes that no pool describes."""
     return name in (_CPU_FLAVOR, _CPU_FLAVOR_WITH_TOPOLOGY)
 
 
@@ -49,12 +49,13 @@ def flavor_quotas(
     flavors: Mapping[str | None, str],
     checks: Mapping[str, str],
 ) -> tuple[FlavorQuota, ...]:
-    """Return the quotas of a team by flavor: nodes without GPUs, then the pools that it may use.
+    """Return the quotas of a team by flavor: first nodes without GPUs, then the pools that the team may use.
 
-    Kueue tries them in this order. `priority`: the class of the team, which pools for the same purpose come first
-    for; `flavors`: name of the flavor by pool; `checks`: admission check by pool, where nodes are provisioned.
+    Kueue tries the flavors in this order. `priority` is the team's class; pools for the same purpose come first.
+    `flavors` contains the flavor name by pool. `checks` contains the admission check by pool, if its nodes are
+    provisioned.
 
-    What pods claim beside GPUs has all of a pool for each team: GPUs are the limit.
+    Every team gets all of a pool's resources that pods claim in addition to GPUs, because GPUs are the limit.
     """
     claimed = claimed_with_gpus(pools)
     without = [
@@ -105,7 +106,7 @@ def _claimed(pool: PoolPlan, classes: Sequence[str]) -> Iterator[Limits]:
 
 
 def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fraction:
-    """Return how many nodes of a pool the units of all its resources are, by their GPUs."""
+    """Return the number of nodes of a pool, by GPUs, that the units of all its resources take."""
     gpus = sum(
         (
             part[name].get(pool.name, 0) * offer.gpus
@@ -121,9 +122,9 @@ def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fracti
 def cohort_quotas(
     division: Division, offers: Offers, pools: Sequence[PoolPlan], flavors: Mapping[str, str]
 ) -> tuple[CohortPlan, ...]:
-    """Return the cohorts of an environment with what no quota has, and with the CPU and memory that comes with it.
+    """Return the cohorts of an environment with the capacity that no quota takes, and its CPU and memory.
 
-    `flavors`: name of the flavor by pool.
+    `flavors` contains the name of the flavor by pool.
     """
     found: dict[str, dict[str, Mapping[str, str]]] = {name: {} for name in division.cohorts}
     for pool in (one for one in pools if one.has_gpus):
@@ -136,9 +137,10 @@ def cohort_quotas(
 def cohort_amounts(
     division: Division, teams: Sequence[Shares], offers: Offers, pool: PoolPlan
 ) -> Mapping[str, Mapping[str, int]]:
-    """Return what each cohort lends of a pool that no quota has, if it lends any of it.
+    """Return the part of a pool that each cohort lends and that no quota takes. Cohorts that lend none are left
+    out.
 
-    `teams`: of the environment. CPU is in millicores, memory in bytes.
+    `teams` are the shares of the environment's teams. CPU is in millicores, memory in bytes.
     """
     cohorts = division.cohorts
     nodes = {name: _nodes(pool, units, offers) for name, units in cohorts.items()}
@@ -161,24 +163,24 @@ def cohort_amounts(
 
 
 def amounts(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Mapping[str, int]:
-    """Return a part of a pool by resource, with CPU (millicores) and memory (bytes) that come with its GPUs."""
+    """Return a part of a pool by resource, with the CPU (millicores) and memory (bytes) of its GPUs."""
     cpu, mib = _of_node(pool, _nodes(pool, part, offers))
     return {"cpu": cpu, "memory": mib * _MIB, **{name: part[name].get(pool.name, 0) for name in offers}}
 
 
 def _of_node(pool: PoolPlan, nodes: Fraction) -> tuple[int, int]:
-    """Return CPU in millicores and memory in MiB of a number of nodes of a pool."""
+    """Return the CPU in millicores and the memory in MiB of a number of nodes of a pool."""
     free = free_resources(pool)
     return math.floor(nodes * free.cpu_millicores), math.floor(nodes * free.memory_mib)
 
 
 def ceiling(quota: Quota, flavors: Sequence[FlavorQuota], gpus: Collection[str]) -> Mapping[str, str]:
-    """Return what the queue can start at most, by key of a ResourceQuota: nominal quotas and borrowing limits.
+    """Return the maximum that a queue can start, by key of a ResourceQuota: nominal quota plus borrowing limit.
 
-    `gpus`: the GPU resources and device classes that quotas name.
+    `gpus` are the GPU resources and device classes that quotas name.
 
-    A ResourceQuota of the nominal quota alone would refuse the pods of a workload that Kueue has started on what
-    it borrows. CPU and memory only where the quota names them.
+    A ResourceQuota with only the nominal quota would refuse the pods of a workload that Kueue has started on
+    borrowed quota. CPU and memory are included only if the quota names them.
     """
     limits = [limit for flavor in flavors for limit in flavor.limits]
     sums = {name: Decimal(0) for name in dict.fromkeys(limit.resource for limit in limits)}

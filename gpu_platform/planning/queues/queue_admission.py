@@ -1,8 +1,7 @@
-"""The values that a team's queue adds to its admission rules, and what queued objects get by default.
+"""Values of a team's queue for its admission rules, and the defaults of queued objects.
 
-The rules are data: gpu_platform/catalog/rules/queues.yaml. Kueue takes the priority of a workload from the label,
-else from its pods as they are declared: the team's class, which pods get when they are created, comes too late for
-it.
+The rules are in gpu_platform/catalog/rules/queues.yaml. Kueue takes the priority of a workload from the label, or
+else from its pods as declared. The team's class is too late for Kueue, because pods get it when they are created.
 
 Sources: kubernetes-sigs/kueue v0.19.2, pkg/controller/constants; Kubernetes API reference,
 MutatingAdmissionPolicy; read 2026-11-23.
@@ -26,18 +25,21 @@ QUEUED_RESOURCES: Final = (
     *((kind.group, kind.resource) for kind in QUEUED_KINDS),
     TRAIN_JOBS,
 )
-"""API groups and resources of what Kueue queues."""
+"""API groups and resources of the objects that Kueue queues."""
 _PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 _QUEUED_KINDS: Final = tuple(kind.kind for kind in QUEUED_KINDS)
 
 
 def queue_policy(queue: TeamQueuePlan) -> AdmissionPolicy:
-    """Return what the API server refuses in the namespace of a team with a queue."""
+    """Return the admission policy for the namespace of a team with a queue."""
     return admission_rules().policy(POLICY, _values(queue))
 
 
 def names_no_class(queue: TeamQueuePlan) -> str:
-    """Return that an object without an owner, or of a CronJob, and its pods name no priority class, as CEL."""
+    """Return a CEL condition that an object names no priority class, neither itself nor in its pods.
+
+    The object has no owner, or a CronJob owns it.
+    """
     return admission_rules().expression(POLICY, "names_no_class", _values(queue))
 
 
@@ -71,7 +73,7 @@ def _values(queue: TeamQueuePlan) -> Mapping[str, Value]:
 
 
 def _pool_sizes(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
-    """Yield for each resource the units of a node, and of a container, by pool, if they differ."""
+    """Yield by resource the units of a node and of a container in each pool, if the pools differ."""
     for resource in (one for one in queue.resources if "/" in one):
         flavors = [(one.pool, one) for one in queue.flavors if one.pool and one.serves(resource)]
         on_node = {pool: one.on_node[resource] for pool, one in flavors}
@@ -97,7 +99,7 @@ def _sizes(resource: str, whose: str, units: Mapping[str, int]) -> Iterator[Mapp
 
 
 def _queued_classes(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
-    """Yield the compute classes that lack pools of the queue."""
+    """Yield the compute classes that do not contain all pools of the queue."""
     pools = {
         flavor.pool
         for flavor in queue.flavors
@@ -115,7 +117,7 @@ def _queued_classes(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
 
 
 def _requested_pools(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
-    """Yield the pools whose nodes are requested, with the other pools that have their resources."""
+    """Yield the pools whose nodes are requested, with the other pools that offer the same resources."""
     for flavor in (one for one in queue.flavors if one.pool and one.check is not None):
         resources = tuple(flavor.on_node)
         others = [
@@ -131,7 +133,7 @@ def _requested_pools(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
 
 
 def priority_patch(priority: str) -> str:
-    """Return the JSON patch, as CEL, that gives an object a WorkloadPriorityClass."""
+    """Return a JSON patch, as CEL, that sets the WorkloadPriorityClass of an object."""
     key = _PRIORITY_LABEL.replace("/", "~1")
     return (
         f"has(object.metadata.labels) ? [JSONPatch{{op: 'add', path: '/metadata/labels/{key}', "
@@ -144,7 +146,7 @@ _TOLERATION: Final = f"{{'key': '{names.GPU_TAINT_KEY}', 'operator': 'Exists', '
 
 
 def _lacks_toleration(spec: str) -> str:
-    """Return that a pod spec requests GPUs and does not tolerate the taint of their nodes, as CEL."""
+    """Return a CEL condition that a pod spec requests GPUs and does not tolerate the taint of GPU nodes."""
     return (
         f"({asks_for_gpus(spec)}) && !{spec}.?tolerations.orValue([]).exists(each, "
         f"each.?key.orValue('') in ['', '{names.GPU_TAINT_KEY}'] && "
@@ -153,7 +155,7 @@ def _lacks_toleration(spec: str) -> str:
 
 
 def _tolerate(template: str, pointer: str) -> str:
-    """Return the JSON patches of a template: none, or one. `pointer`: to it, as a text of CEL that is open."""
+    """Return CEL for at most one JSON patch of a template. `pointer` is its path as an unclosed CEL string."""
     spec = f"{template}.spec"
     return (
         f"!({_lacks_toleration(spec)}) ? [] : has({spec}.tolerations) ? "
@@ -162,7 +164,7 @@ def _tolerate(template: str, pointer: str) -> str:
     )
 
 
-# Pods of a TrainJob are those of its runtime, with patches. Trainer calls the Job of its nodes `node`.
+# The pods of a TrainJob come from its runtime, with patches. Trainer names the Job of its nodes `node`.
 _PATCHES: Final = "object.spec.?runtimePatches.orValue([])"
 _NODE_JOB: Final = f"dyn({{'spec': {{'template': {{'spec': {{'tolerations': [{_TOLERATION}]}}}}}}}})"
 _RUNTIME_PATCH: Final = (
@@ -185,7 +187,7 @@ _HAS_GPUS: Final = container_asks_for_gpus("each")
 
 
 def _has_limit_alone(container: str, size: str) -> str:
-    """Return that a container has a limit of CPU or memory and no request, as CEL."""
+    """Return a CEL condition that a container has a limit of CPU or memory but no request."""
     return (
         f"{container}.?resources.?limits[?{size}].hasValue() && "
         f"!{container}.?resources.?requests[?{size}].hasValue()"
@@ -193,7 +195,7 @@ def _has_limit_alone(container: str, size: str) -> str:
 
 
 def _has_request_alone(container: str, size: str) -> str:
-    """Return that a container has a request of CPU or memory and no limit, as CEL."""
+    """Return a CEL condition that a container has a request of CPU or memory but no limit."""
     return (
         f"{container}.?resources.?requests[?{size}].hasValue() && "
         f"!{container}.?resources.?limits[?{size}].hasValue()"
@@ -201,7 +203,7 @@ def _has_request_alone(container: str, size: str) -> str:
 
 
 def _request_limits(template: str, pointer: str) -> str:
-    """Return the JSON patches of a template by which its containers request what they have as limit alone."""
+    """Return the JSON patches of a template that set missing requests of its containers to their limits."""
     return " + ".join(_request_limits_of(kind, template, pointer) for kind in ("containers", "initContainers"))
 
 
@@ -217,7 +219,7 @@ def _request_limits_of(kind: str, template: str, pointer: str) -> str:
 
 
 def _limit_requests(template: str, pointer: str, cpu_limit: str) -> str:
-    """Return the JSON patches of a template by which containers with GPUs have limits for what they request."""
+    """Return the JSON patches of a template that set missing limits of containers with GPUs and requests."""
     limits = f"{pointer}/spec/containers/' + string(j) + '/resources/limits/"
     fits = f"quantity(string(each.resources.requests['cpu'])).compareTo(quantity('{cpu_limit}')) <= 0"
     return (
@@ -233,16 +235,16 @@ TEMPLATE_RESOURCES: Final = (
     *((kind.group, kind.resource) for kind in (*QUEUED_KINDS, *_RUNTIMES)),
     TRAIN_JOBS,
 )
-"""API groups and resources of what `template_patches` change."""
+"""API groups and resources of the objects that `template_patches` changes."""
 
 
 def template_patches(cpu_limit: str) -> tuple[str, ...]:
-    """Return the JSON patches, as CEL, that give pod templates what their pods get when they are created.
+    """Return the JSON patches, as CEL, that give pod templates the same defaults as their pods get at creation.
 
-    Templates that request GPUs tolerate the taint of GPU nodes. A limit of CPU or memory without a request is the
-    request, too. A container with GPUs and a request without a limit gets the limit of its pods: `cpu_limit`, and
-    the memory that it requests. Kueue reads templates: the same defaults of pods come too late for it, and it
-    takes those of the namespace's LimitRange for what is missing (kubernetes-sigs/kueue#15020; a request above its
+    Templates that request GPUs tolerate the taint of GPU nodes. A limit of CPU or memory without a request becomes
+    the request, too. A container with GPUs and a request without a limit gets the limit of its pods: `cpu_limit`,
+    and the memory that it requests. Kueue reads templates, so the same defaults on pods come too late for it, and
+    it would use the namespace's LimitRange for missing values (kubernetes-sigs/kueue#15020; a request above its
     limit never starts, pkg/workload/resources.go; v0.19.2, read 2026-11-29).
     """
 

@@ -1,4 +1,4 @@
-"""Check and plan the queues of an environment, and the queue of a team with a stack of its own.
+"""Check and plan the queues of an environment, or the queue of a team with its own stack.
 
 Source: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2 and pkg/scheduler/flavorassigner; read 2026-11-23.
 """
@@ -53,11 +53,11 @@ from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import GpuUnits, Team
 
 DEFAULT_QUEUE: Final = "default"
-"""Name of the LocalQueue that Kueue gives to workloads that name none."""
+"""Name of the LocalQueue that Kueue uses for workloads that name no queue."""
 
 
 def check(context: CompleteContext, available: Available) -> None:
-    """Record what is wrong with the queues of an environment whose teams have no problems by themselves."""
+    """Record problems of the queues of an environment whose teams have no other problems."""
     environment = context.environment
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     check_queueing(environment, context.cloud, available, context.problems)
@@ -77,7 +77,7 @@ def check(context: CompleteContext, available: Available) -> None:
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
-    """Record what is wrong with the queue of the team of a stack of its own."""
+    """Record problems of the queue of a team with its own stack."""
     check_teams(environment.queueing, [("team", team)], available, problems)
     if environment.queueing is None:
         check_requested_nodes(available.pools, problems, team_stack=True)
@@ -95,7 +95,9 @@ def _check_starts(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record quotas that take a GPU twice, and work that cannot start on all that other teams can lend."""
+    """Record quotas that count a GPU twice, and work that cannot start even on everything that other teams can
+    lend.
+    """
     divided = _divide(environment, own_stack, available)
     shares = divided.division.teams
     check_gpus({path: shares[team.name].nominal for path, team in teams}, divided.offers, problems)
@@ -105,7 +107,7 @@ def _check_starts(
 
 
 def _divide(environment: Environment, own_stack: Sequence[Team], available: Available) -> DividedPools:
-    """Divide what the pools offer among the teams, with their declared work."""
+    """Divide the pools' resources among the teams, considering their declared work."""
     offers = offers_of(available)
     work = {one.name: declared_work(one, available) for one in (*environment.teams, *own_stack)}
     return DividedPools(
@@ -120,7 +122,7 @@ def _divide(environment: Environment, own_stack: Sequence[Team], available: Avai
 def plan(
     context: CompleteContext, available: Available, team_plans: Sequence[TeamPlan]
 ) -> Decided[QueuesPlan | None]:
-    """Return the queues of an environment without problems; None without `queueing`."""
+    """Return the queues of an environment without problems, or None without `queueing`."""
     environment = context.environment
     queueing = environment.queueing
     if queueing is None:
@@ -155,7 +157,7 @@ def plan(
 def plan_one(
     team: Team, environment: Environment, cloud: Cloud, available: Available, team_plans: Sequence[TeamPlan]
 ) -> Decided[tuple[TeamQueuePlan, ...]]:
-    """Return the queue of a team with a stack of its own, whose quota the environment's teams leave free."""
+    """Return the queue of a team with its own stack. Its quota is what the environment's teams leave free."""
     if environment.queueing is None:
         return Decided(())
     divided = _divide(environment, (team,), available)
@@ -248,7 +250,7 @@ def _topologies(cloud: Cloud, pools: Sequence[PoolPlan]) -> tuple[TopologyPlan, 
 
 
 def _topology_name(levels: tuple[str, ...]) -> str:
-    """Return the name of a topology: its levels are immutable, and it is not deleted while flavors name it."""
+    """Return the name of a topology. Its levels are immutable, and it is not deleted while flavors name it."""
     return "nodes" if len(levels) == 1 else f"network-{_digest(levels)}"
 
 
@@ -276,7 +278,7 @@ def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[F
 
 
 def _flavor_name(pool: PoolPlan, levels: tuple[str, ...]) -> str:
-    """Return the name of a flavor with a topology: its labels, tolerations and topology are immutable."""
+    """Return the name of a flavor with a topology. Its labels, tolerations and topology are immutable."""
     taints = [str(one) for one in pool.all_taints]
     content = [sorted(pool.node_selector.items()), taints, levels, _topology_name(levels)]
     return f"{pool.name}-{_digest(content)}"

@@ -20,12 +20,15 @@ from gpu_platform.stack.team import Team
 def queueing_decisions(
     stack: str, queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolPlan], cloud: Cloud
 ) -> tuple[Decision, ...]:
-    """Return the decisions about Kueue, topology and ResourceQuotas."""
+    """Return the decisions about Kueue, its topology and the ResourceQuotas."""
     kueue = planned.kueue
     subject = f"stack {stack}"
     who = {
         "helm": ("installed by its chart", "queueing.kueue"),
-        "config": ("run by the sandbox", "no node of it can; the first `up` builds it, some minutes"),
+        "config": (
+            "run by the sandbox",
+            "no node of the sandbox can run it; the first `up` builds it, which takes some minutes",
+        ),
         "present": ("present", "the owner of the cluster installs, configures and upgrades it"),
     }
     chosen, why = who[kueue.install]
@@ -41,8 +44,7 @@ def queueing_decisions(
             subject=subject,
             what="ResourceQuotas of teams",
             chosen="nominal quota and borrowing limit together",
-            why="with the nominal quota alone the API server would refuse pods that Kueue starts on borrowed "
-            "quota",
+            why="with only the nominal quota, the API server would refuse pods on borrowed quota",
         ),
     ]
     return tuple(found)
@@ -52,7 +54,7 @@ def _why_topology(queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolP
     if queueing.topology is False:
         return "queueing.topology"
     if not planned.topologies:
-        return "Kueue counts nodes that exist, and " + ", ".join(unsuitable(pools, cloud))
+        return "Kueue counts only nodes that exist, and " + ", ".join(unsuitable(pools, cloud))
     fixed = "all pools have a fixed size and a device plugin"
     if cloud.creates_cluster or cloud.runs_kueue:
         return fixed
@@ -62,7 +64,9 @@ def _why_topology(queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolP
 def queue_decisions(
     teams: Sequence[Team], queues: Sequence[TeamQueuePlan], divided: DividedPools
 ) -> tuple[Decision, ...]:
-    """Return the decision about each queue, whether declared work starts, and a warning about too high limits."""
+    """Return the decision about each queue, whether declared work starts, and a warning about limits that are too
+    high.
+    """
     by_name = {queue.namespace: queue for queue in queues}
     found: list[Decision] = []
     for team in teams:
@@ -92,20 +96,18 @@ def _limits_text(shares: Shares, cohort: str, offers: Offers) -> str:
             f"{sum(nominal.values())} of {name}{where}, borrows at most {_lent(name, shares)}, "
             f"lends at most {sum(lend.values())}"
         )
-    return "; ".join(texts) + f" (cohort {cohort})" if texts else "the team has no quota of GPUs"
+    return "; ".join(texts) + f" (cohort {cohort})" if texts else "the team has no GPU quota"
 
 
 def _lent(resource: str, shares: Shares) -> str:
-    """Return how much a team can borrow, and from whom the part is that the cohort does not have yet."""
+    """Return how much a team can borrow, and how much of that the cohort can only lend later."""
     lent = sum(shares.lent[resource].values())
     rest = sum(shares.borrow[resource].values()) - lent
-    return f"{lent}" + (
-        f" ({rest} more once teams of the cohort with a stack of their own lend them)" if rest else ""
-    )
+    return f"{lent}" + (f" ({rest} more once teams of the cohort with their own stack lend them)" if rest else "")
 
 
 def _start(team: Team, start: Start) -> Decision:
-    """Return whether a declared entry starts on the team's own quota, while all other teams use theirs."""
+    """Return whether a declared entry starts on the team's own quota while all other teams use theirs."""
     job = start.job
     what = f"{job.path} ({job.name})"
     if not start.lacks:
@@ -113,8 +115,8 @@ def _start(team: Team, start: Start) -> Decision:
             subject=f"team {team.name}",
             what=what,
             chosen="starts on the team's own quota",
-            why=f"{job.requests[job.resource]} of {job.resource} on pool {job.pool}, also while other teams "
-            "use their quotas",
+            why=f"{job.requests[job.resource]} of {job.resource} on pool {job.pool}, even while other teams use "
+            "their quotas",
         )
     lacks = "; ".join(
         f"{one.text(one.needed)}, quota there {amount_text(one.resource, one.own)}"
@@ -123,11 +125,11 @@ def _start(team: Team, start: Start) -> Decision:
     return Decision(
         subject=f"team {team.name}",
         what=f"warning: {what}",
-        chosen="starts only once teams of the cohort with a stack of their own lend"
+        chosen="starts only once teams of the cohort with their own stack lend"
         if start.waits_for_stacks
         else "starts only on borrowed quota",
         why=f"on pool {job.pool} it needs {lacks}"
-        + (", with what always runs" if start.beside else "")
+        + (", together with pods that always run" if start.beside else "")
         + f"; {start.advice}",
     )
 

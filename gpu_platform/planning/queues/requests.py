@@ -1,7 +1,7 @@
 """Check that declared work can start on pools whose nodes are requested for one workload at a time.
 
-Kueue writes a PodSet of the request for each kind of its pods with resources of the pool, whichever pools they
-are on, and a request has one kind (kubernetes-sigs/kueue v0.19.2, requiredPodSets and mergePodSets of
+Kueue writes one PodSet of a request for each kind of pods with resources of the pool, whichever pool they run on,
+and a request contains one kind (kubernetes-sigs/kueue v0.19.2, requiredPodSets and mergePodSets of
 pkg/controller/admissionchecks/provisioning, and podSets of pkg/controller/jobs/leaderworkerset; read 2026-11-29).
 The rule for members is in gpu_platform/catalog/rules/queues.yaml.
 """
@@ -18,7 +18,7 @@ from gpu_platform.stack.team import Team
 
 
 def check_requests(team: Team, available: Available, here: Problems) -> None:
-    """Record entries with several kinds of GPU pods, one of them on a pool whose nodes are requested."""
+    """Record entries with several kinds of GPU pods, if one kind is on a pool whose nodes are requested."""
     requested = {
         pool.name: {offer.name for offer in pool.resources}
         for pool in available.pools
@@ -35,14 +35,14 @@ def check_requests(team: Team, available: Available, here: Problems) -> None:
             one = "declare one group of GPU workers" if entry.startswith("ray_clusters") else "write nodes: 1"
             here.at(entry).add(
                 f"{count} kinds of pods with GPUs, and pool {pool} with queued capacity",
-                "one kind of pods with GPUs: the nodes of a queued pool are requested for equal pods alone",
+                "one kind of pods with GPUs: the nodes of a queued pool are requested only for identical pods",
                 f"{one}, or use pools without queued: true",
             )
             break
 
 
 def _kinds(team: Team, available: Available) -> Iterator[tuple[str, str, str]]:
-    """Yield entry, pool and resource of each kind of pods. The leader of several nodes is not as its workers."""
+    """Yield the entry, pool and resource of each kind of pods. The leader of several nodes is a separate kind."""
     for one, resource, units in gpu_pods(team, declared_pods(team, available), available.pools):
         for _ in range(min(one.nodes, 2) if units and one.spec.replicas else 0):
             yield one.path.partition(".")[0], one.spec.pool, resource

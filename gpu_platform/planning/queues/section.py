@@ -19,9 +19,11 @@ HELM_SECONDS = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KueuePlan:
-    """Kueue's controller. `install`: by its chart, by its configuration alone (sandbox), or by nobody (present).
+    """Kueue's controller.
 
-    `config`: the controller's Configuration (config.kueue.x-k8s.io/v1beta2); `values`: of the chart, with it.
+    `install` is whether the chart installs it, whether the program only writes its configuration (sandbox), or
+    whether nobody installs it (present). `config` is the controller's Configuration
+    (config.kueue.x-k8s.io/v1beta2). `values` are the chart's values, including `config`.
     """
 
     install: Literal["helm", "config", "present"]
@@ -34,7 +36,7 @@ class KueuePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyPlan:
-    """A Topology: labels of nodes, the widest level first."""
+    """A Topology. Its levels are node labels, with the widest level first."""
 
     name: str
     levels: tuple[str, ...]
@@ -42,10 +44,11 @@ class TopologyPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorPlan:
-    """A ResourceFlavor: nodes of one kind. Pods that start on it get its labels as node selector, and tolerations.
+    """A ResourceFlavor for nodes of one kind. Pods that start on it get its labels as node selector, and its
+    tolerations.
 
-    `pool`: the pool of its nodes; None: nodes that no pool describes. The taint of GPU nodes is not tolerated:
-    pods without GPUs would start on what is left of the CPU of GPU nodes, where they are refused.
+    `pool` is the pool of its nodes, or None for nodes that no pool describes. It does not tolerate the taint of
+    GPU nodes, because pods without GPUs would start on the free CPU of GPU nodes, which refuse them.
     """
 
     name: str
@@ -56,15 +59,15 @@ class FlavorPlan:
 
     @property
     def tolerations(self) -> tuple[Taint, ...]:
-        """The taints that pods are made to tolerate."""
+        """Taints that Kueue makes the pods tolerate."""
         return tuple(taint for taint in self.taints if taint.key != names.GPU_TAINT_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningPlan:
-    """An AdmissionCheck by which a workload gets nodes before it starts, and its ProvisioningRequestConfig.
+    """An AdmissionCheck that adds nodes for a workload before it starts, and its ProvisioningRequestConfig.
 
-    `pool`: of the nodes; `managed_resources`: pods that request none of them get no nodes by it.
+    `pool` is the pool of the nodes. The check adds no nodes for pods that request none of `managed_resources`.
     """
 
     name: str
@@ -75,7 +78,7 @@ class ProvisioningPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Quantities of one resource of a flavor: nominal quota, and the most that is borrowed and lent."""
+    """Quantities of one resource of a flavor: nominal quota, borrowing limit and lending limit."""
 
     resource: str
     nominal: str
@@ -87,9 +90,9 @@ class Limits:
 class FlavorQuota:
     """Limits of all resources of a queue on one flavor.
 
-    `pool`: the pool of the flavor, None for nodes that no pool describes; `check`: of its nodes, where they are
-    provisioned; `on_node`: units of GPU resources on one of its nodes; `in_container`: the most of them that one
-    container can have there.
+    `pool` is the pool of the flavor, or None for nodes that no pool describes. `check` is the admission check of
+    its nodes if they are provisioned. `on_node` contains the units of GPU resources on one of its nodes.
+    `in_container` contains the maximum number of these units that one container can use there.
     """
 
     flavor: str
@@ -100,13 +103,13 @@ class FlavorQuota:
     in_container: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def serves(self, resource: str) -> bool:
-        """Return whether the queue has or may borrow any of a resource here."""
+        """Return whether the queue has quota for a resource on this flavor, or may borrow it there."""
         return any(one.resource == resource and {one.nominal, one.borrow} != {"0"} for one in self.limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortPlan:
-    """A Cohort: what its teams may borrow that no quota has, by flavor and resource."""
+    """A Cohort, with the resources outside all quotas that its teams may borrow, by flavor and resource."""
 
     name: str
     flavors: Mapping[str, Mapping[str, str]]
@@ -114,7 +117,7 @@ class CohortPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedClass:
-    """A compute class: the node label and its value by which pods select its pools."""
+    """A compute class, with the node label and value that pods select its pools by."""
 
     label: str
     name: str
@@ -123,13 +126,13 @@ class SelectedClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamQueuePlan:
-    """The ClusterQueue of a team, named as its namespace, and its LocalQueue there.
+    """The ClusterQueue of a team, with the name of its namespace, and its LocalQueue there.
 
-    `ceiling`: nominal quota and borrowing limit together by key of a ResourceQuota; `required`: whether Jobs and
-    pods must name the queue themselves; `priorities`: the classes that the team may use; `default_priority`: that
-    of what waits and names none, None: the cluster cannot add it, and such Jobs have priority 0; `tainted`:
-    whether all GPU nodes have the taint of GPUs, which no queue tolerates for its workloads; `accounts`: user
-    names of service accounts of other namespaces that are members.
+    `ceiling` is the nominal quota plus the borrowing limit, by key of a ResourceQuota. `required` is whether Jobs
+    and pods must name the queue themselves. `priorities` are the classes that the team may use. `default_priority`
+    is the class of queued objects that name none. If it is None, the cluster cannot add a class, and such Jobs
+    have priority 0. `tainted` is whether all GPU nodes have the taint of GPUs, which no queue tolerates for its
+    workloads. `accounts` are the user names of service accounts in other namespaces that are members.
     """
 
     namespace: str
@@ -144,9 +147,11 @@ class TeamQueuePlan:
     required: bool = False
     default_priority: str | None = None
     cpu_limit: str = ""
-    """CPU limit of containers with GPUs that request CPU and name no limit; where the cluster can add it."""
+    """CPU limit for containers with GPUs that request CPU and set no limit. It is empty if the cluster cannot add
+    it.
+    """
     default_limit: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Limits of CPU and memory that the namespace gives containers without one."""
+    """Limits of CPU and memory that the namespace sets on containers without limits."""
     tainted: bool = False
     accounts: tuple[str, ...] = ()
     classes: tuple[SelectedClass, ...] = ()
@@ -154,7 +159,7 @@ class TeamQueuePlan:
 
     @property
     def mutates(self) -> bool:
-        """Whether the cluster changes templates of the team when they are created."""
+        """Whether the cluster changes the team's templates when they are created."""
         return self.default_priority is not None
 
     def limits(self, pool: str) -> Mapping[str, Limits]:
@@ -169,7 +174,7 @@ class TeamQueuePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuesPlan:
-    """The queues of an environment. `teams`: of its own stack file; those of teams with a stack are in that."""
+    """The queues of an environment. `teams` are the queues of teams in its stack file."""
 
     kueue: KueuePlan
     topologies: tuple[TopologyPlan, ...]

@@ -1,9 +1,10 @@
 """Divide the quotas of teams over pools, so that a job that fits its team's quota also fits the quota of a pool.
 
 Kueue starts all pods of a job on one flavor, which is a pool (kubernetes-sigs/kueue v0.19.2,
-pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A quota in pieces starts no job that is larger
-than a piece. So a quota goes where the stack file puts it, then where the team's declared work runs, then to pools
-for the team's purpose. There it goes to one pool if one holds it, and to existing nodes before new ones.
+pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). If a quota is split into parts, no job larger
+than a part can start. A quota therefore goes to the pools that the stack file names, then to the pools of the
+team's declared work, then to pools for the team's purpose. Among these, it goes to one pool if the quota fits it,
+and to existing nodes before new nodes.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.team import GpuUnits, Team, TeamQueue
 
 ByPool = Mapping[str, int]
-"""Units of one resource by name of the pool."""
+"""Units of one resource by pool name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One resource of one pool: units on a node, units on all nodes that it may have, and GPUs of a unit."""
+    """One resource of one pool: units per node, units at the pool's maximum size, and GPUs per unit."""
 
     pool: PoolPlan
     per_node: int
@@ -41,9 +42,9 @@ Offers = Mapping[str, Sequence[Offer]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Nominal quota of a team, and the limits of what it borrows and lends, by resource and pool.
+    """Nominal quota of a team, and its borrowing and lending limits, by resource and pool.
 
-    `lent` is the part of `borrow` that the cohort has to lend. Only teams with a stack of their own lend the rest.
+    `lent` is the part of `borrow` that the cohort can lend now. Only teams with their own stack can lend the rest.
     """
 
     nominal: Mapping[str, ByPool]
@@ -52,15 +53,16 @@ class Shares:
     lend: Mapping[str, ByPool]
 
     def uses(self, pool: str) -> bool:
-        """Return whether the team has or may borrow anything of a pool."""
+        """Return whether the team has quota on a pool or may borrow there."""
         return any(units.get(pool) for part in (self.nominal, self.borrow) for units in part.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """How the pools are divided: the shares of each team, and by resource and pool what else there is.
+    """How the pools are divided: the shares of each team, and the remaining units by resource and pool.
 
-    `cohorts` has what each cohort lends that no quota has, `reserve` what is kept for teams with their own stacks.
+    `cohorts` are the units outside all quotas that each cohort lends. `reserve` is kept for teams with their own
+    stack.
     """
 
     teams: Mapping[str, Shares]
@@ -92,7 +94,7 @@ def _offer(pool: PoolPlan, per_node: int, gpus: Fraction) -> Offer:
 
 
 def _most_on_a_node(name: str, declared_type: str, pool: PoolPlan, available: Available) -> int:
-    """Return the most devices of a declared class on one node of a pool."""
+    """Return the maximum number of devices of a declared class on one node of a pool."""
     if not pool.nodes.max:
         return 0
     kind = "mig" if declared_type == "mig" else "gpu"
@@ -101,7 +103,7 @@ def _most_on_a_node(name: str, declared_type: str, pool: PoolPlan, available: Av
 
 @dataclass(slots=True, kw_only=True)
 class _Claim:
-    """What one team, or the reserve, gets of one resource, while it is divided."""
+    """The units of one resource that one team, or the reserve, still needs and already has during the division."""
 
     purpose: str
     left: int
@@ -117,9 +119,9 @@ def divide_pools(
     offers: Offers,
     work: Mapping[str, Sequence[DeclaredJob]],
 ) -> Division:
-    """Divide the pools among the teams of an environment, and its reserve among teams with a stack of their own.
+    """Divide the pools among the teams of an environment, and its reserve among teams with their own stack.
 
-    `work`: the declared work of each team. The quotas fit the pools together, which is checked before.
+    `work` is the declared work of each team. The caller has checked that the quotas fit the pools together.
     """
     queueing = environment.queueing
     reserve = queueing.reserve if queueing is not None else GpuUnits()
@@ -138,7 +140,7 @@ def divide_pools(
     unassigned = _unassigned(environment.teams, nominal, kept, offers, available.pools)
     teams = (*environment.teams, *own_stack)
     lend = {team.name: _lend(team, nominal[team.name], offers) for team in teams}
-    # Without teams in the environment, teams with a stack of their own borrow in the default cohort.
+    # If the environment has no teams, teams with their own stack borrow in the default cohort.
     cohorts = sorted({queue_settings(team).cohort for team in environment.teams}) or [TeamQueue().cohort]
     divided: dict[str, dict[str, ByPool]] = {cohort: {} for cohort in cohorts}
     borrow: dict[str, dict[str, ByPool]] = {team.name: {} for team in teams}
@@ -182,7 +184,9 @@ def _claim(resource: str, quota: GpuUnits, purpose: str, work: Iterable[Declared
 
 
 def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, int]) -> None:
-    """Give each claim its units: as declared by pool, for declared work, by purpose, then wherever they are."""
+    """Give each claim its units: first as declared by pool, then for declared work, then by purpose, then
+    anywhere.
+    """
     by_name = {offer.pool.name: offer for offer in offers}
     for claim in claims:
         for pool, units in (claim.by_pool or {}).items():
@@ -195,24 +199,24 @@ def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, i
                 _give(claim, pool, units, free)
     matching = [[offer for offer in offers if offer.pool.workload == claim.purpose] for claim in claims]
     for suitable in (matching, [offers] * len(claims)):
-        # The largest first: a small quota fits what a large one leaves, and not the other way round.
+        # Start with the largest claim, because a small quota fits into what a large quota leaves.
         for claim, of_claim in sorted(zip(claims, suitable, strict=True), key=lambda one: -one[0].left):
             for offer in _in_order(claim, of_claim, free):
                 name, there = offer.pool.name, free[offer.pool.name]
                 whole = claim.left if claim.left <= there else there - there % max(offer.per_node, 1)
                 _give(claim, name, whole, free)
-    for claim in claims:  # parts of nodes, which no pool has whole
+    for claim in claims:  # parts of nodes, if no pool has whole nodes left
         for offer in _in_order(claim, offers, free):
             _give(claim, offer.pool.name, claim.left, free)
 
 
 def _in_order(claim: _Claim, offers: Sequence[Offer], free: Mapping[str, int]) -> list[Offer]:
-    """Return the pools in the order in which a claim is put on them."""
+    """Return the pools in the order in which a claim tries them."""
 
     def key(offer: Offer) -> tuple[bool, bool, bool, int, bool]:
         name = offer.pool.name
         fits = free[name] >= claim.left
-        # Of pools that hold all of it, the one with the least room: smaller quotas come later.
+        # Among pools that fit the whole claim, prefer the smallest, because smaller quotas come later.
         room = free[name] if fits else 0
         return (offer.gpus < 1, not fits, offer.pool.nodes.vary, room, name not in claim.given)
 
@@ -234,10 +238,10 @@ def _unassigned(
     offers: Offers,
     pools: Sequence[PoolPlan],
 ) -> dict[str, dict[str, int]]:
-    """Return what neither a quota nor the reserve has, by resource and pool.
+    """Return the units that neither a quota nor the reserve contains, by resource and pool.
 
-    Several resources may be of the same GPUs (device classes): each GPU counts once, for the first of them that
-    any quota has.
+    Several device classes may share the same GPUs. Each GPU then counts once, for the first resource with any
+    quota.
     """
     taken = [nominal[team.name] for team in teams]
     free_gpus = {pool.name: Fraction(pool.gpus_per_node * pool.nodes.max) for pool in pools}
@@ -265,9 +269,9 @@ def _unassigned(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Borrowing:
-    """What decides how much of one resource is borrowed: its pools, and the quotas and lending of each team.
+    """Inputs that decide how much of one resource is borrowed: its pools, and the quotas and lending of each team.
 
-    `teams`: those of the environment, from which others borrow.
+    `teams` are the teams of the environment. Other teams borrow from them.
     """
 
     resource: str
@@ -278,14 +282,15 @@ class _Borrowing:
 
 
 def _for_cohorts(borrowing: _Borrowing, cohorts: Sequence[str], spare: ByPool) -> dict[str, dict[str, int]]:
-    """Divide what no quota has of a resource among cohorts, each pool by itself.
+    """Divide the units of a resource outside all quotas among cohorts, separately for each pool.
 
-    Nobody gets more of a pool than its teams may borrow. A limit that one pool of a team does not meet goes on to
-    the next. What is left then is for teams with a stack of their own, which may be in any cohort.
+    No cohort gets more of a pool than its teams may borrow. If one pool does not satisfy a team's borrowing limit,
+    the rest of the limit applies to the next pool. The remaining units are for teams with their own stack, which
+    may be in any cohort.
     """
     most = {cohort: dict(spare) for cohort in cohorts}
     asked = _asked(borrowing, most)
-    # Those who may borrow little come first: what they leave is still of use to the others.
+    # Cohorts with low borrowing limits come first, because the others can still use what these leave.
     limits = {cohort: sum(by_pool.values()) for cohort, by_pool in asked.items()}
     while True:
         divided: dict[str, dict[str, int]] = {cohort: {} for cohort in cohorts}
@@ -307,7 +312,7 @@ def _for_cohorts(borrowing: _Borrowing, cohorts: Sequence[str], spare: ByPool) -
 
 
 def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[str, int]]:
-    """Return what the teams of each cohort borrow by pool, if the cohort lends `most` of it."""
+    """Return how much each cohort's teams borrow from each pool, if the cohort lends at most `most` of it."""
     asked: dict[str, dict[str, int]] = {cohort: {} for cohort in most}
     for team in borrowing.teams:
         cohort = queue_settings(team).cohort
@@ -317,12 +322,14 @@ def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[
 
 
 def _digest(pool: str, cohort: str) -> str:
-    """Return what orders cohorts: by names alone, and not the same ones first on all pools."""
+    """Return a sort key for cohorts that depends only on names, and that puts different cohorts first on each
+    pool.
+    """
     return hashlib.sha256(f"{pool}/{cohort}".encode()).hexdigest()
 
 
 def _in_turn(units: int, per_node: int, most: Mapping[str, int]) -> Mapping[str, int]:
-    """Divide units node by node in turn, as long as somebody has less than its most."""
+    """Divide units in turn, one node at a time, until every cohort has its maximum or no units are left."""
     given = dict.fromkeys(most, 0)
     while units and given != most:
         for one in most:
@@ -333,7 +340,7 @@ def _in_turn(units: int, per_node: int, most: Mapping[str, int]) -> Mapping[str,
 
 
 def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str, ByPool]:
-    """Return the most that a team lends; where it is not all, the pools of its purpose come last."""
+    """Return the maximum that a team lends. If it lends only a part, pools for its purpose come last."""
     declared = queue_settings(team).lend
     if declared is None:
         return {name: dict(units) for name, units in nominal.items()}
@@ -344,7 +351,7 @@ def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str
 
 
 def _lendable(borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool]) -> list[ByPool]:
-    """Return what a team can borrow from in its environment: its cohort, and the other teams of it."""
+    """Return the units that a team can borrow from its cohort and from each other team in the cohort."""
     cohort = queue_settings(team).cohort
     others = [other for other in borrowing.teams if other.name != team.name]
     of_teams = [borrowing.lend[other.name] for other in others if queue_settings(other).cohort == cohort]
@@ -354,10 +361,10 @@ def _lendable(borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool]) 
 def _borrow(
     borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool], of_stacks: ByPool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the most that a team borrows of a resource by pool, and the part of it that is lent now.
+    """Return the maximum that a team borrows of a resource by pool, and the part of it that can be lent now.
 
-    `cohorts` is what each cohort lends. `of_stacks` is quota of teams with their own stacks, which lend it from
-    the day that they have it.
+    `cohorts` are the units that each cohort lends. `of_stacks` is the quota of teams with their own stack, which
+    lend it as soon as they have it.
     """
     declared, resource = queue_settings(team).borrow, borrowing.resource
     lendable = _lendable(borrowing, team, cohorts)
@@ -378,9 +385,9 @@ def _borrow(
 def _limited(
     resource: str, declared: GpuUnits, most: ByPool, offers: Iterable[Offer], without: ByPool | None = None
 ) -> dict[str, int]:
-    """Return declared units by pool: as the file divides them, or over the pools in an order.
+    """Return declared units by pool, as the file divides them or else over the pools in the given order.
 
-    `without`: declared units that are given already.
+    `without` are declared units that are already used.
     """
     given = without or {}
     by_pool = units_by_pool(declared).get(resource)
@@ -399,5 +406,5 @@ def _for_purpose(team: Team, offers: Sequence[Offer]) -> list[Offer]:
 
 
 def in_order(purpose: str, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
-    """Return pools in the order in which a team uses them: those for its purpose first, existing nodes first."""
+    """Return pools in the order in which a team uses them: pools for its purpose, then existing nodes."""
     return sorted(pools, key=lambda pool: (pool.workload != purpose, pool.nodes.vary))

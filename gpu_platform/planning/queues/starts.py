@@ -1,8 +1,8 @@
-"""Compare what declared work needs with the quota on its pool: the team's own, and what others can lend.
+"""Compare the needs of declared work with the quota on its pool, both the team's own and what others can lend.
 
 Kueue starts work when one flavor has quota for all resources of all its pods (kubernetes-sigs/kueue v0.19.2,
-pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A team gets back what it has lent, but nobody
-gets the quota on which another team's own work always runs.
+pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A team gets back what it has lent. No team can
+use the quota on which another team's own work always runs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DividedPools:
-    """What the pools offer, how it is divided, and the declared work of all teams.
+    """The resources of the pools, how they are divided, and the declared work of all teams.
 
-    `teams` are those of the environment; the division may have one more, with a stack of its own.
+    `teams` are the teams of the environment. The division may contain one more team, which has its own stack.
     """
 
     teams: Sequence[Team]
@@ -37,9 +37,10 @@ class DividedPools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """A resource of which the team's own quota on the pool has too little.
+    """A resource for which the team's own quota on the pool is too small.
 
-    `lent` is the most that others can lend, `later` the most once teams with a stack of their own lend, too.
+    `lent` is the maximum that others can lend now. `later` also includes what teams with their own stack will
+    lend.
     """
 
     resource: str
@@ -49,15 +50,15 @@ class Lack:
     later: int
 
     def text(self, amount: int) -> str:
-        """Return an amount of the resource for a reader."""
+        """Return an amount of the resource as text."""
         return f"{amount_text(self.resource, amount)} of {self.resource}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Whether declared work starts. `beside`: other work of the team always runs on the pool.
+    """Whether declared work starts. `beside` is whether other work of the team always runs on the pool.
 
-    `advice` is the change with which it starts on the team's own quota.
+    `advice` is the change that makes it start on the team's own quota.
     """
 
     job: DeclaredJob
@@ -67,12 +68,12 @@ class Start:
 
     @property
     def impossible(self) -> tuple[Lack, ...]:
-        """The resources that it cannot get, whatever others lend."""
+        """Resources that the work cannot get, even if others lend everything."""
         return tuple(one for one in self.lacks if one.needed > one.own + one.later)
 
     @property
     def waits_for_stacks(self) -> bool:
-        """Whether it cannot start before teams with a stack of their own lend."""
+        """Whether the work cannot start before teams with their own stack lend."""
         return any(one.needed > one.own + one.lent for one in self.lacks)
 
 
@@ -96,12 +97,16 @@ def starts(team: Team, divided: DividedPools) -> Iterator[Start]:
 
 
 def main_lacks(job: DeclaredJob, lacks: Sequence[Lack]) -> Sequence[Lack]:
-    """Return what a reader needs: CPU and memory come with GPUs, so only the GPUs where they are lacking."""
+    """Return the resources to report. CPU and memory come with GPUs, so if GPUs are missing, only these are
+    reported.
+    """
     return [one for one in lacks if one.resource == job.resource] or lacks
 
 
 def _lendable(team: Team, pool: PoolPlan, divided: DividedPools) -> Mapping[str, int]:
-    """Return what a team's cohort can lend of a pool: what no quota has, and what others do not always use."""
+    """Return how much of a pool a team's cohort can lend: units outside all quotas, and units that others can
+    spare.
+    """
     division, cohort = divided.division, queue_settings(team).cohort
     of_environment = [division.teams[one.name] for one in divided.teams]
     unassigned = cohort_amounts(division, of_environment, divided.offers, pool).get(cohort, {})
@@ -116,14 +121,14 @@ def _lendable(team: Team, pool: PoolPlan, divided: DividedPools) -> Mapping[str,
 
 
 def _always(team: Team, resource: str, pool: PoolPlan, divided: DividedPools) -> int:
-    """Return how much of a pool the work of a team uses at all times."""
+    """Return how much of a pool a team's work uses at all times."""
     return sum(job.always.get(resource, 0) for job in divided.work[team.name] if job.pool == pool.name)
 
 
 def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan, divided: DividedPools) -> str:
-    """Return the quota to write if the pool has it, or whose quota can go down for it.
+    """Return the quota to set if the pool has enough units, or else whose quota can be lowered.
 
-    The environment alone gives a team with a stack of its own more: it raises the reserve.
+    Only the environment can give more to a team with its own stack, by raising the reserve.
     """
     name, resource, division = pool.name, job.resource, divided.division
     quotas = {one.name: division.teams[one.name].nominal[resource] for one in (*divided.teams, team)}
@@ -159,7 +164,7 @@ def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan,
 
 
 def _units(lack: Lack, job: DeclaredJob, pool: PoolPlan, offers: Offers) -> int:
-    """Return how many more units of the job's GPU resource bring what is lacking."""
+    """Return how many more units of the job's GPU resource provide the missing amount."""
     free = free_resources(pool)
     of_node = {"cpu": free.cpu_millicores, "memory": free.memory_mib * 2**20}.get(lack.resource)
     offer = next((one for one in offers[job.resource] if one.pool is pool), None)

@@ -1,8 +1,8 @@
-"""Decide whether queues see nodes (topology-aware scheduling).
+"""Decide whether queues consider nodes (topology-aware scheduling).
 
 Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/flavorassigner/tas_flavorassigner.go: flavors with a topology
-serve workloads that ask for one, or all workloads of a queue whose flavors all have one; a workload gets one such
-flavor. It counts nodes that exist, and no claimed devices. Read 2026-11-23.
+serve workloads that request a topology, or all workloads of a queue in which every flavor has a topology. A
+workload gets one such flavor. Kueue counts only nodes that exist, and no claimed devices. Read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan], cloud: Clou
 
 
 def closest_level(levels: Sequence[str]) -> str | None:
-    """Return the narrowest level that holds several nodes, or None. `levels`: the widest first, hostname last."""
+    """Return the narrowest level with several nodes, or None. `levels` start with the widest and end with
+    hostname.
+    """
     return levels[-2] if len(levels) > 1 else None
 
 
 def unsuitable(pools: Sequence[PoolPlan], cloud: Cloud) -> tuple[str, ...]:
-    """Return the nodes that may not exist yet, and the pools whose devices are claimed, each with the reason."""
+    """Return the nodes that may not exist yet and the pools whose devices are claimed, each with the reason."""
     growing = cloud.growing_nodes
     return (
         *(
@@ -38,16 +40,16 @@ def unsuitable(pools: Sequence[PoolPlan], cloud: Cloud) -> tuple[str, ...]:
 
 
 def what_to_write(pools: Sequence[PoolPlan], cloud: Cloud) -> str:
-    """Return all that makes unsuitable nodes suitable, or an empty string if nothing does.
+    """Return all changes that make unsuitable nodes suitable, or an empty string if there are none.
 
-    Devices stay claimed, and no number of nodes is fixed where they are created on demand.
+    Claimed devices stay claimed, and nodes that are created on demand have no fixed number.
     """
     if any(pool.devices or pool.cloud_nodes.created_on_demand for pool in pools):
         return ""
     growing = cloud.growing_nodes
     return " and ".join(
         (
-            *(("count: {desired: N} alone in pools",) if any(pool.nodes.vary for pool in pools) else ()),
+            *(("only count: {desired: N} in pools",) if any(pool.nodes.vary for pool in pools) else ()),
             *((growing.setting,) if growing is not None else ()),
         )
     )

@@ -1,10 +1,10 @@
-"""Compare how long Kueue waits for the pods of a started workload with what the pods need to be ready.
+"""Compare how long Kueue waits for the pods of a started workload with how long the pods need to become ready.
 
-Kueue counts from admission until all pods are ready. Then it stops the workload, whose model loads again from the
-beginning.
-The pods that it ends were the request for nodes. With queued provisioning it admits a workload only when its nodes
-exist (kubernetes-sigs/kueue v0.19.2, admittedNotReadyWorkload of pkg/controller/core/workload_controller.go and
-PodsReady of pkg/controller/jobs/pod/pod_controller.go; read 2026-11-28).
+Kueue counts from admission until all pods are ready. After the timeout it stops the workload, whose model then
+loads again from the beginning. The pods that it deletes were the request for nodes. With queued provisioning,
+Kueue admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2, admittedNotReadyWorkload of
+pkg/controller/core/workload_controller.go and PodsReady of pkg/controller/jobs/pod/pod_controller.go; read
+2026-11-28).
 """
 
 from __future__ import annotations
@@ -21,26 +21,29 @@ from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import Team
 
 NODE_SECONDS: Final = 600
-"""Our assumption from a pending pod to a ready new node."""
+"""The project's estimate of the time from a pending pod to a ready new node."""
 _STEP_SECONDS: Final = 600
 
 
 def check_startup(
     team: Team, teams: Sequence[Team], queueing: Queueing, pools: Sequence[PoolPlan], here: Problems
 ) -> None:
-    """Record services that Kueue would stop before their model is loaded. `teams`: those of the environment."""
+    """Record services that Kueue would stop before their model is loaded. `teams` are the environment's teams."""
     timeout, where = queueing.pods_ready_timeout, "" if team in teams else " in the environment"
     for index, service in enumerate(team.inference_services):
         if parse_duration(service.startup) >= parse_duration(timeout):
             here.at(f"inference_services[{index}]").at("startup").add(
                 service.startup,
-                f"less than queueing.pods_ready_timeout, {timeout}: after it queues stop pods that are not ready",
+                f"less than queueing.pods_ready_timeout, {timeout}: after that, queues stop pods that are not "
+                "ready",
                 f"write queueing.pods_ready_timeout: {_enough([*teams, team], pools)}{where}, or lower startup",
             )
 
 
 def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing: Queueing) -> Iterator[Decision]:
-    """Yield warnings about pools whose new nodes, and what then loads, may take longer than Kueue waits."""
+    """Yield warnings about pools with new nodes that may take longer, with the startup of services, than Kueue
+    waits.
+    """
     timeout = queueing.pods_ready_timeout
     for pool in pools:
         if pool.capacity.get("type") == "flex-start":
@@ -49,9 +52,9 @@ def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing
                     subject=f"pool {pool.name}",
                     what="warning: waiting for capacity",
                     chosen=f"at most {timeout}",
-                    why="flex-start adds nodes when there is capacity, but queues stop workloads whose pods are "
-                    "not ready after queueing.pods_ready_timeout, and with the pods ends their request for nodes; "
-                    "with queued: true in the capacity of the pool workloads wait before they start",
+                    why="flex-start adds nodes when capacity is available, but queues stop workloads whose pods "
+                    "are not ready after queueing.pods_ready_timeout, and the request for nodes ends with the "
+                    "pods; with queued: true in the capacity of the pool, workloads wait before they start",
                 )
             continue
         node, startup = _node_seconds(pool), _startup(pool, teams)
@@ -82,6 +85,6 @@ def _startup(pool: PoolPlan, teams: Sequence[Team]) -> int:
 
 
 def _enough(teams: Sequence[Team], pools: Sequence[PoolPlan]) -> str:
-    """Return a timeout that is enough for all pools, in steps of ten minutes."""
+    """Return a timeout that is long enough for all pools, in steps of ten minutes."""
     most = max(_startup(pool, teams) + _node_seconds(pool) for pool in pools)
     return duration_value((most // _STEP_SECONDS + 1) * _STEP_SECONDS)

@@ -1,4 +1,4 @@
-"""The declared work of teams as their queues count it: entries of the stack file with the units of their pods."""
+"""Declared work of teams as their queues count it: entries of the stack file with the units of their pods."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gpu_platform.stack.team import Team
 class DeclaredJob:
     """The GPU pods of one entry of a team.
 
-    `path` is the entry's place below the team. `requests` has the amounts of all its pods by resource. An entry
-    that `ends` waits for its turn in the queue; one that does not end always holds its quota.
+    `path` is the entry's place below the team. `requests` contains the amounts of all its pods by resource. An
+    entry that `ends` waits for its turn in the queue. An entry that does not end always uses its quota.
     """
 
     path: str
@@ -27,7 +27,7 @@ class DeclaredJob:
     requests: Mapping[str, int]
     """Units of the GPU resource, CPU in millicores, memory in bytes."""
     always: Mapping[str, int]
-    """The part of `requests` that the least replicas hold at all times."""
+    """The part of `requests` that the minimum number of replicas uses at all times."""
     ends: bool
 
 
@@ -56,7 +56,7 @@ def declared_work(team: Team, available: Available) -> tuple[DeclaredJob, ...]:
 
 
 def units_of_work(resource: str, work: Iterable[DeclaredJob]) -> dict[str, int]:
-    """Return by pool the units that a team's work needs: all that always runs, and the largest job besides."""
+    """Return the units that a team's work needs by pool: all work that always runs, plus the largest job."""
     always: dict[str, int] = {}
     largest: dict[str, int] = {}
     for job in work:
