@@ -56,7 +56,7 @@ def test_fragmented_gpus_are_a_conflict_even_if_the_sum_suffices() -> None:
     assert found is not None
     assert found.owners == ("five", "six")
     assert found.lacking == (
-        "GPUs on one node: there are enough in all, but pods of several GPUs do not fit on the nodes",
+        "GPUs on one node: there are enough in total, but pods that request several GPUs do not fit on the nodes",
     )
 
 

@@ -165,7 +165,7 @@ def test_without_classes_the_expander_has_no_priorities() -> None:
         (
             {**stack(GKE), "compute_classes": [{"name": "l4", "pools": ["first", "first"]}]},
             "compute_classes[0].pools[1]",
-            "each pool in one class, once",
+            "each pool only once and in one class",
         ),
         (
             with_a_pool_in_two_classes(),

@@ -119,7 +119,7 @@ def test_headroom_of_shares_is_priced_as_the_nodes_that_karpenter_adds() -> None
 @pytest.mark.parametrize(
     ("pool", "found"),
     [
-        ({**GROWS, "count": {"desired": 2}}, "8 GPUs on a pool of a fixed number of nodes"),
+        ({**GROWS, "count": {"desired": 2}}, "8 GPUs on a pool with a fixed number of nodes"),
         ({**GROWS, "headroom": 40}, "40 GPUs"),
         ({**GROWS, "headroom": 12}, "12 GPUs"),
         (

@@ -86,7 +86,7 @@ def test_a_region_without_a_price_is_unknown_in_decision_report_and_capacity(mak
 def test_a_declared_price_is_named_as_such_and_needs_no_region(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(usd_per_hour=20), pool("b"), cluster={**EKS, "region": "eu-central-1"})
     assert plan.cost.usd_per_hour == pytest.approx(54.29122)
-    wanted = "list, on demand, eu-central-1, 2025-11-30; usd_per_hour of the stack file for train"
+    wanted = "list, on demand, eu-central-1, 2025-11-30; usd_per_hour in the stack file for train"
     assert _prices(plan) == wanted
     assert Summary(engine="embedded", why="").to_json(plan, None)["cost"]["prices"] == wanted
 

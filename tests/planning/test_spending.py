@@ -210,7 +210,7 @@ def quotas(found: tuple[Saving, ...]) -> list[tuple[str, float | None]]:
 def test_a_quota_beyond_what_the_declared_workloads_request_is_lowered_to_it() -> None:
     (saving,) = [one for one in savings_of(CHEAPER["a lower quota"]) if one.what.startswith("team ")]
     assert saving.what == (
-        "team vision: quota of 8 GPUs instead of 16 (what its workloads request); pool train: 2 nodes"
+        "team vision: quota of 8 GPUs instead of 16 (the requests of its workloads); pool train: 2 nodes"
     )
     assert saving.usd_per_hour == pytest.approx(10.0)
     edits = {edit.path: (edit.before, edit.after) for edit in saving.edits}

@@ -1,4 +1,4 @@
-"""Decide whether all team quotas fit the nodes, with the placement or the conflict, and find wasted GPUs."""
+"""Decide whether all team quotas fit the nodes, with the placement or the conflict, and report wasted GPUs."""
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import PodsOnNode, Proof, prove

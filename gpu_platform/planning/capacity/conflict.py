@@ -1,9 +1,9 @@
 """Find the smallest set of quotas that do not fit the nodes together, and the resources that they lack.
 
-A set found by deletion conflicts while each of its proper subsets can be placed. Hitting sets prove that it is
-also the smallest: every conflict has an owner outside each set that can be placed (Ignatiev
-et al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A cheaper proof, where it
-applies: if the largest pods of each kind, of one owner fewer, can be placed, so can those of any so few owners.
+A set that deletion finds is a conflict of which every proper subset can be placed. Hitting sets prove that it is
+also the smallest, because every conflict contains an owner outside each set that can be placed (Ignatiev et al.,
+"Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A cheaper proof sometimes applies: if the
+largest pods of each kind can be placed for any `n` owners, no conflict has `n` owners.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from gpu_platform.planning.capacity.proof import Verdict, prove
 from gpu_platform.planning.nodes.allocatable import NodeResources
 
 _ROUNDS = 60
-"""Most sets that are tried to prove that a conflict is the smallest."""
+"""Maximum number of sets that are tried to prove that a conflict is the smallest."""
 _PATIENCE = 3
-"""Time of all questions together, in multiples of the time of one."""
+"""Time limit of all placement tests together, in multiples of the limit of one test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
     """Owners whose quotas do not fit the nodes together, and the resources that they lack.
 
-    `minimal`: without any one of them the others can be placed. `smallest`: no other conflict has fewer owners.
+    `minimal` is whether the others can be placed if any one owner is left out. `smallest` is whether no other
+    conflict has fewer owners.
     """
 
     owners: tuple[str, ...]
@@ -39,9 +40,9 @@ class Conflict:
 def smallest_conflict(
     capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 5.0
 ) -> Conflict | None:
-    """Return the smallest set of owners whose pods cannot all be placed; None where that cannot be proven.
+    """Return the smallest set of owners whose pods cannot all be placed, or None if that cannot be proven.
 
-    `seconds` limits each question, and three times that all of them.
+    `seconds` limits each placement test. All tests together may take three times as long.
     """
     can_place = _PlacementTest(capacities, groups, seconds)
     everyone = frozenset(group.owner for group in groups)
@@ -64,7 +65,7 @@ def smallest_conflict(
 
 
 class _PlacementTest:
-    """Test whether the pods of a set of owners can be placed, each set once."""
+    """Test whether the pods of a set of owners can be placed. Each set is tested once."""
 
     def __init__(self, capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> None:
         self._capacities, self._groups, self._seconds = capacities, groups, seconds
@@ -81,20 +82,20 @@ class _PlacementTest:
         return prove(self._capacities, groups, seconds=min(left, self._seconds)).verdict if left > 0 else "unknown"
 
     def any_can_be_placed(self, few: int) -> bool:
-        """Return whether every set of so few owners can be placed; False: not known."""
+        """Return whether every set of `few` owners can be placed. False means that it is not known."""
         by_kind: dict[tuple[str, int, frozenset[str]], list[PodGroup]] = {}
         for group in self._groups:
             by_kind.setdefault((group.resource, group.units, frozenset(group.needs)), []).append(group)
         return self._ask([_largest(groups, few) for groups in by_kind.values()]) == "placed"
 
     def size(self, owner: str, resources: Sequence[str] | None = None) -> int:
-        """Return the units that an owner requests, of some resources or of all."""
+        """Return the units that an owner requests, of the given resources or of all resources."""
         held = (group for group in self._groups if group.owner == owner)
         return sum(one.units * one.count for one in held if resources is None or one.resource in resources)
 
 
 def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
-    """Return pods at least as many and as large as those of every set of so few owners of the groups."""
+    """Return an upper bound, in number and size, on the pods of any `few` owners of the groups."""
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.owner] = counts.get(group.owner, 0) + group.count
@@ -111,7 +112,9 @@ def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
 def _without_the_small(
     owners: frozenset[str], can_place: _PlacementTest, resources: Sequence[str]
 ) -> frozenset[str]:
-    """Remove the owners with the smallest requests that are not needed, by halves to ask few questions."""
+    """Remove small owners that the conflict does not need, starting with the smallest, by bisection to run few
+    tests.
+    """
     order = sorted(owners, key=lambda owner: (can_place.size(owner, resources), can_place.size(owner), owner))
     spare, needed = 0, len(order)
     while needed - spare > 1:
@@ -124,7 +127,7 @@ def _without_the_small(
 
 
 def _deleted(owners: frozenset[str], can_place: _PlacementTest) -> tuple[frozenset[str], bool]:
-    """Remove the owners that the conflict does not need, the smallest first."""
+    """Remove the owners that the conflict does not need, starting with the smallest."""
     kept, minimal = owners, True
     for owner in sorted(owners, key=lambda owner: (can_place.size(owner), owner)):
         verdict = can_place(kept - {owner})
@@ -137,7 +140,9 @@ def _deleted(owners: frozenset[str], can_place: _PlacementTest) -> tuple[frozens
 def _smallest(
     owners: frozenset[str], found: frozenset[str], can_place: _PlacementTest
 ) -> tuple[frozenset[str], bool]:
-    """Return the smallest conflict, and whether that is proven; `found` is the smallest known so far."""
+    """Return the smallest conflict, and whether it is proven to be the smallest. `found` is the smallest known
+    conflict.
+    """
     left_out: list[frozenset[str]] = []
     for _ in range(_ROUNDS):
         candidate = _hitting(sorted(owners), left_out)
@@ -156,7 +161,7 @@ def _smallest(
 
 
 def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset[str]:
-    """Return the smallest set of owners that has one of each given set (minimum hitting set)."""
+    """Return the smallest set of owners that contains a member of each given set (minimum hitting set)."""
     # The import takes half a second, and only this function needs it.
     from ortools.sat.python import cp_model
 
@@ -171,7 +176,7 @@ def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset
 
 
 def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
-    """Return the missing resources: units in all, else CPU or memory, else GPUs on one node."""
+    """Return the missing resources: units in total, or else CPU or memory, or else GPUs on one node."""
     lacking: list[str] = []
     for name, pools in dict.fromkeys((group.resource, frozenset(group.needs)) for group in groups):
         bound = [group for group in groups if group.resource == name and pools.issuperset(group.needs)]
@@ -186,18 +191,20 @@ def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], sec
     for what, cpu, memory in (("CPU", True, False), ("memory", False, True), ("CPU and memory", True, True)):
         freed = [_without(group, cpu=cpu, memory=memory) for group in groups]
         if prove(capacities, freed, seconds=seconds).verdict == "placed":
-            nodes = "the nodes that have the GPUs" if any(group.units for group in groups) else "the CPU nodes"
+            nodes = "the nodes with the GPUs" if any(group.units for group in groups) else "the CPU nodes"
             return (f"{what} on {nodes}",)
     unlimited = [replace(capacity, pods=sum(group.count for group in groups)) for capacity in capacities]
     if prove(unlimited, groups, seconds=seconds).verdict == "placed":
-        return ("pods per node: the kubelet's limit, less the pods of DaemonSets",)
+        return ("pods per node: the kubelet's limit, without the pods of DaemonSets",)
     anywhere = [replace(capacity, numa=None) for capacity in capacities]
     if anywhere != list(capacities) and prove(anywhere, groups, seconds=seconds).verdict == "placed":
         return (
             "GPUs of one NUMA node: there are enough on the nodes, but the kubelet refuses pods whose GPUs are on "
-            "more NUMA nodes than they need (Topology Manager)",
+            "more NUMA nodes than necessary (Topology Manager)",
         )
-    return ("GPUs on one node: there are enough in all, but pods of several GPUs do not fit on the nodes",)
+    return (
+        "GPUs on one node: there are enough in total, but pods that request several GPUs do not fit on the nodes",
+    )
 
 
 def _without(group: PodGroup, *, cpu: bool, memory: bool) -> PodGroup:

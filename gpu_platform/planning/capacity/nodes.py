@@ -1,4 +1,4 @@
-"""Free capacity of nodes, and the pods that use all quotas of the teams."""
+"""Free capacity of nodes, and the pods that would use all team quotas."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TeamPlan, Workl
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 QUOTA = "quota"
-"""Name of the pods that fill a quota beside the declared workloads of a team."""
+"""Name of the pods that use the rest of a quota, in addition to the team's declared workloads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCapacity:
-    """`count` equal nodes, as DaemonSets leave them. `units`: of each extended resource.
+    """The free resources of `count` identical nodes, without the requests of DaemonSets.
 
-    `gpus_each`: GPUs of one unit.
-
-    `gpus`: with DRA the GPUs that units of all device classes share; 0: each resource has GPUs of its own. `numa`:
-    NUMA nodes that the kubelet aligns pods of several units with; None: it aligns none.
+    `units` contains the units of each extended resource, and `gpus_each` the GPUs of one unit. `gpus` is the
+    number of GPUs that the units of all device classes share with DRA. It is 0 if each resource has separate GPUs.
+    `numa` are the NUMA nodes to which the kubelet aligns pods with several units, or None if it does not align
+    pods.
     """
 
     pool: str
@@ -46,9 +46,10 @@ class NodeCapacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """`count` equal pods of one owner. `needs`: CPU and memory of one pod by pool that it may run on.
+    """A group of `count` identical pods of one owner.
 
-    `units` 0: the pods have no GPU, and `resource` is empty.
+    `needs` is the CPU and memory of one pod, by each pool that it may run on. If `units` is 0, the pods use no
+    GPU, and `resource` is empty.
     """
 
     owner: str
@@ -62,9 +63,9 @@ class PodGroup:
 def node_capacities(
     pools: Sequence[PoolPlan], catalog: Catalog, *, most: bool = False
 ) -> tuple[NodeCapacity, ...]:
-    """Return the nodes of the pools at their desired size; `most`: at the largest size of an autoscaler.
+    """Return the nodes of the pools at their desired size, or with `most` at the maximum size of the autoscaler.
 
-    The number of nodes that the program creates or that are named is fixed.
+    Nodes that the program creates or that the stack file names have a fixed number.
     """
     return tuple(
         NodeCapacity(
@@ -84,16 +85,17 @@ def node_capacities(
 
 
 def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
-    """Return the pods that use every team's whole quota of GPUs at once.
+    """Return the pods that use every team's whole GPU quota at once.
 
-    A team's declared workloads are taken as they are. What its quota leaves is taken as pods of one unit (one GPU,
-    share or instance), each with an equal part, by GPU, of the team's remaining CPU and memory; without a quota of
-    those, with the default request of its LimitRange. Such a pod requests no more than its GPU's part of the node:
-    a quota of CPU is a limit for all pods of a team, and those without a GPU need no GPU node.
+    A team's declared workloads are included unchanged. The rest of its quota becomes pods with one unit (a GPU, a
+    share or an instance). Each of these pods gets an equal part, by GPU, of the team's remaining CPU and memory.
+    Without a quota of CPU or memory, it gets the default request of the LimitRange. It requests no more than its
+    GPU's share of the node. A CPU quota is a limit for all pods of a team, and pods without a GPU need no GPU
+    node.
 
-    With queues they are on the pools where the team has its quota. Without, nodes for training or inference are
-    for teams that may use the priority class of that name, where other pools have the same resource: 16 GPUs for
-    training are not four nodes with small GPUs for inference.
+    With queues, the pods are on the pools on which the team has its quota. Without queues, nodes for training or
+    inference are for teams that may use the priority class with that name, if other pools offer the same resource:
+    16 GPUs for training do not fit on four nodes with small GPUs for inference.
     """
     capacities = node_capacities(plan.pools, catalog)
     purposes = {pool.name: pool.workload for pool in plan.pools}
@@ -174,7 +176,7 @@ def _queued(
     spent: Mapping[tuple[str, str], int],
     capacities: Sequence[NodeCapacity],
 ) -> Iterator[tuple[int, Sequence[NodeCapacity]]]:
-    """Yield the units of a resource that the queue of a team has left on each pool."""
+    """Yield the units of a resource that remain of a team's queue on each pool."""
     for capacity in capacities:
         limits = queue.limits(capacity.pool).get(resource)
         nominal = 0 if limits is None else int(parse_quantity(limits.nominal))
@@ -187,7 +189,7 @@ def _queued(
 def _serving(
     team: TeamPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
 ) -> list[NodeCapacity]:
-    """Return the nodes on which a team uses its quota of a resource: all that have it if none is for its work."""
+    """Return the nodes for a team's quota of a resource, or all nodes with the resource if none are for its work."""
     having = [capacity for capacity in capacities if capacity.units.get(resource)]
     own = [one for one in having if is_for(purposes[one.pool], team.priorities)]
     return own or having
@@ -203,7 +205,7 @@ def part_of_node(capacity: NodeCapacity, resource: str) -> NodeResources:
 
 
 def _offered_as(workload: WorkloadPlan, capacities: Sequence[NodeCapacity]) -> str:
-    """Return the resource of its pool that a workload uses; a declared device class selects among them."""
+    """Return the pool's resource that a workload uses. A declared device class selects among these."""
     capacity = next(capacity for capacity in capacities if capacity.pool == workload.pool)
     return (
         workload.resource if workload.resource in capacity.units else next(iter(capacity.units), workload.resource)
@@ -216,7 +218,7 @@ def _quota_units(team: TeamPlan, capacities: Sequence[NodeCapacity]) -> dict[str
 
 
 def _weight(resource: str, capacities: Sequence[NodeCapacity]) -> float:
-    """Return the GPUs of one unit, on average over the pools that have it."""
+    """Return the GPUs of one unit of a resource, as an average over the pools that offer it."""
     each = [capacity.gpus_each[resource] for capacity in capacities if capacity.units.get(resource)]
     return sum(each) / len(each)
 

@@ -1,4 +1,4 @@
-"""Decide whether all pods can run on the nodes at once, with the placement that proves it."""
+"""Decide whether all pods can run on the nodes at once, with a placement as proof."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Verdict = Literal["placed", "impossible", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodsOnNode:
-    """Pods of one group on one node of a pool (its number, from 0), and the requests of one of them."""
+    """The pods of one group on one node of a pool. Nodes are numbered from 0."""
 
     group: PodGroup
     pool: str
@@ -27,15 +27,16 @@ class PodsOnNode:
 
     @property
     def need(self) -> NodeResources:
-        """CPU and memory of one of the pods."""
+        """CPU and memory of one pod."""
         return self.group.needs[self.pool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """`placed`: where every pod runs. `impossible`: no placement exists. `unknown`: none was found in time.
+    """The result of a placement test.
 
-    Without `placed`, `pods` are those that a plain packing placed.
+    The verdict `placed` means that every pod has a node, `impossible` that no placement exists, and `unknown` that
+    none was found in time. Unless the verdict is `placed`, `pods` are the pods that a greedy packing placed.
     """
 
     verdict: Verdict
@@ -43,12 +44,12 @@ class Proof:
 
 
 def prove(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 10.0) -> Proof:
-    """Return whether all pods fit on the nodes at once, by units, CPU, memory and number of pods of each node.
+    """Return whether all pods fit on the nodes at once, by units, CPU, memory and number of pods on each node.
 
-    Where the kubelet aligns pods by NUMA nodes, the units of a pod are on as few of these as can be.
+    If the kubelet aligns pods to NUMA nodes, the units of a pod are on as few NUMA nodes as possible.
 
-    A plain packing often suffices. Where it does not, OR-tools CP-SAT decides, on one thread, so that the same
-    question gets the same answer; past `seconds` the verdict is `unknown`.
+    A greedy packing often suffices. Otherwise OR-tools CP-SAT decides, on one thread, so that the same input
+    always has the same result. After `seconds` the verdict is `unknown`.
     """
     placed, left = _fill(capacities, groups)
     if not left:
@@ -68,7 +69,7 @@ def prove(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, sec
 
 
 def _merged(groups: Sequence[PodGroup]) -> list[list[PodGroup]]:
-    """Return groups with equal requests as one: the search need not distinguish a hundred teams."""
+    """Combine groups with equal requests, so that the search does not need to distinguish many teams."""
     found: dict[object, list[PodGroup]] = {}
     for group in groups:
         key = (group.resource, group.units, frozenset(group.needs.items()))
@@ -77,7 +78,7 @@ def _merged(groups: Sequence[PodGroup]) -> list[list[PodGroup]]:
 
 
 def _distributed(places: Sequence[PodsOnNode], groups: Sequence[PodGroup]) -> Iterator[PodsOnNode]:
-    """Distribute the places of equal pods to their groups, one group after the other."""
+    """Distribute the places of identical pods to their groups, one group after the other."""
     rest = list(places)
     for group in groups:
         left = group.count
@@ -107,7 +108,7 @@ class _Node:
     def __init__(self, capacity: NodeCapacity, number: int) -> None:
         self.pool, self.number = capacity.pool, number
         self.units = dict(capacity.units)
-        # Part of a GPU by unit, where units of several device classes share GPUs.
+        # Fraction of a GPU per unit, if units of several device classes share GPUs.
         self.parts = {name: Fraction(capacity.gpus, count) for name, count in capacity.units.items() if count}
         self.gpus = Fraction(capacity.gpus)
         self.cpu, self.memory = capacity.cpu_millicores, capacity.memory_mib
@@ -121,7 +122,7 @@ class _Node:
         self._parts_empty = {name: tuple(parts) for name, parts in self.parts_free.items()}
 
     def fitting(self, group: PodGroup) -> int:
-        """Return how many more pods of a group a greedy packing puts on the node."""
+        """Return how many more pods of a group a greedy packing places on the node."""
         fits = self.limit(group)
         if not fits or not group.units or group.resource not in self.parts_free:
             return fits
@@ -154,12 +155,12 @@ class _Node:
         self.memory -= need.memory_mib * pods
 
     def most_parts(self, group: PodGroup) -> int:
-        """Return on how many NUMA nodes the units of a pod may be; 0: on none."""
+        """Return the maximum number of NUMA nodes for the units of a pod. 0 means that no number fits."""
         assert self._numa is not None  # noqa: S101 - asked for resources that are aligned
         return numa.most_parts(group.units, self._parts_empty[group.resource], self._numa.policy)
 
     def aligned(self, groups: Sequence[PodGroup]) -> set[str]:
-        """Return the resources of which some pod may lack its units on few enough NUMA nodes, not in all."""
+        """Return the resources whose free units may be spread over too many NUMA nodes for some pod."""
         return {
             group.resource
             for group in groups
@@ -170,12 +171,12 @@ class _Node:
         }
 
     def ways(self, group: PodGroup) -> list[tuple[int, ...]]:
-        """Return each way to take a pod's units of the NUMA nodes."""
+        """Return each way to take a pod's units from the NUMA nodes."""
         return numa.spreads(group.units, self._parts_empty[group.resource], self.most_parts(group))
 
 
 def _taken(free: list[int], units: int, most: int) -> bool:
-    """Take units of at most so many NUMA nodes, the fullest that suffices; returns whether they were there."""
+    """Take units from at most `most` NUMA nodes, the fullest that suffice, and return whether enough were free."""
     one = min((part for part in free if part >= units), default=None) if most else None
     chosen = [free.index(one)] if one is not None else sorted(range(len(free)), key=lambda i: -free[i])[:most]
     if sum(free[index] for index in chosen) < units:
@@ -188,7 +189,7 @@ def _taken(free: list[int], units: int, most: int) -> bool:
 
 
 def _fill(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
-    """Place group by group, the hardest first, on the fullest nodes that fit; returns the number of pods left."""
+    """Place the hardest groups first, on the fullest nodes that fit, and return also the number of pods left."""
     nodes = [_Node(capacity, number) for capacity in capacities for number in range(capacity.count)]
     placed: list[PodsOnNode] = []
     unplaced = 0
@@ -210,7 +211,7 @@ def _hardness(group: PodGroup) -> tuple[int, int, int, str, str]:
 
 
 def _add_parts(model: Any, node: _Node, held: Sequence[tuple[PodGroup, Any]]) -> None:  # noqa: ANN401 - a CpModel
-    """Add that each pod of one resource takes its units in a way that the kubelet accepts."""
+    """Add the constraint that each pod takes the units of one resource in a way that the kubelet accepts."""
     free: list[list[Any]] = [[] for _ in node.parts_free[held[0][0].resource]]
     for group, pods in held:
         ways = [(way, model.new_int_var(0, group.count, "")) for way in node.ways(group)]
@@ -249,7 +250,7 @@ def _search(
             model.add(sum(pods * group.units for group, pods in of_it) <= units)
             if resource in aligned:
                 _add_parts(model, node, of_it)
-        # In whole numbers, as the solver needs them.
+        # The solver needs whole numbers.
         scale = lcm(*(part.denominator for part in node.parts.values())) if node.gpus else 0
         if scale:
             taken = sum(

@@ -15,7 +15,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaFit:
-    """Whether all quotas fit the nodes at once; if not, the smallest set of quotas that does not fit."""
+    """Whether all quotas fit the nodes at once and, if not, the smallest set of quotas that does not fit."""
 
     capacities: tuple[NodeCapacity, ...]
     proof: Proof
@@ -24,7 +24,7 @@ class QuotaFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oversubscribed:
-    """Units of a resource that quotas exceed, and the GPUs that they would need."""
+    """Units of a resource by which quotas exceed the nodes, and the GPUs that these units would need."""
 
     resource: str
     asked: int
@@ -35,7 +35,10 @@ class Oversubscribed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityReport:
-    """`most`: the same at the most nodes; None where the desired size suffices or is fixed."""
+    """The capacity of an environment.
+
+    `most` is the result at the pools' maximum size. It is None if the desired size suffices or is fixed.
+    """
 
     desired: QuotaFit
     most: QuotaFit | None
@@ -46,7 +49,7 @@ class CapacityReport:
 def report_capacity(
     plan: EnvironmentPlan, catalog: Catalog, *, measured: Mapping[str, float] | None = None, seconds: float = 10.0
 ) -> CapacityReport:
-    """Return the capacity report. `measured`: utilisation by pool, 0..1; `seconds`: for one proof."""
+    """Return the capacity report. `measured` is the utilisation by pool, 0 to 1. `seconds` limits one proof."""
     groups = groups_of(plan, catalog)
     desired = _quota_fit(node_capacities(plan.pools, catalog), groups, seconds)
     most_capacities = node_capacities(plan.pools, catalog, most=True)

@@ -1,4 +1,4 @@
-"""Split the GPUs of a pool into used and wasted ones, by cause."""
+"""Split the GPUs of a pool into used and wasted GPUs, by cause."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ STRANDED: Final = "stranded CPU or memory"
 UNALLOCATED: Final = "not allocated to any team"
 IDLE: Final = "idle quota"
 CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
-"""In the order in which they are subtracted from unused GPUs; the last cause gets the rest."""
+"""Causes in the order in which they are subtracted from unused GPUs. The last cause takes the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolUse:
-    """The GPUs of a pool at its desired size, split into used and wasted ones.
+    """The GPUs of a pool at its desired size, split into used and wasted GPUs.
 
-    `price`: USD/h of one GPU averaged over the week, None where it is not known.
-
-    A CPU pool has no GPUs, and wastes none.
-    `wasted`: GPUs by cause; without a known utilisation the effective GPUs and the idle quota are not known.
+    `price` is the price of one GPU in USD/h, as an average over the week, or None if it is not known. `wasted`
+    contains the GPUs by cause. If the utilisation is not known, neither are the effective GPUs and the idle quota.
+    A CPU pool has no GPUs and wastes none.
     """
 
     pool: str
@@ -54,10 +53,11 @@ def pool_use(
     measured: float | None,
     catalog: Catalog,
 ) -> PoolUse:
-    """Split the GPUs of a pool. `placed`: pods of the proof on its nodes; `measured`: instead of the declared one.
+    """Split the GPUs of a pool into used and wasted GPUs.
 
-    Stranded: free units on nodes with too little CPU or memory for a pod that requests one.
-    Where more GPUs are in use than the causes leave, pods exceed their quota: causes shrink, the last first.
+    `placed` are the proof's pods on its nodes. `measured` replaces the declared utilisation. Free units are
+    stranded on nodes with too little CPU or memory for a pod that requests such a unit. If more GPUs are in use
+    than the causes leave, pods exceed their quota, and the causes shrink, the last cause first.
     """
     gpus = pool.gpus_per_node * capacity.count
     geometry = _geometry_remainder(pool, catalog) * capacity.count
@@ -130,7 +130,7 @@ def _units_left(capacity: NodeCapacity, held: Sequence[PodsOnNode]) -> dict[str,
             left[pods.group.resource] -= pods.pods * pods.group.units
     if not capacity.gpus or not left:
         return left
-    # GPUs that are available whole and as instances are counted once: in the smallest units.
+    # GPUs that are available both whole and as instances are counted once, in the smallest units.
     taken = sum(
         Fraction(capacity.gpus, count) * (count - left[name]) for name, count in capacity.units.items() if count
     )
@@ -141,7 +141,7 @@ def _units_left(capacity: NodeCapacity, held: Sequence[PodsOnNode]) -> dict[str,
 def _usable(
     capacity: NodeCapacity, groups: Sequence[PodGroup], held: Sequence[PodsOnNode], left: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Return how many of the free units of a node the smallest pods that request them could use."""
+    """Return how many of a node's free units the smallest pods that request them could use."""
     cpu = capacity.cpu_millicores - sum(pods.pods * pods.need.cpu_millicores for pods in held)
     memory = capacity.memory_mib - sum(pods.pods * pods.need.memory_mib for pods in held)
     pods = capacity.pods - sum(one.pods for one in held)
@@ -161,7 +161,9 @@ def _usable(
 
 
 def _smallest_need(capacity: NodeCapacity, groups: Sequence[PodGroup], resource: str) -> NodeResources:
-    """Return the requests of the smallest pod with such a unit, by unit; without one, its part of a node."""
+    """Return the requests of the smallest pod with such a unit, per unit. Without a pod, use the unit's share of a
+    node.
+    """
     requesting = [group for group in groups if group.resource == resource and capacity.pool in group.needs]
     if not requesting:
         return part_of_node(capacity, resource)

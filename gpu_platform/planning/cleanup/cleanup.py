@@ -10,7 +10,7 @@ from gpu_platform.planning.cleanup.section import CleanupPlan
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.stack.team import Team
 
-_IMAGE: Final = "node-agent-python"  # name of an image in the catalogue
+_IMAGE: Final = "node-agent-python"  # image name in the catalogue
 _LISTS: Final = ("workloads", "training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs")
 
 
@@ -18,14 +18,14 @@ def check(context: CompleteContext) -> None:
     """Record a clean-up without teams."""
     if context.environment.cleanup is not None and not context.environment.teams:
         context.at("cleanup").add(
-            "a clean-up of no namespace",
-            "cleanup in the stack that has the teams; those with a stack of their own clean up by themselves",
+            "a clean-up without namespaces",
+            "cleanup in the stack that declares the teams; teams with their own stack declare it there",
             "remove cleanup, or declare teams",
         )
 
 
 def plan(context: CompleteContext) -> CleanupPlan | None:
-    """Return the CronJob, or None where the stack file asks for none."""
+    """Return the plan of the CronJob, or None if the stack file declares no clean-up."""
     cleanup = context.environment.cleanup
     if cleanup is None:
         return None

@@ -1,4 +1,4 @@
-"""Types of the clean-up."""
+"""Types of the clean-up plan."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """The CronJob. Ages in seconds, None: not looked for.
+    """The CronJob of the clean-up. Ages are in seconds. None means that such objects are not looked for.
 
-    `teams`: names of the workloads that the stack file declares, by namespace.
+    `teams` contains the names of the workloads that the stack file declares, by namespace.
     """
 
     image: str

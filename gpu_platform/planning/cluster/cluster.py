@@ -1,4 +1,4 @@
-"""Check the declared cluster, and plan how clients reach it with the cloud's part of its plan."""
+"""Check the declared cluster, and plan how clients reach it. The cloud adds its part of the plan."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gpu_platform.stack.cluster import ExistingCluster
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record what is wrong with the cluster on its cloud, where that part of the file parsed."""
+    """Record problems of the cluster on its cloud, if that part of the file could be parsed."""
     if context.cloud is not None:
         pools = [resolved.pool for resolved in resolved_pools]
         context.cloud.control_plane.check(pools, context.operator, context.catalog, context.at("cluster"))
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[ClusterPlan]:
-    """Return the cluster's plan, for pools that are planned."""
+    """Return the plan of the cluster for planned pools."""
     cluster, cloud = context.cloud.cluster, context.cloud
     release = context.catalog.operator_releases[context.operator.release]
     planned = cloud.control_plane.plan(context.stack, pools, release, context.catalog)
@@ -51,7 +51,7 @@ def plan_controllers(
     pools: Sequence[PoolPlan],
     controllers: Sequence[ControllerPods],
 ) -> Decided[ClusterPlan]:
-    """Return the cluster's plan with nodes that hold the controllers, or record that it has no room for them."""
+    """Return the cluster's plan with nodes for the controllers, or record that they do not fit."""
     sized = context.cloud.control_plane.plan_controllers(
         cluster.cloud, pools, controllers, context.catalog, context.at("cluster")
     )
@@ -74,6 +74,6 @@ def check_documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> None:
-    """Record documents of the cloud above their limits."""
+    """Record cloud documents that exceed their size limits."""
     measured = context.cloud.control_plane.documents(cluster.cloud, pools, storage, identities)
     documents.check_documents(measured, context.catalog, context.problems)

@@ -1,4 +1,4 @@
-"""Check compute classes: the pools of one must exist, be in no other class, and offer the same GPUs."""
+"""Check compute classes: their pools must exist, be in no other class, and offer the same GPUs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) -> Problems:
-    """Return what is wrong with the classes by themselves, with their pools and on their cloud."""
+    """Return the problems of the classes themselves, with their pools and on their cloud."""
     problems = Problems()
     check_unique("compute class", [(_path(index), one.name) for index, one in enumerate(classes)], problems)
     by_name = {pool.name: pool for pool in pools}
@@ -26,7 +26,7 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
         if not cloud.creates_nodes:
             here.add(
                 f"a class on provider {cloud.cluster.provider}",
-                "compute_classes only on EKS and GKE: elsewhere nothing adds nodes",
+                "compute_classes only on EKS and GKE: other clusters add no nodes",
                 "remove it",
             )
             continue
@@ -37,7 +37,8 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
             elif name in taken:
                 at.add(
                     f"{name!r} again",
-                    f"each pool in one class, once (it is in {taken[name]}): nodes have one label for it",
+                    f"each pool only once and in one class (it is in {taken[name]}): nodes have one label for the "
+                    "class",
                     "remove it here or there",
                 )
             taken.setdefault(name, one.name)
@@ -47,7 +48,7 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
 
 
 def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record classes whose pools offer pods different GPUs, for pools that are planned."""
+    """Record classes whose planned pools offer different GPUs to pods."""
     by_name = {pool.name: pool for pool in pools}
     for index, one in enumerate(context.environment.compute_classes):
         first, *others = (by_name[name] for name in one.pools)
@@ -56,16 +57,16 @@ def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
                 context.at(_path(index)).at("pools").at(f"[{place}]").add(
                     f"{other.name!r} with {_offer_text(other)}",
                     f"{_offer_text(first)}, as {first.name!r}: a pod of the class runs on any of them",
-                    "name pools with GPUs alone in the class, or pools without alone"
+                    "name only pools with GPUs in the class, or only pools without GPUs"
                     if first.has_gpus != other.has_gpus
                     else "give the pools the same GPU model and sharing, or make two classes",
                 )
 
 
 def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield a warning for pools of one resource that two autoscalers grow, if no queue names a pool in pods.
+    """Yield a warning for pools with the same resource and two autoscalers, if no queue selects a pool.
 
-    A pod that tolerates the taints of one of them has room on new nodes of each.
+    A pod that tolerates the taints of one pool fits on new nodes of both.
     """
     if context.environment.queueing is not None:
         return
@@ -80,13 +81,13 @@ def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[D
                 subject="pools",
                 what=f"warning: {resource}",
                 chosen=f"on {', '.join(pool.name for pool in offering)}",
-                why=f"{BOTH_ADD_NODES} that names no pool: write the same provisioner in all of them, or "
+                why=f"{BOTH_ADD_NODES} that names no pool: set the same provisioner in all of them, or use "
                 "`queueing`, whose queues name the pool",
             )
 
 
 def _offer(pool: PoolPlan) -> tuple[str, dict[str, float]]:
-    """Return the GPU model, and the part of a GPU that one unit of each resource is."""
+    """Return the GPU model, and the fraction of a GPU that one unit of each resource is."""
     return pool.gpu_model, {offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node}
 
 

@@ -1,4 +1,4 @@
-"""Plan what the nodes cost at their desired number, and the share that is not allocated to any team."""
+"""Plan the cost of the nodes at their desired number, and the share that is not allocated to any team."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
 
 
 def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dict[str, float]:
-    """Return by pool the share of its GPU capacity that `quota`, units by resource, covers.
+    """Return the share of each pool's GPU capacity that a quota covers. `quota` contains units by resource.
 
-    A quota names no pool: units of a resource of several pools count for each in proportion.
+    A quota names no pool, so units of a resource that several pools offer count for each pool in proportion.
     """
     totals: dict[str, int] = {}
     for pool in pools:
@@ -29,7 +29,7 @@ def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dic
 
 
 def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Return by pool the share of its GPU capacity that pods hold. `held`: units by pool and resource."""
+    """Return the share of each pool's GPU capacity that pods use. `held` contains units by pool and resource."""
     shares: dict[str, float] = {}
     for pool in pools:
         units = held.get(pool.name, {})
@@ -41,24 +41,24 @@ def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]
 
 
 def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
-    """Weigh the shares of a pool's resources by their physical GPUs; 1 without GPUs: it wastes none."""
+    """Weigh the shares of a pool's resources by their physical GPUs. A pool without GPUs has the share 1."""
     if not pool.has_gpus:
         return 1.0
     whole = pool.gpus_per_node
-    # With DRA a GPU is available whole and as instances: together they are at most one GPU.
+    # With DRA, a GPU is available whole and as instances. Together they count as at most one GPU.
     return min(1.0, fsum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))
 
 
 def idle_cost(pools: Sequence[PoolPlan], cost: CostPlan, held: Mapping[str, Mapping[str, int]]) -> float | None:
-    """Return what the GPU capacity that no pod holds costs, USD/h; None where the price of no pool is known.
+    """Return the cost of the GPU capacity that no pod uses, in USD/h, or None if no pool has a known price.
 
-    `held`: units by pool and resource.
+    `held` contains units by pool and resource.
     """
     return _total(cost.pools, held_shares(pools, held))
 
 
 def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None:
-    """Return the cost of what is not `used` (share by pool), over pools of known price."""
+    """Return the cost of the unused shares, over pools with a known price. `used` is the used share by pool."""
     known = [line.usd_per_hour * (1 - used.get(line.pool, 0.0)) for line in lines if line.usd_per_hour is not None]
     return fsum(known) if known else None
 
@@ -69,9 +69,9 @@ def plan(
     cluster: ClusterPlan | None = None,
     budget: Budget | None = None,
 ) -> CostPlan:
-    """Return the cost of the desired nodes, over the hours of their schedule, and the most that pools can cost.
+    """Return the cost of the desired nodes during their scheduled hours, and the maximum cost of the pools.
 
-    `quota`: units by extended resource over all teams; `cluster`: its rolls add nodes.
+    `quota` contains the units of all teams by extended resource. Rolls of the `cluster` add nodes.
     """
     shares = allocated_shares(pools, quota)
     lines: list[PoolCost] = []
@@ -93,7 +93,7 @@ def plan(
 
 
 def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) -> None:
-    """Record that the desired nodes cost more than the budget, by the prices that are known."""
+    """Record that the known cost of the desired nodes exceeds the budget."""
     if budget is None:
         return
     costs = {pool.name: price * pool.nodes.desired for pool in pools if (price := pool.average_usd_per_hour)}
@@ -105,12 +105,12 @@ def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) 
         problems.at("budget.usd_per_month").add(
             f"{budget.usd_per_month:.10g}, and desired nodes of {total:.0f} USD a month: {dear}",
             f"at least {total:.0f}, or fewer or cheaper nodes",
-            "raise it, or lower count.desired of a pool",
+            "raise the budget, or lower count.desired of a pool",
         )
 
 
 def most_nodes(pool: PoolPlan, cluster: ClusterPlan | None) -> int:
-    """Return the most nodes that a pool has at a time: its maximum, and those that a roll adds."""
+    """Return the maximum number of nodes that a pool has at a time, including nodes that a roll adds."""
     return pool.nodes.max + (cluster.surge_nodes.get(pool.name, 0) if cluster is not None else 0)
 
 
@@ -120,13 +120,13 @@ def _most_of(pool: PoolPlan, cluster: ClusterPlan | None) -> float | None:
 
 
 def _most(costs: Sequence[float | None]) -> float | None:
-    """Return the sum; None: one is not known, and nothing is the most then."""
+    """Return the sum of the costs, or None if one of them is not known."""
     known = [cost for cost in costs if cost is not None]
     return fsum(known) if known and len(known) == len(costs) else None
 
 
 def _used_prices(pools: Sequence[PoolPlan]) -> tuple[UsedPrices, ...]:
-    """Return the list prices that pools are counted with, by region."""
+    """Return the list prices that the cost of the pools is based on, by region."""
     found: dict[tuple[str, bool], list[PoolPlan]] = {}
     for pool in pools:
         if pool.price.region is not None and pool.price.usd_per_hour is not None:
@@ -151,9 +151,9 @@ def decisions(
     *,
     alerts: bool = False,
 ) -> tuple[Decision, ...]:
-    """Return which prices the pools are counted with, what they can cost at most, and what no budget limits.
+    """Return the decisions about the prices of the pools, their maximum cost, and the cost without a budget.
 
-    `alerts`: whether there is an alert on the budget.
+    `alerts` is whether an alert watches the budget.
     """
     if not cost.pools:
         return ()
@@ -161,7 +161,7 @@ def decisions(
     most = "unknown" if cost.most_usd_per_hour is None else f"{cost.most_usd_per_hour:.2f} USD/h"
     sizes = ", ".join(f"{pool.name} {most_nodes(pool, cluster)}" for pool in pools)
     nowhere = any(one.reference for one in cost.prices)
-    why = "the stack file names no region" if nowhere else "prices of the cluster's region only"
+    why = "the stack file sets no region" if nowhere else "only prices of the cluster's region"
     why += "; `usd_per_hour` of a pool replaces it"
     return (
         Decision(subject=subject, what="prices", chosen=cost.prices_text, why=why),
@@ -169,7 +169,7 @@ def decisions(
             subject=subject,
             what="highest cost",
             chosen=most,
-            why=f"maximum nodes, including rolls: {sizes}; the most expensive machine type of each",
+            why=f"maximum nodes, including rolls: {sizes}; the most expensive machine type of each pool",
         ),
         *(_budget(subject, cost, budget, alerts=alerts) if budget is not None else ()),
     )
@@ -181,15 +181,15 @@ def _budget(subject: str, cost: CostPlan, budget: Budget, *, alerts: bool) -> It
             subject=subject,
             what="budget",
             chosen=f"{cost.usd_per_hour * HOURS_PER_MONTH:,.0f} of {budget.usd_per_month:,.0f} USD a month",
-            why="the desired nodes; an alert fires where the nodes that run cost more"
+            why="the desired nodes; an alert fires if the running nodes cost more"
             if alerts
-            else "the desired nodes; no alert watches those that run: it needs the Prometheus operator and the "
-            "program's own exporter",
+            else "the desired nodes; no alert watches the running nodes, because it needs the Prometheus operator "
+            "and the program's own exporter",
         )
     if cost.unknown:
         yield Decision(
             subject=subject,
             what="warning: budget",
             chosen="without " + ", ".join(f"pool {name}" for name in cost.unknown),
-            why="their prices are not known, so neither `check` nor an alert counts them: write usd_per_hour",
+            why="their prices are not known, so neither `check` nor an alert counts them; set usd_per_hour",
         )

@@ -1,4 +1,4 @@
-"""The plan of what the nodes cost."""
+"""Types of the cost plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCost:
-    """What a pool costs at its desired size, USD/h, and how much of it is not allocated to any team."""
+    """Cost of a pool at its desired size in USD/h, and the part that is not allocated to any team."""
 
     pool: str
     usd_per_hour: float | None
@@ -16,9 +16,9 @@ class PoolCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedPrices:
-    """On-demand list prices of one region that pools are counted with, and the dates of the lists.
+    """On-demand list prices of one region that are used for pools, with the dates of the lists.
 
-    `reference`: the stack file names no region of a cloud; the cluster's own prices may differ.
+    `reference` is whether the stack file sets no region, so that the cluster's own prices may differ.
     """
 
     region: str
@@ -33,20 +33,22 @@ class UsedPrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPlan:
-    """Cost at the desired size, USD/h: the known part, pools of unknown price, and what no quota covers.
+    """Cost at the desired size in USD/h: the known cost, pools with an unknown price, and the cost outside all
+    quotas.
 
-    None: the price of no pool is known. `prices`: the list prices that are counted with; `declared`: pools
-    whose price the stack file declares.
+    The cost is None if no pool has a known price. `prices` are the list prices used. `declared` are pools whose
+    price is set in the stack file.
     """
 
     usd_per_hour: float | None
     most_usd_per_hour: float | None
-    """Cost of the most nodes of all pools, rolls included, at the dearest machine type that each allows; None: the
-    price of one of them is not known."""
+    """Cost of the maximum number of nodes of all pools, including rolls, with each pool's most expensive machine
+    type. None if a price is not known.
+    """
     unallocated_usd_per_hour: float | None
     unknown: tuple[str, ...]
     region: str | None
-    """The cluster's region, whose list prices apply; None: the stack file names none."""
+    """The cluster's region, whose list prices apply, or None if the stack file sets no region."""
     prices: tuple[UsedPrices, ...]
     declared: tuple[str, ...]
     pools: tuple[PoolCost, ...]
@@ -54,10 +56,10 @@ class CostPlan:
 
     @property
     def prices_text(self) -> str:
-        """The region and date of list prices, the pools with a price of their own, and those without any."""
+        """Region and date of the list prices, pools with a declared price, and pools without any price."""
         parts = [str(one) for one in self.prices]
         if self.declared:
-            parts.append(f"usd_per_hour of the stack file for {', '.join(self.declared)}")
+            parts.append(f"usd_per_hour in the stack file for {', '.join(self.declared)}")
         if self.unknown:
             where = f" in {self.region}" if self.region is not None else ""
             parts.append(f"unknown{where} for {', '.join(self.unknown)}")

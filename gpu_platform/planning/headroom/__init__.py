@@ -1,4 +1,4 @@
-"""Decide how free GPUs of a pool that grows are kept for the next pods."""
+"""Decide how GPUs of an autoscaled pool are kept free for the next pods."""
 
 from gpu_platform.planning.headroom.headroom import PRIORITY_CLASS, check, decisions, plan
 

@@ -1,10 +1,10 @@
-"""Plan the headroom of pools that grow: pods of the lowest priority, which hold GPUs until other pods need them.
+"""Plan the headroom of autoscaled pools: pods of the lowest priority occupy GPUs until other pods need them.
 
-A pod of a team preempts them at once and starts on a node that exists; they become pending, and the autoscaler
-adds the node that the team would have waited for.
+A team's pod preempts them at once and starts on an existing node. The preempted pods become pending, and the
+autoscaler adds the node that the team would otherwise have waited for.
 
-Sources: Cluster Autoscaler FAQ, "How can I configure overprovisioning with Cluster Autoscaler?" (priority -10:
-pods below it neither add nodes nor hold them); Karpenter docs, FAQ; Kubernetes docs, Overprovision Node Capacity
+Sources: Cluster Autoscaler FAQ, "How can I configure overprovisioning with Cluster Autoscaler?" (pods below
+priority -10 neither add nodes nor keep them); Karpenter docs, FAQ; Kubernetes docs, Overprovision Node Capacity
 For A Cluster; read 2026-11-25.
 """
 
@@ -25,13 +25,13 @@ from gpu_platform.stack.pool import CapacityBlock, FlexStart, Pool, Reservation
 
 PRIORITY_CLASS: Final = "gpu-headroom"
 PRIORITY: Final = LOWEST_WITH_NODES
-"""All classes of teams are above it."""
-_IMAGE: Final = "pause"  # name of an image in the catalogue
+"""Priority of headroom pods. All team priority classes are above it."""
+_IMAGE: Final = "pause"  # image name in the catalogue
 _PREPAID: Final = (Reservation, CapacityBlock)
 
 
 def check(context: CompleteContext, planned: Sequence[PoolPlan]) -> None:
-    """Record headroom that no pod can hold, or that nothing needs."""
+    """Record headroom that no pod can occupy or that is not needed."""
     for index, pool in context.pools:
         if pool.headroom is not None:
             _check_pool(pool, planned[index], context.at(f"pools[{index}]").at("headroom"))
@@ -43,8 +43,8 @@ def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:
         problems.add(found, "headroom on a pool with GPUs", "remove headroom")
     elif not pool.count.is_range:
         problems.add(
-            f"{found} on a pool of a fixed number of nodes",
-            "headroom on a pool that an autoscaler changes: count.min below count.max",
+            f"{found} on a pool with a fixed number of nodes",
+            "headroom on an autoscaled pool, with count.min below count.max",
             "write count: {min: 0, ...}, or remove headroom",
         )
     elif isinstance(pool.capacity, _PREPAID):
@@ -57,7 +57,7 @@ def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:
         problems.add(
             f"{found} of flex-start capacity",
             "headroom on pools that get nodes when pods need them",
-            "remove headroom: flex-start queues requests until there is capacity",
+            "remove headroom: flex-start queues requests until capacity is available",
         )
     elif any("/" not in offer.name for offer in plan.resources):
         problems.add(
@@ -73,7 +73,7 @@ def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:
 
 
 def plan(context: CompleteContext, planned: Sequence[PoolPlan]) -> HeadroomPlan | None:
-    """Return the pods, or None where no pool has headroom."""
+    """Return the headroom plan, or None if no pool has headroom."""
     pods = [
         one
         for index, pool in context.pools
@@ -91,9 +91,10 @@ def plan(context: CompleteContext, planned: Sequence[PoolPlan]) -> HeadroomPlan 
 
 
 def _pods(pool: PoolPlan, gpus: int) -> Iterator[HeadroomPods]:
-    """Yield the pods for each resource of the pool: whole GPUs by node, shares and MIG instances one by one.
+    """Yield the headroom pods for each resource of the pool.
 
-    Pods request one share or instance each: a node may refuse pods that request several.
+    Pods for whole GPUs request up to the GPUs of a node. Pods for shares or MIG instances request one unit each,
+    because a node may refuse pods that request several.
     """
     for offer in pool.resources:
         units = gpus * offer.per_node // pool.gpus_per_node
@@ -112,12 +113,12 @@ def _pods(pool: PoolPlan, gpus: int) -> Iterator[HeadroomPods]:
 
 
 def _shares(pool: PoolPlan) -> bool:
-    """Return whether several pods may have the same GPU, also where the resource keeps its name."""
+    """Return whether several pods may share a GPU, even if the resource keeps its name."""
     return any(offer.per_node > pool.gpus_per_node for offer in pool.resources)
 
 
 def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield what is kept free in each pool, and what the nodes of it cost while no team uses it."""
+    """Yield the GPUs that are kept free in each pool, and the cost of their nodes while no team uses them."""
     for pool in pools:
         held = [one for one in plan.pods if one.pool == pool.name] if plan is not None else []
         if not held:
@@ -126,10 +127,10 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
         price = pool.price_usd_per_hour
         costs = "at an unknown price" if price is None else f"for {price * nodes:.2f} USD/h"
         why = f"{counted(sum(one.replicas for one in held), 'pod')} of priority {PRIORITY} keep"
-        why += f" {counted(nodes, 'node')}, {costs} while no team uses it: pods of teams preempt them, and the"
+        why += f" {counted(nodes, 'node')}, {costs} while no team uses it: team pods preempt them, and the"
         why += " autoscaler then adds nodes"
         if _plans_shares_as_gpus(pool):
-            why += "; Karpenter plans one GPU for each of these pods, and only then learns that a GPU takes more"
+            why += "; Karpenter plans one GPU for each of these pods, and only learns later that a GPU takes more"
         yield Decision(
             subject=f"pool {pool.name}",
             what="headroom",
@@ -139,11 +140,11 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
 
 
 def _nodes(pool: PoolPlan, pods: HeadroomPods) -> int:
-    """Return the most nodes that the pods keep."""
+    """Return the maximum number of nodes that the pods keep."""
     each = pool.gpus_per_node if _plans_shares_as_gpus(pool) else pool.units_per_node[pods.resource]
     return min(math.ceil(pods.units * pods.replicas / each), pool.nodes.max)
 
 
 def _plans_shares_as_gpus(pool: PoolPlan) -> bool:
-    """Return whether Karpenter adds the nodes from machine types of the cloud, which do not have the shares."""
+    """Return whether Karpenter adds the nodes from the cloud's machine types, which do not contain the shares."""
     return pool.by_karpenter and pool.cloud is not None and _shares(pool)

@@ -1,4 +1,4 @@
-"""Types of the plan of headroom."""
+"""Types of the headroom plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_platform.planning.nodes.section import Taint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomPods:
-    """Pods of one pool that hold `units` of an extended resource each until pods of teams need them."""
+    """Pods of one pool that each occupy `units` of an extended resource until team pods need them."""
 
     name: str
     pool: str
@@ -23,7 +23,7 @@ class HeadroomPods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomPlan:
-    """Headroom of all pools: a Deployment for each of `pods`, of one priority class."""
+    """Headroom of all pools: a Deployment for each entry of `pods`, all with the same priority class."""
 
     image: str
     namespace: str

@@ -1,4 +1,4 @@
-"""Plan when nodes may be changed, and refuse pools that would exceed the limit of all of them."""
+"""Plan when nodes may be changed, and refuse pools that would exceed the limit over all nodes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from gpu_platform.stack.sharing import MigRoll, Sharing
 
 
 def check(changes: Changes, pools: Iterable[tuple[int, Pool]], sharing: Iterable[tuple[str, Sharing]]) -> Problems:
-    """Return the places where a pool alone may take more nodes out of service than all of them together."""
+    """Return the places where one pool may take more nodes out of service than the limit over all pools."""
     problems = Problems()
     most = changes.max_unavailable
     for place, count in _declared(pools, sharing) if most is not None else ():
         if count > (most or 0):
             problems.at(place).add(
-                str(count), f"at most {most}, which is changes.max_unavailable", f"write {most}, or raise that"
+                str(count),
+                f"at most {most}, the limit of changes.max_unavailable",
+                f"write {most}, or raise changes.max_unavailable",
             )
     return problems
 
 
 def plan(changes: Changes) -> ChangesPlan:
-    """Return the plan of changes."""
+    """Return the plan for changes of nodes."""
     return ChangesPlan(window=plan_window(changes.window), max_unavailable=changes.max_unavailable)
 
 
 def plan_window(window: Window | None) -> WindowPlan | None:
-    """Return the plan of a window, its days in the order of the week."""
+    """Return the plan of a window, with its days in the order of the week."""
     if window is None:
         return None
     return WindowPlan(

@@ -1,4 +1,4 @@
-"""Types of the plan of changes: the maintenance window, and the limit of nodes out of service."""
+"""Types of the plan for changes: the maintenance window, and the limit of nodes out of service."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 def in_order(days: Collection[str]) -> tuple[str, ...]:
-    """Return days in the order of the week, each once."""
+    """Return the unique days in the order of the week."""
     return tuple(day for day in DAYS if day in days)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowPlan:
-    """A maintenance window. `days`: names of DAYS on which it opens; `start`: `22:00` in `time_zone` (IANA)."""
+    """A maintenance window.
+
+    `days` are names from DAYS on which it opens. `start` is a local time such as `22:00` in `time_zone` (IANA).
+    """
 
     days: tuple[str, ...]
     start: str
@@ -25,7 +28,7 @@ class WindowPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesPlan:
-    """When nodes may be changed, and how many may be out of service at a time; None: at any time, no limit."""
+    """When nodes may be changed, and how many may be out of service at a time. None means any time or no limit."""
 
     window: WindowPlan | None = None
     max_unavailable: int | None = None

@@ -1,8 +1,8 @@
-"""Decide whether a maintenance window is open at a time, and when it opens next.
+"""Decide whether a maintenance window is open at a given time, and when it opens next.
 
-Days and time of day are local: a window of Berlin opens at 22:00 in summer and in winter. Its duration is elapsed
-time: 4 hours are 4 hours also in the night in which the clocks change. A time that the clocks skip is the same
-moment by the offset before the change (PEP 495, fold 0). Times given and returned have a time zone.
+Days and time of day are local: a window in Berlin opens at 22:00 in summer and in winter. Its duration is elapsed
+time: 4 hours are 4 hours even in the night in which the clocks change. A time that the clocks skip is interpreted
+with the offset before the change (PEP 495, fold 0). All arguments and results have a time zone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DAYS_BEFORE, _DAYS_AFTER = 3, 9
 
 
 def open_until(window: WindowPlan, at: datetime) -> datetime | None:
-    """Return when the window that is open at `at` closes; None if it is closed. The closing time is outside."""
+    """Return when the window that is open at `at` closes, or None. The window is already closed at that time."""
     return next((end for start, end in _merged(window, at) if start <= at < end), None)
 
 
@@ -29,13 +29,13 @@ def opens_next(window: WindowPlan, at: datetime) -> datetime:
 
 
 def window_text(window: WindowPlan) -> str:
-    """Return a description: `sat, sun 22:00 for 4 h (Europe/Berlin)`."""
+    """Describe a window, such as `sat, sun 22:00 for 4 h (Europe/Berlin)`."""
     days = "daily" if len(set(window.days)) == len(DAYS) else ", ".join(window.days)
     return f"{days} {window.start} for {duration_text(window.seconds)} ({window.time_zone})"
 
 
 def time_text(window: WindowPlan, at: datetime) -> str:
-    """Return a time in the time zone of a window and in UTC: `Sat 2026-11-28 22:00 Europe/Berlin (21:00 UTC)`."""
+    """Return a time in a window's time zone and in UTC: `Sat 2026-11-28 22:00 Europe/Berlin (21:00 UTC)`."""
     local, utc = at.astimezone(ZoneInfo(window.time_zone)), at.astimezone(UTC)
     text = f"{local:%a %Y-%m-%d %H:%M} {window.time_zone}"
     if window.time_zone == "UTC":
@@ -44,7 +44,7 @@ def time_text(window: WindowPlan, at: datetime) -> str:
 
 
 def _merged(window: WindowPlan, at: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Yield opening and closing times around `at` in UTC; windows that meet or overlap are one."""
+    """Yield opening and closing times around `at` in UTC. Adjacent or overlapping windows are merged."""
     current: tuple[datetime, datetime] | None = None
     for start, end in _openings(window, at):
         if current is None:

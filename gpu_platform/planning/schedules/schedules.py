@@ -1,4 +1,6 @@
-"""Find quotas and workloads that no team can use while pools have no nodes: by a schedule, or between blocks."""
+"""Find quotas and workloads that teams cannot use while pools have no nodes, by a schedule or between capacity
+blocks.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from gpu_platform.planning.workloads import workloads_of
 
 
 def off_notices(plan: EnvironmentPlan) -> tuple[str, ...]:
-    """Return a warning for each pool that has no nodes at times, and what cannot be used then.
+    """Return a warning for each pool that sometimes has no nodes, with what cannot be used then.
 
-    Reserved capacity is paid for in any case: it is named only where somebody could count on it before or after.
+    Reserved capacity is paid for at any time. It is only named if somebody could count on it before or after.
     """
     return tuple(_notices(plan))
 
@@ -38,7 +40,7 @@ def _notices(plan: EnvironmentPlan) -> Iterator[str]:
 
 
 def _has_times(pool: PoolPlan) -> bool:
-    """Return whether the capacity of a pool exists at declared times alone."""
+    """Return whether the capacity of a pool exists only at declared times."""
     return any(window.starts or window.ends for window in pool.cloud_nodes.windows)
 
 
@@ -57,16 +59,17 @@ def _unreachable(pool: PoolPlan, plan: EnvironmentPlan, lost: Sequence[str]) -> 
         what += f", and these cannot be used: {'; '.join(lost)}"
     if _has_queues(pool, plan):
         what += (
-            "; queues admit workloads for it all the same, and put them back after queueing.pods_ready_timeout: "
-            "they wait for its start"
+            "; queues still admit workloads for it, and put them back after queueing.pods_ready_timeout: they "
+            "wait for its start"
         )
     return what
 
 
 def _quotas(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
-    """Yield the quotas of the pool's resources that cannot be used without it.
+    """Yield the quotas of the pool's resources that cannot be used without the pool.
 
-    A queue has a quota on each pool; without queues those count that the other pools do not cover at their most.
+    A queue has a quota on each pool. Without queues, the quotas count that the other pools do not cover at their
+    maximum size.
     """
     if plan.queues is not None:
         yield from _queued_quotas(pool, plan.queues)
@@ -99,7 +102,7 @@ def _queued_quotas(pool: PoolPlan, queues: QueuesPlan) -> Iterator[str]:
 
 
 def _workloads(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
-    """Yield the declared workloads that run on the pool alone."""
+    """Yield the declared workloads that only run on the pool."""
     for team in plan.teams:
         run = workloads_of(team.namespace, plan.workloads)
         gangs = {job.pod.workload.name for job in run.training_jobs} if run is not None else set[str]()

@@ -1,8 +1,9 @@
 """Split the cost of the desired nodes by pool, team and workload.
 
-A team has the part of a pool that its quota covers: a quota names no pool, so its units count for every pool that
-offers them, in proportion. Where quotas exceed what is offered, each is cut in the same proportion. What no quota
-covers is not allocated; teams, unallocated and nodes without GPUs together are the cost of the pools.
+A team pays for the part of a pool that its quota covers. A quota names no pool, so its units count for every pool
+that offers them, in proportion. If quotas exceed what is offered, all quotas are reduced in the same proportion.
+What no quota covers is not allocated. Teams, unallocated GPUs and nodes without GPUs add up to the cost of the
+pools.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from gpu_platform.planning.workloads import workloads_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSpending:
-    """Cost of one pool, USD/h; None: its price is unknown.
+    """Cost of one pool in USD/h, or None if its price is unknown.
 
-    `capacity`: how it is bought; `price_source`, `price_date`: of the price of a node. `idle`: GPUs that are paid
-    for and not in use, measured or declared; None: the utilisation is not known.
+    `capacity` is how the pool is bought. `price_source` and `price_date` belong to the price of a node. The idle
+    cost is the cost of GPUs that are paid for but not in use, from the measured or declared utilisation. It is
+    None if the utilisation is not known.
     """
 
     pool: str
@@ -36,7 +38,7 @@ class PoolSpending:
     price_source: str
     price_date: str
     hours_per_week: float
-    """Hours in which it has nodes: `usd_per_hour` is the average over the week."""
+    """Hours in which the pool has nodes. `usd_per_hour` is the average over the week."""
     usd_per_hour: float | None
     unallocated_usd_per_hour: float | None
     gpus: int
@@ -48,7 +50,7 @@ class PoolSpending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSpending:
-    """Cost of the GPUs of a declared workload, USD/h; a part of its team's cost. None: the price is unknown."""
+    """GPU cost of a declared workload in USD/h, as a part of its team's cost. None if the price is unknown."""
 
     team: str
     workload: str
@@ -59,22 +61,22 @@ class WorkloadSpending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamSpending:
-    """Cost that the quota of a team covers, USD/h, by pool of known price."""
+    """Cost that the quota of a team covers in USD/h, by pool. Pools with an unknown price are left out."""
 
     team: str
     by_pool: Mapping[str, float]
     unknown: tuple[str, ...]
-    """Pools of unknown price that its quota covers a part of."""
+    """Pools with an unknown price that the quota covers in part."""
 
     @property
     def usd_per_hour(self) -> float:
-        """Over all pools of known price."""
+        """Cost over all pools with a known price."""
         return fsum(self.by_pool.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """Cost of an environment at its desired size, USD/h, over pools of known price."""
+    """Cost of an environment at its desired size in USD/h, over pools with a known price."""
 
     pools: tuple[PoolSpending, ...]
     teams: tuple[TeamSpending, ...]
@@ -82,15 +84,15 @@ class Spending:
     usd_per_hour: float | None
     unallocated_usd_per_hour: float
     without_gpus_usd_per_hour: float
-    """Of pools without GPUs, which no quota of GPUs divides."""
+    """Cost of pools without GPUs, which no GPU quota divides."""
     idle_usd_per_hour: float | None
-    """Over pools of known price and utilisation; None: there is none."""
+    """Idle cost over pools with known price and utilisation, or None if there are no such pools."""
     by_capacity: Mapping[str, float]
     unknown: tuple[str, ...]
 
 
 def spending_of(plan: EnvironmentPlan, report: CapacityReport) -> Spending:
-    """Return the cost by pool, team and workload. `report`: of the same plan, with measured utilisation if any."""
+    """Return the cost by pool, team and workload. `report` is for the same plan, with any measured utilisation."""
     shares = _shares(plan)
     pools = tuple(
         _pool(pool, use, fsum(of_team.get(pool.name, 0.0) for of_team in shares.values()))
@@ -124,7 +126,7 @@ def spending_of(plan: EnvironmentPlan, report: CapacityReport) -> Spending:
 
 
 def _shares(plan: EnvironmentPlan) -> dict[str, dict[str, float]]:
-    """Return by team the share of each pool's GPUs that its quota covers, at most 1 over all teams."""
+    """Return by team the share of each pool's GPUs that its quota covers. All shares together are at most 1."""
     offered: dict[str, int] = {}
     for pool in plan.pools:
         for name, count in pool.units_desired.items():
@@ -139,7 +141,7 @@ def _shares(plan: EnvironmentPlan) -> dict[str, dict[str, float]]:
         if not pool.has_gpus:
             continue
         of_pool = {team: _share(pool, units, offered, asked) for team, units in quota.items()}
-        # With DRA a GPU is offered whole and as instances: together they are at most one GPU.
+        # With DRA, a GPU is offered whole and as instances. Together they count as at most one GPU.
         total = max(1.0, fsum(of_pool.values()))
         for team, share in of_pool.items():
             found[team][pool.name] = share / total
@@ -169,7 +171,7 @@ def _pool(pool: PoolPlan, use: PoolUse, allocated: float) -> PoolSpending:
         capacity=str(pool.capacity.get("type", "on-demand")),
         nodes=pool.nodes.desired,
         node_usd_per_hour=price,
-        price_source="usd_per_hour of the stack file" if pool.price.declared else pool.price.source,
+        price_source="usd_per_hour in the stack file" if pool.price.declared else pool.price.source,
         price_date="" if pool.price.declared else pool.price.date,
         hours_per_week=HOURS_OF_WEEK if pool.schedule is None else pool.schedule.hours,
         usd_per_hour=cost,

@@ -1,7 +1,7 @@
-"""Changes of the stack file that lower the cost, each proved by planning it.
+"""Changes to the stack file that reduce the cost, each proved by a plan of the changed file.
 
-A candidate is a list of edits. It counts only where the changed file is planned without a problem, all quotas and
-declared workloads are placed on its nodes at once, and it costs less.
+A candidate is a list of edits. It counts only if the changed file is planned without a problem, all quotas and
+declared workloads fit its nodes at once, and it costs less.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.workloads import workloads_of
 
 Replan = Callable[[Mapping[str, Any]], "EnvironmentPlan | None"]
-"""Plans a changed platform object; None: it is refused."""
+"""Plans a changed platform object, or returns None if it is refused."""
 
-# Nodes that are paid for whether they run or not.
+# Capacity types that are paid for whether nodes run or not.
 _PAID: Final = ("capacity-block", "reservation")
 _OTHER_TYPES: Final = 3
 _OFFICE_HOURS: Final = {"start": "07:00", "stop": "20:00"}  # Monday to Friday is the default
@@ -35,7 +35,9 @@ _LEAST_USD: Final = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One value of the stack file. `path`: `pools[0].count.desired`; `before` None: it is not there."""
+    """One value of the stack file. `path` looks like `pools[0].count.desired`. `before` is None if the value is
+    not set.
+    """
 
     path: str
     before: Any
@@ -44,9 +46,9 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """One change, and what it saves, USD/h; None: no source has the price, and nothing is promised.
+    """One change and its saving in USD/h. The saving is None if no source has the price, so nothing is promised.
 
-    `proof`: why every workload still fits.
+    `proof` explains why every workload still fits.
     """
 
     what: str
@@ -56,7 +58,7 @@ class Saving:
 
 
 def apply(platform: Mapping[str, Any], edits: Sequence[Edit]) -> dict[str, Any]:
-    """Return a platform object with edits applied."""
+    """Return a platform object with the edits applied."""
     changed = deepcopy(dict(platform))
     for edit in edits:
         *parents, last = _parts(edit.path)
@@ -83,10 +85,10 @@ def savings(
     held: Mapping[str, float] | None = None,
     seconds: float = 5.0,
 ) -> tuple[Saving, ...]:
-    """Return changes that save, the largest first; those without a known price last.
+    """Return changes that save money, with the largest first and changes without a known price last.
 
-    `platform`: that `plan` comes from; `measured`: utilisation by pool; `held`: the most GPUs that each team has
-    held; `seconds`: for one proof.
+    `platform` is the source of `plan`. `measured` is the utilisation by pool. `held` is the maximum number of GPUs
+    that each team has used. `seconds` limits one proof.
     """
     trial = _Trial(platform, plan, catalog, replan, seconds)
     found = [
@@ -106,7 +108,7 @@ def savings(
 
 
 class _Trial:
-    """Plans edits and compares their cost with that of the file as it is."""
+    """Plans edits and compares their cost with the cost of the unchanged file."""
 
     def __init__(
         self, platform: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog, replan: Replan, seconds: float
@@ -115,7 +117,7 @@ class _Trial:
         self._replan, self._seconds = replan, seconds
 
     def edit(self, path: str, after: object) -> Edit:
-        """Return an edit with the value that the file has now."""
+        """Return an edit, with the present value of the file as `before`."""
         place: Any = self.platform
         for part in _parts(path):
             try:
@@ -126,7 +128,9 @@ class _Trial:
         return Edit(path=path, before=place, after=after)
 
     def saves(self, edits: Sequence[Edit]) -> float | None:
-        """Return what edits save, USD/h; None: they are refused, something does not fit, or a price is unknown."""
+        """Return the saving of edits in USD/h, or None if they are refused, do not fit, save nothing, or have no
+        price.
+        """
         changed = self._replan(apply(self.platform, edits))
         if changed is None or changed.cost.unknown != self.plan.cost.unknown or not self.fits(changed):
             return None
@@ -134,17 +138,17 @@ class _Trial:
         return None if before is None or after is None or before - after < _LEAST_USD else before - after
 
     def is_possible(self, edits: Sequence[Edit]) -> bool:
-        """Return whether edits are accepted, and everything fits."""
+        """Return whether the edits are accepted and everything fits."""
         changed = self._replan(apply(self.platform, edits))
         return changed is not None and self.fits(changed)
 
     def fits(self, plan: EnvironmentPlan) -> bool:
-        """Return whether all quotas and declared workloads are placed at once."""
+        """Return whether all quotas and declared workloads fit at once."""
         groups = groups_of(plan, self.catalog)
         return prove(node_capacities(plan.pools, self.catalog), groups, seconds=self._seconds).verdict == "placed"
 
     def fewest(self, pool: PoolPlan, edits: Sequence[Edit], most: int) -> tuple[int, float] | None:
-        """Return the fewest nodes, at most `most`, with which everything fits, and what that saves."""
+        """Return the minimum number of nodes, up to `most`, that fits everything, with the saving."""
         low, high = 0, most + 1
         while low < high:
             nodes = (low + high) // 2
@@ -156,7 +160,9 @@ class _Trial:
         return None if saved is None else (low, saved)
 
     def count(self, pool: PoolPlan, nodes: int) -> list[Edit]:
-        """Return the edits of a pool's number of nodes: `min` is no more than `desired`, `max` stays."""
+        """Return the edits for a pool's number of nodes. They lower `min` or raise `max` if the number requires
+        it.
+        """
         edits = [self.edit(f"{pool.path}.count.desired", nodes)]
         if pool.nodes.min > nodes:
             edits.append(self.edit(f"{pool.path}.count.min", nodes))
@@ -166,12 +172,12 @@ class _Trial:
 
 
 def _parts(path: str) -> list[str | int]:
-    """Return keys and indices: `pools[0].count` has pools, 0, count."""
+    """Return the keys and indices of a path. For `pools[0].count` they are pools, 0 and count."""
     return [int(index) if index else name for index, name in re.findall(r"\[(\d+)\]|([^.\[\]]+)", path)]
 
 
 def _placed(nodes: int) -> str:
-    return f"all quotas and declared workloads are placed on {counted(nodes, 'node')} of it"
+    return f"all quotas and declared workloads fit on {counted(nodes, 'node')} of it"
 
 
 def _is_paid(pool: PoolPlan) -> bool:
@@ -179,7 +185,7 @@ def _is_paid(pool: PoolPlan) -> bool:
 
 
 def _fewer_nodes(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield fewer nodes of a pool, where quotas and workloads do not need all of them."""
+    """Yield fewer nodes for a pool if quotas and workloads do not need all of them."""
     if _is_paid(pool):
         return
     found = trial.fewest(pool, (), pool.nodes.desired - 1)
@@ -194,9 +200,9 @@ def _fewer_nodes(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
 
 
 def _shared(pool: PoolPlan, trial: _Trial, used: float | None) -> Iterator[Saving]:
-    """Yield two pods a GPU, for services and notebooks that use at most half of it.
+    """Yield two pods per GPU, for services and notebooks that use at most half of a GPU.
 
-    Only where no other pool has whole GPUs: then every quota of GPUs is one of shares.
+    This applies only if no other pool has whole GPUs, so that every GPU quota becomes a quota of shares.
     """
     alone = sum(1 for each in trial.plan.pools if each.has_gpus and each.sharing.mode == "none") == 1
     if pool.sharing.mode != "none" or not alone or pool.workload == "training" or used is None or used > _HALF:
@@ -223,7 +229,7 @@ def _shared(pool: PoolPlan, trial: _Trial, used: float | None) -> Iterator[Savin
 
 
 def _other_types(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield cheaper machine types: with the same GPU, and but for training with one that has as much memory."""
+    """Yield cheaper machine types with the same GPU or, except for training, a GPU with as much memory."""
     if _is_paid(pool) or pool.price.declared or pool.price_usd_per_hour is None:
         return
     catalog = trial.catalog
@@ -259,7 +265,7 @@ def _can_replace(gpu: Gpu, now: Gpu, pool: PoolPlan) -> bool:
 
 
 def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield spot capacity for training that continues from checkpoints; its price is on no list."""
+    """Yield spot capacity for training that continues from checkpoints. No price list contains its price."""
     on_demand = pool.capacity.get("type", "on-demand") == "on-demand"
     if not on_demand or pool.workload != "training" or pool.cloud is None:
         return
@@ -272,7 +278,7 @@ def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
     ]
     if jobs and all("checkpoints" in job for job in jobs) and trial.is_possible(edits):
         yield Saving(
-            what=f"pool {pool.name}: spot capacity, since all of its training jobs have checkpoints",
+            what=f"pool {pool.name}: spot capacity, because all of its training jobs have checkpoints",
             usd_per_hour=None,
             edits=edits,
             proof=f"{_placed(pool.nodes.desired)}; when a spot node is reclaimed, its job continues",
@@ -280,7 +286,7 @@ def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
 
 
 def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield a schedule for a development pool that has none, where its cloud takes one."""
+    """Yield a schedule for a development pool without one, if its cloud supports schedules."""
     if pool.workload != "development" or pool.schedule is not None or _is_paid(pool):
         return
     edits = (trial.edit(f"{pool.path}.schedule", dict(_OFFICE_HOURS)),)
@@ -290,15 +296,16 @@ def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
             what=f"pool {pool.name}: off at night and at weekends",
             usd_per_hour=saved,
             edits=edits,
-            proof=f"{_placed(pool.nodes.desired)} while it is on; pods that run on it at the stop are terminated",
+            proof=f"{_placed(pool.nodes.desired)} while it is on; pods that still run when it stops are "
+            "terminated",
         )
 
 
 def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | None) -> Iterator[Saving]:
-    """Yield quotas of whole GPUs that are larger than what their team uses, where that saves nodes of a pool.
+    """Yield smaller quotas of whole GPUs for teams that use less, if that saves nodes of a pool.
 
-    A team uses what its declared workloads need, and what it has held at most; not measured and nothing declared:
-    unknown, since members may run pods that no stack file names.
+    The use of a team is the GPUs that its declared workloads need and the maximum that it has used. It is unknown
+    without a measurement or a declaration, because members may run pods that are not in the stack file.
     """
     if _is_paid(pool) or pool.sharing.mode != "none":
         return
@@ -324,7 +331,7 @@ def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | Non
 
 
 def _on_all_pools(team: Mapping[str, Any], field: str) -> int:
-    """Return a team's quota of GPUs or shares, or 0 if it is declared by pool: only the file decides that."""
+    """Return a team's quota of GPUs or shares, or 0 if only the file divides it by pool."""
     units = team.get("quota", {}).get(field) or 0
     return units if isinstance(units, int) else 0
 
@@ -332,7 +339,7 @@ def _on_all_pools(team: Mapping[str, Any], field: str) -> int:
 def _used(
     team: Mapping[str, Any], plan: EnvironmentPlan, held: Mapping[str, float] | None
 ) -> tuple[int, str] | None:
-    """Return the GPUs that a team uses at most, and how that is known; None: it is not known."""
+    """Return the maximum number of GPUs that a team uses and the source of it, or None if it is not known."""
     name = str(team["name"])
     run = workloads_of(name, plan.workloads)
     of_jobs = [pod.workload for pod in run.all_pods] if run is not None else []
@@ -350,4 +357,4 @@ def _used(
         most = math.ceil(held[name])
         return max(needed, most), f"it has held {most} at most"
     grows = any("autoscaling" in service for service in team.get("inference_services") or ())
-    return (needed, "what its workloads request") if needed and not grows else None
+    return (needed, "the requests of its workloads") if needed and not grows else None

@@ -1,4 +1,6 @@
-"""List the software of a stack with its support: Kubernetes, nodes, GPU Operator, drivers, DRA driver, images."""
+"""List the software of a stack with its support status: Kubernetes, nodes, GPU Operator, drivers, DRA driver,
+images.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ from gpu_platform.planning.upgrades.support import (
     platform_of,
 )
 
-_KUBELET = re.compile(r"v\d+\.\d+")  # a simulated node has the version of what simulates it
+_KUBELET = re.compile(r"v\d+\.\d+")  # a simulated node reports the version of its simulator
 
 
 def upgrade_items(
     plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
 ) -> tuple[Item, ...]:
-    """Return the software of a stack with the support of the running version, else of the planned one."""
+    """Return the software of a stack with the support of the running version, or else of the planned version."""
     return (
         _kubernetes(plan, running, today, catalog),
         *_nodes(plan, running),
@@ -39,7 +41,7 @@ def upgrade_items(
 
 
 def current_kubernetes(plan: EnvironmentPlan, running: RunningVersions | None) -> str | None:
-    """Return the minor version that runs, else the planned one; None: neither is known."""
+    """Return the running minor version of Kubernetes, or else the planned one. None if neither is known."""
     return minor_version(running.kubernetes) if running is not None else plan.cluster.kubernetes
 
 
@@ -59,7 +61,7 @@ def _kubernetes(
 
 
 def newest_kubernetes(platform: str, today: datetime.date, catalog: Catalog) -> str | None:
-    """Return the newest minor version of a platform that is in standard support."""
+    """Return the newest minor version that a platform has in standard support."""
     fact = catalog.kubernetes_platforms[platform]
     known = [
         version.version
@@ -74,14 +76,14 @@ def newest_kubernetes(platform: str, today: datetime.date, catalog: Catalog) -> 
 def kubernetes_warnings(
     plan: EnvironmentPlan, argument: str, today: datetime.date, catalog: Catalog
 ) -> tuple[str, ...]:
-    """Return why the Kubernetes version that a stack file plans is not, or not for long, in standard support.
+    """Return why a planned Kubernetes version is not in standard support, or will soon not be.
 
-    `argument`: how commands name the stack.
+    `argument` is the name of the stack in commands.
     """
     platform = platform_of(plan.cluster.provider, None, catalog)
     create = plan.cluster.cloud.create if plan.cluster.cloud is not None else None
     if create is not None and create.extended_support:
-        after = "the cluster keeps this version, as its channel or support type says"
+        after = "the cluster keeps this version because of its channel or support type"
         platform = platform.model_copy(update={"after_standard": after})
     support = kubernetes_support(platform, plan.cluster.kubernetes, today, catalog)
     if plan.cluster.kubernetes is None or not (support.status.past or support.status is Status.ENDING):
@@ -95,14 +97,14 @@ def kubernetes_warnings(
 
 
 def _nodes(plan: EnvironmentPlan, running: RunningVersions | None) -> Iterator[Item]:
-    """Yield the pools with nodes older than the control plane."""
+    """Yield the pools whose nodes are older than the control plane."""
     if running is None or (control_plane := minor_version(running.kubernetes)) is None:
         return
     for pool in plan.pools:
         kubelets = [text for text in running.kubelets.get(pool.name, ()) if _KUBELET.match(text)]
         older = sorted(text for text in kubelets if minor(text) < minor(control_plane))
         if older:
-            text = f"older than the control plane; at most three minor versions may lie between ({_SKEW})"
+            text = f"older than the control plane; nodes may be at most three minor versions behind ({_SKEW})"
             far = any(minor(control_plane) - minor(one) > 3 for one in older)
             support = Support(status=Status.ENDED if far else Status.OUTDATED, text=text)
             yield Item(
@@ -134,7 +136,7 @@ def _operator(plan: EnvironmentPlan, running: RunningVersions | None, catalog: C
 def _drivers(
     plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
 ) -> Iterator[Item]:
-    """Yield one item for the GPU pools of each driver."""
+    """Yield one item for the GPU pools of each driver version."""
     groups: dict[tuple[str | None, tuple[str, ...], str], list[PoolPlan]] = {}
     for pool in (one for one in plan.pools if one.gpus_per_node):
         drivers = running.drivers.get(pool.name, ()) if running is not None else ()
@@ -166,7 +168,7 @@ def _dra_driver(plan: EnvironmentPlan) -> Iterator[Item]:
 
 
 def _images(running: RunningVersions | None, catalog: Catalog) -> Iterator[Item]:
-    """Yield the images of the platform that run, and of which the catalogue has another release."""
+    """Yield the running images of the platform for which the catalogue contains another release."""
     if running is None:
         return
     wanted = {_repository(image.reference): image for image in catalog.images.values()}
@@ -174,7 +176,7 @@ def _images(running: RunningVersions | None, catalog: Catalog) -> Iterator[Item]
         for reference in references:
             image = wanted.get(_repository(reference))
             if image is not None and image.reference != reference:
-                text = f"{owner} runs another release than the catalogue's"
+                text = f"{owner} runs another release than in the catalogue"
                 yield Item(
                     subject=f"image {image.name}",
                     planned=_release(image.reference),
@@ -191,6 +193,6 @@ def _repository(reference: str) -> str:
 
 
 def _release(reference: str) -> str:
-    """Return tag and the beginning of the digest: `3.13-slim@sha256:966241`."""
+    """Return the tag and the beginning of the digest, such as `3.13-slim@sha256:966241`."""
     rest = reference.removeprefix(_repository(reference)).removeprefix(":")
     return re.sub(r"(sha256:\w{6})\w+", r"\1", rest)

@@ -1,4 +1,4 @@
-"""Types of the upgrade report: versions with their support, and the steps of an upgrade."""
+"""Types of the upgrade report: versions with their support status, and the steps of an upgrade."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from gpu_platform.planning.upgrades.support import Support
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningVersions:
-    """Versions that a cluster reports. `kubernetes`: of its API server, as text (`v1.35.2-eks-4f4795d`).
+    """Versions that a cluster reports.
 
-    `kubelets`, `drivers`: by pool, those of its nodes; `images`: of the platform's workloads, by `Kind name`.
+    `kubernetes` is the version of its API server as text (`v1.35.2-eks-4f4795d`). `kubelets` and `drivers` contain
+    the versions of the nodes by pool. `images` contains the images of the platform's workloads, by `Kind name`.
     """
 
     kubernetes: str
@@ -25,7 +26,9 @@ class RunningVersions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One piece of software: what the stack file plans, what runs (None: not read), its support, the newest."""
+    """One piece of software: its planned version, its running version (None if not read), its support, and the
+    newest.
+    """
 
     subject: str
     planned: str | None
@@ -50,11 +53,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of an upgrade: one edit of the stack file, then `up`.
+    """One step of an upgrade: one edit of the stack file, followed by `up`.
 
-    `edits`: new values by their places in the stack file; none where `up` alone is the step. `why`: reason for the
-    step and for its place in the order; `order`: what happens, in which order; `replaces_nodes`: whether all nodes
-    are drained, also where no resource of the stack shows it.
+    `edits` contains new values by their places in the stack file. It is empty if `up` is the only step. `why` is
+    the reason for the step and for its place in the order. `order` describes what happens, in order.
+    `replaces_nodes` is whether all nodes are drained, even if no resource of the stack shows it.
     """
 
     subject: str

@@ -1,7 +1,8 @@
 """Order the steps of an upgrade.
 
-Rules: the operator before a Kubernetes version that its release does not support, by one major release at a time;
-Kubernetes by one minor version at a time, the control plane before nodes; the driver with the operator or after.
+The operator comes before a Kubernetes version that its release does not support, by one major release at a time.
+Kubernetes is upgraded by one minor version at a time, with the control plane before the nodes. The driver is
+upgraded with the operator or after it.
 
 Sources, read 2026-11-22: NVIDIA GPU Operator life-cycle policy (upgrades within a major release or to the next one
 only); Kubernetes version skew policy; EKS user guide, "Update existing cluster to new Kubernetes version".
@@ -22,7 +23,9 @@ from gpu_platform.planning.upgrades.support import Status, driver_branch, driver
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps in their order. `blocked`: versions that no release of the catalogue leads to, and why."""
+    """The steps in their order. `blocked` are versions that no release in the catalogue leads to, each with the
+    reason.
+    """
 
     steps: tuple[Step, ...]
     blocked: tuple[str, ...] = ()
@@ -36,9 +39,9 @@ def upgrade_steps(
     *,
     declared_driver: bool,
 ) -> Steps:
-    """Return the steps from what runs (else what is planned) to the newest supported versions.
+    """Return the steps from the running (or else the planned) versions to the newest supported versions.
 
-    `declared_driver`: the stack file names the driver's version, so that another operator release keeps it.
+    `declared_driver` is whether the stack file sets the driver version, so that another operator release keeps it.
     """
     git_version = running.kubernetes if running is not None else None
     platform = platform_of(plan.cluster.provider, git_version, catalog)
@@ -73,22 +76,26 @@ class _Walk:
         self.blocked: list[str] = []
 
     def catch_up(self, running: RunningVersions | None) -> None:
-        """Add the version that the stack file plans where the cluster is older."""
+        """Add steps to the version that the stack file plans, if the cluster is older."""
         if running is None or (current := minor_version(running.kubernetes)) is None:
             return
         planned = self._plan.cluster.kubernetes
         if planned is not None and minor(planned) > minor(current):
             for number in range(minor(current), minor(planned)):
-                self._add_kubernetes(f"1.{number}", f"1.{number + 1}", "it is in the stack file, and does not run")
+                self._add_kubernetes(
+                    f"1.{number}", f"1.{number + 1}", "the stack file plans it, but the cluster does not run it"
+                )
             self._kubernetes = planned
 
     def operator_and_kubernetes(self, target: str | None) -> None:
-        """Add operator releases and Kubernetes versions alternately, until neither has a next one."""
+        """Add operator releases and Kubernetes versions alternately, until neither has a next step."""
         while self._next_operator() or self._next_kubernetes(target):
             pass
 
     def _next_operator(self) -> bool:
-        """Add the newest release of the same or the next major release that supports the current Kubernetes."""
+        """Add the newest release of the same or the next major release that supports the current Kubernetes
+        version.
+        """
         if not self._installed:
             return False
         majors = sorted({_major(release) for release in self._catalog.operator_releases.values()})
@@ -110,7 +117,7 @@ class _Walk:
         edits = {"operator.release": release.version}
         why = "newer operator releases come before a Kubernetes version that only they support"
         if release.status != "supported":
-            why = "releases are upgraded by one major release at a time"
+            why = "operator releases are upgraded by one major release at a time"
         order = "Helm replaces the operator's pod, then its operands restart node by node"
         if self._driver is not None:
             kept = self._driver if self._declared_driver and self._driver in release.drivers else None
@@ -134,12 +141,12 @@ class _Walk:
             return False
         following = f"1.{minor(current) + 1}"
         if self._installed and not _supports(self._release, following):
-            text = f"Kubernetes {following}: no operator release of the catalogue supports it from {current}"
+            text = f"Kubernetes {following}: no operator release in the catalogue supports it from {current}"
             self.blocked.append(text)
             return False
         why = f"GPU Operator {self._release.version} supports both versions"
         if not self._installed:
-            why = "compare the support matrix of the GPU Operator, which the owner of the cluster upgrades"
+            why = "check the support matrix of the GPU Operator, which the owner of the cluster upgrades"
         self._add_kubernetes(current, following, why)
         self._kubernetes = following
         return True
@@ -163,7 +170,7 @@ class _Walk:
         return (create.upgrade_order if create is not None else None) or self._platform.order
 
     def driver(self) -> None:
-        """Add a driver whose branch is supported, where the present one's is not, or not for long."""
+        """Add a driver from a supported branch if the support of the present branch has ended or ends soon."""
         if self._driver is None:
             return
         status = driver_support(self._driver, self._today, self._catalog).status
@@ -172,8 +179,8 @@ class _Walk:
         target = self._driver_of(self._release)
         if target is None or target == self._driver:
             self.blocked.append(
-                f"driver {self._driver}: GPU Operator {self._release.version} has none of a supported branch that "
-                "all GPUs of the pools can use"
+                f"driver {self._driver}: GPU Operator {self._release.version} has no driver from a supported "
+                "branch that supports all GPUs of the pools"
             )
             return
         edits = {"operator.driver.version": target}
@@ -183,13 +190,13 @@ class _Walk:
                 old=self._driver,
                 new=target,
                 edits=edits,
-                why="after the operator, whose releases decide which drivers it can install",
+                why="after the operator, whose release decides which drivers it can install",
                 order="node by node: cordon, evict GPU pods, replace the driver, validate, uncordon",
             )
         )
 
     def _driver_of(self, release: OperatorRelease) -> str | None:
-        """Return a driver of a supported branch that all GPUs can use: of the same branch, the default, any."""
+        """Return a supported driver that all GPUs can use: of the same branch, or else the default, or else any."""
         branch = driver_branch(self._driver or "")
         same = [one for one in release.drivers if self._declared_driver and driver_branch(one) == branch]
         return next((one for one in (*same, release.default_driver, *release.drivers) if self._fits(one)), None)
@@ -206,7 +213,7 @@ class _Walk:
 
 
 def _major(release: OperatorRelease) -> tuple[int, ...]:
-    """Return the major release as numbers: (26, 7) of v26.7.0."""
+    """Return the major release as numbers, such as (26, 7) for v26.7.0."""
     return tuple(int(part) for part in release.version.removeprefix("v").split(".")[:2])
 
 

@@ -1,4 +1,4 @@
-"""Support of Kubernetes versions, driver branches and operator releases on a given day, by the catalogue."""
+"""Support of Kubernetes versions, driver branches and operator releases on a given day, from the catalogue."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, KubernetesPlatform
 
 NEAR_DAYS: Final = 90
-"""A support that ends within so many days is reported as ending."""
+"""Number of days before its end from which support is reported as ending."""
 
 
 class Status(StrEnum):
-    """How a version is supported; `extended` and `ended` are past the end of (standard) support."""
+    """How a version is supported. `extended` and `ended` are past the end of standard support."""
 
     SUPPORTED = "supported"
-    OUTDATED = "outdated"  # supported, but there is a newer one
-    ENDING = "ending"  # within NEAR_DAYS
-    EXTENDED = "extended"  # past standard support, within a paid or special one
+    OUTDATED = "outdated"  # supported, but a newer version exists
+    ENDING = "ending"  # support ends within NEAR_DAYS
+    EXTENDED = "extended"  # past standard support, with paid or special support
     ENDED = "ended"
     UNKNOWN = "unknown"
 
@@ -32,9 +32,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """The support of one version. `until`: the last day of what it has now; None: not known.
+    """The support of one version.
 
-    `text`: for a reader; `source`: where the dates are from.
+    `until` is the last day of its present support, or None if it is not known. `text` describes the support.
+    `source` is the source of the dates.
     """
 
     status: Status
@@ -44,10 +45,10 @@ class Support:
 
 
 def platform_of(provider: str, git_version: str | None, catalog: Catalog) -> KubernetesPlatform:
-    """Return who supports the Kubernetes versions of a cluster.
+    """Return the platform that supports the Kubernetes versions of a cluster.
 
-    `git_version`: of its API server, where it was read: `v1.35.2-eks-4f4795d` and `v1.35.1-gke.1616000` tell the
-    provider of a cluster that the stack file reaches by a kubeconfig.
+    `git_version` is the version of its API server, if it was read. Values such as `v1.35.2-eks-4f4795d` and
+    `v1.35.1-gke.1616000` show the provider of a cluster that the stack file reaches through a kubeconfig.
     """
     if provider not in catalog.kubernetes_platforms:
         found = (name for name in catalog.kubernetes_platforms if f"-{name}" in (git_version or ""))
@@ -92,16 +93,16 @@ def _price(platform: KubernetesPlatform) -> str:
 
 
 def driver_branch(version: str) -> int | None:
-    """Return the branch of a driver version: 580 of 580.173.02; None where the text is no version."""
+    """Return the branch of a driver version, such as 580 for 580.173.02, or None if the text is not a version."""
     head = version.partition(".")[0]
     return int(head) if head.isdecimal() else None
 
 
 def driver_support(version: str | None, today: datetime.date, catalog: Catalog) -> Support:
-    """Return the support of a driver version by its branch."""
+    """Return the support of a driver version, which depends on its branch."""
     branch = driver_branch(version) if version is not None else None
     if branch is None:
-        return Support(status=Status.UNKNOWN, text="the version is chosen by the node image or the host")
+        return Support(status=Status.UNKNOWN, text="the node image or the host chooses the version")
     fact = catalog.driver_branches.get(branch)
     if fact is None:
         return Support(status=Status.UNKNOWN, text=f"no support dates of R{branch} in the catalogue")
@@ -121,24 +122,24 @@ def driver_support(version: str | None, today: datetime.date, catalog: Catalog) 
 
 
 def operator_support(version: str, catalog: Catalog) -> Support:
-    """Return the support of an operator release by NVIDIA's life-cycle policy, which names no dates."""
+    """Return the support of an operator release from NVIDIA's life-cycle policy, which contains no dates."""
     release = catalog.operator_releases.get(version)
     if release is None:
         return Support(status=Status.UNKNOWN, text=f"release {version} is not in the catalogue")
     source, newest = str(release.source), newest_operator(catalog)
     match release.status:
         case "end-of-support":
-            text = "end of support: neither features nor fixes"
+            text = "end of support: no features and no fixes"
             return Support(status=Status.ENDED, text=text, source=source)
         case "deprecated":
-            text = f"deprecated: critical fixes only, until the major release after {newest}"
+            text = f"deprecated: only critical fixes, until the major release after {newest}"
             return Support(status=Status.OUTDATED, text=text, source=source)
         case _ if version != newest:
             return Support(status=Status.OUTDATED, text=f"{newest} is out", source=source)
         case _:
-            return Support(status=Status.SUPPORTED, text="newest major release; no date", source=source)
+            return Support(status=Status.SUPPORTED, text="newest major release; no end date", source=source)
 
 
 def newest_operator(catalog: Catalog) -> str:
-    """Return the newest operator release of the catalogue."""
+    """Return the newest operator release in the catalogue."""
     return max(catalog.operator_releases.values(), key=lambda release: release.date).version
