@@ -176,10 +176,14 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
     ("nodes", "words", "duration"),
     [
         ({"driver_failed": ("train-0",)}, "train-0 has failed, which leaves 1 at a time", "1 round of 1 node"),
-        ({"not_ready": ("train-0",)}, "train-0 cannot finish the upgrade while not ready, which leaves", "1 round of 1 node"),
+        (
+            {"not_ready": ("train-0",)},
+            "train-0 cannot finish the upgrade while not ready, which leaves",
+            "1 round of 1 node",
+        ),
         (
             {"driver_failed": ("train-0",), "not_ready": ("train-1",)},
-            "no other node starts while the last upgrade of train-0 has failed and train-1 cannot finish the upgrade",
+            "no other node starts while the last upgrade of train-0 has failed and train-1 cannot finish the",
             "waits for the nodes whose upgrade does not end",
         ),
     ],
@@ -752,7 +756,8 @@ def test_lost_pods_above_a_lower_quota_are_not_replaced(queue: Mapping[str, Any]
     [impact] = [one for one in impacts(queued(8), queued(4), pod("a")) if one.field == "quota"]
     assert "the queue starts the next workload when usage is below the quota" in impact.because
     assert (
-        "as long as they use more than their quota and borrowing limit together, a pod that they lose" in impact.because
+        "as long as they use more than their quota and borrowing limit together, a pod that they lose"
+        in impact.because
     )
     assert impact.because.endswith(over)
 

@@ -70,7 +70,9 @@ def test_a_training_job_is_accepted_if_and_only_if_all_its_pods_fit_at_once(
     if fits:
         plan_platform(stack, "test")
     else:
-        with pytest.raises(BadInput, match=r"pods at the same time|nvidia.com/gpu together with pods that always run"):
+        with pytest.raises(
+            BadInput, match=r"pods at the same time|nvidia.com/gpu together with pods that always run"
+        ):
             plan_platform(stack, "test")
 
 

@@ -196,7 +196,7 @@ class _Walk:
         )
 
     def _driver_of(self, release: OperatorRelease) -> str | None:
-        """Return a supported driver that all GPUs can use: of the same branch, or else the default, or else any."""
+        """Return a supported driver that all GPUs can use: of the same branch, the default, or any."""
         branch = driver_branch(self._driver or "")
         same = [one for one in release.drivers if self._declared_driver and driver_branch(one) == branch]
         return next((one for one in (*same, release.default_driver, *release.drivers) if self._fits(one)), None)
