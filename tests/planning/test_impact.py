@@ -679,7 +679,7 @@ def test_another_name_of_the_queue_tells_members_what_to_write(
     assert (impact.subject, impact.effect) == ("team vision", Effect.CUTS_ACCESS)
     assert (impact.old, impact.new) == (f"queue {old}", f"queue {new}")
     assert f"names queue {old}, which is deleted" in impact.because
-    assert f"write the label kueue.x-k8s.io/queue-name: {new} on Jobs that wait" in impact.because
+    assert f"write the label kueue.x-k8s.io/queue-name: {new} on waiting Jobs" in impact.because
 
 
 def test_a_deployment_of_a_release_that_did_not_write_the_queue_is_not_compared() -> None:

@@ -338,7 +338,7 @@ def test_training_pools_have_the_levels_of_their_clouds_network(
         ({"teams": [team(queue={"lend": {"gpus": 2}})]}, "teams[0].queue.lend.gpus", "at most 1"),
         ({"teams": [team(queue={"borrow": {"gpus": 8}})]}, "teams[0].queue.borrow.gpus", "at most 7"),
         ({"teams": [team(queue={"borrow": {"shared": 1}})]}, "teams[0].queue.borrow.shared", "no pool offers it"),
-        ({"teams": [team(queue={"lend": {"shared": 1}})]}, "teams[0].queue.lend.shared", "no quota of it"),
+        ({"teams": [team(queue={"lend": {"shared": 1}})]}, "teams[0].queue.lend.shared", "no quota for it"),
         (
             {"teams": [team("a", quota={"gpus": 6}), team("b", quota={"gpus": 4})]},
             "teams[0].quota.gpus",

@@ -191,7 +191,7 @@ def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], sec
     for what, cpu, memory in (("CPU", True, False), ("memory", False, True), ("CPU and memory", True, True)):
         freed = [_without(group, cpu=cpu, memory=memory) for group in groups]
         if prove(capacities, freed, seconds=seconds).verdict == "placed":
-            nodes = "the nodes with the GPUs" if any(group.units for group in groups) else "the CPU nodes"
+            nodes = "the nodes that have the GPUs" if any(group.units for group in groups) else "the CPU nodes"
             return (f"{what} on {nodes}",)
     unlimited = [replace(capacity, pods=sum(group.count for group in groups)) for capacity in capacities]
     if prove(unlimited, groups, seconds=seconds).verdict == "placed":

@@ -189,7 +189,7 @@ def _queued(
 def _serving(
     team: TeamPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
 ) -> list[NodeCapacity]:
-    """Return the nodes for a team's quota of a resource. If none are for its work, return all with the resource."""
+    """Return the nodes for a team's quota of a resource, or all nodes with it if none are for the team's work."""
     having = [capacity for capacity in capacities if capacity.units.get(resource)]
     own = [one for one in having if is_for(purposes[one.pool], team.priorities)]
     return own or having

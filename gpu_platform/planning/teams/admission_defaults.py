@@ -136,7 +136,7 @@ def _lacks(kubernetes: str | None) -> str | None:
             "cluster.kubernetes"
         )
     if minor(kubernetes) < minor(MINIMUM_KUBERNETES):
-        return f"Kubernetes {kubernetes} has no defaults (MutatingAdmissionPolicy: on since {MINIMUM_KUBERNETES})"
+        return f"Kubernetes {kubernetes} has none (MutatingAdmissionPolicy is on since {MINIMUM_KUBERNETES})"
     return None
 
 
