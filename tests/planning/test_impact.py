@@ -246,7 +246,7 @@ def test_a_driver_for_new_nodes_explains_how_to_replace_others(old: str | None, 
     assert (impact.subject, impact.effect, impact.nodes) == ("pool train", Effect.IN_PLACE, 2)
     assert (impact.old, impact.new) == (old or "that of the node image", new or "that of the node image")
     assert "nodes get their driver when they boot" in impact.because
-    assert ("`gpu-platform validate` names those" in impact.because) == (new is not None)
+    assert ("`gpu-platform validate` lists the nodes" in impact.because) == (new is not None)
     assert "recreate-instances" in impact.because
 
 

@@ -27,8 +27,8 @@ _PATIENCE = 3
 class Conflict:
     """Owners whose quotas do not fit the nodes together, and the resources that they lack.
 
-    `minimal` is whether the others can be placed if any one owner is left out. `smallest` is whether no other
-    conflict has fewer owners.
+    `minimal` indicates whether the others can be placed if any one owner is left out. `smallest` indicates whether
+    no other conflict has fewer owners.
     """
 
     owners: tuple[str, ...]
@@ -112,9 +112,7 @@ def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
 def _without_the_small(
     owners: frozenset[str], can_place: _PlacementTest, resources: Sequence[str]
 ) -> frozenset[str]:
-    """Remove small owners that the conflict does not need, starting with the smallest, by bisection to run few
-    tests.
-    """
+    """Remove small owners that the conflict does not need, by bisection from the smallest to run few tests."""
     order = sorted(owners, key=lambda owner: (can_place.size(owner, resources), can_place.size(owner), owner))
     spare, needed = 0, len(order)
     while needed - spare > 1:
@@ -140,8 +138,9 @@ def _deleted(owners: frozenset[str], can_place: _PlacementTest) -> tuple[frozens
 def _smallest(
     owners: frozenset[str], found: frozenset[str], can_place: _PlacementTest
 ) -> tuple[frozenset[str], bool]:
-    """Return the smallest conflict, and whether it is proven to be the smallest. `found` is the smallest known
-    conflict.
+    """Return the smallest conflict, and whether it is proven to be the smallest.
+
+    `found` is the smallest known conflict.
     """
     left_out: list[frozenset[str]] = []
     for _ in range(_ROUNDS):

@@ -18,7 +18,7 @@ class DisruptionBudget:
     """A PodDisruptionBudget.
 
     `rule` is its limit as text, such as `maxUnavailable: 0`. A `selector` of None selects no pods. `allowed`,
-    `healthy`, `needed` and `expected` are numbers of pods from its status. `observed` is whether the status
+    `healthy`, `needed` and `expected` are numbers of pods from its status. `observed` indicates whether the status
     belongs to the current spec. `failure` is the reason why the disruption controller cannot compute the status.
     """
 

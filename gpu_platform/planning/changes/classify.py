@@ -65,9 +65,7 @@ def classify(
 
 
 def _covered(pools: Sequence[PoolChange], mig: Sequence[MigNodeChange]) -> tuple[set[str], set[str]]:
-    """Return the pools that lose their nodes anyway, and the pools whose live nodes have a row for their MIG
-    layout.
-    """
+    """Return the pools that lose their nodes anyway, and the pools with live nodes whose MIG layout changes."""
     return {change.pool for change in pools if change.effect != "shrunk"}, {change.pool for change in mig}
 
 
@@ -77,7 +75,7 @@ _RESULTS = {"update": "changed", "replace": "deleted and created again", "delete
 def _of_objects(
     changes: Iterable[ObjectChange], plan: Plan, live: LiveState | None, *, leaving: set[str]
 ) -> Iterator[Impact]:
-    """Yield the impact of each object change that is worse than in place and that no pool or team row covers."""
+    """Yield the impact of each object change that is worse than in place and not covered by a pool or team."""
     for change in changes:
         if change.effect is Effect.IN_PLACE or change.kind in CAPACITY_KINDS:
             continue
@@ -85,7 +83,7 @@ def _of_objects(
         if of_leaving and live is not None and not live.data.get(change.name):
             continue  # the engines delete a team's namespace only if members created nothing in it
         if change.effect is Effect.CUTS_ACCESS:
-            continue  # the row of the team reports the lost access
+            continue  # the team's impact reports the lost access
         pods = None
         if live is not None:
             pods = tuple(pod.deleted() for pod in live.pods_in(change.namespace) if _is_of(pod.owner, change))
@@ -124,8 +122,9 @@ def _is_of(owner: str, change: ObjectChange) -> bool:
 
 
 def _phase(change: ObjectChange, plan: Plan) -> Phase:
-    """Return the phase in which both engines change an object. Teams follow the validation of nodes; deletions are
-    last.
+    """Return the phase in which both engines change an object.
+
+    Teams follow the validation of nodes; deletions are last.
     """
     if change.action == "delete":
         return Phase.DELETION

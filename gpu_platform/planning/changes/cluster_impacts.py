@@ -39,9 +39,7 @@ def cluster_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:
-    """Return the resources that `destroy` retains, from the last deployment if there is one, or else from the
-    plan.
-    """
+    """Return the resources that `destroy` retains, from the last deployment or, without one, from the plan."""
     if plan.kind != "environment" or plan.cluster.cloud is None:
         return ()
     before = mapping_of(outputs.get("cluster"))
@@ -112,8 +110,9 @@ def _retained(plan: EnvironmentPlan) -> tuple[str, ...]:
 
 
 def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
-    """Return whether the number of system nodes was edited. `previous` is the output `cluster` of the last
-    deployment.
+    """Return whether the number of system nodes was edited.
+
+    `previous` is the output `cluster` of the last deployment.
     """
     before = mapping_of(previous)
     return any(
@@ -161,8 +160,9 @@ def _refusal(setting: ClusterSetting, old: int | list[str], new: int | list[str]
 
 
 def _keeps(setting: ClusterSetting, old: int | list[str], new: int | list[str], why: str) -> Problem | None:
-    """Return why `up` refuses to remove values of a setting, or None. The fix lists all values to keep, because
-    planning may have chosen some.
+    """Return why `up` refuses to remove values of a setting, or None.
+
+    The fix lists all values to keep, because planning may have chosen some.
     """
     lost = _lost(old, new)
     if not setting.kept or not lost:

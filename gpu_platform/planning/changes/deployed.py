@@ -34,8 +34,8 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     The keys `kubernetes` and `operator` contain versions. The key `pools` contains for each pool: `driver`,
     `driver_at_boot`, `operands`, `sharing`, the MIG `layout`, `offers` (units on a node by extended resource),
     `labels` (only declared labels), `evicting_taints` and `schedule`. The key `cleanup` describes what the
-    clean-up deletes. The key `fair_sharing` is whether Kueue divides borrowed quota fairly, if the program sets
-    it.
+    clean-up deletes. The key `fair_sharing` indicates whether Kueue divides borrowed quota fairly, if the program
+    sets it.
     """
     return {
         "kubernetes": plan.cluster.kubernetes or NOT_DEPLOYED,
@@ -84,9 +84,7 @@ def _is_own(label: str) -> bool:
 
 
 def driver_of(pool: PoolPlan) -> str:
-    """Return the driver version that the GPU Operator installs on the nodes, or `(none)` if it does not install
-    one.
-    """
+    """Return the driver version that the GPU Operator installs on the nodes, or `(none)` without its driver."""
     return pool.driver_version or NOT_DEPLOYED if pool.software.driver == "operator" else NOT_DEPLOYED
 
 
@@ -176,9 +174,7 @@ def _team(team: TeamPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any]:
 
 
 def _queue(queue: TeamQueuePlan | None) -> Mapping[str, Any]:
-    """Return a team's queue: its name, cohort and preemption, and its quota and borrowing limit by resource and
-    pool.
-    """
+    """Return a team's queue: name, cohort, preemption, quota and borrowing limit by resource and pool."""
     if queue is None:
         return {}
     own: dict[str, dict[str, int]] = {}

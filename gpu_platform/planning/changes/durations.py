@@ -85,14 +85,14 @@ def _of_simulated_nodes(change: PoolChange) -> Duration:
             f"the engine's limits: {limit} for the new Nodes, {limit} for the deletion of the old ones, which are "
             "not drained",
         )
-    return Duration(ENGINE_SECONDS, "Return how many rounds a change of some nodes takes, which is at least one.")
+    return Duration(ENGINE_SECONDS, "the engine's limit until the Nodes are ready; they are not drained")
 
 
 def _of_roll(platform: str, pool: PoolPlan, nodes: int, catalog: Catalog) -> Duration:
     assert pool.cloud is not None  # noqa: S101 - the caller's condition
     limits, update = pool.cloud_nodes.roll_limits, pool.cloud_nodes.timeouts.update
     if limits.unlimited or update is None:
-        return Duration(None, limits.unlimited or "Return the rounds as text, such as `2 rounds of 3 nodes`.")
+        return Duration(None, limits.unlimited or "the engine does not wait for the cloud")
     how = "all nodes together" if limits.at_a_time is None else rounds_text(nodes, limits.at_a_time)
     return Duration(
         update, f"the engine's limit for the update of the pool: {how}{_drain_text(platform, 'update', catalog)}"
@@ -113,12 +113,12 @@ def _replaces_cluster(change: PoolChange) -> bool:
 
 
 def rounds_of(nodes: int, at_a_time: int) -> int:
-    """Return how many rounds a number of nodes takes; at least one."""
+    """Return the number of rounds in which a change reaches all nodes. It is at least one."""
     return max(1, -(-nodes // max(1, at_a_time)))
 
 
 def rounds_text(nodes: int, at_a_time: int) -> str:
-    """Return the rounds as text: `2 rounds of 3 nodes`."""
+    """Return the rounds as text, such as `2 rounds of 3 nodes`."""
     count, size = rounds_of(nodes, at_a_time), max(1, min(at_a_time, nodes))
     return f"{counted(count, 'round')} of {counted(size, 'node')}"
 

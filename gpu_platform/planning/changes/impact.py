@@ -1,4 +1,4 @@
-"""Types of the impact of planned changes on nodes, GPUs, running pods, data and access."""
+"""Types that describe how planned changes affect nodes, GPUs, running pods, data and access."""
 
 from __future__ import annotations
 
@@ -113,8 +113,9 @@ class Impact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectChange:
-    """A planned change of one object, as an engine reports it. `kind` is `Kind.group`, or the type that Pulumi
-    uses.
+    """A planned change of one object, as an engine reports it.
+
+    `kind` is `Kind.group`, or the type that Pulumi uses.
     """
 
     action: str
@@ -133,8 +134,8 @@ class ObjectChange:
 class MigNodeChange:
     """A live node whose GPUs are partitioned again.
 
-    `at_a_time` is the number of the pool's nodes that may be out of service together. `failed` is whether the
-    node's last change failed. `remark` describes what is special about the node.
+    `at_a_time` is the number of the pool's nodes that may be out of service together. `failed` indicates whether
+    the node's last change failed. `remark` describes what is special about the node.
     """
 
     node: str
@@ -154,9 +155,7 @@ class MigNodeChange:
 
 
 def short(resource: str) -> str:
-    """Return the name of an extended resource or its quota without the vendor's prefix: `gpu.shared`,
-    `mig-1g.10gb`.
-    """
+    """Return an extended resource or its quota key without the vendor's prefix, such as `gpu.shared`."""
     return resource.removeprefix("requests.").removeprefix("nvidia.com/")
 
 

@@ -15,9 +15,9 @@ class RunningPod:
     """A pod that runs on a node and that a drain would evict.
 
     `owner` is its controller, such as `Deployment web`, or the pod itself. `units` counts its units by extended
-    resource. `has_claims` is whether it uses devices through ResourceClaims. `tolerations` are the tolerations of
-    its spec. `managed` is whether a controller starts it again. `block` is what prevents its eviction. `stays` is
-    whether the drain leaves it on its node.
+    resource. `has_claims` indicates whether it uses devices through ResourceClaims. `tolerations` are the
+    tolerations of its spec. `managed` indicates whether a controller starts it again. `block` is what prevents its
+    eviction. `stays` is whether the drain leaves it on its node.
     """
 
     namespace: str
@@ -32,23 +32,25 @@ class RunningPod:
     stays: bool = False
 
     def endures(self, taints: Iterable[Taint]) -> bool:
-        """Return whether the pod keeps running on a node that gets NoExecute taints, because it tolerates them
-        without limit.
+        """Return whether the pod stays on a node with the given NoExecute taints, because it tolerates them
+        forever.
         """
         lasting = [one for one in self.tolerations if one.get("tolerationSeconds") is None]
         return all(taint.tolerated_by(lasting) for taint in taints)
 
     def in_drain(self) -> RunningPod:
-        """Return the pod's state in a drain. Like `kubectl drain`, it does not evict a pod that no controller
-        starts again.
+        """Return the pod's state in a drain.
+
+        Like `kubectl drain`, it does not evict a pod that no controller starts again.
         """
         if self.managed:
             return self
         return replace(self, block=unmanaged_block(self.namespace, self.name), stays=True)
 
     def deleted(self) -> RunningPod:
-        """Return the pod without a block: budgets apply to evictions, not to deletion by its controller or
-        namespace.
+        """Return the pod without a block.
+
+        Budgets apply to evictions, but not to deletions by its controller or namespace.
         """
         return replace(self, block=None)
 
@@ -103,7 +105,7 @@ class LiveState:
     data: Mapping[str, tuple[DataObject, ...]] = field(default_factory=dict[str, tuple[DataObject, ...]])
 
     def pods_on(self, nodes: Iterable[str]) -> tuple[RunningPod, ...]:
-        """Return the pods on some nodes."""
+        """Return the pods on the given nodes."""
         wanted = set(nodes)
         return tuple(pod for pod in self.pods if pod.node in wanted)
 

@@ -118,8 +118,8 @@ def impacts_of_resized(
 ) -> Iterator[Impact]:
     """Yield the pools that lose nodes because `count` was edited, although `desired` is not lower than before.
 
-    An autoscaler or a person created these nodes. Pools in `covered` are skipped, because they have their own
-    rows.
+    An autoscaler or a person created these nodes. Pools in `covered` are skipped, because another impact covers
+    them.
     """
     resized = resized_pools(previous, plan)
     for pool in plan.pools:
@@ -255,7 +255,7 @@ def impacts_of_replaced_nodes(
 ) -> Iterator[Impact]:
     """Yield the impact of an upgrade that drains the nodes of all pools except pools that keep their version.
 
-    Pools in `covered` are skipped, because they have their own rows.
+    Pools in `covered` are skipped, because another impact covers them.
     """
     for pool in plan.pools:
         if pool.name in covered or pool.cloud_nodes.keeps_version:
@@ -294,7 +294,7 @@ def _of_layouts(
 
 
 def _drained(live: LiveState, nodes: Iterable[str]) -> tuple[RunningPod, ...]:
-    """Return the pods on nodes whose GPUs a drain by `up` or the operator frees, and the pods that keep their
+    """Return the running pods on nodes that `up` or the operator drains, and the DaemonSet pods that keep their
     GPUs.
     """
     wanted = set(nodes)
@@ -309,8 +309,9 @@ def _layout_part(pool: str) -> Part:
 def impacts_of_software(
     previous: object, plan: EnvironmentPlan, live: LiveState | None, covered: tuple[set[str], set[str]]
 ) -> Iterator[Impact]:
-    """Yield changed versions and changed node offers. Pools in `covered` are skipped, because they have their own
-    rows.
+    """Yield the impact of changed versions and changed node offers.
+
+    Pools in `covered` are skipped, because another impact covers them.
     """
     before = mapping_of(previous)
     if not before:
@@ -391,7 +392,7 @@ def _differs(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> boo
 
 
 def _of_cleanup(old: str, new: str) -> Impact:
-    """Return that the clean-up deletes members' objects that it only reported before or that were too young."""
+    """Return the impact of a clean-up that deletes objects which it kept or only reported before."""
     return Impact(
         subject="clean-up",
         effect=Effect.IN_PLACE if new == NOT_DEPLOYED else Effect.REMOVES_CAPACITY,
@@ -406,7 +407,7 @@ def _of_cleanup(old: str, new: str) -> Impact:
 
 
 def _of_fair_sharing(*, fair: bool) -> Impact:
-    """Return that borrowing teams divide the borrowed quota among each other by weight, or no longer do."""
+    """Return the impact of turning fair sharing on or off. With it, teams divide borrowed quota by weight."""
     texts = ("the first team that requests quota borrows it", "teams borrow by their weights")
     return Impact(
         subject="queues",
@@ -424,7 +425,10 @@ def _of_fair_sharing(*, fair: bool) -> Impact:
 
 
 def _of_schedule(pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
-    """Yield that a pool has its nodes at other times. Adding or removing a schedule changes the pool itself."""
+    """Yield the impact of a changed schedule.
+
+    Adding or removing a schedule is not included, because it changes the pool itself.
+    """
     if not old or not new or old["text"] == new["text"]:
         return
     fewer = float(new["hours"]) < float(old["hours"])
@@ -454,7 +458,7 @@ def _of_nodes(
     before, now = old.get("driver_at_boot", NOT_DEPLOYED), new["driver_at_boot"]
     if before != now and NOT_DEPLOYED not in (before, now) and nodes:
         how = f" To replace one: {pool.cloud_nodes.replacement}." if pool.cloud is not None else ""
-        named = " `gpu-platform validate` names those that have another driver (driver-version)"
+        named = " `gpu-platform validate` lists the nodes with another driver (driver-version)"
         if pool.driver_version is None:
             named = " The driver of the image is not known, so `validate` does not compare drivers"
         yield Impact(
@@ -490,9 +494,7 @@ def _of_nodes(
 def _of_owners(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, plan: EnvironmentPlan
 ) -> Iterator[Impact]:
-    """Yield another driver version of the operator, and each component that the operator starts or stops
-    installing.
-    """
+    """Yield the impact of another operator driver, and of components that the operator adds or removes."""
     before, now = old.get("driver", new["driver"]), new["driver"]
     if before != now and NOT_DEPLOYED in (before, now):
         yield _of_driver_owner(pool, before, now, live)
@@ -527,7 +529,7 @@ def _of_driver(pool: PoolPlan, old: str, new: str, live: LiveState | None, plan:
 
 
 def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None) -> Impact:
-    """Return that the operator removes its driver from nodes that stay, or installs its driver from now on.
+    """Return the impact of removing the operator's driver from nodes that stay, or of installing it from now on.
 
     When its driver is turned off, the operator deletes the DaemonSet at once, without its upgrade controller. The
     driver's pod does nothing on a node whose host has a driver. Sources: NVIDIA/gpu-operator,
@@ -576,7 +578,7 @@ _OPERAND_EFFECTS: Final = {
 
 
 def _of_operand(pool: PoolPlan, operand: str, nodes: int, *, installed: bool) -> Impact:
-    """Return that the operator's toolkit or device plugin is added or removed, on all nodes at once."""
+    """Return the impact of adding or removing the operator's toolkit or device plugin, on all nodes at once."""
     what = operand.replace("_", " ")
     owners = ("of the owner of the nodes", "of the operator")
     without = "" if installed else f"; new pods with GPUs need the owner's {what} on each node"
@@ -649,8 +651,7 @@ def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
     if places.not_ready:
         reasons.append(f"{', '.join(places.not_ready)} cannot finish the upgrade while not ready")
         fixes.append(
-            f"delete the nodes that are not ready, or first label them "
-            f"{names.DRIVER_UPGRADE_SKIP_LABEL}=true before"
+            f"delete the nodes that are not ready, or first label them {names.DRIVER_UPGRADE_SKIP_LABEL}=true"
         )
     left = at_a_time - places.kept
     which = " and ".join(reasons)
@@ -661,11 +662,11 @@ def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
 def _of_node_metadata(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
 ) -> Iterator[Impact]:
-    """Yield new taints that end running pods, and removed labels. Both change on existing nodes.
+    """Yield the impact of new taints that end running pods, and of removed labels. Both change on existing nodes.
 
-    The owner of nodes from outside sets their taints and labels. Sources: EKS API, UpdateNodegroupConfig; GKE
-    docs, Update node labels and taints for existing node pools; Kubernetes docs, Taints and Tolerations, and
-    DaemonSet; read 2026-11-29.
+    The program does not set the taints and labels of nodes with another owner. Sources: EKS API,
+    UpdateNodegroupConfig; GKE docs, Update node labels and taints for existing node pools; Kubernetes docs, Taints
+    and Tolerations, and DaemonSet; read 2026-11-29.
     """
     nodes = _node_count(pool, live)
     if not nodes or (pool.cloud is None and pool.nodes.ownership != "created"):
@@ -733,7 +734,10 @@ def _of_sharing(
 def _of_fewer_units(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, gone: set[str]
 ) -> Iterator[Impact]:
-    """Yield the resources that changed nodes offer fewer of. Resources in `gone` have their own row."""
+    """Yield the resources of which changed nodes offer fewer units.
+
+    Resources in `gone` are skipped, because another impact covers them.
+    """
     before, after = units_of(old.get("offers")), units_of(new["offers"])
     fewer = [name for name, count in before.items() if count > after.get(name, 0) and name not in gone]
     if fewer:
@@ -775,7 +779,7 @@ def _released_nodes(plan: EnvironmentPlan, released: Collection[str], live: Live
 
 
 def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
-    """Return that no agent releases the held-back nodes any more, with the commands that release them."""
+    """Return the impact on held-back nodes that no agent releases any more, with the commands to release them."""
     commands = [
         f"kubectl uncordon {node}; kubectl annotate node {node} {key}-"
         if key == names.CORDON_ANNOTATION
@@ -795,7 +799,7 @@ def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
 
 
 def _of_gone(gone: Sequence[str], live: LiveState | None) -> Impact:
-    """Return that no pool offers some resources any more, with the owners of the pods that request them."""
+    """Return the impact of resources that no pool offers any more, with the owners of pods that request them."""
     pods = () if live is None else live.pods
     owners = sorted({f"{pod.namespace}: {pod.owner}" for pod in pods if not pod.units.keys().isdisjoint(gone)})
     return Impact(

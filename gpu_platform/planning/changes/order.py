@@ -69,9 +69,7 @@ def has_an_order(steps: Sequence[Step]) -> bool:
 
 
 def without_objects(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Return the steps for pools, nodes, the cluster, the operator and teams, without steps for individual
-    objects.
-    """
+    """Return the steps for pools, nodes, the cluster, the operator and teams. Leave out individual objects."""
     found = (
         Step(step.number, tuple(one for one in step.subjects if one.partition(" ")[0] in _KINDS), step.text)
         for step in steps

@@ -242,8 +242,9 @@ def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -
 
 
 def _readable(previous: object) -> Mapping[str, Mapping[str, Any]]:
-    """Return the well-formed pools of the output `pools`. Pools that an older release wrote differently are left
-    out.
+    """Return the well-formed pools of the output `pools`.
+
+    Pools that an older release wrote differently are left out.
     """
     if not isinstance(previous, Mapping):
         return {}

@@ -78,7 +78,7 @@ def impacts_of_teams(
 
 
 def _of_leaving(namespace: str, facts: Mapping[str, Any], live: LiveState | None) -> Iterator[Impact]:
-    """Yield that a team loses its rights and its GPUs. Its declared workloads have their own rows."""
+    """Yield the loss of a removed team's rights and GPUs. Its declared workloads are reported separately."""
     subject = f"team {namespace}"
     deleted = Part(Phase.DELETION, subject, "its rights and, without data, its namespace are deleted")
     yield Impact(
@@ -204,7 +204,7 @@ def _of_queue(
 
 
 def _of_cohort(namespace: str, old: str, new: str) -> Impact:
-    """Return that nobody takes back quota that is borrowed across the old and the new cohort.
+    """Return the impact of a changed cohort: nobody takes back quota that is borrowed across the two cohorts.
 
     Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/preemption (candidates are queues of the same cohort);
     read 2026-11-29.
@@ -234,10 +234,10 @@ _WITHIN = {"LowerPriority": "workloads of lower classes of the same team", "Neve
 
 
 def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Impact]:
-    """Yield that waiting workloads stop fewer or more running workloads. All queues share this setting.
+    """Yield the impact of a changed preemption setting, which all queues share.
 
-    `queues` contains the facts of each queue before and now. A side without facts is not compared; it had no
-    queue, or an older release did not write it.
+    `queues` contains the facts of each queue before and now. A side without facts is not compared, because it had
+    no queue, or an older release did not write it.
     """
     for key, texts in (("reclaim", _RECLAIM), ("within_team", _WITHIN)):
         changes = {
@@ -268,7 +268,7 @@ _KEEPS = {
 
 
 def _renamed(namespace: str, old: str, new: str) -> Impact:
-    """Return that workloads of members name a queue that no longer exists."""
+    """Return the impact on workloads of members that name a deleted queue."""
     return Impact(
         subject=f"team {namespace}",
         effect=Effect.CUTS_ACCESS,
@@ -317,7 +317,7 @@ def _amount(limit: str) -> Decimal:
 
 
 def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
-    """Yield that the namespace will admit fewer or more new pods. Existing pods are not evaluated again."""
+    """Yield the impact of another Pod Security level on new pods. Existing pods are not evaluated again."""
     before, now = str(old.get("pod_security", _POD_SECURITY_BEFORE)), str(new["pod_security"])
     if before == now:
         return

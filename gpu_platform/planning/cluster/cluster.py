@@ -18,7 +18,7 @@ from gpu_platform.stack.cluster import ExistingCluster
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record problems of the cluster on its cloud, if that part of the file could be parsed."""
+    """Record problems with the cluster on its cloud, if that part of the file could be parsed."""
     if context.cloud is not None:
         pools = [resolved.pool for resolved in resolved_pools]
         context.cloud.control_plane.check(pools, context.operator, context.catalog, context.at("cluster"))

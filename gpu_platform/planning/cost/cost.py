@@ -153,7 +153,7 @@ def decisions(
 ) -> tuple[Decision, ...]:
     """Return the decisions about the prices of the pools, their maximum cost, and the cost without a budget.
 
-    `alerts` is whether an alert watches the budget.
+    `alerts` indicates whether an alert watches the budget.
     """
     if not cost.pools:
         return ()

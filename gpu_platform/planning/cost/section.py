@@ -18,7 +18,7 @@ class PoolCost:
 class UsedPrices:
     """On-demand list prices of one region that are used for pools, with the dates of the lists.
 
-    `reference` is whether the stack file sets no region, so that the cluster's own prices may differ.
+    `reference` indicates whether the stack file sets no region, so that the cluster's own prices may differ.
     """
 
     region: str
@@ -33,8 +33,7 @@ class UsedPrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPlan:
-    """Cost at the desired size in USD/h: the known cost, pools with an unknown price, and the cost outside all
-    quotas.
+    """Known cost at the desired size in USD/h, pools with an unknown price, and the cost outside all quotas.
 
     The cost is None if no pool has a known price. `prices` are the list prices used. `declared` are pools whose
     price is set in the stack file.
@@ -43,7 +42,9 @@ class CostPlan:
     usd_per_hour: float | None
     most_usd_per_hour: float | None
     """Cost of the maximum number of nodes of all pools, including rolls, with each pool's most expensive machine
-    type. None if a price is not known.
+    type.
+
+    None if a price is not known.
     """
     unallocated_usd_per_hour: float | None
     unknown: tuple[str, ...]

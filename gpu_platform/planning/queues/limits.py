@@ -137,8 +137,9 @@ def cohort_quotas(
 def cohort_amounts(
     division: Division, teams: Sequence[Shares], offers: Offers, pool: PoolPlan
 ) -> Mapping[str, Mapping[str, int]]:
-    """Return the part of a pool that each cohort lends and that no quota takes. Cohorts that lend none are left
-    out.
+    """Return the part of a pool that each cohort lends and that no quota takes.
+
+    Cohorts that lend none are left out.
 
     `teams` are the shares of the environment's teams. CPU is in millicores, memory in bytes.
     """

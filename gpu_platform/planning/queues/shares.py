@@ -184,9 +184,7 @@ def _claim(resource: str, quota: GpuUnits, purpose: str, work: Iterable[Declared
 
 
 def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, int]) -> None:
-    """Give each claim its units: first as declared by pool, then for declared work, then by purpose, then
-    anywhere.
-    """
+    """Give each claim its units: as declared by pool, for declared work, by purpose, and then anywhere."""
     by_name = {offer.pool.name: offer for offer in offers}
     for claim in claims:
         for pool, units in (claim.by_pool or {}).items():
@@ -322,9 +320,7 @@ def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[
 
 
 def _digest(pool: str, cohort: str) -> str:
-    """Return a sort key for cohorts that depends only on names, and that puts different cohorts first on each
-    pool.
-    """
+    """Return a sort key that depends only on names and puts different cohorts first on each pool."""
     return hashlib.sha256(f"{pool}/{cohort}".encode()).hexdigest()
 
 

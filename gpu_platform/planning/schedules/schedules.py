@@ -1,5 +1,6 @@
-"""Find quotas and workloads that teams cannot use while pools have no nodes, by a schedule or between capacity
-blocks.
+"""Find quotas and workloads that teams cannot use while pools have no nodes.
+
+Pools have no nodes when they are off by their schedule, or between capacity blocks.
 """
 
 from __future__ import annotations

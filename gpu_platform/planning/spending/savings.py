@@ -35,8 +35,9 @@ _LEAST_USD: Final = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One value of the stack file. `path` looks like `pools[0].count.desired`. `before` is None if the value is
-    not set.
+    """One value of the stack file.
+
+    `path` looks like `pools[0].count.desired`. `before` is None if the value is not set.
     """
 
     path: str
@@ -128,8 +129,10 @@ class _Trial:
         return Edit(path=path, before=place, after=after)
 
     def saves(self, edits: Sequence[Edit]) -> float | None:
-        """Return the saving of edits in USD/h, or None if they are refused, do not fit, save nothing, or have no
-        price.
+        """Return the saving of edits in USD/h, or None if there is none.
+
+        There is none if the edits are refused, if something does not fit, if nothing is saved, or if a price is
+        unknown.
         """
         changed = self._replan(apply(self.platform, edits))
         if changed is None or changed.cost.unknown != self.plan.cost.unknown or not self.fits(changed):
@@ -160,8 +163,9 @@ class _Trial:
         return None if saved is None else (low, saved)
 
     def count(self, pool: PoolPlan, nodes: int) -> list[Edit]:
-        """Return the edits for a pool's number of nodes. They lower `min` or raise `max` if the number requires
-        it.
+        """Return the edits for a pool's number of nodes.
+
+        They lower `min` or raise `max` if the number requires it.
         """
         edits = [self.edit(f"{pool.path}.count.desired", nodes)]
         if pool.nodes.min > nodes:

@@ -29,8 +29,9 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """Kinds of one API group that users create. `addons` are the add-ons of the stack file that install their
-    CRDs.
+    """Kinds of one API group that users create.
+
+    `addons` are the add-ons of the stack file that install their CRDs.
     """
 
     group: str

@@ -36,8 +36,9 @@ MEMORY_PART: Final = Fraction(9, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultToleration:
-    """Toleration of a GPU taint, for pods that request one of `resources`. `claims` adds pods with resource
-    claims.
+    """Toleration of a GPU taint, for pods that request one of `resources`.
+
+    `claims` adds pods with resource claims.
     """
 
     taint: str

@@ -24,8 +24,8 @@ class AlignedPool:
     """NUMA nodes of a pool whose kubelets refuse pods that they cannot align.
 
     `needed` is the minimum number of NUMA nodes for each number of GPUs, from 0. `cpus` is the number of CPUs of
-    one NUMA node. `single` is whether a pod must fit on one NUMA node. `whole_pods` is whether the containers of a
-    pod are aligned together.
+    one NUMA node. `single` indicates whether a pod must fit on one NUMA node. `whole_pods` indicates whether the
+    containers of a pod are aligned together.
     """
 
     needed: tuple[int, ...]
@@ -35,7 +35,7 @@ class AlignedPool:
 
 
 def aligned_pools(pools: Sequence[PoolPlan], catalog: Catalog) -> Mapping[str, AlignedPool]:
-    """Return by name the pools for which it is certain what their kubelets refuse."""
+    """Return, by name, the pools whose kubelets are known to refuse certain pods."""
     found = {pool.name: _aligned(pool, catalog) for pool in pools}
     return {name: one for name, one in found.items() if one is not None}
 

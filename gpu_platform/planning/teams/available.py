@@ -55,10 +55,9 @@ def available_resources(
 def max_at_once(
     kind: Literal["gpu", "mig"], demands: Sequence[DeviceRequirements], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> int:
-    """Return the maximum number of devices that meet the demands and can be used at once at the pools' maximum
-    size.
+    """Return the maximum number of devices that meet the demands and can be used at once.
 
-    Of several MIG profiles on the same GPUs only the smallest is counted.
+    The pools have their maximum size. Of several MIG profiles on the same GPUs only the smallest is counted.
     """
     return sum(
         max(

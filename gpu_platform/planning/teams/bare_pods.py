@@ -10,7 +10,10 @@ from gpu_platform.stack.team import Team
 
 
 def check_bare_pods(team: Team, cloud: Cloud, problems: Problems) -> None:
-    """Record `allow_bare_pods` if the cluster never refuses such pods. `problems` is at the team."""
+    """Record `allow_bare_pods` if it is set on a cluster that always admits pods without a controller.
+
+    `problems` is at the team.
+    """
     check_declared_field(team, "allow_bare_pods", cloud.cluster.provider, problems)
 
 

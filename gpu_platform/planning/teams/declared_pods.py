@@ -20,8 +20,8 @@ _CPU_ONLY = ("1", "4Gi")  # CPU and memory of a pod without GPUs that sets neith
 class DeclaredPods:
     """Identical pods of one entry of the stack file.
 
-    `path` is the place of the entry below the team. `runs` is whether the pods always run, run until they end, or
-    run while a member uses them. `together` is whether no pod runs without the others.
+    `path` is the place of the entry below the team. `runs` indicates whether the pods always run, run until they
+    end, or run while a member uses them. `together` indicates whether no pod runs without the others.
     """
 
     path: str
@@ -122,9 +122,7 @@ def _default_size(requested: RequestedResources, pool: PoolPlan, team: Team) -> 
 
 
 def _unit(requested: RequestedResources, pool: PoolPlan) -> Fraction:
-    """Return the fraction of a node that one GPU, share or MIG instance takes, for the named profile if there are
-    several.
-    """
+    """Return the fraction of a node that one GPU, share or MIG instance (of the named profile) takes."""
     offers = [offer for offer in pool.resources if offer.per_node]
     named = [offer for offer in offers if requested.profile is not None and requested.profile in offer.name]
     gpus = sum((Fraction(offer.gpus) for offer in offers), Fraction(0))

@@ -39,7 +39,7 @@ from gpu_platform.stack.team import GpuUnits, Team
 
 
 def check_alone(environment: Environment, catalog: Catalog, problems: Problems) -> None:
-    """Record problems of priorities and teams that do not depend on pools and cloud."""
+    """Record problems with priorities and teams that do not depend on pools and cloud."""
     check_priorities(environment.priorities, problems.at("priorities"))
     check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
     priorities, cloud = priority_values(environment.priorities), cloud_of(environment.cluster)
@@ -51,7 +51,7 @@ def check_alone(environment: Environment, catalog: Catalog, problems: Problems) 
 
 
 def check(context: CompleteContext, available: Available) -> None:
-    """Record problems of the teams of an environment whose pools are planned."""
+    """Record problems with the teams of an environment whose pools are planned."""
     environment, problems = context.environment, context.problems
     _check_values(context, available)
     check_device_classes(environment.device_classes, available, problems.at("device_classes"))
@@ -94,7 +94,7 @@ def _check_quotas(
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
-    """Record problems of a team with its own stack, together with the teams of its environment."""
+    """Record problems with a team with its own stack, together with the teams of its environment."""
     taken = [one.name for one in environment.teams]
     if team.name in taken:
         problems.at("team").at("name").add(
@@ -123,8 +123,9 @@ def _check_teams(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record problems of teams: of each team in `own`, and of the `teams` together. Entries are a place and a
-    team.
+    """Record problems with teams: of each team in `own`, and of the `teams` together.
+
+    Entries are a place and a team.
     """
     queues = environment.queueing is not None
     for path, team in own:

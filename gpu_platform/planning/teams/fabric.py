@@ -45,7 +45,7 @@ def plan_fabric_access(
 ) -> Decided[FabricAccess | None]:
     """Return what replaces Pod Security in a team's namespace, or None if the team uses no fabric that needs it.
 
-    `queues` is whether the team has a queue, in which it may borrow.
+    `queues` indicates whether the team has a queue, in which it may borrow.
     """
     level = team.pod_security
     found: dict[str, list[tuple[PoolPlan, NodeFabric]]] = {}

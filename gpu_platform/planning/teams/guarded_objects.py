@@ -21,8 +21,8 @@ from gpu_platform.planning.teams.object_limits import (
 def object_values(objects: Mapping[str, Sequence[str]], *, queued: bool) -> Mapping[str, Value]:
     """Return the values for the rules about objects.
 
-    `objects` are names of the platform's objects by resource, such as `configmaps`. `queued` is whether Kueue
-    queues the team's pods.
+    `objects` are names of the platform's objects by resource, such as `configmaps`. `queued` indicates whether
+    Kueue queues the team's pods.
     """
     return {
         "platform_objects": {resource: found for resource, found in sorted(objects.items()) if found},

@@ -61,9 +61,7 @@ OTHERS_KIB: Final = 64
 
 
 def object_quota(limits: ObjectLimits, addons: Collection[str]) -> Mapping[str, str]:
-    """Return limits by key of a ResourceQuota, without the kinds that belong to the given add-ons of the stack
-    file.
-    """
+    """Return limits by key of a ResourceQuota, without the kinds of the given add-ons of the stack file."""
     counts = {
         _key(group, resource): str(_limit(resource, limits))
         for group, resource in _CREATED
@@ -86,7 +84,7 @@ def addon_object_quota(
     them, which takes 30 seconds to five and a half minutes. This quota is therefore created after the declared
     workloads.
 
-    `compute_domains` is whether members may create ComputeDomains. The DRA driver installs their CRD.
+    `compute_domains` indicates whether members may create ComputeDomains. The DRA driver installs their CRD.
     """
     kinds = [(group, resource) for group, resource in _CREATED if _is_of(addons, group)]
     return {

@@ -47,9 +47,9 @@ class PodLimits:
     `devices` are the annotations that give devices to a fabric's daemon, with regular expressions for their
     values. Other rules reserve the daemons' names for these daemons. `accounts` are the user names of service
     accounts in other namespaces that are members. `drivers` are the CSI drivers of inline volumes. `grace_seconds`
-    is the maximum time between SIGTERM and SIGKILL. `bare` is whether pods may run without a controller. `aligned`
-    are the pools whose kubelets align pods, by name. `no_other_gpus` is whether all GPUs of the cluster belong to
-    the pools.
+    is the maximum time between SIGTERM and SIGKILL. `bare` indicates whether pods may run without a controller.
+    `aligned` are the pools whose kubelets align pods, by name. `no_other_gpus` indicates whether all GPUs of the
+    cluster belong to the pools.
     """
 
     devices: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -114,9 +114,7 @@ def _unproven(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def _shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return which resources without the suffix for shares are shares, either all units or more than a number of
-    units.
-    """
+    """Return the GPU resources without the suffix for shares that are shares, or are shares above some number."""
     whole: dict[str, int] = {}
     shared: dict[str, int] = {}
     for pool in pools:

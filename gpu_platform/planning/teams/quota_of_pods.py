@@ -31,9 +31,7 @@ def units_by_pool(quota: GpuUnits) -> dict[str, Mapping[str, int]]:
 
 
 def may_borrow(team: Team, resource: str) -> bool:
-    """Return whether a team in a queue may borrow a resource, by its `borrow` setting or because it has any quota
-    of it.
-    """
+    """Return whether a team in a queue may borrow a resource, by its `borrow` setting or because it has quota."""
     declared = team.queue.borrow if team.queue is not None else None
     return bool(quota_units(team.quota if declared is None else declared).get(resource))
 
@@ -81,8 +79,9 @@ def quota_place(resource: str) -> str:
 
 
 def held(workload: WorkloadSpec, team: Team, pool: PoolPlan) -> tuple[str, int]:
-    """Return the resource and the units that one pod of a workload uses. It is an extended resource or a device
-    class.
+    """Return the resource and the units that one pod of a workload uses.
+
+    It is an extended resource or a device class.
     """
     claim = claim_of(workload, team)
     if pool.devices and claim is not None:
@@ -100,9 +99,7 @@ def resource_of(workload: WorkloadSpec, pool: PoolPlan) -> str:
 
 
 def check_names_of_workloads(team: Team, problems: Problems) -> None:
-    """Record names that two entries of a team share, because their Services, claims and pods would have the same
-    names.
-    """
+    """Record entries of a team with the same name, because their Services, claims and pods would conflict."""
     lists = ("workloads", "training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs")
     seen: dict[str, str] = {}
     for field in lists:

@@ -20,9 +20,7 @@ from gpu_platform.stack.team import Team
 
 
 def servers_of(team: Team) -> tuple[str, ...]:
-    """Return the servers that a team's triggers may query: the platform's Prometheus and servers of the stack
-    file.
-    """
+    """Return the servers that a team's triggers may query: the platform's Prometheus and declared servers."""
     services = [one.autoscaling.server for one in team.inference_services if one.autoscaling is not None]
     named = (PROMETHEUS, *(one for one in services if one is not None), *team.scaling.servers)
     return tuple(dict.fromkeys(one.rstrip("/") for one in named))

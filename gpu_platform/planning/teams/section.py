@@ -52,15 +52,17 @@ class WorkloadPlan:
     network: Mapping[str, str] = field(default_factory=dict[str, str])
     """Requests of a pod for the network between nodes, such as EFA interfaces and huge pages."""
     claim: str | None = None
-    """ResourceClaimTemplate of its pods. `resource` is then a device class of the driver, and `units` the claim's
-    size.
+    """ResourceClaimTemplate of its pods.
+
+    `resource` is then a device class of the driver, and `units` the claim's size.
     """
 
     compute_domain: str | None = None
     """ResourceClaimTemplate that the DRA driver creates for its ComputeDomain, or None without a ComputeDomain."""
     shared_memory: str | None = None
-    """Size of the in-memory volume at /dev/shm, which counts towards `memory`. None means the runtime's default,
-    64 MiB.
+    """Size of the in-memory volume at /dev/shm, which counts towards `memory`.
+
+    None means the runtime's default, 64 MiB.
     """
     gpu_memory: str | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances."""
@@ -144,12 +146,14 @@ class TeamPlan:
     admins: tuple[TeamMember, ...] = ()
     viewers: tuple[TeamMember, ...] = ()
     object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Maximum number of objects by kind and maximum requested storage, by key of a ResourceQuota. Empty means
-    unlimited.
+    """Maximum number of objects by kind and maximum requested storage, by key of a ResourceQuota.
+
+    Empty means unlimited.
     """
     addon_object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Maximum number of objects whose CRDs the program may install. This quota is created after the declared
-    workloads.
+    """Maximum number of objects whose CRDs the program may install.
+
+    This quota is created after the declared workloads.
     """
     egress: tuple[PodEgress, ...] = ()
     """Addresses that its pods may reach because of the cloud, for identity and DNS."""

@@ -73,8 +73,9 @@ def priority_values(declared: Mapping[str, int]) -> dict[str, int]:
 
 
 def plan_priority_classes(declared: Mapping[str, int]) -> tuple[PriorityClassPlan, ...]:
-    """Return the PriorityClasses, lowest first. None is the cluster's default, because a default applies to all
-    pods.
+    """Return the PriorityClasses, lowest first.
+
+    None is the cluster's default, because a default applies to all pods.
     """
     values = priority_values(declared)
     return tuple(
@@ -100,12 +101,12 @@ def total_quota(teams: Sequence[Team]) -> dict[str, int]:
 
 
 def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog, problems: Problems) -> None:
-    """Record problems of one team that do not depend on the pools, with the given priority classes."""
+    """Record problems with one team that do not depend on the pools, with the given priority classes."""
     if is_reserved_namespace(team.name, catalog):
         problems.at("name").add(
             f"{team.name!r}",
-            "a namespace for the team alone: not one of Kubernetes, of this program or of a chart that it can "
-            "install, whose service accounts its members could use",
+            "a namespace that only the team uses: not one of Kubernetes, of this program or of a chart that it "
+            "can install, whose service accounts its members could use",
             f"rename it, for example to 'team-{team.name}'",
         )
     _check_roles(team, problems)
@@ -119,9 +120,10 @@ def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog
 
 
 def check_team(team: Team, available: Available, problems: Problems, *, queues: bool = False) -> None:
-    """Record problems of one team, with the resources of the pools.
+    """Record problems with one team, with the resources of the pools.
 
-    `queues` is whether the teams have queues, in which a GPU comes with a share of its node's CPU and memory.
+    `queues` indicates whether the teams have queues, in which a GPU comes with a share of its node's CPU and
+    memory.
     """
     check_offered(team.quota, available, problems.at("quota"))
     pods = declared_pods(team, available)
@@ -161,7 +163,7 @@ def _check_roles(team: Team, problems: Problems) -> None:
 
 
 def check_workload(workload: WorkloadSpec, team: Team, available: Available, here: Problems) -> None:
-    """Record problems of one workload of a team, with the resources of the pools."""
+    """Record problems with one workload of a team, with the resources of the pools."""
     by_name = {pool.name: pool for pool in available.pools}
     pool = by_name.get(workload.pool)
     if pool is None:
@@ -243,10 +245,11 @@ def check_quotas(
     *,
     queues: bool = False,
 ) -> None:
-    """Record quotas that together exceed the resources of the pools. Entries of `quotas` are a place, a team and a
-    quota.
+    """Record quotas that together exceed the resources of the pools.
 
-    `queues` is whether the teams have queues. Queues exclude `overcommit`.
+    Entries of `quotas` are a place, a team and a quota.
+
+    `queues` indicates whether the teams have queues. Queues exclude `overcommit`.
     """
     for resource, capacity in available.units.items():
         shares = [(path, team, quota_units(units).get(resource, 0)) for path, team, units in quotas]
@@ -317,8 +320,8 @@ def plan_team(
     """Return the plan of a team without problems. Workloads that name no image get a pause image.
 
     `kubernetes` is the cluster's minor version, or None if it is unknown. `addons` are the add-ons of the
-    environment, by name. `queues` is whether the team has a queue. `identified` is whether its pods have a cloud
-    identity.
+    environment, by name. `queues` indicates whether the team has a queue. `identified` indicates whether its pods
+    have a cloud identity.
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)

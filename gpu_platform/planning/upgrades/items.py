@@ -1,6 +1,4 @@
-"""List the software of a stack with its support status: Kubernetes, nodes, GPU Operator, drivers, DRA driver,
-images.
-"""
+"""List the software of a stack with its support: Kubernetes, nodes, GPU Operator, drivers, DRA driver, images."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ class RunningVersions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One piece of software: its planned version, its running version (None if not read), its support, and the
-    newest.
-    """
+    """One piece of software: its planned, running (None if not read) and newest version, and its support."""
 
     subject: str
     planned: str | None
@@ -57,7 +55,7 @@ class Step:
 
     `edits` contains new values by their places in the stack file. It is empty if `up` is the only step. `why` is
     the reason for the step and for its place in the order. `order` describes what happens, in order.
-    `replaces_nodes` is whether all nodes are drained, even if no resource of the stack shows it.
+    `replaces_nodes` indicates whether all nodes are drained, even if no resource of the stack shows it.
     """
 
     subject: str

@@ -23,8 +23,9 @@ from gpu_platform.planning.upgrades.support import Status, driver_branch, driver
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps in their order. `blocked` are versions that no release in the catalogue leads to, each with the
-    reason.
+    """The steps in their order.
+
+    `blocked` are versions that no release in the catalogue leads to, each with the reason.
     """
 
     steps: tuple[Step, ...]
@@ -41,7 +42,8 @@ def upgrade_steps(
 ) -> Steps:
     """Return the steps from the running (or else the planned) versions to the newest supported versions.
 
-    `declared_driver` is whether the stack file sets the driver version, so that another operator release keeps it.
+    `declared_driver` indicates whether the stack file sets the driver version, so that another operator release
+    keeps it.
     """
     git_version = running.kubernetes if running is not None else None
     platform = platform_of(plan.cluster.provider, git_version, catalog)
@@ -93,9 +95,7 @@ class _Walk:
             pass
 
     def _next_operator(self) -> bool:
-        """Add the newest release of the same or the next major release that supports the current Kubernetes
-        version.
-        """
+        """Add the newest release of the same or the next major release that supports the current Kubernetes."""
         if not self._installed:
             return False
         majors = sorted({_major(release) for release in self._catalog.operator_releases.values()})
