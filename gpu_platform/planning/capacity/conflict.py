@@ -112,7 +112,7 @@ def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
 def _without_the_small(
     owners: frozenset[str], can_place: _PlacementTest, resources: Sequence[str]
 ) -> frozenset[str]:
-    """Remove small owners that the conflict does not need, by bisection from the smallest to run few tests."""
+    """Remove small owners that the conflict does not need. Bisection keeps the number of tests low."""
     order = sorted(owners, key=lambda owner: (can_place.size(owner, resources), can_place.size(owner), owner))
     spare, needed = 0, len(order)
     while needed - spare > 1:

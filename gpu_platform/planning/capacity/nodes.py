@@ -176,7 +176,7 @@ def _queued(
     spent: Mapping[tuple[str, str], int],
     capacities: Sequence[NodeCapacity],
 ) -> Iterator[tuple[int, Sequence[NodeCapacity]]]:
-    """Yield the units of a resource that remain of a team's queue on each pool."""
+    """Yield the units of a resource that a team's queue still has on each pool."""
     for capacity in capacities:
         limits = queue.limits(capacity.pool).get(resource)
         nominal = 0 if limits is None else int(parse_quantity(limits.nominal))

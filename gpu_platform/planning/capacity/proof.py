@@ -189,7 +189,9 @@ def _taken(free: list[int], units: int, most: int) -> bool:
 
 
 def _fill(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
-    """Place the hardest groups first, on the fullest nodes that fit, and return also the number of pods left."""
+    """Place the hardest groups first, on the fullest nodes that fit. Return the placement and the number of pods
+    left.
+    """
     nodes = [_Node(capacity, number) for capacity in capacities for number in range(capacity.count)]
     placed: list[PodsOnNode] = []
     unplaced = 0

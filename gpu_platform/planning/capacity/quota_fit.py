@@ -24,7 +24,9 @@ class QuotaFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oversubscribed:
-    """Units of a resource by which quotas exceed the nodes, and the GPUs that these units would need."""
+    """A resource of which quotas contain more units than the nodes offer, with the GPUs that the excess would
+    need.
+    """
 
     resource: str
     asked: int

@@ -161,9 +161,9 @@ def _usable(
 
 
 def _smallest_need(capacity: NodeCapacity, groups: Sequence[PodGroup], resource: str) -> NodeResources:
-    """Return the requests of the smallest pod with such a unit, per unit.
+    """Return the requests per unit of the smallest pod that uses a resource.
 
-    Without a pod, use the unit's share of a node.
+    If there is no such pod, return the unit's share of a node.
     """
     requesting = [group for group in groups if group.resource == resource and capacity.pool in group.needs]
     if not requesting:

@@ -1,4 +1,4 @@
-"""Cluster settings as a stack output, and the impact of changing them apart from the impact on pools."""
+"""Cluster settings as a stack output, and the impact of changing them, without the impact on pools."""
 
 from __future__ import annotations
 

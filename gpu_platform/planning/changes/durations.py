@@ -151,12 +151,12 @@ def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = Fals
 
 
 def of_driver(plan: EnvironmentPlan, nodes: int, kept: int = 0) -> Duration:
-    """Return how long a driver change on nodes of all pools can take: the operator waits for each without a limit.
+    """Return how long a driver change on the nodes of all pools can take.
 
-    `nodes` is the number of nodes that wait for a place. `kept` is the number of places taken by other nodes,
-    whose upgrade does not end. Source: NVIDIA/k8s-operator-libs, pkg/upgrade: eviction has
-    `podDeletion.timeoutSeconds`, validation 600 s; a node whose driver does not become ready fails only after a
-    container has restarted more than ten times. Read 2026-11-22.
+    The operator waits for each node without a limit. `nodes` is the number of nodes that wait for a place. `kept`
+    is the number of places taken by other nodes, whose upgrade does not end. Source: NVIDIA/k8s-operator-libs,
+    pkg/upgrade: eviction has `podDeletion.timeoutSeconds`, validation 600 s; a node whose driver does not become
+    ready fails only after a container has restarted more than ten times. Read 2026-11-22.
     """
     at_a_time = driver_upgrades_at_a_time(plan) - kept
     turns = (
@@ -223,7 +223,7 @@ def of_sharing() -> Duration:
 def of_object(kind: str, namespace: str, name: str, plan: Plan, *, deleted: bool) -> Duration | None:
     """Return how long the change of a Kubernetes object can take, or None if it is a cloud resource.
 
-    `kind` is `Kind.group`, or the type that Pulumi uses, which contains colons.
+    `kind` has the form `Kind.group`, or is the type that Pulumi uses, which contains colons.
     """
     if ":" in kind:
         return None

@@ -115,7 +115,7 @@ class Impact:
 class ObjectChange:
     """A planned change of one object, as an engine reports it.
 
-    `kind` is `Kind.group`, or the type that Pulumi uses.
+    `kind` has the form `Kind.group`, or is the type that Pulumi uses.
     """
 
     action: str

@@ -1,4 +1,4 @@
-"""Impact on nodes and their pods of changes to pools, MIG layouts, software versions and sharing."""
+"""Impact of changes to pools, MIG layouts, software versions and sharing on nodes and their pods."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _claimed(pool: PoolPlan, classes: Sequence[str]) -> Iterator[Limits]:
 
 
 def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fraction:
-    """Return the number of nodes of a pool, by GPUs, that the units of all its resources take."""
+    """Return how many nodes of a pool the units of all its resources take, counted by GPUs."""
     gpus = sum(
         (
             part[name].get(pool.name, 0) * offer.gpus

@@ -347,7 +347,9 @@ def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str
 
 
 def _lendable(borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool]) -> list[ByPool]:
-    """Return the units that a team can borrow from its cohort and from each other team in the cohort."""
+    """Return the units by pool that each lender offers a team: each other team of its cohort, and the cohort
+    itself.
+    """
     cohort = queue_settings(team).cohort
     others = [other for other in borrowing.teams if other.name != team.name]
     of_teams = [borrowing.lend[other.name] for other in others if queue_settings(other).cohort == cohort]

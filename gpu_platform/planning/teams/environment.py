@@ -1,4 +1,4 @@
-"""Check and plan the teams of an environment, or one team of a separate stack on that environment."""
+"""Check and plan the teams of an environment, or one team that another stack deploys on that environment."""
 
 from __future__ import annotations
 

@@ -114,7 +114,10 @@ def _unproven(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def _shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the GPU resources without the suffix for shares that are shares, or are shares above some number."""
+    """Return the GPU resources that are shares although their names lack the suffix for shares.
+
+    Of a resource that some pools offer as whole GPUs, only more units than a node has whole GPUs must be shares.
+    """
     whole: dict[str, int] = {}
     shared: dict[str, int] = {}
     for pool in pools:

@@ -158,7 +158,7 @@ def _check_sum(
     *,
     queues: bool,
 ) -> None:
-    """Record at `here` the resources beyond the quota that pods need if they run at the same time."""
+    """Record at `here` if pods that run at the same time need more than the quota."""
     always = all(one.runs == "always" for one in pods)
     in_all = "in all" if always else "together with pods that always run"
     count = sum(one.spec.replicas for one in pods)
