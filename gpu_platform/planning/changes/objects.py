@@ -65,8 +65,8 @@ class ChangedField:
 def object_effect(action: str, kind: str, fields: Iterable[ChangedField] = ()) -> Effect:
     """Return the effect of a change of one object.
 
-    `action` is create, update, replace, delete or unchanged. `kind` has the form `Kind.group`, or is the Pulumi type of a cloud
-    resource.
+    `action` is create, update, replace, delete or unchanged. `kind` has the form `Kind.group`, or is the Pulumi
+    type of a cloud resource.
     """
     match action:
         case "delete" | "replace":
