@@ -1,15 +1,15 @@
 """Fixtures that the tests of several packages share.
 
-Every sandbox that a test starts, by whatever way, keeps its data in a folder of this run and is stopped when
-the run ends, however its tests ended. The tests of a group (`xdist_group`) are run one after the other by one
-worker of pytest-xdist (`--dist loadgroup`), for they share a sandbox, and so its cluster-scoped objects. After the
-last of them the sandbox is emptied for a later group of the worker: a start takes 8 s of CPU time, and a control
-plane without work 1 s a minute. The tests of a folder that use the fixture `sandbox` are a group, unless they are
-marked with another. For a worker the other tests of a file are a group, too, so that what they share is computed
-once.
+Every sandbox that a test starts keeps its data in a folder of this run. It is stopped when the run ends, even if
+its tests fail. pytest-xdist (`--dist loadgroup`) runs the tests of a group (`xdist_group`) one after the other in
+one worker, because they share a sandbox and its cluster-scoped objects. After the last test of a group, the
+sandbox is emptied for a later group of the same worker, because starting a sandbox takes 8 s of CPU time, and an
+idle control plane takes 1 s a minute. The tests of a folder that use the fixture `sandbox` form a group, unless
+they are marked with another one. In a worker, the other tests of a file also form a group, so that their shared
+values are computed only once.
 
-No test depends on how fast the machine is: it waits with `support.eventually`, and none asserts an upper limit of
-time. pytest-timeout (pyproject.toml) ends a test that hangs.
+No test depends on the speed of the machine. Tests wait with `support.eventually`, and none asserts an upper limit
+on time. pytest-timeout (pyproject.toml) ends a test that hangs.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from sandbox.control_plane import Status
 from tests.support.emptied import Contents
 from tests.support.size import THOROUGH, size
 
-# `make test` draws the same few examples each time, so a run that is repeated gives the same answer;
-# `make test-thorough` draws many, and others each time.
+# `make test` draws the same few examples each time, so that a repeated run gives the same result. `make
+# test-thorough` draws many examples, and different ones each time.
 settings.register_profile(
     "suite",
     deadline=None,
@@ -46,25 +46,27 @@ settings.register_profile(
 settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
-_BEGIN_WITH_SANDBOX = 3  # of four workers
-_WAITING_UNTIL = 0.95  # of the tests without a sandbox; afterwards no worker needs a sandbox, and all have work
-# First part of the name of the sandbox that groups take over from each other.
+_BEGIN_WITH_SANDBOX = 3  # out of four workers
+# Share of the tests without a sandbox; after it, no worker needs a sandbox, and all still have work.
+_WAITING_UNTIL = 0.95
+# First part of the name of the sandbox that one group hands over to the next.
 _SHARED = "e2e"
 _started: dict[str, tuple[Status, Contents]] = {}
-"""The sandboxes of the group that runs, by name, with what they had at their start."""
+"""Running sandboxes of the current group, by name, with the contents that each had when it started."""
 _used: set[str] = set()
-"""Those of them that the group has used."""
+"""Names of the running sandboxes that the current group has used."""
 _deployed: dict[str, Any] = {}
-"""The platform object last deployed by stack in the sandbox of the group that runs."""
+"""The last deployed platform object of each stack, in the sandbox of the current group."""
 _groups: list[str] = []
-"""The groups of the tests that were run; the last one is that of the sandboxes."""
+"""The groups of the tests that have run. The last group owns the sandboxes."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for size_of_terminal in ("COLUMNS", "LINES"):  # readline sets them, which pytest imports, for xdist's workers
+    # Pytest imports readline, which sets them for the workers of xdist.
+    for size_of_terminal in ("COLUMNS", "LINES"):
         os.environ.pop(size_of_terminal, None)
-    gc.disable()  # what collection creates stays; enabled after it
-    # A shell's background job ignores SIGINT, and all that it starts would: tests interrupt what they start.
+    gc.disable()  # objects created during collection stay in use; garbage collection is enabled again afterwards
+    # A background job of a shell ignores SIGINT, and so would its child processes, which tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):  # a worker of pytest-xdist inherits its parent's environment
@@ -73,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        folder = Path(os.environ[_FOLDER])  # which `down` reads, too
+        folder = Path(os.environ[_FOLDER])  # `control_plane.down` reads the same variable
         for sandbox in folder.iterdir():
             control_plane.down(sandbox.name)
         folder.rmdir()
@@ -94,10 +96,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _by_workers(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return tests in the order in which workers take their groups, each group in one piece.
+    """Return tests in the order in which workers take their groups, with each group in one piece.
 
-    Groups with a sandbox mostly wait, the others use a whole core. So three workers begin with a sandbox and one
-    without, and the other groups with a sandbox are spread evenly between those without.
+    Groups with a sandbox mostly wait; the other groups use a whole core. Three workers therefore begin with a
+    sandbox and one without. The remaining groups with a sandbox are spread evenly between the groups without one.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -118,7 +120,9 @@ def _group(item: pytest.Item | None) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Empty or stop the sandboxes of a group after its last test; without workers, before the next group."""
+    """Empty or stop the sandboxes of a group after its last test, or before the next group if there are no
+    workers.
+    """
     yield
     group, following = _group(item), _group(nextitem)
     if group:
@@ -133,7 +137,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     needed = nextitem is not None and _waiting_after(nextitem)
     for name, (_, contents) in list(_started.items()):
         if name not in _used and needed:
-            continue  # it is empty since an earlier group
+            continue  # it has been empty since an earlier group
         if not needed or name != _name(_SHARED) or not contents.restore():
             del _started[name]
             control_plane.down(name)
@@ -141,23 +145,25 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _waiting_after(item: pytest.Item) -> bool:
-    """Return whether a test or one after it, in the order in which workers take them, needs a sandbox."""
+    """Return whether this test or a later one in the order of the workers needs a sandbox."""
     items = item.session.items
     return any(one.get_closest_marker("sandbox") for one in items[items.index(item) :])
 
 
 def pytest_sessionfinish() -> None:
-    gc.freeze()  # pytest collects garbage once more at its end
+    gc.freeze()  # pytest collects garbage again at its end
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the control plane before the first test: on a new machine that takes longer than a test may."""
-    # The cloud SDKs and some 8,000 tests are a million objects, through which Python's garbage collector would go
-    # again and again: a tenth of the CPU time of all tests.
-    gc.freeze()  # not collected before: what collection leaves behind is little, and a pass takes half a second
+    """Build the control plane before the first test, because a build on a new machine exceeds the time limit of a
+    test.
+    """
+    # The cloud SDKs and some 8,000 tests are a million objects. Freezing them saves a tenth of the CPU time of all
+    # tests.
+    gc.freeze()  # without a prior collection, which would take half a second and free little
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
-    if "pulumi" in sys.modules:  # not imported for tests that run no program
+    if "pulumi" in sys.modules:  # it is not imported if no test runs a Pulumi program
         from tests.support import pulumi_sdk
 
         pulumi_sdk.install()
@@ -171,7 +177,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def start_sandbox() -> Callable[..., Status]:
-    """Starts a sandbox of the worker by the first part of its name, unless the worker has it already."""
+    """Start a sandbox for the worker by the first part of its name, unless the worker already has it."""
 
     def start(part: str = _SHARED, *, karpenter: bool = False) -> Status:
         name = _name(part)
@@ -186,7 +192,9 @@ def start_sandbox() -> Callable[..., Status]:
 
 @pytest.fixture(scope="session")
 def deployed_stacks() -> dict[str, Any]:
-    """What tests of the group deployed, which its next file goes on from; empty when the next group begins."""
+    """Platform objects that tests of the group deployed, for its next files. Each group begins with an empty
+    dictionary.
+    """
     return _deployed
 
 
@@ -196,5 +204,5 @@ def _name(part: str) -> str:
 
 @pytest.fixture(scope="module")
 def sandbox(start_sandbox: Callable[..., Status]) -> Status:
-    """The group's sandbox. Use names of your own, and remove the nodes that you add."""
+    """The group's sandbox. Use unique names in it, and remove the nodes that you add."""
     return start_sandbox()

@@ -1,4 +1,4 @@
-"""Tests named after a line of a checklist, and the checklists, belong together."""
+"""Every line of a checklist has a test that is named after it, and every such test name has its line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TESTS = Path(__file__).parent
 
 
 def lines_of(cloud: str) -> set[str]:
-    """Return the numbers of a checklist's lines."""
+    """Return the line numbers of a checklist."""
     text = (TESTS / "components" / cloud / "checklist.md").read_text("utf-8")
     numbers = re.findall(r"^(\d+)\. ", text, re.MULTILINE)
     assert numbers == [str(index + 1) for index in range(len(numbers))], "numbered from 1, each once"
@@ -19,7 +19,7 @@ def lines_of(cloud: str) -> set[str]:
 
 
 def lines_with_tests(cloud: str) -> set[str]:
-    """Return the numbers in the names of tests, of any folder."""
+    """Return the line numbers in the names of the tests of all folders."""
     named = re.compile(rf"^def test_{cloud}_(\d+)_", re.MULTILINE)
     return {number for file in TESTS.rglob("test_*.py") for number in named.findall(file.read_text("utf-8"))}
 

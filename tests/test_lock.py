@@ -1,4 +1,4 @@
-"""uv.lock, the lists for pip, the wheel's metadata and a resolution without the lock agree."""
+"""uv.lock, the requirements files for pip, the wheel's metadata and a resolution without the lock agree."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from packaging.specifiers import SpecifierSet
 from gpu_platform.base.paths import PROJECT_ROOT
 
 UV = Path(sys.executable).with_name("uv")
-pytestmark = pytest.mark.skipif(not UV.exists(), reason="installed by pip: no uv in the environment")
+pytestmark = pytest.mark.skipif(not UV.exists(), reason="uv is missing: the environment was installed with pip")
 
 
 def uv(*arguments: str) -> str:
-    """Return what uv prints in the project's folder; fails with its error."""
+    """Run uv in the project's folder and return its output. Fails with uv's error output."""
     result = subprocess.run([UV, *arguments], cwd=PROJECT_ROOT, text=True, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -33,7 +33,7 @@ def locked_packages() -> list[dict[str, Any]]:
 
 
 def requirement(name: str, specifier: str = "", marker: str = "", extras: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return a requirement in a form that does not depend on how it is written."""
+    """Return a requirement in a normalized form, so that differently written requirements compare as equal."""
     versions = ",".join(sorted(specifier.split(",")))
     return re.sub(r"[-_.]+", "-", name).lower(), ",".join(sorted(extras)), versions, marker.replace('"', "'")
 
@@ -79,7 +79,7 @@ def test_the_lock_has_what_the_wheels_metadata_asks_for(tmp_path: Path) -> None:
     wheel = {
         requirement(one.name, str(one.specifier), str(one.marker or ""), tuple(one.extras))
         for one in asked
-        if one.name != "gpu-platform"  # an extra that takes another extra in
+        if one.name != "gpu-platform"  # an extra that includes another extra
     }
     (project,) = (package for package in locked_packages() if package["name"] == "gpu-platform")
     lock = {
@@ -104,12 +104,12 @@ def test_a_resolution_without_the_lock_ends_within_the_bounds(python: str, tmp_p
         bounds[requirement(one.name)[0]] &= one.specifier
     del bounds["gpu-platform"]
     assert {name for name, bound in bounds.items() if not bound.contains(resolved[name])} == set()
-    # The lock has another version of the same packages at most.
+    # The lock file may pin other versions, but every resolved package must be in it.
     assert resolved.keys() <= {package["name"] for package in locked_packages()}
 
 
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
 def test_the_lock_is_for_each_python_from_its_first_release(python: str) -> None:
-    # Long-lived systems keep an early one: Debian 12 has 3.11.2.
+    # Long-lived systems keep an early patch release: Debian 12 has 3.11.2.
     lock = tomllib.loads((PROJECT_ROOT / "uv.lock").read_text("utf-8"))
     assert SpecifierSet(lock["requires-python"]).contains(python)

@@ -1,4 +1,4 @@
-"""`make` on a fresh checkout, with stand-ins for Python and uv: packages and sandbox are set up side by side."""
+"""`make` on a fresh checkout, with stand-ins for Python and uv: packages and sandbox are set up in parallel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 
-# `python -m venv` makes an environment whose Python and command are stand-ins, too.
+# `python -m venv` creates an environment whose `python` and `gpu-platform` are also stand-ins.
 PYTHON = """#!/bin/sh
 case "$*" in
   "-m venv "*)
@@ -57,7 +57,7 @@ def make(
 
 
 def test_up_builds_the_sandbox_while_packages_are_installed(checkout: Path) -> None:
-    # Either waits for the other: one after the other, they would never end.
+    # Each command waits for the other one, so neither would end if they ran one after the other.
     met = "until [ -e met ]; do sleep 0.01; done"
     result = make(checkout, "up", install=f"{met}; echo packages: done", build="touch met; echo build: done")
     assert result.returncode == 0, result.stdout

@@ -1,4 +1,4 @@
-"""How long work is shown, on a terminal and without one."""
+"""How elapsed time and progress are displayed, with and without a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.base.progress import Progress
 
 
 class Clock:
-    """The time that the progress sees, in seconds."""
+    """The clock that the progress display reads, in seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Screen(io.StringIO):
-    """A terminal."""
+    """Standard error that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -35,7 +35,7 @@ class Screen(io.StringIO):
 
 @pytest.fixture
 def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
-    """A terminal of 100 columns, for standard error."""
+    """Replace standard error with a terminal of 100 columns."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     return Screen()
@@ -115,7 +115,7 @@ def test_a_terminal_shows_a_bar_that_goes_when_the_work_is_done(
 ) -> None:
     with redirect_stderr(screen), Progress().count("Compiling [all]", "packages", total) as done:
         done()
-        for _ in range(1000):  # drawn by a thread, ten times a second
+        for _ in range(1000):  # a thread draws the line ten times a second
             if shown in screen.getvalue():
                 break
             time.sleep(0.01)

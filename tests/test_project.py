@@ -1,4 +1,4 @@
-"""A checkout as a project: what the command does in one, beside one, and in a copy of one."""
+"""How the command behaves in a checkout, next to one, and in a copy of one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ VERSION = PYPROJECT["version"]
 
 
 def run(code: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command with the code of `code` in the folder `cwd`."""
+    """Run the command in the folder `cwd` with the source code in `code`."""
     return run_with(sys.executable, cwd, *arguments, PYTHONPATH=str(code))
 
 
 @pytest.fixture(scope="session")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project as `pulumi new` makes it under another name: the same files, no template section."""
+    """A project as `pulumi new` creates it under another name: the same files without the template section."""
     root = tmp_path_factory.mktemp("new") / "ml-platform"
     shutil.copytree(PROJECT_ROOT, root, ignore=LEFT_BEHIND)
     settings = yaml.safe_load((root / "Pulumi.yaml").read_text())
@@ -172,7 +172,7 @@ def test_the_repository_is_a_template_for_pulumi_new() -> None:
 
 
 def test_pulumi_new_finds_nothing_to_replace_in_the_files() -> None:
-    # It replaces these in every file that it copies, scripts and tests included.
+    # `pulumi new` replaces these placeholders in every file that it copies, including scripts and tests.
     placeholders = [f"${{{name}}}".encode() for name in ("PROJECT", "DESCRIPTION")]
     files = [
         Path(folder) / name
@@ -187,11 +187,11 @@ def test_pulumi_new_finds_nothing_to_replace_in_the_files() -> None:
 
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
 def test_every_pinned_package_can_be_installed_with_each_python_from_its_first_release(python: str) -> None:
-    # Long-lived systems keep an early one: Debian 12 has 3.11.2.
+    # Long-lived systems keep an early patch release: Debian 12 has 3.11.2.
     assert SpecifierSet(PYPROJECT["requires-python"]).contains(python)
     locked = tomllib.loads((PROJECT_ROOT / "uv.lock").read_text())["package"]
     pins = {(package["name"], package.get("version")) for package in locked}
-    # Those of another Python are not installed here.
+    # Packages for other Python versions are not installed here.
     found = [
         package
         for package in distributions()

@@ -1,4 +1,4 @@
-"""The documentation of each version keeps its folder, and `latest` is the newest."""
+"""Each version's documentation keeps its folder, and `latest` points to the newest version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests put in the place of six functions of Pulumi's SDK answers as they do."""
+"""The six functions that tests substitute in Pulumi's SDK return the same results as the originals."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_type_is_unwrapped_as_the_sdk_does(wrapped: Any) -> None:
 
 
 class Resource:
-    """What these functions read of a resource."""
+    """The attributes of a resource that these functions read."""
 
     def __init__(self, *dependencies: Resource) -> None:
         self._direct_computed_dependencies = set(dependencies)
@@ -155,7 +155,7 @@ def test_an_output_is_waited_for_until_it_is_there_and_always_if_it_failed(
     track: Callable[[pulumi.Output[Any]], None], loop: asyncio.AbstractEventLoop
 ) -> None:
     async def run() -> None:
-        of_run: Any = settings.SETTINGS  # it has its outputs only at run time
+        of_run: Any = settings.SETTINGS  # the attribute exists only at run time
         outputs = of_run.outputs
         pending, failing, failed = (loop.create_future() for _ in range(3))
         failed.set_exception(ValueError("refused"))

@@ -1,4 +1,4 @@
-"""The version of the project is the same everywhere, and the tools of a release find where it is not."""
+"""The project's version is the same everywhere, and the release tools report where it differs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = ("pyproject.toml", release.CHANGE_LOG, *release.COPIES)
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a folder with a copy of all files that have a version."""
+    """Return a folder with a copy of all files that contain the version."""
     for file in FILES:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PROJECT_ROOT / file, tmp_path / file)

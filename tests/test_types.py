@@ -1,4 +1,4 @@
-"""The settings of the type checker are strict: it reports what the project does not allow."""
+"""The type checker is strict: it reports each kind of error that the project does not allow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpu_platform.base.paths import PROJECT_ROOT
 
-# Each comment is the kind of error that its line has.
+# Each comment names the kind of error on its line.
 MISTAKES = """\
 from typing import Literal
 

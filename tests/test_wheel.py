@@ -1,4 +1,4 @@
-"""The installed package: what its wheel has, and a project whose code it is."""
+"""The installed package: the contents of its wheel, and a project that uses it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from validators.zipapp import build_agent
 
 VERSION = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]["version"]
 LEFT_OUT = {"__pycache__", ".ruff_cache", "training", "ruff.toml"}
-"""Files of its packages that a wheel does not need."""
+"""Files in its packages that the wheel leaves out."""
 OWN_COMPONENT = """
 import pulumi
 import own_storage
@@ -46,13 +46,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python of the environment that the wheel is installed into."""
+    """The Python of the environment that the wheel is installed into."""
     return install(wheel, tmp_path_factory.mktemp("installed") / "venv")
 
 
 @pytest.fixture(scope="module")
 def new_project(python: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A project that `init` wrote into an empty folder, and what it printed."""
+    """A project that `init` created in an empty folder, and the output of `init`."""
     folder = tmp_path_factory.mktemp("projects") / "ml platform"
     folder.mkdir()
     result = run_with(python, folder, "init", "mine", "--provider", "sandbox")
@@ -62,12 +62,12 @@ def new_project(python: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 @pytest.fixture
 def project(new_project: tuple[Path, str], tmp_path: Path) -> Path:
-    """A copy of the project, which a test may change."""
+    """A copy of the project that a test may change."""
     return shutil.copytree(new_project[0], tmp_path / "ml platform")
 
 
 def _set(project: Path, **sections: object) -> None:
-    """Set sections of the stack file."""
+    """Set sections in the stack file."""
     file = project / "stacks" / "Pulumi.mine.yaml"
     document = yaml.safe_load(file.read_text())
     document["config"]["gpu-platform:platform"] |= sections

@@ -1,4 +1,6 @@
-"""Workflows run pinned actions with few rights, and the forms and bots of the forge name what exists."""
+"""Workflows run pinned actions with minimal permissions, and issue forms and bots refer to existing files and
+labels.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def read(name: str) -> Any:
 
 
 def uses() -> dict[str, list[str]]:
-    """Return the actions that each workflow, and the project's own action, uses."""
+    """Return the actions that each workflow and the project's action use."""
     files = [*WORKFLOWS, PROJECT_ROOT / "action.yml"]
     return {file.name: re.findall(r"^\s*(?:- )?uses: (.+)$", file.read_text("utf-8"), re.M) for file in files}
 

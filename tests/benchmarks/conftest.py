@@ -1,4 +1,5 @@
-"""The benchmarks are scripts: a test imports them from their folder, as they import each other."""
+"""Adds the benchmarks' folder to the import path, because benchmarks are scripts that import each other from it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every verdict of `capacity` is that of brute force over whole nodes, which shares nothing with the planner."""
+"""Every verdict of `capacity` equals the verdict of a brute-force search, which shares no code with the planner.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def _stack(machine_type: str, *teams: dict[str, Any], provider: str = "sandbox",
         "cluster": CLUSTERS[provider],
         "pools": [whole],
         "teams": list(teams),
-        "overcommit": 4.0,  # else a quota above all nodes is refused, and has no verdict
+        "overcommit": 4.0,  # otherwise a quota above the capacity of all nodes is refused and has no verdict
     }
 
 
@@ -89,7 +90,7 @@ def _sliced(replicas: int) -> dict[str, Any]:
     return {"mode": "time-slicing", "replicas": replicas}
 
 
-# 48 cores: 190m are reserved, so 47810m, and the node agent of the sandbox has 50m of them.
+# Of 48 cores, 190m are reserved for the system and 50m for the sandbox's node agent, so pods can use 47760m.
 @pytest.mark.parametrize(
     ("stack", "verdict"),
     [
@@ -98,7 +99,8 @@ def _sliced(replicas: int) -> dict[str, Any]:
         (_stack("g4dn.12xlarge", _team({"gpus": 2}, {"cpu": "47760m"})), "impossible"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47760m"})), "placed"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47761m"})), "impossible"),
-        # A cluster of its owner: 3 interfaces with 9 addresses and 2 pods of the host, less 21 of DaemonSets.
+        # On an existing cluster, 3 interfaces with 9 addresses and 2 host pods allow 29 pods, and 21 are
+        # DaemonSets' pods.
         (
             _stack("g4dn.xlarge", _team({"shared": 8}), provider="existing", nodes=_NODES, sharing=_sliced(12)),
             "placed",
@@ -107,10 +109,11 @@ def _sliced(replicas: int) -> dict[str, Any]:
             _stack("g4dn.xlarge", _team({"shared": 9}), provider="existing", nodes=_NODES, sharing=_sliced(12)),
             "impossible",
         ),
-        # 5 + 5 + 4 GPUs and 2: no two of the large ones share a node.
+        # Pods of 5, 5, 4 and 2 GPUs on two nodes of 8 GPUs: no two of the three large pods share a node.
         (_stack("p4d.24xlarge", _team({"gpus": 15}, *_of(5, 5, 4)), count={"desired": 2}), "impossible"),
         (_stack("p4d.24xlarge", _team({"gpus": 16}, *_of(5, 5, 3, 3)), count={"desired": 2}), "placed"),
-        # Two NUMA nodes of 4 GPUs: 3 + 3 and 2 are 8, but on one of them the kubelet finds no 2.
+        # Pods of 3, 3 and 2 GPUs on two NUMA nodes of 4 GPUs: all 8 fit, but no NUMA node has 2 GPUs left for the
+        # third.
         (_stack("p4d.24xlarge", _team({"gpus": 8}, *_of(3, 3, 2)), topology={"policy": "best-effort"}), "placed"),
         (
             _stack("p4d.24xlarge", _team({"gpus": 8}, *_of(3, 3, 2)), topology={"policy": "restricted"}),
@@ -139,7 +142,7 @@ def test_brute_force_and_capacity_give_the_verdicts_of_a_hand_calculation(
 
 
 def _verdict_or_refusal(stack: dict[str, Any]) -> str:
-    """Return the verdict of `capacity`, "impossible" also for a pod that the planner refuses as too large."""
+    """Return the verdict of `capacity`, or "impossible" if the planner refuses a pod as too large."""
     try:
         return verdict_of_capacity(stack)
     except BadInput as refusal:

@@ -1,4 +1,4 @@
-"""The replay of published schedulers: traces computed by hand, and random ones second by second."""
+"""The replay of published schedulers, tested with hand-computed traces and with random ones second by second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from extensions.capacity.trace_sources import read_trace
 from tests.support.size import size
 
 Row = tuple[float, float, int]
-"""Arrival and duration in seconds, and GPUs."""
+"""Arrival and duration in seconds, and number of GPUs."""
 
 
 def jobs(*rows: Row, vc: str = "vc") -> list[TraceJob]:
@@ -36,7 +36,7 @@ def jobs(*rows: Row, vc: str = "vc") -> list[TraceJob]:
 
 
 def ends_and_waits(order: str, nodes: int, *rows: Row) -> list[tuple[float | None, float]]:
-    """Return end and queueing time by job."""
+    """Return the end and the queueing time of each job."""
     recorded = replay(jobs(*rows), {"vc": nodes}, 8, order)
     found = {one.job.name: (one.ended, one.waited) for one in recorded.jobs}
     return [found[f"{at}"] for at in range(len(rows))]
@@ -61,14 +61,19 @@ def test_sjf_lets_longer_jobs_wait_behind_the_shortest_that_does_not_fit() -> No
 
 
 def test_srtf_stops_what_has_more_left_and_each_stop_makes_a_job_of_two_nodes_a_minute_longer() -> None:
-    """A second is added to each job. The first one runs from 0 to 1, has 100 + 60 left, and goes on at 118; the
-    second one runs from 1 to 2, has 50 + 60 left, and goes on at 8."""
+    """Stopping a job adds a second, and 60 seconds on two nodes.
+
+    The first job runs from second 0 to 1, has 100 + 60 seconds left, and resumes at 118. The second job runs from
+    1 to 2, has 50 + 60 seconds left, and resumes at 8.
+    """
     assert ends_and_waits("srtf", 2, *ALL_THEN_ALL_THEN_ONE) == [(278, 117), (118, 6), (8, 0)]
 
 
 @pytest.mark.parametrize(("gpus", "seconds"), [(1, 7), (2, 30), (8, 30), (9, 60)])
 def test_a_stop_makes_a_job_longer_by_its_gpus(gpus: int, seconds: int) -> None:
-    """The first job runs from 0 to 1, and from 12 on the 100 seconds that are left."""
+    """The first job runs from second 0 to 1, and from second 12 for its remaining 100 seconds and the restart
+    time.
+    """
     assert ends_and_waits("srtf", 2, (0, 100, gpus), (1, 10, 16)) == [(112 + seconds, 11), (12, 0)]
 
 
@@ -77,7 +82,9 @@ def test_srtf_runs_a_longer_job_beside_one_that_does_not_fit() -> None:
 
 
 def test_srtf_keeps_gpus_free_for_a_job_that_finds_them_scattered() -> None:
-    """Three GPUs are free on each node: the third job waits for six on one, and keeps them from the fourth."""
+    """Three GPUs are free on each node. The third job waits for six on one node and keeps the fourth job from
+    taking them.
+    """
     rows: tuple[Row, ...] = ((0, 100, 5), (0, 200, 5), (1, 50, 6), (2, 300, 3))
     assert ends_and_waits("srtf", 2, *rows) == [(101, 0), (201, 0), (152, 100), (402, 99)]
 
@@ -130,7 +137,9 @@ def test_gpus_are_consolidated(free: Sequence[int], gpus: int, expected: dict[in
 
 
 class Naive:
-    """One virtual cluster, looked at each second; a job is a list: arrival, left, GPUs, nodes, waits, end."""
+    """Simulates one virtual cluster second by second. A job is a list of arrival, time left, GPUs, nodes, waits
+    and end.
+    """
 
     def __init__(self, rows: Sequence[Row], nodes: int) -> None:
         self.free = [8] * nodes
@@ -218,7 +227,7 @@ def test_random_jobs_end_and_wait_as_in_a_simulation_of_each_second(order: str, 
 @settings(max_examples=size(60, 2000))
 @given(rows=ROWS)
 def test_no_order_has_jobs_of_one_gpu_wait_for_less_in_the_mean_than_the_shortest_first(rows: list[Row]) -> None:
-    """All arrive at once on one GPU, where the shortest first is optimal; no job is ever stopped."""
+    """All jobs arrive at once and run on one GPU, where shortest-first is optimal. No job is ever stopped."""
     same = [(0.0, row[1], 1) for row in rows]
     waited = {
         order: sum(one.waited for one in replay(jobs(*same), {"vc": 1}, 1, order).jobs)
@@ -239,7 +248,7 @@ def files(folder: Path, text: str, clusters: str = "vc,nodes\na,1\n") -> tuple[s
 
 
 def table(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[list[str]], str]:
-    """Return the cells of the table, and what is left out."""
+    """Return the cells of the table, and the lines about jobs that are left out."""
     main(arguments)
     out, err = capsys.readouterr()
     return [line.replace("+", " +").split() for line in out.splitlines()[1:]], err
@@ -267,7 +276,7 @@ def test_the_table_has_each_cluster_by_each_order_and_names_what_is_left_out(
         assert f"left out: {line}\n" in err
 
 
-# Of 18 equal values, without the last one, and of 17: what `numpy.argsort` of NumPy 1.23.5 returned.
+# What `numpy.argsort` of NumPy 1.23.5 returned for 17 of 18 equal values, and then for 17 equal values.
 FIRST_SORT = [0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 16]
 SECOND_SORT = [0, 14, 13, 12, 11, 10, 9, 15, 8, 6, 5, 4, 3, 2, 1, 7, 16]
 
@@ -290,7 +299,7 @@ def test_jobs_of_the_published_table_that_arrive_together_have_the_order_of_two_
 
 
 def test_the_order_of_equal_values_is_that_of_numpy() -> None:
-    """What `numpy.argsort` of NumPy 1.23.5 returned."""
+    """The expected order is the result of `numpy.argsort` in NumPy 1.23.5."""
     values = [int(digit) for digit in "3740681241586834497869073662585178128657"]
     expected = [
         3, 22, 9, 31, 6, 34, 27, 35, 7, 14, 0, 24, 8, 2, 15, 16, 30, 28, 10, 38,
@@ -308,7 +317,7 @@ def test_values_are_sorted(values: list[int]) -> None:
 
 
 def publish(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a table after figures are published for it, on a node of the virtual cluster a."""
+    """Publish figures for a table with one node in the virtual cluster `a`, and return the table."""
     content = text.encode()
     found = {
         "gpus_per_node": 8,
@@ -386,7 +395,7 @@ def test_the_job_log_of_philly_has_the_published_figures_beside_it(
 
 
 def test_the_published_means_of_an_order_have_the_same_durations() -> None:
-    """What a job runs does not depend on the order, but for the second and the restarts that SRTF adds."""
+    """A job's running time is the same in every order, apart from the seconds and restarts that SRTF adds."""
     known = yaml.safe_load(queue_replay.PUBLISHED.read_text("utf-8"))
     assert [*known["means"]] == [*known["nodes"], "all"]
     for found in known["means"].values():

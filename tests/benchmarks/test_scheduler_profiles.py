@@ -1,4 +1,4 @@
-"""The benchmark of scheduler profiles as it is run: on any files of the trace's form."""
+"""The benchmark of scheduler profiles, run on small files in the trace's format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def _write(folder: Path, nodes: str, **pods: str) -> tuple[str, ...]:
 
 
 def test_one_table_has_every_trace_with_every_profile(tmp_path: Path) -> None:
-    """Small pods side by side leave whole nodes to large ones; spread over the nodes they leave none."""
+    """Packed small pods leave whole nodes free for large ones. Small pods that are spread over the nodes leave
+    none.
+    """
     small, large = "p,1000,100,1,1000,\n", "q,1000,100,8,1000,\n"
     files = _write(tmp_path, "n,64000,64000,8,T4\n" * 8, equal=POD, mixed=small * 6 + large)
     command = [sys.executable, str(SCRIPT), *files, "--seeds", "42-51"]

@@ -1,4 +1,4 @@
-"""An API server that answers GET requests with given documents, and else that there is nothing."""
+"""An API server that answers GET requests with given documents, and any other request with status 404."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.http_servers import start_server, stop_server
 
 @contextmanager
 def serving(documents: Mapping[str, Mapping[str, Any]]) -> Generator[str]:
-    """Serve documents by path, and give a kubeconfig as text."""
+    """Serve documents by path, and yield a kubeconfig as text."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -28,7 +28,7 @@ def serving(documents: Mapping[str, Mapping[str, Any]]) -> Generator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Write no line for each request."""
+            """Suppress the log line of each request."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     start_server(server)
@@ -40,7 +40,7 @@ def serving(documents: Mapping[str, Mapping[str, Any]]) -> Generator[str]:
 
 
 def resource_list(version: str, **plurals: str) -> dict[str, Any]:
-    """Return the kinds of a group and version, each with its plural, as discovery has them."""
+    """Return the discovery document of a group and version, with each kind and its plural."""
     entries = [
         {"name": plural, "kind": kind, "namespaced": kind != "Namespace", "verbs": ["list", "get"]}
         for kind, plural in plurals.items()

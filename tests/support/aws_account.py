@@ -1,6 +1,7 @@
-"""An AWS account that answers reads: moto's server, and recorded answers where moto lacks an operation.
+"""An AWS account that answers read requests with moto's server, or with recorded answers for operations that moto
+lacks.
 
-A recorded answer is checked against the API's own model in botocore, so a wrong name or type fails the test.
+A recorded answer is checked against the API's model in botocore, so that a wrong name or type fails the test.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class AwsAccount:
-    """The account. `asked`: IAM actions of all calls; `denied`: those that the user lacks."""
+    """The account. `asked` contains the IAM actions of all calls, and `denied` the actions that the user lacks."""
 
     def __init__(self, region: str) -> None:
         self.region = region
@@ -60,15 +61,15 @@ class AwsAccount:
 
     @property
     def endpoint(self) -> str:
-        """The address of its APIs."""
+        """The address of the account's APIs."""
         return _endpoint()
 
     def client(self, service: str, region: str | None = None) -> Any:
-        """Return boto3's client, to prepare the account."""
+        """Return a boto3 client that prepares the account."""
         return _client(service, region or self.region)
 
     def session(self) -> Any:
-        """Return a session whose calls come here."""
+        """Return a boto3 session that sends its calls to this account."""
         own = botocore.session.Session()
         own.register_component("data_loader", _models())
         session = boto3.Session(botocore_session=own, **_KEYS)
@@ -129,7 +130,7 @@ class AwsAccount:
 
 
 def _expand(body: dict[str, Any]) -> None:
-    """Write the types that a filter's pattern stands for, as EC2 does; moto compares them letter by letter."""
+    """Expand the wildcards of an instance type filter as EC2 does, because moto compares the pattern literally."""
     last = next(key for key, value in body.items() if value == "instance-type").removesuffix("Name") + "Value."
     patterns = [body.pop(key) for key in list(body) if key.startswith(last)]
     types = [name for name in load_catalog().machine_types if any(fnmatch(name, one) for one in patterns)]
@@ -137,7 +138,7 @@ def _expand(body: dict[str, Any]) -> None:
 
 
 def _as_eks_answers(parsed: dict[str, Any], **_: Any) -> None:
-    """Add to a cluster what moto leaves out: its network, its security group and its authentication mode."""
+    """Add the fields that moto omits from a cluster: network, security group and authentication mode."""
     if cluster := parsed.get("cluster"):
         cluster.setdefault("accessConfig", {"authenticationMode": "API"})
         network = cluster["resourcesVpcConfig"]
@@ -160,13 +161,13 @@ def _client(service: str, region: str) -> Any:
 
 @cache
 def _models() -> Loader:
-    """Return the API models of all sessions; each would read the 4 MB of EC2 again."""
+    """Return one loader of API models for all sessions, so that the 4 MB model of EC2 is read only once."""
     return create_loader()
 
 
 @cache
 def _endpoint() -> str:
-    """Start moto's server once in this process, and return its URL; it ends with the process."""
+    """Start moto's server once per process and return its URL. The server ends with the process."""
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

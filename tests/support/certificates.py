@@ -1,4 +1,4 @@
-"""Certificates that sign themselves, for servers of tests on this machine."""
+"""Self-signed certificates for test servers on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 def self_signed(common_name: str, hosts: Iterable[str]) -> tuple[bytes, bytes]:
-    """Return a certificate of hosts and of 127.0.0.1, which is its own authority, and its key, as PEM."""
+    """Return a self-signed certificate for the hosts and 127.0.0.1, and its key, both as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     now = datetime.datetime.now(datetime.UTC)

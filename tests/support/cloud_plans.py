@@ -1,4 +1,4 @@
-"""Plans of clouds for tests that are not about how these are decided: what a test does not name is filler."""
+"""Cloud plans for tests that do not examine them: every field that a test does not set has a placeholder value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Plan = TypeVar("_Plan")
 
 
 def filled(kind: type[_Plan], **given: Any) -> _Plan:
-    """Return a dataclass with filler of the right type in every field that is not given and has no default."""
+    """Return a dataclass with placeholders of the right type in all required fields that are not given."""
     hints = get_type_hints(kind)
     values = {
         field.name: _filler(hints[field.name])
@@ -51,7 +51,10 @@ def _filler(hint: Any) -> Any:
 
 
 def environment(pools: Mapping[str, int], **rest: Any) -> EnvironmentPlan:
-    """Return the plan of a sandbox with pools of p4de.24xlarge, eight GPUs a node: name to desired nodes."""
+    """Return the plan of a sandbox with p4de.24xlarge pools, which have eight GPUs per node.
+
+    `pools` maps the name of each pool to its desired number of nodes.
+    """
     entries = [
         {"name": name, "machine_type": "p4de.24xlarge", "count": {"desired": count}, "workload": "training"}
         for name, count in pools.items()
@@ -68,7 +71,7 @@ def on_cloud(
     cluster: EksClusterPlan | GkeClusterPlan,
     **clouds: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan,
 ) -> EnvironmentPlan:
-    """Return the plan on a cloud's cluster; `clouds`: what the cloud makes of each pool."""
+    """Return the plan on a cloud's cluster. `clouds` contains the cloud's plan of each pool."""
     pools = tuple(_cloud_pool(pool, clouds[pool.name]) for pool in plan.pools)
     on_it = dataclasses.replace(plan.cluster, provider=cluster.kind, name=cluster.name, access="outputs")
     return dataclasses.replace(plan, cluster=with_cloud(on_it, cluster, pools), pools=pools)
@@ -77,7 +80,7 @@ def on_cloud(
 def with_cloud(
     plan: ClusterPlan, cluster: EksClusterPlan | GkeClusterPlan, pools: Iterable[PoolPlan]
 ) -> ClusterPlan:
-    """Return the plan of a cluster with the cloud's part, and with what follows from it for the pools."""
+    """Return the plan of a cluster with the cloud's part, and with the pool properties that result from it."""
     properties = eks_properties if isinstance(cluster, EksClusterPlan) else gke_properties
     return dataclasses.replace(
         plan,
@@ -101,7 +104,7 @@ def _cloud_pool(pool: PoolPlan, cloud: EksPoolPlan | KarpenterPoolPlan | GkePool
 
 
 def cloud_nodes(cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> CloudNodes:
-    """Return the nodes of a pool, with filler for what they are made from."""
+    """Return the nodes of a pool, with placeholder values for the inputs that they are built from."""
     catalog = load_catalog()
     if isinstance(cloud, GkePoolPlan):
         return node_pool_nodes(cloud, catalog)
@@ -112,7 +115,7 @@ def cloud_nodes(cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> CloudNo
 
 
 def _complete(cloud: KarpenterPoolPlan) -> KarpenterPoolPlan:
-    """Return the plan with filler for the parts of its specs that each plan has."""
+    """Return the plan with placeholders for those parts of its specs that every plan has."""
     node_pool, node_class = (one.get("spec", one) for one in (cloud.node_pool, cloud.node_class))
     given = node_pool.get("template", {}).get("spec", {})
     requirements = [{"key": key, "values": ["filler"]} for key in _REQUIREMENTS] + given.get("requirements", [])
@@ -130,4 +133,4 @@ def _complete(cloud: KarpenterPoolPlan) -> KarpenterPoolPlan:
 
 
 _REQUIREMENTS = ("node.kubernetes.io/instance-type", "karpenter.sh/capacity-type")
-"""Requirements that each NodePool of the program has."""
+"""Requirements in every NodePool that the program creates."""

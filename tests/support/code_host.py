@@ -1,4 +1,4 @@
-"""A server on this machine that answers as the APIs of GitHub and GitLab do for comments: pages, rights, accounts.
+"""A local server that simulates the comment APIs of GitHub and GitLab: pages, permissions and accounts.
 
 Sources: GitHub REST API, issue comments (a token of Actions may not ask /user: 403); GitLab REST API, notes.
 """
@@ -25,7 +25,7 @@ _UPDATE = {"github": "PATCH", "gitlab": "PUT"}
 
 
 class CodeHost:
-    """The comments of one pull request, and the environment of a job that writes them."""
+    """The comments of one pull request, and the environment variables of a CI job that writes them."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -38,21 +38,21 @@ class CodeHost:
 
     @property
     def written(self) -> list[dict[str, Any]]:
-        """The comments of the job's account."""
+        """The comments that the job's account has written."""
         return [one for one in self.comments if self.author(one) == self.account]
 
     def author(self, comment: dict[str, Any]) -> str:
-        """Return whose comment it is."""
+        """Return the account that wrote a comment."""
         return comment["user"]["login"] if self.kind == "github" else comment["author"]["username"]
 
     def add(self, who: str, body: str) -> dict[str, Any]:
-        """Add a comment of an account."""
+        """Add a comment written by an account."""
         person = {"user": {"login": who}} if self.kind == "github" else {"author": {"username": who}}
         self.comments.append({"id": len(self.comments) + 100, "body": body, **person})
         return self.comments[-1]
 
     def answer(self, method: str, path: str, headers: Any, body: Any) -> tuple[int, Any]:
-        """Return status and document of one call."""
+        """Return the status code and the document that answer a call."""
         url = urlsplit(path)
         sent = headers.get("Authorization" if self.kind == "github" else "PRIVATE-TOKEN")
         if sent != (f"Bearer {_TOKEN}" if self.kind == "github" else _TOKEN):

@@ -1,4 +1,4 @@
-"""Calls the command line in this process, as `gpu-platform` with the same arguments would do in one of its own."""
+"""Calls the command line in this process, with the same behaviour as `gpu-platform` in a separate process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pulumi.runtime.settings import SETTINGS
 from gpu_platform.cli import main
 
 COMMAND: Final = (sys.executable, "-c", "from gpu_platform.cli import main; main()")
-"""The command line as a process of its own: where a signal, or a program that it starts, is what is tested."""
+"""The command line as a separate process, for tests of signals or of programs that the command starts."""
 
 
 _INTERRUPTED: Final = 130  # 128 + SIGINT
 
 
 class Ran(NamedTuple):
-    """One run of the command line: its exit code, what it printed, and its errors."""
+    """The result of a command: its exit code, its output and its error output."""
 
     code: int
     out: str
@@ -39,7 +39,9 @@ class Ran(NamedTuple):
 
 
 def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ran:
-    """Call the command line with `env` added to the environment; fails if it leaves this process changed."""
+    """Call the command line with `env` added to the environment. Fails if the call changes the state of this
+    process.
+    """
     out, err = io.StringIO(), io.StringIO()
     code = 0
     with pytest.MonkeyPatch.context() as patch:
@@ -53,16 +55,16 @@ def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ran:
                 code = int(stop.code or 0)
         changed = {name: (old, new) for name, old, new in _differences(before, _global_state())}
     if code == _INTERRUPTED:
-        raise KeyboardInterrupt  # of the test run: a test interrupts a process of its own, never this one
+        raise KeyboardInterrupt  # tests interrupt only separate processes, so Ctrl-C was meant for the test run
     assert not changed, f"`gpu-platform {' '.join(arguments)}` changed its process: {changed}"
     assert "Traceback" not in err.getvalue(), err.getvalue()
     return Ran(code, out.getvalue(), err.getvalue())
 
 
 def _global_state() -> dict[str, object]:
-    """Return what the calls that follow in this process would be changed by."""
+    """Return the global state of this process that could affect later calls."""
     root = logging.getLogger()
-    pulumi: Any = SETTINGS  # it has these attributes only at run time
+    pulumi: Any = SETTINGS  # the attributes exist only at run time
     return {
         "environment": dict(os.environ),
         "folder": os.getcwd(),

@@ -1,4 +1,5 @@
-"""Kinds that a quota does not count yet: until then the API server refuses all their objects."""
+"""Custom kinds that a ResourceQuota does not count yet. Until it does, the API server refuses all their objects.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ _COUNT = "count/"
 
 
 def counted(client: KubernetesClient, namespace: str) -> set[str]:
-    """Return what the quotas of a namespace count, as resource and group."""
+    """Return the resources that the quotas of a namespace count, as resource and group."""
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     return {key.removeprefix(_COUNT) for quota in quotas for key in quota["status"].get("used", {})}
 
 
 def uncounted(client: KubernetesClient, namespace: str) -> set[str]:
-    """Return the defined custom kinds that the quotas of a namespace limit and do not count."""
+    """Return the installed custom kinds that the quotas of a namespace limit but do not count yet."""
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     limited = {key.removeprefix(_COUNT) for quota in quotas for key in quota["spec"]["hard"]}
     definitions = client.objects("apiextensions.k8s.io/v1", "CustomResourceDefinition")

@@ -1,6 +1,6 @@
-"""An HTTP endpoint that writes what dcgm-exporter 4.8.3 would, read from the simulated NVML by the real bindings.
+"""An HTTP endpoint that writes the metrics of dcgm-exporter 4.8.3, read from the simulated NVML with pynvml.
 
-XID errors and profiling metrics are not in NVML: a test sets them. Format: internal/pkg/rendermetrics and
+XID errors and profiling metrics are not in NVML, so a test sets them. Format: internal/pkg/rendermetrics and
 internal/pkg/collector/clock_events_collector.go of dcgm-exporter; 2026-11-25.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 from sandbox.nvml import Fault, NodeProfile, install
 from tests.support.http_servers import start_server, stop_server
 
-# Bits of the clock event reasons by the exporter's names of them; an idle GPU has bit 1.
+# Bits of the clock event reasons, by their names in the exporter. An idle GPU has bit 1.
 _EVENTS: Final[Mapping[int, str]] = {
     0x1: "gpu_idle",
     0x4: "power_cap",
@@ -26,14 +26,14 @@ _EVENTS: Final[Mapping[int, str]] = {
     0x40: "hw_thermal",
     0x80: "hw_power_brake",
 }
-_SAMPLES: Final = 10  # of a window of 5 minutes
+_SAMPLES: Final = 10  # samples in a window of 5 minutes
 
 
 class DcgmEndpoint:
-    """The exporter of one node, `/metrics`, and kube-state-metrics of its cluster, `/kube-state`."""
+    """The exporter of one node at `/metrics`, and kube-state-metrics of its cluster at `/kube-state`."""
 
     def __init__(self, machine_type: str, node: str, *, free: int) -> None:
-        """Serve a node whose last `free` GPUs no pod holds."""
+        """Serve the metrics of a node. No pod uses its last `free` GPUs."""
         self.machine_type, self.node, self.free = machine_type, node, free
         self.faults: tuple[Fault, ...] = ()
         self.xids: dict[int, str] = {}
@@ -46,7 +46,7 @@ class DcgmEndpoint:
 
     @property
     def address(self) -> str:
-        """Host and port."""
+        """Host and port of the endpoint."""
         return f"127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> DcgmEndpoint:
@@ -77,7 +77,8 @@ class DcgmEndpoint:
         return Handler
 
     def kube_state(self) -> list[str]:
-        """Return what kube-state-metrics knows of the node and the pods on it, and node_exporter of its NICs."""
+        """Return the samples of kube-state-metrics for the node and its pods, and of node_exporter for its NICs.
+        """
         exporter = 'namespace="monitoring",pod="node-exporter-x"'
         port = f'{exporter},device="mlx5_0",port="1"'
         pod = 'namespace="vision",pod="train-0"'
@@ -92,7 +93,7 @@ class DcgmEndpoint:
 
     def metrics(self) -> list[str]:
         """Return all samples of the node's GPUs."""
-        with self._lock:  # the bindings have one library for all threads
+        with self._lock:  # all threads share one library of the bindings
             profile = NodeProfile(
                 machine_type=self.machine_type, driver_version="595.91.07", faults=self.faults, node=self.node
             )
@@ -153,7 +154,7 @@ class DcgmEndpoint:
 
 
 def _own_bindings() -> ModuleType:
-    """Return a copy of `pynvml`, so that other tests of this process keep theirs."""
+    """Return a separate copy of `pynvml`, so that other tests in this process are not affected."""
     found = importlib.util.find_spec("pynvml")
     assert found is not None
     assert found.origin is not None

@@ -1,4 +1,4 @@
-"""Objects of custom kinds, compared with the operators' real CustomResourceDefinitions."""
+"""Compares custom objects with the operators' real CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
 
 
 def definition(file: str) -> dict[str, Any]:
-    """Return a definition of the folder."""
+    """Return a CustomResourceDefinition from a file in the folder."""
     return yaml.load((Path(CRDS) / f"{file}.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
 
 
 def unknown_fields(one: Mapping[str, Any], file: str) -> list[str]:
-    """Return fields of an object's spec that its definition lacks or that are of another type, and required ones
-    that are missing."""
+    """Return the fields of an object's spec that its definition does not have, that have another type, or that are
+    required but missing.
+    """
     version = one["apiVersion"].rpartition("/")[2]
     versions = definition(file)["spec"]["versions"]
     (schema,) = (each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == version)

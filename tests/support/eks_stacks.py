@@ -1,4 +1,4 @@
-"""Plans and records EKS environments as `pulumi preview` would: every cloud output unknown."""
+"""Plans and records EKS environments as `pulumi preview` would, with every cloud output unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREATED: dict[str, Any] = {
     "kubernetes": "1.34",
     "create": {"admins": [ADMIN]},
 }
-"""A cluster that the program makes."""
+"""A cluster that the program creates."""
 CLUSTER_ARN = "arn:aws:eks:us-east-2:123456789012:cluster/ml"
 EXISTING: dict[str, Any] = {
     "provider": "eks",
@@ -26,11 +26,12 @@ EXISTING: dict[str, Any] = {
     "region": "us-east-2",
     "subnets": {"us-east-2a": "subnet-0a1b2c3d4e5f60718", "us-east-2b": "subnet-1a1b2c3d4e5f60718"},
 }
-"""A cluster that is there."""
+"""A cluster that already exists."""
 
 
 def eks_environment(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
-    """Return a platform object; a pool says what differs from one training node in it."""
+    """Return a platform object. Each pool contains only the fields that differ from a pool with one training node.
+    """
     filled = [
         {"name": "train", "machine_type": "p5.48xlarge", "count": {"desired": 1}, "workload": "training"} | pool
         for pool in pools
@@ -39,18 +40,18 @@ def eks_environment(*pools: dict[str, Any], cluster: dict[str, Any] | None = Non
 
 
 def load_eks(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> LoadedStack:
-    """Plan an environment of these pools."""
+    """Load and plan an environment with these pools."""
     platform = eks_environment(*pools, cluster=cluster, **rest)
     return LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
 
 
 def plan_eks(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> EnvironmentPlan:
-    """Return the plan of an environment of these pools."""
+    """Return the plan of an environment with these pools."""
     plan = load_eks(*pools, cluster=cluster, **rest).plan
     assert plan.kind == "environment"
     return plan
 
 
 def record_eks(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> Recorded:
-    """Return what the program registers for an environment of these pools."""
+    """Return the resources that the program registers for an environment with these pools."""
     return record_platform(eks_environment(*pools, cluster=cluster, **rest))

@@ -1,4 +1,4 @@
-"""Empties a sandbox of all that tests made in it, so that the next group of tests need not start another."""
+"""Deletes all objects that tests created in a sandbox, so that the next group of tests can use it again."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 from sandbox.simulator.kube import Api, ApiError
 from tests.support.terminating import deletable_resources, finalized_at_once
 
-# Kubernetes makes and removes these itself, after the objects that they belong to.
+# Kubernetes creates and removes these itself, together with the objects that they belong to.
 _DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
 _OF_KUBERNETES: Final = ("kube-system", "kube-public", "kube-node-lease")
-# What `up` makes there: the parents of deployed stacks, and members of a stack.
+# Labels that `up` sets on objects in these namespaces: the parents and the members of deployed stacks.
 _OF_STACKS: Final = ("applyset.kubernetes.io/id", "applyset.kubernetes.io/part-of")
-# What refuses requests goes first, what contains or defines other objects last, each with its content.
+# Objects that can refuse requests are deleted first; objects that contain or define others are deleted last.
 _FIRST: Final = (
     "mutatingwebhookconfigurations",
     "validatingwebhookconfigurations",
@@ -37,7 +37,7 @@ class _Object(NamedTuple):
 
 
 class Contents:
-    """The objects of a sandbox that has just started."""
+    """The objects that a sandbox has when it starts."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
@@ -45,7 +45,9 @@ class Contents:
         self._own = {found.uid for collection in self._collections() for found in self._objects(collection)}
 
     def restore(self) -> bool:
-        """Delete all other objects; return whether none is left. If one stays, the sandbox is no longer of use."""
+        """Delete all other objects, and return whether none is left. If any remain, the sandbox cannot be used
+        again.
+        """
         try:
             with finalized_at_once(self._kubeconfig):
                 return self._delete_others()
@@ -81,7 +83,7 @@ class Contents:
         try:
             items: list[Mapping[str, Any]] = self._get(collection)["items"]
         except ApiError as error:
-            if error.status == 404:  # its definition was deleted
+            if error.status == 404:  # its CustomResourceDefinition was deleted
                 return
             raise
         root, _, plural = collection.rpartition("/")
@@ -95,7 +97,7 @@ class Contents:
             yield _Object(collection, f"{place}/{name}", metadata["uid"])
 
     def _get(self, path: str) -> Any:
-        """Return an answer, after a wait for kinds whose storage the API server is still reading."""
+        """Return an answer, after waiting for kinds whose storage the API server is still initializing."""
         deadline = time.monotonic() + _LIMIT_SECONDS
         while True:
             try:

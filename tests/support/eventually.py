@@ -1,4 +1,4 @@
-"""The one way in which a test waits for something that another process or thread does."""
+"""Waits for the effects of another process or thread. Every test that waits for a condition uses this module."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from typing import Final, TypeVar
 
 PATIENCE_VARIABLE: Final = "GPU_PLATFORM_TEST_PATIENCE"
 PATIENCE_SECONDS: Final = float(os.environ.get(PATIENCE_VARIABLE) or 240)
-"""How long a test waits for a condition: so long that only a broken program or test takes it."""
+"""Maximum time that a test waits for a condition. Only a broken program or test takes this long."""
 
 DEADLINES_SECONDS: Final = (2.0, 8.0, 32.0, 128.0)
-"""Where a test lets a deadline of the program pass: tried in turn until what comes before it was quick enough."""
+"""Timeouts to try in turn in a test where the program times out, until earlier steps finish within one of them."""
 
 _Answer = TypeVar("_Answer")
 _TRUE: Final = object()
 
 
 def eventually(ask: Callable[[], _Answer], expected: object = _TRUE) -> _Answer:
-    """Call `ask` until its answer is true (or equals `expected`, where it is given), and return that answer.
+    """Call `ask` until its answer is true, or equals `expected` if that is given, and return the answer.
 
     Fails with the last answer after `PATIENCE_SECONDS`.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     pause = 0.01
     while True:
-        late = time.monotonic() > deadline  # asked once more after the deadline: this process may have slept
+        # `ask` is called again after the deadline, because this process may have been suspended.
+        late = time.monotonic() > deadline
         answer = ask()
         if answer if expected is _TRUE else answer == expected:
             return answer

@@ -1,4 +1,4 @@
-"""Pods that the program declares for jobs on several nodes with GPU NICs of Google Cloud."""
+"""Pods that the program declares for multi-node jobs with GPU NICs on Google Cloud."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SETTINGS: Object = {"pool": "train", "image": _IMAGE, "run_as_user": 1000, "env
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine type, GPUs of a node, the published test pod of its fabric, and its pool."""
+    """A machine type, its GPUs per node, the name of the published test pod for its fabric, and its pool."""
 
     machine_type: str
     gpus: int
@@ -36,7 +36,7 @@ MACHINES = (
 
 
 def platform_with_jobs(machine: Machine, *, gpus: int | None = None, nodes: int = 2, **rest: Any) -> Object:
-    """Return a platform whose team runs a training job, a model across nodes and a Ray cluster."""
+    """Return a platform whose team runs a training job, a multi-node model and a Ray cluster."""
     whole = {"gpus": machine.gpus if gpus is None else gpus}
     entries: Object = {
         "training_jobs": [
@@ -63,12 +63,12 @@ def platform_with_jobs(machine: Machine, *, gpus: int | None = None, nodes: int 
 
 
 def recorded(platform: Object) -> Recorded:
-    """Return what the program registers for a platform."""
+    """Return the resources that the program registers for a platform."""
     return record_platform(platform)
 
 
 def job_pods(platform: Object) -> Mapping[str, Object]:
-    """Return the pod of each kind of entry, as its controller makes it from the declared template."""
+    """Return the pod of each kind of workload, as its controller creates it from the declared template."""
     found: dict[str, Object] = {}
     for record in recorded(platform).resources:
         spec = record.inputs.get("spec", {})
@@ -79,7 +79,7 @@ def job_pods(platform: Object) -> Mapping[str, Object]:
             found["inference"] = _pod(record.inputs, spec["leaderWorkerTemplate"]["workerTemplate"])
         elif kind == "RayCluster":
             found["ray"] = _pod(record.inputs, spec["workerGroupSpecs"][0]["template"])
-    assert found, "no job, so that a loop over the pods would check nothing"
+    assert found, "no job declared, so a loop over the pods would check nothing"
     return found
 
 

@@ -1,4 +1,4 @@
-"""The clouds' own test pods of their fabrics, and stacks of the machine types that they are for."""
+"""The test pods that the clouds publish for their fabrics, and stacks with the matching machine types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEVICES = {
 
 @dataclass(frozen=True)
 class FabricPod:
-    """A published test pod. `written`: volumes whose mounts get readOnly: true in the test container."""
+    """A published test pod. `written` names the volumes whose mounts become read-only in the test container."""
 
     name: str
     source: str
@@ -39,7 +39,7 @@ class FabricPod:
     changed: str = ""
 
     def published(self, namespace: str) -> Object:
-        """Return the pod as it is published."""
+        """Return the pod as published."""
         annotations: Object = {}
         if self.networks:
             joined = [{"interfaceName": f"eth{i + 1}", "network": name} for i, name in enumerate(self.networks)]
@@ -59,7 +59,7 @@ class FabricPod:
         }
 
     def admitted(self, namespace: str) -> Object:
-        """Return the pod with read-only libraries, as Kubernetes of every version admits it."""
+        """Return the pod with read-only library mounts, which every version of Kubernetes admits."""
         pod = self.published(namespace)
         for container in pod["spec"]["containers"]:
             for mount in container.get("volumeMounts", ()):
@@ -68,12 +68,12 @@ class FabricPod:
         return pod
 
     def platform(self) -> Object:
-        """Return the platform object of an environment with a team that may use a pool of the machine type."""
+        """Return the platform object of an environment with a team that may use a pool of this machine type."""
         return platform_of(self.provider, self.machine_type, self.pool, self.team)
 
 
 def fabric_pods() -> Sequence[FabricPod]:
-    """Return all of them."""
+    """Return all published test pods."""
     document = yaml.safe_load((Path(__file__).parent / "fabric_pods.yaml").read_text("utf-8"))
     return [FabricPod(**one) for one in document["pods"]]
 
@@ -115,7 +115,8 @@ def platform_of(
                 "quota": {"gpus": 8},
                 "priority": "training",
                 "members": [f"group:vision{domain if provider == 'gke' else ''}"],
-                **({"allow_bare_pods": True} if provider == "eks" else {}),  # the published pods are
+                # The published test pods are bare pods.
+                **({"allow_bare_pods": True} if provider == "eks" else {}),
                 **(team or {}),
             }
         ],

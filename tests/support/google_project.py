@@ -1,7 +1,7 @@
-"""A Google Cloud project that answers reads: a small HTTP server with answers in the shape of the REST APIs.
+"""A Google Cloud project that answers read requests: a small HTTP server that imitates the REST APIs.
 
-Shapes: REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1, written by hand and not recorded.
-The cluster alone is checked, against the protos of google-cloud-container.
+The answers follow the REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1. They are written by
+hand, not recorded. Only the cluster is checked, against the protos of google-cloud-container.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAMILY_QUOTA = (
 
 
 class GoogleProject:
-    """The project. `answers`: by path; `status`: other status codes, with the reason of the error, by path."""
+    """The project. `answers` maps paths to documents. `status` maps paths to error statuses with their reason."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -75,7 +75,7 @@ class GoogleProject:
         }
 
     def add_cluster(self, **changes: Any) -> None:
-        """Add a cluster `ml` with dataplane v2 and workload identity."""
+        """Add a cluster `ml` with Dataplane V2 and Workload Identity."""
         cluster = {
             "name": "ml",
             "status": "RUNNING",
@@ -95,7 +95,7 @@ class GoogleProject:
         self.answers[CLUSTER] = cluster
 
     def answer(self, path: str) -> tuple[int, dict[str, Any]]:
-        """Return status and document of a path."""
+        """Return the status code and the document for a path."""
         self.asked.append(path)
         status, reason = next((found for part, found in self.status.items() if part in path), (200, ""))
         if status != 200:
@@ -113,7 +113,7 @@ def _quotas(**quotas: tuple[int, int]) -> dict[str, Any]:
 
 @contextmanager
 def google_project() -> Generator[GoogleProject]:
-    """Serve a project to this process, with an access token that it does not look at."""
+    """Serve a project to this process, with an access token that the server does not check."""
     project = GoogleProject()
 
     class Handler(BaseHTTPRequestHandler):
@@ -128,7 +128,7 @@ def google_project() -> Generator[GoogleProject]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Write no line for each request."""
+            """Suppress the log line of each request."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     start_server(server)

@@ -1,4 +1,4 @@
-"""HTTP servers of tests, each in a thread of its own."""
+"""HTTP servers for tests, each in a separate thread."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import threading
 from socketserver import BaseServer
 from typing import Final
 
-_PAUSE_SECONDS: Final = 0.01  # until a server sees that it shall end: most tests are shorter than the usual 0.5 s
+# Time until a server notices that it must stop; most tests are shorter than the default 0.5 s.
+_PAUSE_SECONDS: Final = 0.01
 
 
 def start_server(server: BaseServer) -> None:
-    """Answer requests in another thread, until `stop_server`."""
+    """Answer requests in another thread until `stop_server` is called."""
     threading.Thread(target=server.serve_forever, args=(_PAUSE_SECONDS,), daemon=True).start()
 
 
 def stop_server(server: BaseServer) -> None:
-    """End a server, and free its port."""
+    """Stop a server and free its port."""
     server.shutdown()
     server.server_close()

@@ -1,4 +1,4 @@
-"""Builds the package, installs its wheel into an environment of its own, and runs its command there."""
+"""Builds the package, installs its wheel into a separate environment, and runs its command there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build",
 def run_with(
     python: Path | str, cwd: Path, *arguments: str, before: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command in the folder `cwd` by a Python, after the statement `before`."""
-    # -P: the current folder is not where Python looks for code, as with an installed command.
+    """Run the command in the folder `cwd` with the given Python, after executing the statement `before`."""
+    # With -P, Python does not import code from the current folder. An installed command behaves in the same way.
     result = subprocess.run(
         [str(python), "-P", "-c", f"{before}\n{COMMAND}", *arguments],
         cwd=cwd,
@@ -36,7 +36,9 @@ def run_with(
 
 
 def build(source: Path, kind: str, folder: Path) -> Path:
-    """Build a wheel of `source`, `wheel` or `editable`, and return its file in `folder`."""
+    """Build a wheel of `source` into `folder`, either a regular one (`wheel`) or an `editable` one, and return its
+    file.
+    """
     code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(folder)!r}))"
     result = subprocess.run([sys.executable, "-c", code], cwd=source, text=True, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -44,24 +46,26 @@ def build(source: Path, kind: str, folder: Path) -> Path:
 
 
 def unpack(wheel: Path, folder: Path) -> Path:
-    """Return the folder that a wheel is unpacked into."""
+    """Unpack a wheel into a folder, and return the folder."""
     with zipfile.ZipFile(wheel) as files:
         files.extractall(folder)
     return folder
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the wheel of this checkout in `folder`, with its changes, and return its file."""
+    """Build the wheel of this checkout, including uncommitted changes, into `folder`, and return its file."""
     source = folder / "source"
     shutil.copytree(PROJECT_ROOT, source, ignore=LEFT_BEHIND)
     return build(source, "wheel", folder)
 
 
 def install(wheel: Path, folder: Path) -> Path:
-    """Install a wheel into a new virtual environment with the packages of this one; return its Python."""
+    """Install a wheel into a new virtual environment that shares this environment's packages, and return its
+    Python.
+    """
     venv.create(folder, symlinks=True)
     scheme = {"base": str(folder), "platbase": str(folder)}
     site_packages = unpack(wheel, Path(sysconfig.get_path("purelib", "venv", scheme)))
-    # A path file in a folder that is added so is not read: this checkout is not on the path.
+    # Python ignores path files in a folder that is added by a path file, so this checkout is not on the path.
     (site_packages / "tests.pth").write_text(sysconfig.get_path("purelib"))
     return folder / "bin" / "python"

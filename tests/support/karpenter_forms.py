@@ -1,4 +1,4 @@
-"""Every form of Karpenter pool that a stack can ask for."""
+"""Every form of Karpenter pool that a stack can request."""
 
 from __future__ import annotations
 

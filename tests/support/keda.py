@@ -1,8 +1,8 @@
-"""KEDA beside a sandbox: its operator, and its server of metrics behind the API server's aggregation.
+"""KEDA next to a sandbox: its operator, and its metrics server behind the aggregation layer of the API server.
 
-Both run as processes of a test. What its chart installs beside them is made here as little as they need. The API
-server reaches the metrics by a Service that is a name for this machine, and asks without a client certificate, so
-that the role of readers is bound to requests without a name.
+Both run as processes of a test. This module creates only the most necessary objects of KEDA's chart. The API
+server reaches the metrics through a Service that is an external name for this machine. It sends no client
+certificate, so the reader role is bound to anonymous requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def definitions(binaries: Binaries) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def keda(binaries: Binaries, kubeconfig: Path, folder: Path) -> Generator[None]:
-    """Run KEDA on a cluster that has its definitions; `folder`: for certificates and logs."""
+    """Run KEDA on a cluster that has its CustomResourceDefinitions. `folder` is for certificates and logs."""
     client = KubernetesClient(kubeconfig)
     authority = _write_certificate(folder)
     metrics, operator = free_port(), free_port()
@@ -78,7 +78,7 @@ def keda(binaries: Binaries, kubeconfig: Path, folder: Path) -> Generator[None]:
             assert all(one.poll() is None for one in processes), _logs(folder)
             yield
         finally:
-            # First what makes the API server ask the processes.
+            # Delete first the objects that make the API server call the processes.
             for one in reversed(made):
                 client.delete(one)
             for process in processes:
@@ -99,7 +99,7 @@ def _start(
 
 
 def _serves(client: KubernetesClient) -> bool:
-    """Return whether the API server reaches the metrics."""
+    """Return whether the API server can reach the metrics server."""
     found = client.get("apiregistration.k8s.io/v1", "APIService", f"v1beta1.{GROUP}")
     conditions = (found or {}).get("status", {}).get("conditions", ())
     return any(one["type"] == "Available" and one["status"] == "True" for one in conditions)
@@ -110,7 +110,7 @@ def _logs(folder: Path) -> str:
 
 
 def _objects(authority: bytes, port: int) -> list[dict[str, Any]]:
-    """Return what the API server needs to reach the metrics."""
+    """Return the objects that the API server needs to reach the metrics server."""
     rbac = "rbac.authorization.k8s.io"
     rules = [
         {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["get", "list"]},
@@ -154,7 +154,7 @@ def _objects(authority: bytes, port: int) -> list[dict[str, Any]]:
 
 
 def _write_certificate(folder: Path) -> bytes:
-    """Write a certificate of both programs that signs itself, and its key; return the certificate."""
+    """Write one self-signed certificate for both programs, and its key. Return the certificate."""
     hosts = ("localhost", _OPERATOR, f"{_SERVICE}.{NAMESPACE}.svc")
     public, private = self_signed("KEDA of a test", hosts)
     for file in ("ca.crt", "tls.crt"):

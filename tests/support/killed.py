@@ -1,4 +1,4 @@
-"""Kills the command line at a random moment, in a process that costs no new interpreter."""
+"""Kills the command line at a random moment, in a forked process that needs no new interpreter."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_MODULES: Final = ["gpu_platform.cli.deploy", "tests.support.killed"]  # imported once, in the server of forks
+_MODULES: Final = ["gpu_platform.cli.deploy", "tests.support.killed"]  # the fork server imports these modules once
 
 
 class Killed(NamedTuple):
-    """A command that was to be killed: whether it was, or had ended before, and what it had printed."""
+    """The result of a command that was to be killed: whether the kill came before its end, and its output so far.
+    """
 
     in_time: bool
     err: str
@@ -27,9 +28,9 @@ class Killed(NamedTuple):
 def kill_at_a_random_moment(
     randomly: random.Random, *arguments: str, lines: int = 14, env: Mapping[str, str] | None = None
 ) -> Killed:
-    """Run a command and kill it (SIGKILL) with all its children after 1 to `lines` of its lines.
+    """Run a command and kill it (SIGKILL) with all its children after 1 to `lines` of its output lines.
 
-    Lines, not seconds: how far a command comes in a second is a matter of the machine.
+    The moment is a number of lines, not of seconds, because the progress per second depends on the machine.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_MODULES)
@@ -62,7 +63,8 @@ def _command(pipe: str, arguments: tuple[str, ...], env: dict[str, str]) -> None
 
 
 def _kill_all(process: int) -> None:
-    """Kill a process and what it started; stopped first, it starts nothing more meanwhile."""
+    """Kill a process and its children. The process is stopped first, so that it starts no more children meanwhile.
+    """
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGSTOP)
     for one in [process, *_descendants(process)]:

@@ -1,4 +1,6 @@
-"""Definitions of kinds of other projects that admit any content: policies see objects as members write them."""
+"""CustomResourceDefinitions that admit any content, so that policies see the objects exactly as members write
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from typing import Any
 
 
 def permissive(api_version: str, kind: str, plural: str) -> dict[str, Any]:
-    """Return the definition of a namespaced kind with any content."""
+    """Return the CustomResourceDefinition of a namespaced kind with any content."""
     group, _, served = api_version.partition("/")
     content = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     names = {"kind": kind, "plural": plural, "singular": kind.casefold(), "listKind": f"{kind}List"}
@@ -14,7 +16,7 @@ def permissive(api_version: str, kind: str, plural: str) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        # Kubernetes asks for it on groups of its own projects.
+        # Kubernetes requires this annotation for API groups of its projects.
         "metadata": {
             "name": f"{plural}.{group}",
             "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},

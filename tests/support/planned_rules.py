@@ -9,5 +9,5 @@ from gpu_platform.planning.teams.section import TeamPlan
 
 
 def rules_of(team: TeamPlan, policy: str) -> Sequence[AdmissionRule]:
-    """Return the rules of a policy of the team."""
+    """Return the rules in one of the team's policies."""
     return next(one.rules for one in team.policies if one.name == policy)

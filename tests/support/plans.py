@@ -1,4 +1,4 @@
-"""Parts of a plan that a test expects to be there."""
+"""Parts of a plan that a test expects to exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpu_platform.planning.config_maps import ConfigMapPlan
 
 
 def device_plugin_config(plan: EnvironmentPlan) -> ConfigMapPlan:
-    """Return the ConfigMap of the operator's device plugin."""
+    """Return the ConfigMap of the GPU Operator's device plugin."""
     config = plan.operator.device_plugin_config
     assert config is not None
     return config

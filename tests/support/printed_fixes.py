@@ -1,4 +1,4 @@
-"""Applies fixes that errors print, where a program can: `write key: value`, `remove key`, `did you mean ..?`."""
+"""Applies the fixes that errors print, if a program can: `write key: value`, `remove key`, `did you mean ..?`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _USED = re.compile(r"^use ([a-z0-9]+[-.][a-z0-9.-]+)$")
 
 
 def fixed_by(document: Mapping[str, Any], problem: Problem) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every change that the fix of a problem names and a program can make: what it does, the new file."""
+    """Yield each change that a problem's fix names and a program can make, as a description and the changed
+    document.
+    """
     for what, path, value in _changes(document, problem):
         changed: Any = copy.deepcopy(dict(document))
         applied = _apply(changed, path, value)
@@ -72,13 +74,13 @@ def _changes(document: Mapping[str, Any], problem: Problem) -> Iterator[tuple[st
 
 
 class _Renamed(str):
-    """The new name of the last key of a path."""
+    """The new name for the last key of a path."""
 
     __slots__ = ()
 
 
 class _Moved(tuple[str | int, ...]):
-    """The new place of the value at a path."""
+    """The new location for the value at a path."""
 
     __slots__ = ()
 
@@ -87,7 +89,7 @@ _REMOVE = object()
 
 
 def steps(document: Any, text: str) -> tuple[str | int, ...] | None:
-    """Return the keys of a path such as `pools[0].sharing.mode`; a key of the document may contain dots."""
+    """Return the keys of a path such as `pools[0].sharing.mode`. A key in the document may itself contain dots."""
     found: list[str | int] = []
     here, rest = document, text
     while rest:
@@ -123,7 +125,9 @@ def _value(document: Any, path: Sequence[str | int]) -> Any:
 
 
 def _place(document: Mapping[str, Any], path: tuple[str | int, ...], name: str) -> tuple[str | int, ...]:
-    """Return where a field is that a fix names: a path's end, or in the nearest object that may have the field."""
+    """Return the path of the field that a fix names: the given path, or a field of the nearest object that may
+    have it.
+    """
     if "." in name:
         return steps(document, name) or path
     if path[-1] == name:
@@ -139,7 +143,7 @@ def _place(document: Mapping[str, Any], path: tuple[str | int, ...], name: str) 
 
 
 def _may_have(document: Mapping[str, Any], path: tuple[str | int, ...], name: str) -> bool:
-    """Return whether an object of a stack file may have a field."""
+    """Return whether the object at a path of a stack file may have a field."""
     changed = copy.deepcopy(dict(document))
     _apply(changed, (*path, name), {})
     try:
@@ -153,7 +157,9 @@ _ELSEWHERE = (" in ", " there", " for train", " for all")
 
 
 def _value_and_rest(text: str) -> tuple[Any, str]:
-    """Return the value that a text begins with, and what follows; None for a value with something to fill in."""
+    """Return the value at the beginning of a text, and the rest. The value is None if it contains "..." to be
+    filled in.
+    """
     if text[0] in "{[":
         depth = 0
         for index, one in enumerate(text):
@@ -171,7 +177,7 @@ def _alike(left: Any, right: str) -> float:
 
 
 def _apply(document: Any, path: Sequence[str | int], value: Any) -> bool:
-    """Change a document in place; False where the path does not lead anywhere."""
+    """Change a document in place. Returns False if the path does not exist."""
     *above, last = path
     here = document
     for key in above:

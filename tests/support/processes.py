@@ -1,4 +1,4 @@
-"""Processes of this machine that a test did not start itself."""
+"""Processes on this machine that a test did not start itself."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process runs; a zombie does not."""
+    """Return whether a process is running. A zombie is not."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):  # the second: it ended after the file was opened
+    # ProcessLookupError: the process ended after the file was opened.
+    except (FileNotFoundError, ProcessLookupError):
         return False

@@ -1,4 +1,4 @@
-"""A small server that answers range and instant queries as Prometheus' HTTP API does."""
+"""A small server that answers range and instant queries like the HTTP API of Prometheus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.support.http_servers import start_server, stop_server
 
 
 class Server:
-    """A Prometheus that answers each query with `series`: labels, and values from the start of the range."""
+    """A Prometheus that answers each query with `series`, which have labels and values from the start of the range
+    on.
+    """
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []

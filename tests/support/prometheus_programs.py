@@ -1,4 +1,4 @@
-"""The programs of Prometheus that tests run: those that `make test-prometheus` builds, else those on PATH."""
+"""The Prometheus programs that tests run: the build of `make test-prometheus`, or the programs on PATH."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""One google.rpc.Status for the Google Cloud SDK and for Pulumi's provider SDK in one process.
+"""Shares one google.rpc.Status between the Google Cloud SDK and Pulumi's provider SDK in one process.
 
-Both register the same message, from files of different names, which protobuf refuses. Programs never load both.
+Both register the same message from files with different names, which protobuf refuses. Outside the tests, no
+program loads both.
 """
 
 import sys

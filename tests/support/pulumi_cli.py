@@ -1,4 +1,4 @@
-"""The real Pulumi CLI, for the tests that drive it: where it is missing, and its environment."""
+"""The real Pulumi CLI for the tests that run it: how they are skipped if it is missing, and its environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEEDS_PULUMI: Final = (
 
 
 def environment(backend: Path) -> dict[str, str]:
-    """Return the environment of a CLI whose state is in a folder."""
+    """Return the environment variables for a CLI that keeps its state in a folder."""
     backend.mkdir(exist_ok=True)
     return {
         "PULUMI_BACKEND_URL": backend.as_uri(),

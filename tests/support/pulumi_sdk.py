@@ -1,17 +1,17 @@
-"""Lets Pulumi's SDK run a program in half of the time: six of its functions without their waste.
+"""Lets Pulumi's SDK run a program in half the time, with faster versions of six of its functions.
 
 A run of the program calls `contains_unknowns` and `unwrap_type` for every value of every resource. The first
-creates at each call a function that refers to itself, so that two thirds of all objects of a run are garbage which
-only the garbage collector finds; the second reads the same few hundred types again and again.
+function creates a self-referencing function at each call, so that two thirds of all objects of a run are garbage
+that only the garbage collector finds. The second function reads the same few hundred types again and again.
 
-`transfer_properties` gives each property of each resource an output of four futures and a task that waits for
-them, and `create_urn` puts a few texts together by six outputs, most often for a URN that nobody reads. Here a
-property is one future, and a URN of texts is a text. `Output._track` remembers outputs that are done, too, and
-forgets each of them in a callback of its own. Without all that the event loop runs half as much. `_reachable` goes
-through the dependencies of a resource by one generator in the other.
+`transfer_properties` gives each property of each resource an output with four futures and a task that waits for
+them. `create_urn` joins a few strings through six outputs, mostly for a URN that is never read. Here a property is
+one future, and a URN made of strings is a string. `Output._track` also remembers outputs that are already
+resolved, and forgets each of them in a separate callback. Without this work, the event loop runs half as much.
+`_reachable` traverses the dependencies of a resource with nested generators.
 
-Half of the CPU time of all tests without a cluster is spent in the SDK. `tests/test_pulumi_sdk.py` compares the
-answers with the SDK's.
+Half the CPU time of all tests without a cluster is spent in the SDK. `tests/test_pulumi_sdk.py` compares the
+results with the SDK's.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ THE_SDKS: Final[dict[str, Callable[..., Any]]] = {
     "_reachable": resource_cycle_breaker._reachable,
     "_track": pulumi.Output._track,
 }
-"""The SDK's own functions, by name."""
+"""The original functions of the SDK, by name."""
 
 
 def contains_unknowns(val: Any) -> bool:
-    """Return whether a value is unknown or contains a value that is."""
+    """Return whether a value is or contains an unknown value."""
     return _contains_unknowns(val, set())
 
 
@@ -50,7 +50,7 @@ def _contains_unknowns(value: Any, seen: set[int]) -> bool:
     if id(value) in seen:
         return False
     seen.add(id(value))
-    if isinstance(value, dict):  # some of the SDK's dictionaries have an attribute `values` of their own
+    if isinstance(value, dict):  # some dictionaries of the SDK have an attribute named `values`
         return any(_contains_unknowns(value[key], seen) for key in value)
     return isinstance(value, list) and any(_contains_unknowns(item, seen) for item in value)
 
@@ -61,7 +61,7 @@ unwrap_type: Final = functools.cache(_types.unwrap_type)
 def transfer_properties(
     res: pulumi.Resource, props: Mapping[str, Any], custom: bool
 ) -> dict[str, Callable[..., None]]:
-    """Give a resource an output for each property, and return by property what resolves its output."""
+    """Give a resource an output for each property, and return the function that resolves each output."""
     resolvers: dict[str, Callable[..., None]] = {}
     for name in props:
         if name == "urn" or (name == "id" and custom):
@@ -90,7 +90,7 @@ def _resolve(
 def create_urn(
     name: Any, type_: Any, parent: Any = None, project: str | None = None, stack: str | None = None
 ) -> pulumi.Output[str]:
-    """Return the URN of a resource; `parent` is a resource or a URN."""
+    """Return the URN of a resource. `parent` is a resource or a URN."""
     if not all(isinstance(text, str) for text in (name, type_, "" if parent is None else parent)):
         return THE_SDKS["create_urn"](name, type_, parent, project, stack)
     if parent is None:
@@ -101,7 +101,7 @@ def create_urn(
 
 
 def _reachable(from_resource: pulumi.Resource, to_resource: pulumi.Resource) -> bool:
-    """Return whether a resource is the other one or depends on it."""
+    """Return whether a resource is, or depends on, another resource."""
     seen = {from_resource}
     left = [from_resource]
     while left:
@@ -115,11 +115,11 @@ def _reachable(from_resource: pulumi.Resource, to_resource: pulumi.Resource) -> 
 
 
 def _track(output: pulumi.Output[Any]) -> None:
-    """Let the SDK wait for an output, and see its error."""
+    """Make the SDK wait for an output and report its error."""
     data: Any = output._data
     if data.done() and not data.cancelled() and data.exception() is None:
         return
-    of_run: Any = settings.SETTINGS  # it has its outputs only at run time
+    of_run: Any = settings.SETTINGS  # the attribute exists only at run time
     outputs = of_run.outputs
     outputs.add(data)
     data.add_done_callback(functools.partial(_forget, outputs))
@@ -131,7 +131,7 @@ def _forget(outputs: set[Any], data: asyncio.Future[Any]) -> None:
 
 
 def install() -> None:
-    """Use these functions wherever the SDK uses its own."""
+    """Replace the functions everywhere in the SDK."""
     ours = {
         "contains_unknowns": contains_unknowns,
         "unwrap_type": unwrap_type,

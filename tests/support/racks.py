@@ -1,4 +1,4 @@
-"""Stacks with a rack of GB200 machines on each cloud, and on an existing cluster."""
+"""Stacks with a rack of GB200 machines, on each cloud and on an existing cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ POOLS: dict[str, dict[str, Any]] = {"eks": ULTRASERVER, "gke": A4X, "existing": 
 
 
 def rack(provider: str, **rest: Any) -> dict[str, Any]:
-    """Return the platform object of a stack with one rack; `rest`: fields beside cluster and pools."""
+    """Return the platform object of a stack with one rack. `rest` contains further top-level fields."""
     member = "group:vision@example.com" if provider == "gke" else "group:vision"
     team = {
         "name": "vision",

@@ -1,4 +1,4 @@
-"""What a program registered, with ways to find it."""
+"""The resources that a program registered, and ways to find them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
 
 
 class Recorded:
-    """The resources of one run of a program."""
+    """The resources of one program run."""
 
     def __init__(self, program: RecordedProgram) -> None:
         self.program = program
         self.resources = program.resources
 
     def of(self, kind: str) -> list[ResourceRecord]:
-        """Return the resources of a kind; fails where there is none, so that no loop over them is empty."""
+        """Return the resources of a kind. Fails if there are none, so that a loop over them always checks
+        something.
+        """
         found = self._of(kind)
         assert found, f"no {kind} among {sorted({_kind(record) for record in self.resources})}"
         return found
@@ -31,15 +33,15 @@ class Recorded:
         return bool(self._of(kind))
 
     def one(self, kind: str, name: str) -> ResourceRecord:
-        """Return the resource of a kind with a name, Pulumi's or the object's own."""
+        """Return the resource of a kind by its name, either in Pulumi or in its metadata."""
         found = [r for r in self._of(kind) if name in (r.name, r.inputs.get("metadata", {}).get("name", r.name))]
         assert len(found) == 1, [r.urn for r in self._of(kind)]
         return found[0]
 
     def before(self, record: ResourceRecord, *, above: bool = False) -> set[str]:
-        """Return the URNs of what is there before a resource, by any number of dependencies.
+        """Return the URNs of all resources that exist before a resource, through direct and indirect dependencies.
 
-        `above`: by parents and providers, too, which are registered first.
+        With `above`, parents and providers also count, because they are registered first.
         """
         by_urn = {one.urn: one for one in self.resources}
         found: set[str] = set()
@@ -59,13 +61,17 @@ class Recorded:
 
 
 def record_platform(platform: Mapping[str, Any]) -> Recorded:
-    """Return what the program registers in a preview of a platform; it is run once in this process."""
+    """Return the resources that the program registers in a preview of a platform. Each preview runs once per
+    process.
+    """
     return Recorded(_record_text(json.dumps(platform, default=str)))
 
 
 @cache
 def record_shipped(stack: str) -> RecordedProgram:
-    """Return what the program registers in a preview of a stack of `stacks/`; it is run once in this process."""
+    """Return the resources that the program registers in a preview of a stack in `stacks/`. It runs once per
+    process.
+    """
     return record_stack(load_stack(stack))
 
 

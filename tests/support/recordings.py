@@ -1,4 +1,4 @@
-"""Recordings of simulated nodes, as `node-check --record` writes them."""
+"""Recordings of simulated nodes, in the format of `node-check --record`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from validators.agent.recording import write_recording
 
 
 def record_node(file: Path, *faults: str, machine_type: str, driver_version: str) -> None:
-    """Write what `node-check --record` writes on a node with these faults."""
+    """Write the recording that `node-check --record` writes on a node with these faults."""
     journal = Journal()
     with install(
         NodeProfile(

@@ -31,7 +31,7 @@ _PROFILES: Final = {"RuntimeDefault", "Localhost"}
 
 
 def satisfying(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod spec with what `restricted` asks for, where the spec says nothing else."""
+    """Return a pod spec with the settings that `restricted` requires, unless the spec sets them itself."""
     found = {**spec, "securityContext": {**POD, **spec.get("securityContext", {})}}
     for kind in ("containers", "initContainers"):
         if kind in spec:
@@ -42,7 +42,7 @@ def satisfying(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def violations(spec: Mapping[str, Any]) -> list[str]:
-    """Return what of a pod spec `restricted` refuses."""
+    """Return the violations of `restricted` in a pod spec."""
     return list(_violations(spec))
 
 

@@ -1,4 +1,4 @@
-"""How much tests draw and repeat: little in `make test` and `make test-long`, much in `make test-thorough`."""
+"""Number of examples and repetitions: few in `make test` and `make test-long`, many in `make test-thorough`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ THOROUGH: Final = os.environ.get("GPU_PLATFORM_TESTS") == "thorough"
 
 
 def size(usual: int, thorough: int) -> int:
-    """Return the number of examples or repetitions of this run."""
+    """Return the number of examples or repetitions for this run."""
     return thorough if THOROUGH else usual

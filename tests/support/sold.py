@@ -1,4 +1,4 @@
-"""Pools of machine types that a cloud does not sell on demand."""
+"""Pools with machine types that a cloud does not sell on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ RESERVED = {"type": "reservation", "reservation": "gpus", "zone": "us-central1-a
 
 
 def sold(pool: Mapping[str, Any], *, reserved: bool = False) -> dict[str, Any]:
-    """Return a pool that is spot, or reserved, if its machine is not sold on demand and it names no capacity."""
+    """Return the pool, or a spot or reserved one if its machine type is not sold on demand and it sets no
+    capacity.
+    """
     sale = load_catalog().sale(str(pool.get("machine_type")))
     capacity = RESERVED if reserved else {"type": "spot"}
     buys = sale is not None and capacity["type"] in sale.sold_as and not pool.get("capacity")

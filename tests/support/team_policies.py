@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 PREFIXES: Final = ("pods-of", "templates-of", "services-of", "claims-of", "scalers-of", "routes-of", "objects-of")
-"""Beginnings of their names; the team's follows."""
+"""Prefixes of the policies' names, which are followed by the team's name."""

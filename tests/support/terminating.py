@@ -1,14 +1,15 @@
-"""Finalizes namespaces at once: Kubernetes' controller first waits 5 s for the other API servers of a cluster.
+"""Finalizes namespaces at once, because Kubernetes' controller first waits 5 s for the cluster's other API
+servers.
 
 https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/namespace_controller.go
-(`namespaceDeletionGracePeriod`, read 2026-11-26). This is for what tests leave behind; a test whose subject is a
-deletion waits for the controller.
+(`namespaceDeletionGracePeriod`, read 2026-11-26). This is for objects that tests leave behind. A test that
+examines a deletion waits for the controller.
 
-After these 5 s the controller looks at the namespace of that name, which may be another one by then. If that one
-is being deleted, too, it deletes all objects in the namespace of that name, and goes on doing so in a third one,
-which a test has created meanwhile. It does nothing in a namespace without its finalizer (`finalized` in
-`deletion/namespaced_resources_deleter.go`), so the finalizer is taken away before the deletion. A namespace whose
-deletion began before is left to the controller.
+After these 5 s, the controller looks up the namespace by name and may find a newer one. If the newer namespace is
+also being deleted, the controller deletes all objects in the namespace with that name, and continues even in a
+third namespace that a test has created meanwhile. It does nothing in a namespace without its finalizer
+(`finalized` in `deletion/namespaced_resources_deleter.go`), so this module removes the finalizer before the
+deletion. It leaves a namespace whose deletion has already begun to the controller.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from sandbox.simulator.kube import Api, ApiError
 _PAUSE_SECONDS: Final = 0.05
 _OF_CONTROLLER: Final = ["kubernetes"]
 _REFUSED: Final = {403, 422}
-_PERMANENT: Final = {"default", "kube-node-lease", "kube-public", "kube-system"}  # nobody can delete them
+# These namespaces cannot be deleted.
+_PERMANENT: Final = {"default", "kube-node-lease", "kube-public", "kube-system"}
 
 _Collections = list[tuple[str, str]]
-"""Roots and plurals: `("/apis/apps/v1", "deployments")`."""
+"""API roots and plural names, such as `("/apis/apps/v1", "deployments")`."""
 
 
 def deletable_resources(get: Callable[[str], Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the root, such as `/apis/apps/v1`, and the resource of all that can be listed and deleted."""
+    """Yield the API root, such as `/apis/apps/v1`, and each of its resources that can be listed and deleted."""
     groups = get("/apis")["groups"]
     for root in ("/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)):
         for resource in get(root)["resources"]:
@@ -44,10 +46,10 @@ class _Namespaces(Api):
         return self.get("/api/v1/namespaces")["items"]
 
     def exchange(self, uid: str, finalizers: list[str]) -> bool:
-        """Replace the finalizers of a namespace's spec; return whether they are replaced.
+        """Replace the finalizers of a namespace's spec, and return whether this succeeded.
 
-        They are not if it is gone, if a policy refuses it, or if its deletion began before: what the controller
-        may be at work on stays its own.
+        It does not succeed if the namespace is gone, if a policy refuses the change, or if the deletion had
+        already begun, because the controller may then be working on the namespace.
         """
         while True:
             found = next((one for one in self.all() if one["metadata"]["uid"] == uid), None)
@@ -58,14 +60,15 @@ class _Namespaces(Api):
             path, body = _path(found["metadata"]["name"]), {**found, "spec": {"finalizers": finalizers}}
             try:
                 self._request("PUT", f"{path}/finalize", body, "application/json")
-            except ApiError as error:  # others: it was changed at the same time, or no answer came in time
+            # Other statuses: the namespace was changed at the same time, or no answer came in time.
+            except ApiError as error:
                 if error.status in _REFUSED:
                     return False
 
 
 @contextmanager
 def finalized_at_once(kubeconfig: Path) -> Generator[None]:
-    """Empty and finalize the namespaces of before the block that are deleted in it."""
+    """Empty and finalize the namespaces that existed before the block and are deleted inside it."""
     api, done = _Namespaces(kubeconfig), threading.Event()
     taken = {
         one["metadata"]["uid"]
@@ -98,7 +101,7 @@ def _run(api: _Namespaces, taken: Container[str], done: threading.Event) -> None
                 ]
                 if not _delete_objects(api, metadata["name"], collections):
                     api.delete_now(_path(metadata["name"]), metadata["uid"])
-        except ApiError:  # a kind went at the same time, with its definition
+        except ApiError:  # a kind was removed at the same time, with its CustomResourceDefinition
             collections = []
 
 
@@ -111,7 +114,7 @@ def _is_deleted(namespace: Mapping[str, Any]) -> bool:
 
 
 def _delete_objects(api: Api, namespace: str, collections: _Collections) -> int:
-    """Delete what is in a namespace; return how many objects were found."""
+    """Delete the objects in a namespace, and return how many there were."""
     found = [
         (f"{root}/namespaces/{namespace}/{plural}/{item['metadata']['name']}", item["metadata"]["uid"])
         for root, plural in collections

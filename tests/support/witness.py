@@ -1,4 +1,5 @@
-"""What an API server told of pods, nodes and members' objects, change by change; data and code of its own."""
+"""The changes that an API server reports for pods, nodes and members' objects. It shares no code with the program.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _PATHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An object that was deleted. `owner`: of a pod, the workload that a person knows; `node`: of a pod."""
+    """A deleted object. For a pod, `owner` is the workload that a person knows, and `node` is the pod's node."""
 
     kind: str
     namespace: str
@@ -33,7 +34,7 @@ class Gone:
 
 
 class Witness:
-    """Watches the API server from its start until `stop`."""
+    """Watches the API server from its creation until `stop`."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._api = Api(kubeconfig)
@@ -50,11 +51,11 @@ class Witness:
             threading.Thread(target=self._watch, args=(kind, path, version), daemon=True).start()
 
     def stop(self) -> None:
-        """Ignore everything from now on."""
+        """Ignore all further changes."""
         self._stop.set()
 
     def take(self) -> tuple[list[Gone], set[str]]:
-        """Return what was deleted, and which nodes were cordoned, since the last call."""
+        """Return the objects that were deleted and the nodes that were cordoned since the last call."""
         eventually(self._is_current)
         with self._lock:
             gone, self._gone = self._gone, []
@@ -72,7 +73,7 @@ class Witness:
     def _watch(self, kind: str, path: str, version: str) -> None:
         while not self._stop.is_set():
             try:
-                # Bookmarks keep the version of a kind that does not change from being compacted away.
+                # Bookmarks keep the resource version of an unchanged kind from being compacted away.
                 for event in self._api.watch(path, {"allowWatchBookmarks": "true"}, version):
                     if self._stop.is_set():
                         return

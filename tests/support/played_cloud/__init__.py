@@ -1,6 +1,7 @@
-"""A played AWS account for the real Pulumi CLI: resource provider, EKS with sandboxes as clusters, Helm charts.
+"""A simulated AWS account for the real Pulumi CLI: resource provider, EKS with sandboxes as clusters, Helm charts.
 
-What a property change does, what a new resource has and what the cloud refuses are facts of this package
-(`kinds.yaml`, with sources), never of the program's catalogue: a test compares the two. `cloud.py` is what a test
-starts; the provider (`__main__.py`) is a process of the Pulumi engine and reads and writes one folder.
+The effect of a property change, the outputs of a new resource and the requests that the cloud refuses are defined
+in this package (`kinds.yaml`, with sources), and never in the program's catalogue, because tests compare the two.
+A test starts `cloud.py`. The provider (`__main__.py`) is a process of the Pulumi engine that reads and writes one
+folder.
 """

@@ -1,4 +1,4 @@
-"""The provider as the Pulumi engine starts it: `pulumi-resource-aws` or `-gcp`, its folder in a variable."""
+"""The provider as the Pulumi engine starts it: `pulumi-resource-aws` or `-gcp`, with its folder in a variable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FOLDER = "PLAYED_CLOUD"
 _WATCH_SECONDS = 0.5
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine tells it to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine stops it with a request
     engine = os.getppid()
     server = serve(Path(os.environ[FOLDER]))
-    while os.getppid() == engine:  # an engine that was killed tells nobody
+    while os.getppid() == engine:  # a killed engine sends no request to stop
         server.wait_for_termination(timeout=_WATCH_SECONDS)
-    os._exit(0)  # requests that are still held must not keep this process
+    os._exit(0)  # requests that are still held must not keep this process alive

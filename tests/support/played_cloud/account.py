@@ -1,4 +1,4 @@
-"""What exists in the played account and what happened in it: one JSON file, locked while it is changed."""
+"""The resources and events of the simulated account, in one JSON file that is locked during changes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _THREADS: Final = threading.Lock()
 
 
 class Refused(Exception):
-    """The cloud refuses a request; the message begins with the code of the API's error."""
+    """The cloud refuses a request. The message begins with the code of the API's error."""
 
 
 class Account:
     """Resources by type and id, and a list of events.
 
-    A resource has `inputs` and `outputs`; an event has `what` and the fields that belong to it.
+    A resource has `inputs` and `outputs`. An event has `what` and further fields that depend on it.
     """
 
     def __init__(self, content: dict[str, Any]) -> None:
@@ -33,14 +33,14 @@ class Account:
         self.events: list[dict[str, Any]] = content.get("events", [])
 
     def of(self, type_: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield id and resource of each resource of a type."""
+        """Yield the id and the content of each resource of a type."""
         for key, resource in self.resources.items():
             kind, _, own_id = key.partition(" ")
             if kind == type_:
                 yield own_id, resource
 
     def get(self, type_: str, own_id: str) -> dict[str, Any] | None:
-        """Return a resource, or None."""
+        """Return a resource, or None if it does not exist."""
         return self.resources.get(f"{type_} {own_id}")
 
     def put(self, type_: str, own_id: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
@@ -56,16 +56,16 @@ class Account:
         self.events.append({"what": what, **fields})
 
     def new_id(self, type_: str, inputs: Mapping[str, Any]) -> str:
-        """Return the id of a new resource."""
+        """Return an id for a new resource."""
         return str(_filled(kinds()[type_].id, inputs))
 
     def computed(self, type_: str, own_id: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the cloud computes for a new resource."""
+        """Return the outputs that the cloud computes for a new resource."""
         known = {"path": "/", **inputs, "id": own_id, "account": ACCOUNT, "region": REGION}
         return {name: _filled(value, known) for name, value in kinds()[type_].outputs.items()}
 
     def refuse_deletion_in_use(self, type_: str, own_id: str) -> None:
-        """Raise Refused while another resource needs this one."""
+        """Raise Refused while another resource depends on this one."""
         for other, path in kinds()[type_].blocked_by.items():
             for other_id, resource in self.of(other):
                 value = own_id if path == "*" else at(resource["inputs"], path)
@@ -74,7 +74,7 @@ class Account:
 
 
 class Store:
-    """The file of an account."""
+    """The file that stores an account."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "account.json"
@@ -82,11 +82,11 @@ class Store:
 
     @property
     def held(self) -> Path:
-        """File with type and name of resources whose creation does not end while it exists."""
+        """File with the type and name of resources whose creation does not finish while the file exists."""
         return self._file.with_name("held")
 
     def holds(self, type_: str, own_id: str) -> bool:
-        """Return whether the creation of a resource must not end yet."""
+        """Return whether the creation of a resource must not finish yet."""
         try:
             held, _, name = self.held.read_text("utf-8").partition(" ")
         except FileNotFoundError:
@@ -94,12 +94,13 @@ class Store:
         return held == type_ and name in own_id
 
     def read(self) -> Account:
-        """Return the account as it is now."""
+        """Return the current state of the account."""
         return Account(json.loads(self._file.read_text("utf-8")) if self._file.exists() else {})
 
     @contextmanager
     def changing(self) -> Generator[Account]:
-        """Give the account while nobody else changes it, and write what became of it, also after a refusal."""
+        """Lock the account and yield it for changes, which are written at the end even if a request was refused.
+        """
         with _THREADS, self._lock.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             account = self.read()
@@ -113,7 +114,7 @@ class Store:
 
 
 def at(value: Any, path: str) -> Any:
-    """Return what is at a dotted path, or None."""
+    """Return the value at a dotted path, or None."""
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value

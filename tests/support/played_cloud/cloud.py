@@ -1,4 +1,6 @@
-"""A played cloud as a test has it: an empty account in a folder, the environment of the CLI, and what happened."""
+"""The simulated cloud that a test starts: an empty account in a folder, the CLI's environment, and a log of
+events.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ FOLDER: Final = "PLAYED_CLOUD"
 _PROVIDER: Final = f"""#!/bin/sh
 PLAYED_VERSION=%s PYTHONPATH={PROJECT_ROOT} exec {sys.executable} -m tests.support.played_cloud "$@"
 """
-# `aws --region R eks get-token --cluster-name NAME ...`: the token that EKS's API server takes.
+# Stands in for `aws --region R eks get-token --cluster-name NAME ...`, and prints a token that the API server
+# accepts.
 _AWS: Final = """#!/bin/sh
 while [ $# -gt 0 ] && [ "$1" != --cluster-name ]; do shift; done
 exec cat "$PLAYED_CLOUD/token-$2.json"
@@ -31,19 +34,21 @@ exec cat "$PLAYED_CLOUD/token-$2.json"
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What a step did to the nodes of pools (None: system nodes): nodes and GPUs by pool."""
+    """What a step did to the nodes of each pool. The values are nodes and GPUs by pool; None stands for system
+    nodes.
+    """
 
     created: Mapping[str | None, tuple[int, int]]
     removed: Mapping[str | None, tuple[int, int]]
     rolled: frozenset[str | None]
     """Pools whose nodes were replaced within their node group."""
     most_missing: Mapping[str | None, int]
-    """Nodes that a pool had less than before or after the step, at the worst moment."""
+    """Maximum number of nodes that a pool lacked during the step, compared with before or after it."""
     events: tuple[Mapping[str, Any], ...]
 
 
 class PlayedCloud:
-    """The account in a folder; `env`: of programs that use it."""
+    """The account in a folder. `env` contains the environment variables for programs that use it."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.env = dict(env)
@@ -51,7 +56,7 @@ class PlayedCloud:
 
     @property
     def account(self) -> Account:
-        """The account as it is now."""
+        """The current state of the account."""
         return self._store.read()
 
     def since(self, mark: int) -> Happened:
@@ -74,18 +79,21 @@ class PlayedCloud:
         ]
 
     def delete(self, type_: str, own_id: str) -> None:
-        """Delete a resource by hand, as in the console."""
+        """Delete a resource by hand, as a person would in the console."""
         Services(self._store).delete(type_, own_id)
 
     def run_scheduled(self, what: str) -> None:
-        """Run the scheduled action whose name begins with `gpu-platform-<what>-`, as at its time."""
+        """Run the scheduled action whose name begins with `gpu-platform-<what>-` now."""
         with self._store.changing() as account:
             (action,) = (one for one, _ in account.of(SCHEDULE) if one.startswith(f"gpu-platform-{what}-"))
             run_scheduled(account, action)
 
     @contextmanager
     def holding(self, type_: str, name: str) -> Generator[None]:
-        """Let no creation of such a resource end: it exists, the engine still waits. `name`: part of its id."""
+        """Keep the creation of such resources from finishing: they exist, but the engine still waits.
+
+        `name` is a part of the resource's id.
+        """
         self._store.held.write_text(f"{type_} {name}", "utf-8")
         try:
             yield
@@ -93,7 +101,7 @@ class PlayedCloud:
             self._store.held.unlink()
 
     def changing(self) -> Any:
-        """Give the account to be changed by hand, as somebody does in the console."""
+        """Lock the account and yield it for manual changes, as a person would make in the console."""
         return self._store.changing()
 
 
@@ -116,7 +124,7 @@ def _most_missing(events: Iterable[Mapping[str, Any]]) -> dict[str | None, int]:
 
 @contextmanager
 def played_cloud(folder: Path) -> Generator[PlayedCloud]:
-    """Give an empty account, while its network is served."""
+    """Serve the network of an empty account, and yield the account."""
     programs = folder / "bin"
     programs.mkdir()
     providers = {f"pulumi-resource-{name}": _PROVIDER % version(f"pulumi-{name}") for name in ("aws", "gcp")}

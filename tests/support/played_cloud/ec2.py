@@ -1,4 +1,4 @@
-"""EC2 of the played account: launch templates, and instances as nodes of a sandbox."""
+"""EC2 in the simulated account: launch templates, and instances as nodes of a sandbox."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.support.played_cloud.account import Account, Refused
 Properties = Mapping[str, Any]
 TEMPLATE: Final = "aws:ec2/launchTemplate:LaunchTemplate"
 
-# Changes that create no new version: `updateKeys` in ec2_launch_template.go of terraform-provider-aws has neither
-# tags nor these (read 2026-11-23).
+# Changes to these properties create no new version: `updateKeys` in ec2_launch_template.go of
+# terraform-provider-aws has neither tags nor these (read 2026-11-23).
 _NO_NEW_VERSION: Final = {"tags", "name", "namePrefix", "defaultVersion", "updateDefaultVersion"}
 
 
 class LaunchTemplates:
-    """Launch templates with numbered versions; `versions` has the data of each."""
+    """Launch templates with numbered versions. `versions` contains the data of each version."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
         return {}
@@ -44,7 +44,8 @@ class LaunchTemplates:
 
 
 def template_data(account: Account, specification: Properties) -> dict[str, Any]:
-    """Return the data of the version that a node group names; raises Refused if it does not exist."""
+    """Return the data of the launch template version that a node group names. Raises Refused if it does not exist.
+    """
     found = account.resources.get(_versions(specification["id"]))
     if found is None or specification["version"] not in found["outputs"]:
         raise Refused(f"InvalidParameterException: no version {specification} of the launch template")
@@ -56,7 +57,10 @@ def _versions(own_id: str) -> str:
 
 
 def _refuse_wrong_shape(inputs: Properties) -> None:
-    """Raise Refused as EC2 does: user guide, launch template restrictions; API errors of CreateLaunchTemplate."""
+    """Raise Refused for invalid data, as EC2 does.
+
+    Sources: user guide, launch template restrictions; API errors of CreateLaunchTemplate.
+    """
     if inputs.get("networkInterfaces") and inputs.get("vpcSecurityGroupIds"):
         raise Refused(
             "InvalidParameterCombination: Network interfaces and an instance-level security groups may not be "

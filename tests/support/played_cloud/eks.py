@@ -1,4 +1,4 @@
-"""EKS of the played account: clusters are sandboxes, and the instances of node groups their simulated nodes.
+"""EKS in the simulated account: clusters are sandboxes, and instances of node groups are their simulated nodes.
 
 Rules and order of steps: EKS user guide, "Update a managed node group", "Understand each phase of node updates",
 "Customize managed nodes with launch templates"; EKS API reference; read 2026-11-23.
@@ -29,11 +29,11 @@ SCHEDULE: Final = "aws:autoscaling/schedule:Schedule"
 _GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
 _SUBNET: Final = "aws:ec2/subnet:Subnet"
 _ROLE: Final = "aws:iam/role:Role"
-_MAX_SKEW: Final = 3  # Kubernetes version skew policy: kubelet and API server
+_MAX_SKEW: Final = 3  # Kubernetes version skew policy for kubelet and API server
 
 
 class Clusters:
-    """Clusters; each is a sandbox of the same name."""
+    """EKS clusters. Each one is a sandbox with the same name."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
         computed = {"clusterSecurityGroupId": UNKNOWN, "vpcId": UNKNOWN}
@@ -93,10 +93,10 @@ class Clusters:
 
 
 class NodeGroups:
-    """Managed node groups: create, scale, roll and delete nodes."""
+    """Managed node groups, whose nodes are created, scaled, rolled and deleted."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
-        # Optional and computed in node_group.go: unknown where the program leaves them out.
+        # Optional and computed in node_group.go, so they are unknown if the program omits them.
         computed = ("amiType", "capacityType", "diskSize", "instanceTypes", "releaseVersion", "version")
         return {name: UNKNOWN for name in computed if name not in inputs}
 
@@ -124,7 +124,7 @@ class NodeGroups:
         for name in ("version", "releaseVersion"):
             outputs[name] = new.get(name, (account.get(NODE_GROUP, own_id) or {})["outputs"][name])
         _refuse_newer(outputs["version"], cluster["inputs"]["version"])
-        # resourceNodeGroupUpdate of terraform-provider-aws: the version first, then the configuration.
+        # resourceNodeGroupUpdate of terraform-provider-aws updates the version first, then the configuration.
         if any(old.get(name) != new.get(name) for name in ("version", "releaseVersion", "launchTemplate")):
             if old.get("version") != new.get("version") and "releaseVersion" not in new:
                 outputs["releaseVersion"] = f"{outputs['version']}.0-played"
@@ -133,7 +133,7 @@ class NodeGroups:
         group = nodes.NodeGroup(own_id, new, outputs, template)
         if any(old.get(name) != new.get(name) for name in ("labels", "taints")):
             nodes.relabel(account, group, old)
-        # node_group.go sends the sizes only where they differ: those of an action of Auto Scaling stay.
+        # node_group.go sends the sizes only if they differ, so sizes set by an Auto Scaling action stay.
         if old["scalingConfig"] != new["scalingConfig"]:
             nodes.scale(account, group)
 
@@ -142,9 +142,9 @@ class NodeGroups:
 
 
 def run_scheduled(account: Account, action: str) -> None:
-    """Run a scheduled action now: EC2 Auto Scaling sets the size of the node group's Auto Scaling group."""
+    """Run a scheduled action now. EC2 Auto Scaling then sets the size of the node group's Auto Scaling group."""
     sizes = (account.get(SCHEDULE, action) or {})["inputs"]
-    for own_id, known in list(account.of(NODE_GROUP)):  # its nodes come and go below
+    for own_id, known in list(account.of(NODE_GROUP)):  # the loop body adds and removes its nodes
         (group,) = known["outputs"]["resources"][0]["autoscalingGroups"]
         if group["name"] == sizes["autoscalingGroupName"]:
             scaling = {**known["inputs"]["scalingConfig"], "desiredSize": sizes["desiredCapacity"]}
@@ -153,7 +153,7 @@ def run_scheduled(account: Account, action: str) -> None:
 
 
 class Addons:
-    """Add-ons: objects of the cloud alone."""
+    """Add-ons, which exist only as objects of the cloud."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
         return {}
@@ -161,7 +161,7 @@ class Addons:
     def create(self, account: Account, own_id: str, inputs: Properties, outputs: dict[str, Any]) -> None:
         if account.get(CLUSTER, inputs["clusterName"]) is None:
             raise Refused(f"ResourceNotFoundException: No cluster found for name: {inputs['clusterName']}")
-        # EKS waits for pods of these: without nodes they become DEGRADED, and the provider's creation fails.
+        # EKS waits for the pods of these add-ons. Without nodes they become DEGRADED, and creating them fails.
         if inputs["addonName"] in {"coredns", "aws-ebs-csi-driver"} and not nodes.schedulable(
             account, inputs["clusterName"]
         ):
@@ -204,7 +204,7 @@ def _refuse_missing_role(account: Account, arn: str) -> None:
 
 
 def _template(account: Account, inputs: Properties) -> dict[str, Any]:
-    """Return the data of a node group's launch template; raises Refused for what EKS does not take in one."""
+    """Return the data of a node group's launch template. Raises Refused if EKS does not accept the template."""
     template = template_data(account, inputs["launchTemplate"])
     if bool(template.get("instanceType")) == bool(inputs.get("instanceTypes")):
         raise Refused("InvalidParameterException: instance types in exactly one of launch template and request")
@@ -227,7 +227,7 @@ def at_market(template: Properties) -> str | None:
 
 
 def _write_token(cluster: str, token: str) -> None:
-    """Write what `aws eks get-token` prints for this cluster."""
+    """Write the output of `aws eks get-token` for this cluster."""
     credential = {
         "kind": "ExecCredential",
         "apiVersion": "client.authentication.k8s.io/v1beta1",

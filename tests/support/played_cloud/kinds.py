@@ -1,4 +1,4 @@
-"""The kinds of resources of the played clouds, read from `kinds.yaml` and `kinds_google.yaml`."""
+"""The resource kinds of the simulated clouds, read from `kinds.yaml` and `kinds_google.yaml`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of resource: its fields are described in `kinds.yaml`."""
+    """A kind of resource. `kinds.yaml` documents its fields."""
 
     id: str
     name: str | None = None
@@ -30,7 +30,7 @@ def _kind(fields: Mapping[str, Any]) -> Kind:
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """Return the kinds by their Pulumi type."""
+    """Return the kinds by Pulumi type."""
     return {
         name: _kind(fields)
         for file in ("kinds.yaml", "kinds_google.yaml")

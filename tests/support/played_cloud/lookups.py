@@ -1,4 +1,4 @@
-"""Functions of the provider that the program calls: what they find in the played account."""
+"""Provider functions that the program calls, answered from the simulated account."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLUSTER: Final = "aws:eks/cluster:Cluster"
 
 
 def look_up(account: Account, token: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a function; raises Refused for what is not found."""
+    """Return the result of a provider function. Raises Refused if the account has no such resource."""
     match token:
         case "aws:index/getCallerIdentity:getCallerIdentity":
             return {"accountId": ACCOUNT, "arn": f"arn:aws:iam::{ACCOUNT}:role/deployer", "id": ACCOUNT}
@@ -28,7 +28,7 @@ def look_up(account: Account, token: str, arguments: Mapping[str, Any]) -> dict[
 
 
 def describe_cluster(account: Account, name: str) -> dict[str, Any] | None:
-    """Return the answer of the API's DescribeCluster, or None; what programs read that use no provider."""
+    """Return the answer of the API's DescribeCluster, or None. Programs without a Pulumi provider read it."""
     found = account.get(CLUSTER, name)
     if found is None:
         return None
@@ -39,7 +39,7 @@ def describe_cluster(account: Account, name: str) -> dict[str, Any] | None:
 
 
 def _cluster(account: Account, name: str) -> dict[str, Any]:
-    """Return a cluster as the provider's data source does, which has lists where the resource has one block."""
+    """Return a cluster as the provider's data source does, with lists where the resource has single blocks."""
     found = account.get(CLUSTER, name)
     if found is None:
         raise Refused(f"ResourceNotFoundException: No cluster found for name: {name}")

@@ -1,8 +1,10 @@
-"""The network of the played cloud: an HTTPS proxy that serves Helm charts and the API of EKS as if they were real.
+"""The network of the simulated cloud: an HTTPS proxy that serves Helm charts and the EKS API at their real
+addresses.
 
-The program is the real one: Helm and boto3 ask for the real address, by the proxy of their environment, and trust
-this proxy's certificate by `SSL_CERT_FILE` and `AWS_CA_BUNDLE`. Nothing else is served, and nothing leaves this
-machine. Sources: Helm, "OCI support"; OCI distribution specification 1.1, pulling; read 2026-11-25.
+The program under test is the real one. Helm and boto3 request the real addresses through the proxy that their
+environment sets, and trust this proxy's certificate because of `SSL_CERT_FILE` and `AWS_CA_BUNDLE`. Nothing else
+is served, and no request leaves this machine. Sources: Helm, "OCI support"; OCI distribution specification 1.1,
+pulling; read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ REPOSITORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "https://helm.ngc.nvidia.com/nvidia": ("gpu-operator",),
     "https://aws.github.io/eks-charts": ("aws-efa-k8s-device-plugin",),
 }
-"""Charts of the folder `charts` by their Helm repository."""
+"""Charts in the folder `charts`, by Helm repository."""
 REGISTRIES: Final[Mapping[str, tuple[str, ...]]] = {
     "registry.k8s.io/dra-driver-nvidia/charts": ("dra-driver-nvidia-gpu",),
 }
-"""Charts of the folder `charts` by their OCI registry and path."""
+"""Charts in the folder `charts`, by OCI registry and path."""
 _EKS: Final = frozenset({f"eks.{REGION}.amazonaws.com", "eks.us-east-1.amazonaws.com"})
 _CREDENTIALS: Final = {"AWS_ACCESS_KEY_ID": "played", "AWS_SECRET_ACCESS_KEY": "played"}
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
@@ -53,7 +55,7 @@ class _Page:
 
 @contextmanager
 def played_network(folder: Path) -> Generator[dict[str, str]]:
-    """Serve the charts; give the environment of programs in this network."""
+    """Serve the charts, and yield the environment variables for programs in this network."""
     pages = {page: content for repository in REPOSITORIES for page, content in _pages(repository)}
     pages |= {page: content for registry in REGISTRIES for page, content in _registry_pages(registry)}
     certificate = _write_certificate(folder, {*_EKS, *(page.split("/")[2] for page in pages)})
@@ -87,7 +89,7 @@ class _Proxy(ThreadingHTTPServer):
         self.store = store
 
     def page(self, host: str, path: str) -> _Page | None:
-        """Return what an address has, or None."""
+        """Return the page at an address, or None."""
         if host in _EKS:
             found = describe_cluster(self.store.read(), path.removeprefix("/clusters/"))
             return None if found is None else _Page(json.dumps(found).encode(), "application/json")
@@ -104,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         plain: socket.socket = self.connection
         try:
             self.connection = self.server.context.wrap_socket(plain, server_side=True)
-        except OSError:  # TLS that fails is one, too
+        except OSError:  # this includes TLS failures
             self.close_connection = True
             return
         self.host = self.path.partition(":")[0]
@@ -130,11 +132,11 @@ class _Handler(BaseHTTPRequestHandler):
         return page
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Write nothing: standard error is the test's."""
+        """Suppress log lines, because standard error belongs to the test."""
 
 
 def _pages(repository: str) -> Iterator[tuple[str, _Page]]:
-    """Yield address and content of the index and the charts of a repository."""
+    """Yield the address and content of a repository's index and of its charts."""
     entries: dict[str, Any] = {}
     for chart in REPOSITORIES[repository]:
         described = _described(chart)
@@ -146,7 +148,9 @@ def _pages(repository: str) -> Iterator[tuple[str, _Page]]:
 
 
 def _registry_pages(registry: str) -> Iterator[tuple[str, _Page]]:
-    """Yield address and content of the charts of an OCI registry: manifest by tag and digest, two blobs."""
+    """Yield the address and content of each chart in an OCI registry: its manifest by tag and digest, and two
+    blobs.
+    """
     host, _, path = registry.partition("/")
     for chart in REGISTRIES[registry]:
         described = _described(chart)
@@ -182,7 +186,8 @@ def _packed(chart: str) -> bytes:
 
 
 def _write_certificate(folder: Path, hosts: set[str]) -> Path:
-    """Write a certificate of all hosts, which signs itself, with its key; return the file of both."""
+    """Write a self-signed certificate for all hosts together with its key, and return the file that contains both.
+    """
     public, private = self_signed("played network", sorted(hosts))
     (folder / "certificate.pem").write_bytes(public)
     both = folder / "server.pem"

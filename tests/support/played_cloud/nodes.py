@@ -1,6 +1,7 @@
-"""Instances of a node group, as nodes of the sandbox that is its cluster.
+"""Instances of a node group, as nodes of the sandbox that simulates its cluster.
 
-Each creation and removal is an event of the account, with the number of GPUs: what a test compares with a preview.
+Each creation and removal is an event of the account with the number of GPUs. Tests compare these events with a
+preview.
 """
 
 from __future__ import annotations
@@ -40,18 +41,19 @@ _EFFECTS: Final = {
     "PREFER_NO_SCHEDULE": "PreferNoSchedule",
 }
 _PODS: Final = 58
-# EKS waits 15 minutes for a node to join and become Ready; one of the sandbox is Ready within seconds.
+# EKS waits 15 minutes for a node to join and become Ready. A sandbox node is Ready within seconds.
 _READY_SECONDS: Final = 120.0
 _UNREADY_TAINTS: Final = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
-# EKS evicts for 15 minutes; here a drain is over at once, or the test would wait for it.
+# EKS evicts pods for up to 15 minutes. Here the limit is short, because the test waits for it.
 _DRAIN_SECONDS: Final = 20.0
 _SIMULATED: Final = {"kwok.x-k8s.io/node": "fake"}
-_MACHINE: Final = "sandbox.gpu-platform.dev/machine-type"  # which simulated hardware the sandbox gives a node
+# Selects the simulated hardware that the sandbox gives a node.
+_MACHINE: Final = "sandbox.gpu-platform.dev/machine-type"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """A node group as its next node is created from it."""
+    """A node group with the properties that its next node is created from."""
 
     id: str
     inputs: Properties
@@ -96,7 +98,7 @@ def add(account: Account, group: NodeGroup) -> None:
             "spec": {"taints": _taints(group.inputs)},
         }
     )
-    if not gpus:  # the sandbox's simulator knows machines with GPUs
+    if not gpus:  # the sandbox's simulator handles only machines with GPUs
         _set_capacity(client, name, {"cpu": str(cpus), "memory": f"{memory}Gi", "pods": str(_PODS)})
     _await_ready(client, name)
     entry = {"pool": group.inputs.get("labels", {}).get("gpu-platform.dev/pool"), "gpus": gpus}
@@ -109,7 +111,7 @@ def add(account: Account, group: NodeGroup) -> None:
 
 
 def scale(account: Account, group: NodeGroup) -> None:
-    """Give a group its desired number of nodes; the Auto Scaling group terminates the oldest ones."""
+    """Scale a group to its desired number of nodes. The Auto Scaling group terminates the oldest nodes."""
     names = _names(account, group.id)
     desired = group.inputs["scalingConfig"]["desiredSize"]
     for name in names[: max(0, len(names) - desired)]:
@@ -119,7 +121,7 @@ def scale(account: Account, group: NodeGroup) -> None:
 
 
 def roll(account: Account, group: NodeGroup) -> None:
-    """Replace every node by one of the new version: by the strategy DEFAULT the new one first."""
+    """Replace every node with one of the new version. With the strategy DEFAULT, the new node is created first."""
     minimal = group.inputs.get("updateConfig", {}).get("updateStrategy") == "MINIMAL"
     for name in _names(account, group.id):
         if minimal:
@@ -132,7 +134,8 @@ def roll(account: Account, group: NodeGroup) -> None:
 
 
 def relabel(account: Account, group: NodeGroup, old: Properties) -> None:
-    """Change labels and taints of the nodes that exist, as UpdateNodegroupConfig does; other owners' ones stay."""
+    """Change the labels and taints of existing nodes, as UpdateNodegroupConfig does. Those of other owners stay.
+    """
     client = _client(group.cluster)
     labels = {**dict.fromkeys(old.get("labels", {})), **group.inputs.get("labels", {})}
     before = {(one["key"], one["effect"]) for one in _taints(old)}

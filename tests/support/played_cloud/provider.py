@@ -1,4 +1,4 @@
-"""The gRPC protocol between the Pulumi engine and the played cloud."""
+"""The gRPC protocol between the Pulumi engine and the simulated cloud."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from tests.support.played_cloud.kinds import Kind, kinds
 from tests.support.played_cloud.services import Services
 
 VERSION_VARIABLE: Final = "PLAYED_VERSION"
-"""Environment variable with the version of the provider that is played."""
+"""Environment variable with the version of the simulated provider."""
 _DEFAULTS: Final = "__defaults"
 _MESSAGE_BYTES: Final = 400 * 1024 * 1024
 Diff = provider_pb2.PropertyDiff
 
 
 class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Plays the providers `aws` and `gcp`: differences by `kinds.yaml`, effects by the services of the account."""
+    """Simulates the providers `aws` and `gcp`. `kinds.yaml` defines how changes differ; `Services` applies their
+    effects.
+    """
 
     def __init__(self, store: Store, version: str) -> None:
         self._store = store
@@ -42,7 +44,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=request.news)
 
     def DiffConfig(self, request: Any, context: Any) -> Any:
-        # provider.go of terraform-provider-aws has no ForceNew; the bridge replaces for no configuration of AWS.
+        # No AWS configuration change replaces the provider, because terraform-provider-aws has no ForceNew in
+        # provider.go.
         same = values.read(request.olds) == values.read(request.news)
         changes = provider_pb2.DiffResponse.DIFF_NONE if same else provider_pb2.DiffResponse.DIFF_SOME
         return provider_pb2.DiffResponse(changes=changes)
@@ -56,7 +59,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Invoke(self, request: Any, context: Any) -> Any:
         found = _answer(context, lambda: self._services.look_up(request.tok, values.read(request.args)))
         response = provider_pb2.InvokeResponse()
-        getattr(response, "return").CopyFrom(values.write(found))  # a keyword of Python
+        getattr(response, "return").CopyFrom(values.write(found))  # `return` is a Python keyword
         return response
 
     # -- resources -----------------------------------------------------------------------------------------
@@ -129,7 +132,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
 
 def serve(folder: Path) -> grpc.Server:
-    """Start the provider of the account in a folder; print its port, as the engine expects."""
+    """Start the provider for the account in a folder, and print its port, as the engine expects."""
     options = [
         ("grpc.max_receive_message_length", _MESSAGE_BYTES),
         ("grpc.max_send_message_length", _MESSAGE_BYTES),
@@ -145,7 +148,8 @@ def serve(folder: Path) -> grpc.Server:
 
 
 def _planned(services: Services, type_: str, request: Any, new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return inputs as outputs of an update; what the cloud has computed within them stays known."""
+    """Return the inputs as the planned outputs of an update. Nested values that the cloud has computed stay known.
+    """
     known = values.read(request.olds)
     return {
         name: {**known.get(name, {}), **value}

@@ -1,4 +1,4 @@
-"""What the account does for a request: common rules for all kinds, and the services with effects of their own."""
+"""Handles requests to the account with common rules for all kinds, and with special effects for some services."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Properties = Mapping[str, Any]
 
 
 class Service(Protocol):
-    """Effects of one kind of resource; `outputs` may be changed in place."""
+    """Effects of one kind of resource. They may change `outputs` in place."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
-        """Return the outputs that are unknown before the creation, beside those of `kinds.yaml`."""
+        """Return the outputs that are unknown before the creation, in addition to the outputs in `kinds.yaml`."""
         ...
 
     def create(self, account: Account, own_id: str, inputs: Properties, outputs: dict[str, Any]) -> None: ...
@@ -43,18 +43,22 @@ _SERVICES: Final[Mapping[str, Service]] = {
 
 
 class Services:
-    """Creates, updates, deletes and reads resources of an account; raises Refused as the cloud does."""
+    """Creates, updates, deletes and reads resources of an account. Raises Refused if the cloud would refuse a
+    request.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def unknown(self, type_: str, inputs: Properties) -> dict[str, Any]:
-        """Return the outputs of a kind that are unknown before its creation, beside those of `kinds.yaml`."""
+        """Return a kind's outputs that are unknown before its creation, in addition to the outputs in
+        `kinds.yaml`.
+        """
         service = _SERVICES.get(type_)
         return service.unknown(inputs) if service is not None else {}
 
     def create(self, type_: str, inputs: Properties) -> tuple[str, dict[str, Any]]:
-        """Create a resource; return its id and outputs."""
+        """Create a resource, and return its id and outputs."""
         with self._store.changing() as account:
             _refuse_missing(account, inputs)
             own_id = account.new_id(type_, inputs)
@@ -70,7 +74,7 @@ class Services:
         return own_id, outputs
 
     def update(self, type_: str, own_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        """Update a resource; return its outputs."""
+        """Update a resource, and return its outputs."""
         with self._store.changing() as account:
             resource = account.get(type_, own_id)
             if resource is None:
@@ -85,7 +89,7 @@ class Services:
             return outputs
 
     def delete(self, type_: str, own_id: str) -> None:
-        """Delete a resource; one that is gone is deleted."""
+        """Delete a resource. Does nothing if the resource no longer exists."""
         with self._store.changing() as account:
             resource = account.get(type_, own_id)
             if resource is None:
@@ -97,17 +101,17 @@ class Services:
             account.record("deleted", type=type_, id=own_id)
 
     def read(self, type_: str, own_id: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return inputs and outputs of a resource, or None."""
+        """Return the inputs and outputs of a resource, or None if it does not exist."""
         resource = self._store.read().get(type_, own_id)
         return None if resource is None else (resource["inputs"], resource["outputs"])
 
     def look_up(self, token: str, arguments: Properties) -> dict[str, Any]:
-        """Return the result of a function of the provider."""
+        """Return the result of a provider function."""
         return look_up(self._store.read(), token, arguments)
 
 
 def _refuse_missing(account: Account, inputs: Properties) -> None:
-    """Raise Refused for an id that no resource of the account has."""
+    """Raise Refused if the inputs contain an id that no resource of the account has."""
     existing = {key.partition(" ")[2] for key in account.resources}
     for own_id in _ids(inputs):
         if own_id not in existing:

@@ -1,4 +1,4 @@
-"""Properties on the wire of the Pulumi engine, and how they differ."""
+"""Converts and compares properties in the wire format of the Pulumi engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from google.protobuf import json_format, struct_pb2
 
 UNKNOWN: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""What stands for a value that is not known in a preview (a string, in pulumi/sdk/go/common/resource/plugin)."""
+"""String that represents an unknown value in a preview (pulumi/sdk/go/common/resource/plugin)."""
 _SENTINELS: Final = {
     UNKNOWN,
     "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
@@ -19,12 +19,12 @@ _SENTINELS: Final = {
 
 
 def read(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """Return properties as plain values; whole numbers are integers, properties that are null are left out."""
+    """Return properties as plain values. Whole numbers become integers, and null properties are omitted."""
     return _plain(json_format.MessageToDict(struct))
 
 
 def write(values: Mapping[str, Any]) -> struct_pb2.Struct:
-    """Return properties for the engine."""
+    """Return properties in the engine's format."""
     struct = struct_pb2.Struct()
     struct.update(values)
     return struct
@@ -36,7 +36,7 @@ def is_unknown(value: Any) -> bool:
 
 
 def has_unknown(value: Any) -> bool:
-    """Return whether anything within a value is not known yet."""
+    """Return whether a value is or contains a value that is not known yet."""
     if isinstance(value, dict):
         return any(has_unknown(one) for one in value.values())
     if isinstance(value, list):
@@ -59,7 +59,7 @@ _SETS: Final = {
 
 
 def changed_paths(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted path of each property that differs; a list is one property."""
+    """Yield the dotted path of each property that differs. A list counts as one property."""
     for name in sorted({*old, *new}):
         before, after = old.get(name), new.get(name)
         if before == after or (name in _SETS and _ordered(before) == _ordered(after)):
