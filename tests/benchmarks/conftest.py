@@ -1,5 +1,4 @@
-"""Adds the benchmarks' folder to the import path, because benchmarks are scripts that import each other from it.
-"""
+"""Adds the benchmarks' folder to the import path, because benchmarks are scripts that import each other from it."""
 
 from __future__ import annotations
 

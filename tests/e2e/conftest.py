@@ -1,4 +1,4 @@
-"""A sandbox of their own for the tests of whole stacks, and a hand that drives the command line."""
+"""Fixtures for tests of whole stacks: a separate sandbox, and a helper that runs the command line."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.support.command_line import COMMAND, Ran
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
 
-# Each worker of pytest-xdist has a sandbox of its own, so that whole stacks are tested side by side.
+# Each worker of pytest-xdist has a separate sandbox, so that whole stacks are tested in parallel.
 SANDBOX = f"e2e-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-# Of stacks that pass: reached by a broken program alone, also on a loaded machine; less than a test may take.
+# For stacks that pass: only a broken program exceeds it, even on a loaded machine, and a test may take longer.
 VALIDATION_TIMEOUT = "4m"
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -62,15 +62,16 @@ BASE: dict[str, Any] = {
             "members": ["group:search"],
         },
     ],
-    # A gate refuses pods that tolerate everything, which most tests are not about.
+    # A gate would refuse pods that tolerate all taints, and most tests do not examine the gate.
     "validation": {"timeout": VALIDATION_TIMEOUT, "gate_nodes": "never"},
 }
 
 
 def quotas_are_free(client: KubernetesClient, namespace: str = "") -> bool:
-    """Return whether the quotas of a namespace, or of all, count no GPUs, MIG instances, CPUs and memory of pods.
+    """Return whether the quotas of a namespace, or of all namespaces, count no GPUs, MIG instances, CPUs and
+    memory.
 
-    They count pods that are gone for a moment longer, in which the next pod may be refused.
+    Quotas count deleted pods for a moment longer, and the next pod may be refused meanwhile.
     """
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     used = [item for quota in quotas for item in quota.get("status", {}).get("used", {}).items()]
@@ -80,12 +81,12 @@ def quotas_are_free(client: KubernetesClient, namespace: str = "") -> bool:
 
 @dataclass
 class Platform:
-    """The sandbox, and a stack file in a folder of its own."""
+    """The sandbox, and a separate folder with a stack file."""
 
     client: KubernetesClient
     kubeconfig: Path
     folder: Path
-    state: dict[str, Any]  # the platform object last deployed by stack; shared by the tests of a group
+    state: dict[str, Any]  # last deployed platform object of each stack; shared by the tests of a group
     engine: str = "embedded"
     env: dict[str, str] = field(default_factory=dict)
     created: list[dict[str, Any]] = field(default_factory=list)
@@ -100,7 +101,7 @@ class Platform:
             self.state.clear()
         if self.engine == "embedded":
             return command_line.run(*arguments, env=self.env)
-        # The Pulumi CLI is what is tested: with it a run is a process with children.
+        # A run of the Pulumi CLI is a process with child processes, so the command runs as a process, too.
         ran = subprocess.run(
             [*COMMAND, *arguments], env={**os.environ, **self.env}, capture_output=True, text=True, check=False
         )
@@ -115,7 +116,7 @@ class Platform:
         return ran
 
     def write_faults(self, **faults: list[dict[str, Any]]) -> None:
-        """Write the faults of nodes, which need not exist yet; those of all others end."""
+        """Write the faults of nodes, which need not exist yet. The faults of all other nodes end."""
         metadata = {"name": "gpu-faults", "namespace": "sandbox-system"}
         data = {node: json.dumps(found) for node, found in faults.items()} or None
         self.client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -124,7 +125,7 @@ class Platform:
         found = self.client.get("v1", "Node", node)
         assert found is not None
         offers = {k: v for k, v in found["status"]["allocatable"].items() if k.startswith("nvidia.com/")}
-        # What a plugin no longer offers stays at 0 until the kubelet starts anew.
+        # A resource that a device plugin no longer offers stays at 0 until the kubelet restarts.
         return {name: count for name, count in offers.items() if count != "0"}
 
     def pod(
@@ -156,7 +157,7 @@ class Platform:
         return found
 
     def unschedulable(self, name: str, namespace: str = "default") -> str:
-        """Return why the scheduler leaves a pod Pending, once it has said so."""
+        """Return why the scheduler leaves a pod Pending, once it has reported the reason."""
 
         def why() -> str:
             conditions = self.find_pod(name, namespace)["status"].get("conditions", ())
@@ -182,7 +183,7 @@ class Platform:
 
 
 def platform_of_the_cli(running: control_plane.Status, folder: Path, backend: Path) -> Platform:
-    """Return a platform in a sandbox that the Pulumi CLI deploys. `folder`: of its stack files."""
+    """Return a platform in a sandbox that the Pulumi CLI deploys. `folder` is for its stack files."""
     folder.mkdir(exist_ok=True)
     client = KubernetesClient(running.kubeconfig)
     return Platform(client, running.kubeconfig, folder, {}, engine="pulumi", env=pulumi_cli.environment(backend))
@@ -195,7 +196,7 @@ def e2e_sandbox(start_sandbox: Callable[..., control_plane.Status]) -> control_p
 
 @pytest.fixture(scope="module")
 def kueue_sandbox(start_sandbox: Callable[..., control_plane.Status]) -> control_plane.Status:
-    """A sandbox for stacks with queues; conftest.py of the tests builds Kueue where a test asks for it."""
+    """A sandbox for stacks with queues. tests/conftest.py builds Kueue if a test needs it."""
     return start_sandbox("queues")
 
 
@@ -216,7 +217,7 @@ def base() -> dict[str, Any]:
 
 @pytest.fixture
 def deployed(platform: Platform, base: dict[str, Any]) -> Platform:
-    """The base stack, up; deployed again where the test before left something else."""
+    """The deployed base stack. It is deployed again if the test before left another stack."""
     if platform.state.get("shop") != base:
         ran = platform.up(base)
         assert ran.code == 0, ran.err

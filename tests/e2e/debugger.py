@@ -1,4 +1,4 @@
-"""An ephemeral container in a pod that runs, as `kubectl debug` adds it."""
+"""Adds an ephemeral container to a running pod, as `kubectl debug` does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_platform.live.client import KubernetesClient
 def debug(
     client: KubernetesClient, namespace: str, pod: str, container: dict[str, Any], *, dry_run: bool = False
 ) -> None:
-    """Add a container to a pod; raises Refused."""
+    """Add an ephemeral container to a pod. Raises Refused."""
     client._connection.request(
         "PATCH",
         f"/api/v1/namespaces/{namespace}/pods/{pod}/ephemeralcontainers",

@@ -1,4 +1,4 @@
-"""Namespaces of teams with GPU NICs, on a real API server: what the program declares for stacks of clouds."""
+"""Namespaces of teams with GPU NICs on a real API server, as the program declares them for stacks on clouds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _LIMITS = ("LimitRange", "ResourceQuota")
 
 
 def apply_team(client: KubernetesClient, platform: Object) -> str:
-    """Create the namespace of a stack's only team with its policies, and return its name once they hold."""
+    """Create the namespace and the policies of a stack's only team. Return its name once the policies are in
+    effect.
+    """
     (team,) = platform["teams"]
     name = str(team["name"])
     loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
@@ -39,13 +41,13 @@ def apply_team(client: KubernetesClient, platform: Object) -> str:
     escapes = {"metadata": {"annotations": {"cdi.k8s.io/gpu": "all"}}}
     # The API server reads new policies within a second or two.
     eventually(lambda: refusal(client, pod(name, bare)) != "")
-    named = ("gpu-device-annotation", "bare-pod")  # the second alone where pods need a controller
+    named = ("gpu-device-annotation", "bare-pod")  # the second rule applies only if pods need a controller
     eventually(lambda: any(one in refusal(client, pod(name, honest(), **escapes["metadata"])) for one in named))
     return name
 
 
 def remove(client: KubernetesClient, namespaces: Iterable[str]) -> None:
-    """Delete namespaces, and the policies of their teams."""
+    """Delete namespaces and the policies of their teams."""
     for name in namespaces:
         for kind in reversed(_KINDS):
             api = "v1" if kind == "Namespace" else "admissionregistration.k8s.io/v1"
@@ -68,7 +70,7 @@ def honest() -> Object:
 
 
 def pod(namespace: str, spec: Object, **metadata: Any) -> Object:
-    """Return a pod."""
+    """Return a pod manifest."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -78,7 +80,7 @@ def pod(namespace: str, spec: Object, **metadata: Any) -> Object:
 
 
 def refusal(client: KubernetesClient, wanted: Object) -> str:
-    """Return why the API server refuses an object, empty if it admits it."""
+    """Return the reason why the API server refuses an object, or an empty string if it admits the object."""
     try:
         client.create(wanted, dry_run=True)
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""Requests as a member of a team, by impersonation."""
+"""Sends requests as a member of a team, by impersonation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gpu_platform.live.client import KubernetesClient, Refused
 
 
 def member(kubeconfig: Path, group: str, user: str = "ada", node: str = "") -> KubernetesClient:
-    """Return a client that acts as a user of a group, with nothing but that group's rights.
+    """Return a client that acts as a user with only the rights of a group.
 
-    `node`: that a token of a pod on it names.
+    `node` is the node that a token of a pod on it would name.
     """
     client = KubernetesClient(kubeconfig)
     pool: Any = client._connection._pool
@@ -27,10 +27,11 @@ def member(kubeconfig: Path, group: str, user: str = "ada", node: str = "") -> K
 
 
 def admitted(client: KubernetesClient, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return an object as admission would leave it; empty, if it is refused.
+    """Return an object as admission would change it, or an empty dictionary if it is refused.
 
-    For tests that wait until new policies are in effect: the API server reads each of them by itself within a
-    second or two, so that for a moment a policy refuses what another one does not complete yet.
+    This is for tests that wait until new policies are in effect. The API server reads each policy separately
+    within a second or two. Meanwhile, one policy may refuse an object because another policy does not complete it
+    yet.
     """
     try:
         return client.create(wanted, dry_run=True)

@@ -1,4 +1,4 @@
-"""What members of a team make in its namespace."""
+"""Objects that members of a team create in its namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PASSWORD = base64.b64encode(b"hunter2").decode()
 
 
 def members_objects(namespace: str) -> list[dict[str, Any]]:
-    """Return what a member makes with the rights of the team's Role: a StatefulSet, a 2 TiB claim, a Secret."""
+    """Return objects that the team's Role allows a member to create: a StatefulSet, a 2 TiB claim, a Secret."""
     labels = {"app": "features"}
     pod = {
         "metadata": {"labels": labels},
@@ -22,7 +22,8 @@ def members_objects(namespace: str) -> list[dict[str, Any]]:
                     {"name": "main", "image": "db:1", "resources": {"limits": {"nvidia.com/gpu": 1}}},
                 ],
                 "tolerations": [TOLERATION],
-                # Half of it is how long a namespace waits before it looks again whether its pods are gone.
+                # A namespace controller waits for half of this time before it checks again whether the pods are
+                # gone.
                 "terminationGracePeriodSeconds": 1,
             }
         ),

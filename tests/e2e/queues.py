@@ -18,7 +18,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 RUN_SECONDS = "sandbox.gpu-platform.dev/run-seconds"
 KUEUE = "kueue.x-k8s.io/v1beta2"
 
-# Two nodes of eight GPUs; each team has the quota of one and may borrow the other.
+# Two nodes with eight GPUs each. Each team has a quota of one node and may borrow the other.
 STACK: dict[str, Any] = {
     "kind": "environment",
     "pools": [{"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}],
@@ -37,7 +37,7 @@ STACK: dict[str, Any] = {
 
 
 class Team:
-    """A member of a team, and the Jobs that it made."""
+    """A member of a team, and the Jobs that the member created."""
 
     def __init__(self, kubeconfig: Path, name: str) -> None:
         self.name = name
@@ -46,17 +46,17 @@ class Team:
         self._jobs: list[str] = []
 
     def job(self, name: str, gpus: int, pods: int = 1, **labels: str) -> dict[str, Any]:
-        """Create a Job that runs until it is told to end; `labels`: queue, priority."""
+        """Create a Job that runs until `end` is called. `labels` are the queue and the priority class."""
         return self.create(job(self.name, name, gpus, pods, **labels))
 
     def create(self, wanted: dict[str, Any]) -> dict[str, Any]:
-        """Create a Job as it is written."""
+        """Create a Job exactly as written."""
         live = self.client.create(wanted)
         self._jobs.append(wanted["metadata"]["name"])
         return live
 
     def refusal(self, name: str) -> str:
-        """Return why a Job without a queue would be refused, or an empty text."""
+        """Return why a Job without a queue would be refused, or an empty string."""
         try:
             self.client.create(job(self.name, name, 1), dry_run=True)
         except Refused as refusal:
@@ -76,7 +76,7 @@ class Team:
         return sum(pod["status"].get("phase") == "Running" for pod in self.pods(job))
 
     def workload(self, job: str) -> dict[str, Any] | None:
-        """Return the Workload that Kueue keeps of a Job."""
+        """Return the Workload that Kueue keeps for a Job."""
         for one in self.client.objects(KUEUE, "Workload", namespace=self.name):
             if any(owner["name"] == job for owner in one["metadata"].get("ownerReferences", ())):
                 return one
@@ -95,7 +95,7 @@ class Team:
         return eventually(why)
 
     def end(self, job: str) -> None:
-        """Let the containers of a Job end, and those of pods that replace lost ones, until the Job has ended."""
+        """End the containers of a Job, including those of pods that replace lost ones, until the Job has ended."""
 
         def state() -> str:
             for pod in self.pods(job):
@@ -105,7 +105,7 @@ class Team:
         eventually(state, "Complete")
 
     def _state(self, job: str) -> str:
-        """Return `Complete` for a Job that has ended, else all that shows what it waits for."""
+        """Return `Complete` for a Job that has ended, or else a description of what it is waiting for."""
         live = self.live(job)
         if "completionTime" in live["status"]:
             return "Complete"
@@ -128,11 +128,11 @@ class Team:
         try:
             self.client.merge_if_unchanged({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
         except Refused as refusal:
-            if refusal.status != 404:  # the pod was deleted after it was listed
+            if refusal.status != 404:  # the pod was deleted after the list was read
                 raise
 
     def remove(self) -> None:
-        """Delete the Jobs, and wait until they are gone: the next test may use their names."""
+        """Delete the Jobs and wait until they are gone, because the next test may use the same names."""
         for name in self._jobs:
             live = self.client.get("batch/v1", "Job", name, self.name)
             if live is not None:
@@ -178,10 +178,10 @@ def stack(status: Status, **rest: Any) -> dict[str, Any]:
 
 
 def bring(platform: Platform, wanted: dict[str, Any]) -> None:
-    """Deploy a stack, and wait until its policies give Jobs without a class that of their team.
+    """Deploy a stack, and wait until its policies assign the team's priority class to Jobs without one.
 
-    The API server reads new policies within a second or two. A Job that is created before has priority 0, and the
-    next one with the class of the same team preempts it.
+    The API server reads new policies within a second or two. A Job that is created earlier has priority 0, and is
+    preempted by the team's next Job with the class.
     """
     if platform.state.get("shop") == wanted:
         return

@@ -1,4 +1,4 @@
-"""Pods without a controller in namespaces of teams on EKS, where network policies are promised for others."""
+"""Pods without a controller in team namespaces on EKS, where AWS guarantees network policies only for other pods."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def kubeconfig(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[P
     )
     ada = member(found, GROUP)
     eventually(lambda: "bare-pod" in refusal(ada, a_pod()))
-    # The API server reads the policy of what members do to any object, too.
+    # The API server must also have read the policy about members' changes to any object.
     eventually(lambda: orphans_are_refused(ada, client))
     yield found
     remove(client, [TEAM, OPEN])
@@ -201,7 +201,7 @@ def test_a_member_takes_no_pod_from_its_controller(kubeconfig: Path) -> None:
     stripped = {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "ownerReferences": None}}
     with pytest.raises(Refused, match=r"bare-pod: .* leave metadata.ownerReferences as it is"):
         ada.merge(stripped)
-    for policy in ("Orphan", None):  # a request without a policy orphans the pods of a Job
+    for policy in ("Orphan", None):  # a deletion without a propagation policy orphans the pods of a Job
         with pytest.raises(Refused, match=r"bare-pod: .* propagationPolicy Background or Foreground"):
             delete(ada, "batch/v1", "jobs", "kept", policy)
     ada.merge({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "labels": {"app": "mine"}}})

@@ -1,4 +1,4 @@
-"""Default parts of a node for pods that mount a bucket on GKE, on the real API server."""
+"""Default CPU and memory requests of pods that mount a bucket on GKE, on the real API server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[Kuber
 
 
 def requests(client: KubernetesClient, annotations: dict[str, str] | None = None, **rest: Any) -> dict[str, int]:
-    """Return what a pod with all GPUs of a node gets, in millicores and bytes."""
+    """Return the requests of a pod with all GPUs of a node, in millicores and bytes."""
     spec = {**honest(), **rest}
     spec["containers"] = [{**spec["containers"][0], "resources": {"limits": {"nvidia.com/gpu": 8}}}]
     live = client.create(pod("buckets", spec, annotations=annotations or {}), dry_run=True)
@@ -48,7 +48,7 @@ def requests(client: KubernetesClient, annotations: dict[str, str] | None = None
 
 
 def test_a_pod_that_mounts_a_bucket_leaves_room_for_its_sidecar(client: KubernetesClient):
-    """GKE adds it after these defaults: a pod with all of a node would have no room."""
+    """GKE adds the sidecar after these defaults are set, so a pod that requests the whole node would not fit."""
     whole, mounting = requests(client), requests(client, MOUNTING)
     assert whole["cpu"] - mounting["cpu"] == 250
     assert whole["memory"] - mounting["memory"] == 256 * 2**20

@@ -11,7 +11,7 @@ from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.support.recorded import record_shipped
 
-# Not the group of other tests, which make the same namespaces by themselves.
+# A separate group, because other tests create the same namespaces.
 pytestmark = pytest.mark.xdist_group("e2e-built-in")
 
 BUILT_IN = {

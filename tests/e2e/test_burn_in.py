@@ -25,7 +25,7 @@ NAMESPACE = "gpu-platform-burn-in"
 
 @pytest.fixture
 def measured(platform: Platform, base: dict[str, Any]) -> Iterator[Platform]:
-    """The base stack with active checks and a second node of pool train: on the first run its teams' GPUs."""
+    """The base stack with active checks and a second node in pool train. The first run tests all idle GPUs."""
     base["pools"][0]["count"] = {"desired": 2}
     base["pools"][0]["gate_nodes"] = "always"
     base["validation"] |= {"burn_in": {"matrix": "1s"}}
@@ -52,7 +52,7 @@ def results(ran: Ran) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def idle_and_busy(platform: Platform) -> tuple[str, str]:
-    """Return the node of pool train without pods of teams, and the one with them."""
+    """Return the node of pool train without team pods, and the node with them."""
 
     def busy() -> str:
         pods = platform.client.objects("v1", "Pod", namespace="vision")
@@ -81,7 +81,7 @@ def test_an_idle_node_is_measured_a_busy_one_is_left_alone_and_nothing_stays(
     assert before == after
     eventually(lambda: not list(measured.client.objects("batch/v1", "Job", namespace=NAMESPACE)))
     eventually(lambda: not list(measured.client.objects("v1", "Pod", namespace=NAMESPACE)))
-    # `validate` reports what was measured.
+    # `validate` reports the measured values.
     validated = measured.run("validate", str(measured.folder / "Pulumi.shop.yaml"), "--format", "json")
     assert validated.code == 0, validated.out
     assert results(validated)[idle, "all-reduce"][0] == "pass"
@@ -128,7 +128,7 @@ def test_two_nodes_are_measured_together_and_a_slow_network_is_found(
     assert plan.burn_in is not None
     train = plan.burn_in.pools[0]
     assert train.alone is not None
-    # Simulated nodes have no GPU NICs: pods on two of them request none.
+    # Simulated nodes have no GPU NICs, so pods across two nodes request none.
     pod = replace(train.alone, env={**train.alone.env, "BURN_IN_PART": "nodes"})
     pair = replace(
         train,

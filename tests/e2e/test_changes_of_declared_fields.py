@@ -1,4 +1,6 @@
-"""Each declared field of a deployed stack is changed on the API server: what it refuses is in the table."""
+"""Changes each declared field of a deployed stack on the API server. The table must list every field that it
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2
 
 _SAME = ("apiVersion", "kind", "metadata", "status")
 Path = tuple[str | int, ...]
-# With another content the object has another name, and its users move to it before the old one goes.
+# An object with other content gets another name, and its users switch to it before the old object is deleted.
 NAMED_BY_CONTENT = {"core/ConfigMap": ("data", "binaryData", "immutable")}
 
 
 def leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield each text, number and truth of a manifest, with its path."""
+    """Yield each string, number and boolean of a manifest, with its path."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from leaves(inner, (*path, str(key)))
@@ -36,7 +38,7 @@ def leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def others(value: Any) -> tuple[Any, ...]:
-    """Return values of the same type that may be allowed in place of one."""
+    """Return values of the same type that may be allowed instead of the given value."""
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, int | float):
@@ -55,7 +57,7 @@ _ENUMS |= {"Immediate": "WaitForFirstConsumer", "ClusterRole": "Role", "Group": 
 
 
 def changed(manifest: Mapping[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    """Return a manifest with one value changed."""
+    """Return a copy of a manifest with one value changed."""
     copied: Any = copy.deepcopy(dict(manifest))
     here = copied
     for part in path[:-1]:
@@ -73,7 +75,7 @@ def refused(client: KubernetesClient, manifest: Mapping[str, Any]) -> str:
 
 
 def is_immutable(client: KubernetesClient, item: KubernetesObject, path: Path, value: Any) -> bool:
-    """Return whether the API server takes a field in a new object, and no change of it."""
+    """Return whether the API server accepts a field's value in a new object but refuses to change the field."""
     for other in others(value):
         manifest = changed(item.manifest, path, other)
         new = changed(manifest, ("metadata", "name"), f"{item.key.name}-changed"[-60:].lstrip("-."))

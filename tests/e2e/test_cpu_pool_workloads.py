@@ -1,6 +1,6 @@
-"""A CPU pool in the sandbox: its nodes pass without an agent, and pods without GPUs run there and nowhere else.
+"""A CPU pool in the sandbox: its nodes pass without an agent, and pods without GPUs run only there.
 
-The stack is deployed by a test that compares what commands print on a cluster with their transcript.
+A test that compares the output of commands with a transcript deploys the stack.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CPU_NODES = {"monitoring-0", "monitoring-1"}
 
 @pytest.fixture
 def deployed(platform: Platform) -> Platform:
-    """The stack, up."""
+    """The deployed stack."""
     if platform.state.get("shop") != STACK:
         ran = platform.up(STACK)
         assert ran.code == 0, ran.err
@@ -82,7 +82,8 @@ def test_commands_on_a_cluster_print_their_transcript(platform: Platform, snapsh
         ran = platform.run(*words)
         shown = call.format(file="Pulumi.shop.yaml", sandbox="SANDBOX", recording="node.json")
         answer = steady(platform, ran.out + ran.err)
-        if call == "sandbox list":  # with those of other workers, and columns as wide as their names
+        # It also lists the sandboxes of other workers, and its column widths depend on their names.
+        if call == "sandbox list":
             rows = [re.sub("(?<=\\S) {2,}", "  ", row) for row in answer.splitlines()]
             answer = "\n".join(row for row in rows if row.split()[:1] in (["name"], ["SANDBOX"]))
         parts.append(f"$ gpu-platform {shown}\n{answer}\n(exit {ran.code})\n")
@@ -111,7 +112,7 @@ def test_nodes_without_gpus_pass_by_kubernetes_alone_and_have_nothing_of_the_ope
     def validate() -> Ran:
         return deployed.run("validate", str(deployed.folder / "Pulumi.shop.yaml"), "--format", "json")
 
-    # A pass of the agent that saw the replay of the transcript may be the last one yet.
+    # The agent may still run a pass that began during the transcript's replay.
     eventually(lambda: validate().code, 0)
     ran = validate()
     nodes = {node["node"]: node for node in json.loads(ran.out)["nodes"]}

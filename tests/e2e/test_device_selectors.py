@@ -1,4 +1,4 @@
-"""The real API server gives each device selector the verdict that our check gives."""
+"""The real API server and our check give the same verdict on each device selector."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def _is_taken(client: KubernetesClient, expression: str) -> bool:
     except Refused as refusal:
         if "spec.selectors[0].cel.expression" in str(refusal):
             return False
-        raise  # no verdict on the expression
+        raise  # this is no verdict on the expression
     return True

@@ -1,4 +1,4 @@
-"""A whole stack on the real API server and scheduler, by the embedded engine."""
+"""A whole stack on the real API server and scheduler, deployed by the embedded engine."""
 
 from __future__ import annotations
 
@@ -194,7 +194,8 @@ def test_four_pods_share_one_gpu_and_the_fifth_stays_pending(deployed: Platform)
 
 def test_a_pod_above_its_teams_quota_is_refused_by_the_quota_by_name(deployed: Platform) -> None:
     with pytest.raises(Refused, match=r"exceeded quota: gpu-quota.*requests\.nvidia\.com/gpu") as refusal:
-        deployed.pod("greedy", "nvidia.com/gpu", 1, namespace="vision")  # its workload holds all four
+        # The workload of team vision uses all four.
+        deployed.pod("greedy", "nvidia.com/gpu", 1, namespace="vision")
     assert refusal.value.status == 403
 
 
@@ -290,7 +291,8 @@ def test_removing_a_pool_and_a_team_removes_their_objects_and_no_others(
     ("node", "fault", "check", "source"),
     [
         ("train-0", '{"kind": "gpu-missing", "index": 3}', "gpu-count", "machine type p4de.24xlarge"),
-        # tests/validators/test_agent_on_simulated_nodes.py has every fault; one is enough for the way to `up`.
+        # One fault is enough to test how `up` reports faults. tests/validators/test_agent_on_simulated_nodes.py
+        # has them all.
         pytest.param(
             "train-0",
             '{"kind": "nvlink-degraded", "index": 0, "link": 5}',
@@ -319,7 +321,7 @@ def test_a_broken_node_makes_up_fail_in_time_and_names_node_check_expected_sourc
 
     try:
         assert deployed.run("sandbox", "fault", node, fault, "--name", SANDBOX).code == 0
-        eventually(found)  # the node has looked again since the fault
+        eventually(found)  # the agent has checked the node again since the fault
         ran = deployed.up(base)
         assert ran.code == 1, ran.out
         checks = next(n for n in ran.json["validation"]["nodes"] if n["node"] == node)["checks"]
@@ -333,7 +335,7 @@ def test_a_broken_node_makes_up_fail_in_time_and_names_node_check_expected_sourc
     finally:
         deployed.run("sandbox", "fault", node, "--name", SANDBOX)
     base["validation"]["timeout"] = VALIDATION_TIMEOUT
-    assert deployed.up(base).code == 0, "healed, the stack passes"
+    assert deployed.up(base).code == 0, "once repaired, the stack passes"
 
 
 def _failed(check: dict[str, Any]) -> bool:
@@ -419,7 +421,9 @@ def test_a_team_stack_is_deployed_on_its_environment_and_destroyed_alone(
     assert ran.code == 0, ran.err
     pods = list(deployed.client.objects("v1", "Pod", namespace="speech"))
     assert [p["spec"].get("nodeName") for p in pods] == ["lab-0", "lab-0"]
-    assert deployed.up(base).json["changes"]["changes"] == [], "the environment leaves the team's objects alone"
+    assert deployed.up(base).json["changes"]["changes"] == [], (
+        "the environment leaves the team's objects unchanged"
+    )
     file = deployed.folder / "Pulumi.speech.yaml"
     assert deployed.run("destroy", str(file), "--engine", "embedded", "--yes").code == 0
     assert deployed.client.get("v1", "Namespace", "speech") is None
@@ -488,7 +492,8 @@ def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, ba
 def test_a_teams_workload_that_cannot_start_is_reported_and_fails_nothing(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
-    deployed.pod("holder", "nvidia.com/gpu", 4, priorityClassName="system-cluster-critical")  # not preempted
+    # A pod of this class cannot be preempted.
+    deployed.pod("holder", "nvidia.com/gpu", 4, priorityClassName="system-cluster-critical")
     eventually(lambda: deployed.find_pod("holder")["status"].get("phase") == "Running")
     base["teams"][0]["quota"]["gpus"] = 8
     base["teams"][1]["quota"] = {"shared": 2}

@@ -1,7 +1,7 @@
 """The policy pack before a deploy and the API server at admission refuse the same objects, rule by rule.
 
-The API server names the first failed rule of a policy, in the order of the policy; the pack names all. Where the
-two differ on purpose, a test below says in which direction and about what; docs, "Where the two differ".
+The API server names the first failed rule of a policy, in the policy's order. The pack names all failed rules. If
+the two differ on purpose, a test below states which one is stricter, and about what; docs, "Where the two differ".
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ OF_TEAM = {"scaling": SCALING, "routes": ROUTED}
 
 
 def of_gke(*pools: Object, **team: Any) -> Object:
-    """Return a stack on GKE with pools beside or in place of one of eight H100 with its fabric."""
+    """Return a stack on GKE with the given pools, in addition to or instead of a pool of eight-GPU H100 nodes."""
     platform = platform_of("gke", "a3-megagpu-8g", None, {**OF_TEAM, **team})
     platform["pools"] += [
         {"count": {"desired": 2}, "zones": ["us-central1-a"], "placement": {"type": "none"}, **one}
@@ -138,7 +138,7 @@ LIVES: list[Object] = [
     {"terminationGracePeriodSeconds": 3600},
     {"terminationGracePeriodSeconds": 3601},
 ]
-# Pod Security refuses those that name servers before: the rule is about the level baseline there.
+# Pod Security refuses volumes that name servers first. The rule matters only at the level baseline.
 VOLUMES: list[Object] = [
     {"emptyDir": {}},
     {"csi": {"driver": "gcsfuse.csi.storage.gke.io"}},
@@ -151,7 +151,7 @@ LIMITS: list[Object] = [
     *({"nvidia.com/mig-1g.10gb": count} for count in (1, 56, 57)),
     {"nvidia.com/mig-7g.80gb": 1},
 ]
-# Exclusive where they are whole, and equal to what the container requests; a NUMA node of p4de.24xlarge has 48.
+# Whole CPUs that equal the container's request are exclusive. A NUMA node of p4de.24xlarge has 48 CPUs.
 AMOUNTS: list[tuple[Object, Object]] = [
     *(({"cpu": cpu}, {}) for cpu in ("900m", "1", "48", "49", "2000m", "49000m", "63500m")),
     ({"cpu": "1"}, {"cpu": "500m"}),
@@ -223,8 +223,8 @@ def random_toleration(chance: random.Random) -> Object:
 LABELS = {"app": "attempt"}
 SELECTED = {"selector": {"matchLabels": LABELS}}
 JOBS = "spec.replicatedJobs[second].template.spec.template"
-# How each kind holds pod templates: group and version, plural, the spec around a template (and a harmless one if
-# the kind has several), and the place of the template in messages.
+# How each kind contains pod templates: group and version, plural, the spec around a template (and around a
+# harmless template if the kind has several), and the template's path in messages.
 HOLDERS: dict[str, tuple[str, str, Callable[[Object, Object], Object], str]] = {
     "Deployment": ("apps/v1", "deployments", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
     "ReplicaSet": ("apps/v1", "replicasets", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
@@ -295,7 +295,7 @@ def ray(head: Object, worker: Object) -> Object:
 
 
 def held(kind: str, wanted: Object) -> Object:
-    """Return an object of a kind that makes pods like one."""
+    """Return an object of the given kind whose pod template is taken from a pod."""
     version, _, spec, _ = HOLDERS[kind]
     policy = {"restartPolicy": "Never"} if version == "batch/v1" else {}
     annotations = wanted["metadata"].get("annotations", {})
@@ -303,7 +303,7 @@ def held(kind: str, wanted: Object) -> Object:
         {"metadata": {"labels": LABELS, "annotations": found}, "spec": {**one, **policy}}
         for one, found in ((a_pod([main()])["spec"], {}), (wanted["spec"], annotations))
     )
-    if version == "apps/v1":  # Kubernetes refuses it there
+    if version == "apps/v1":  # Kubernetes refuses this field in the templates of these kinds
         last["spec"].pop("activeDeadlineSeconds", None)
     metadata = {"name": "attempt", "namespace": "here"}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec(harmless, last)}
@@ -432,7 +432,7 @@ def random_trigger(chance: random.Random) -> Object:
 
 @dataclass
 class Place:
-    """A namespace of a team on the API server, and the resources of its stack, which the pack sees."""
+    """A team's namespace on the API server, and the resources of its stack that the pack sees."""
 
     client: KubernetesClient
     namespace: str
@@ -447,7 +447,7 @@ class Place:
         return self._named(refusal(self.client, self.moved(wanted)))
 
     def of_debugger(self, container: Object) -> str:
-        """Return the verdict about an ephemeral container of a pod that runs."""
+        """Return the verdict about an ephemeral container in a running pod."""
         try:
             debug(self.client, self.namespace, "debugged", container, dry_run=True)
         except Refused as refused:
@@ -460,21 +460,21 @@ class Place:
         return found[0] if found else NO_RULE
 
     def before_a_deploy(self, objects: Sequence[Object], *rules: str) -> list[set[str]]:
-        """Return the rules that the pack finds broken, object by object."""
+        """Return the rules that the pack finds broken, for each object."""
         wanted = [self._record(index, self.moved(one)) for index, one in enumerate(objects)]
         config: Object = {
             "all": "disabled",
             **dict.fromkeys(rules or (*OF_ALIGNED_PODS, *OF_OBJECTS), "mandatory"),
         }
         for rule in (SERVER, ROUTE_HOST, ROUTE_ANNOTATION):
-            if rule in config:  # the team's own settings, as the program gives them to the pack
+            if rule in config:  # the team's settings, as the program passes them to the pack
                 config[rule] = {**self.settings[rule], "enforcementLevel": "mandatory"}
         report = evaluate([*self.records, *wanted], config, datetime.date(2026, 11, 21))
         assert not report.not_checked, report.not_checked
         return [{one.rule for one in report.violations if one.resource == each["urn"]} for each in wanted]
 
     def first(self, broken: set[str]) -> str:
-        """Return the one that the API server names."""
+        """Return the first of the broken rules, which the API server names."""
         return next((rule for rule in (*self.order, *OF_OBJECTS) if rule in broken), NO_RULE)
 
     def _record(self, index: int, wanted: Object) -> Object:
@@ -501,7 +501,8 @@ def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[Kuber
         live = client.get(*identity(one))
         assert live is not None
         client.delete(live)
-    # The next file makes the same definitions, and one that is being deleted would be taken for its own.
+    # The next file creates the same CustomResourceDefinitions, and must not find them while they are being
+    # deleted.
     eventually(lambda: all(client.get(*identity(one)) is None for one in made))
 
 
@@ -512,7 +513,7 @@ def place(client: KubernetesClient, request: pytest.FixtureRequest) -> Place:
 
 def place_of(client: KubernetesClient, platform: Object) -> Place:
     namespace = apply_team(client, platform)
-    # Without it the API server itself refuses adminAccess; the rule holds whoever sets the label.
+    # Without the label, the API server itself refuses adminAccess. The rule applies whoever sets the label.
     label = {"resource.kubernetes.io/admin-access": "true"}
     client.merge({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": label}})
     if client.get("v1", "Pod", "debugged", namespace) is None:
@@ -583,8 +584,8 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     ]
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     counts = Counter(found)
-    # On GKE no resource that is a share has a name of its own, so most requests of shares are unknown resources.
-    # Where shares have the names of GPUs, too, the pods may run on nodes that align nothing.
+    # On GKE, shares have no separate resource name, so most requests for shares name unknown resources. If shares
+    # use the resource name of whole GPUs, the pods may run on nodes without alignment.
     of_pods = OF_ALIGNED_PODS if place.namespace == "equal-operator" else OF_PODS
     assert all(counts[verdict] >= 2 for verdict in (*of_pods, *OF_OBJECTS, NO_RULE)), counts
     assert counts[NO_RULE] > len(found) * 0.15
@@ -607,7 +608,7 @@ def test_pod_templates_are_refused_by_the_rules_of_their_pods_in_every_kind(plac
 
 
 def a_train_job(env: list[Object], patched: list[Object]) -> Object:
-    """Return a TrainJob with variables of its nodes, and parts of pod templates that change its runtime's."""
+    """Return a TrainJob with environment variables for its nodes, and pod template patches for its runtime."""
     jobs = [{"name": f"{index}", "template": {"spec": {"template": one}}} for index, one in enumerate(patched)]
     patches = [
         {"manager": "example.com/a"},
@@ -640,7 +641,7 @@ def test_what_train_jobs_add_to_their_runtimes_is_refused_by_the_rules_of_pods(p
         )
         for _ in range(size(40, 300))
     ]
-    # Whether a pod requests GPUs, and for how long it runs, is not in a patch: its pods are judged.
+    # A patch contains neither GPU requests nor the pod's maximum run time, so these are checked on its pods.
     expected = [place.first(broken) for broken in place.before_a_deploy(objects)]
     found = [place.at_admission(one) for one in objects]
     differ = [one for one in zip(objects, expected, found, strict=True) if one[1] != one[2]]
@@ -768,7 +769,8 @@ def test_admission_gives_a_daemon_its_devices_whatever_the_pod_requests_and_the_
 ):
     eight, four = (a_pod([main({"nvidia.com/gpu": count, "cpu": "900m"})], daemons_devices()) for count in (8, 4))
     assert verdicts(place, eight) == (set(), NO_RULE)
-    # Nobody has the devices: they are those of a container of the daemon's name, which must be the daemon.
+    # No container gets the devices. The annotation applies to a container with the daemon's name, which must be
+    # the daemon.
     assert verdicts(place, four) == ({ANNOTATION}, NO_RULE)
     four["spec"]["containers"][0]["name"] = PUBLISHED.devices
     assert "fabric-daemon:" in refusal(place.client, place.moved(four))
@@ -787,7 +789,7 @@ def test_admission_gives_a_daemon_its_devices_for_teams_that_may_have_a_whole_no
 
 
 def create_without(client: KubernetesClient, policy: str, forbidden: dict[str, Any]) -> None:
-    """Create an object as long as a policy has no binding."""
+    """Create an object while a policy has no binding."""
     binding = client.get(ADMISSION, "ValidatingAdmissionPolicyBinding", policy)
     assert binding is not None
     client.delete(binding)
@@ -812,7 +814,7 @@ def test_a_pod_that_is_older_than_a_rule_can_change_what_no_rule_is_about_and_no
         with pytest.raises(Refused, match=ANNOTATION):
             client.merge({**older, "metadata": {**older["metadata"], "annotations": {"cdi.k8s.io/gpus": "all"}}})
     finally:
-        # The controller of a Job does the same when its pod has ended.
+        # The Job controller removes the finalizer in the same way after a pod has ended.
         client.merge({**older, "metadata": {**older["metadata"], "finalizers": None}})
         live = client.get("v1", "Pod", "older", place.namespace)
         assert live is not None

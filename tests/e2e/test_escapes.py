@@ -1,4 +1,4 @@
-"""Members of a team try to leave what the team was granted, on the real API server; what is honest is admitted."""
+"""Members try to exceed what their team was granted, on the real API server; honest objects are admitted."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def refusal(client: KubernetesClient, wanted: Object) -> str:
 
 
 def says_what_to_do(message: str) -> bool:
-    """Return whether a refusal by a rule of the platform names the fix; others are those of Kubernetes."""
+    """Return whether a refusal by a platform rule names the fix. Refusals by Kubernetes need not."""
     _, ours, text = message.partition("denied request: ")
     fixes = ATTEMPTS["fixes"][text.partition(":")[0]] if ours else [""]
     return any(fix in text for fix in fixes)
@@ -89,7 +89,7 @@ def test_a_pod_that_leaves_the_grant_is_refused(vision: KubernetesClient, attemp
     message = refusal(vision, wanted)
     assert attempt["refused"] in message
     assert says_what_to_do(message), message
-    # The checker by which tests read manifests without a cluster agrees with the API server.
+    # The checker that other tests use on manifests without a cluster agrees with the API server.
     assert bool(violations(wanted["spec"])) == ("violates PodSecurity" in message)
 
 
@@ -117,7 +117,8 @@ def test_an_object_that_leaves_the_grant_is_refused(vision: KubernetesClient, at
         **({"spec": attempt["spec"]} if "spec" in attempt else {}),
         **attempt.get("fields", {}),
     }
-    # The API server serves a kind shortly after its definition, and policies of it a second later.
+    # The API server serves a kind shortly after its definition is created, and enforces policies on it a second
+    # later.
     message = eventually(lambda: found if attempt["refused"] in (found := refusal(vision, wanted)) else "")
     assert says_what_to_do(message), message
 
@@ -172,7 +173,7 @@ def test_an_honest_pod_is_admitted(vision: KubernetesClient, attempt: Object):
 
 
 def platform_objects(platform: Platform) -> list[Object]:
-    """Return what the program put into the namespace of the team vision."""
+    """Return the objects that the program created in the namespace of team vision."""
     kinds = (
         ("v1", "ConfigMap"),
         ("v1", "ResourceQuota"),
@@ -340,7 +341,7 @@ def test_the_api_server_counts_every_kind_that_a_member_may_create(vision: Kuber
         path = f"/apis/{group}" if group else "/api"
         try:
             found = platform.client._connection.request("GET", path, "reading")
-        except Refused:  # the kinds of a group that is not installed
+        except Refused:  # kinds of an API group that is not installed
             continue
         version = f"{path}/{found['preferredVersion']['version']}" if group else f"{path}/v1"
         kinds = platform.client._connection.request("GET", version, "reading")["resources"]
@@ -461,8 +462,8 @@ def claim(**spec: Any) -> Object:
 
 
 def test_a_claim_is_filled_from_no_other_namespace(vision: KubernetesClient):
-    # The API server drops the namespace unless CrossNamespaceVolumeDataSource (alpha) is on; then a ReferenceGrant
-    # of the other namespace is needed, which no member creates.
+    # The API server drops the namespace unless the alpha feature CrossNamespaceVolumeDataSource is on. With it, a
+    # ReferenceGrant in the other namespace is needed, which no member creates.
     source = {"apiGroup": "", "kind": "PersistentVolumeClaim", "name": "dataset", "namespace": "search"}
     live = vision.create(claim(dataSourceRef=source), dry_run=True)
     assert "namespace" not in live["spec"].get("dataSourceRef", {})
@@ -484,7 +485,7 @@ def test_a_claim_gets_no_volume_that_is_kept_for_another_team(vision: Kubernetes
     }
     made = platform.client.create(volume)
     wanted = vision.create(claim(volumeName="of-search", volumeMode="Block"))
-    # A block device is one of a claim: a pod names it by the claim alone.
+    # A pod can use a block device only through a claim.
     using = pod({"containers": {"volumeDevices": [{"name": "disk", "devicePath": "/dev/xvda"}]}})
     using["spec"]["volumes"] = [{"name": "disk", "persistentVolumeClaim": {"claimName": "attempt"}}]
     try:
@@ -502,7 +503,7 @@ def test_a_claim_gets_no_volume_that_is_kept_for_another_team(vision: Kubernetes
     finally:
         platform.client.delete(wanted)
         platform.client.delete(made)
-        # A controller lets go of both; other tests of the group have a claim of the same name.
+        # Wait until both are deleted, because other tests of the group use a claim with the same name.
         eventually(lambda: platform.client.get("v1", "PersistentVolumeClaim", "attempt", "vision") is None)
 
 
@@ -522,7 +523,7 @@ def test_a_token_for_another_audience_names_the_team_and_is_none_for_the_api_ser
     }
     with pytest.raises(Refused, match=r'cannot create resource "serviceaccounts/token"'):
         vision._connection.request("POST", path, "requesting", body=wanted)
-    # As the kubelet gets it for the pod: who trusts this cluster's tokens sees whose it is.
+    # The token is requested as the kubelet requests it for the pod. Its subject shows which team it belongs to.
     token = platform.client._connection.request("POST", path, "requesting", body=wanted)["status"]["token"]
     part = token.split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -534,7 +535,8 @@ def test_a_token_for_another_audience_names_the_team_and_is_none_for_the_api_ser
 
 
 def test_names_of_hosts_are_written_into_the_own_pod_alone(vision: KubernetesClient):
-    # /etc/hosts of its own containers: network policies judge addresses, whatever their names.
+    # Host aliases change only /etc/hosts in the pod's containers. Network policies match addresses, not host
+    # names.
     aliases = [{"ip": "10.0.0.1", "hostnames": ["search.example.com"]}]
     assert refusal(vision, pod({"spec": {"hostAliases": aliases}})) == ""
 

@@ -1,4 +1,4 @@
-"""What pods of a fabric may have is for nothing else: attempts on the real API server, and honest pods."""
+"""Only pods that use a fabric may have its privileges: attempts on the real API server, and honest pods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIXES = {
     "pod-security-privileged": "remove privileged",
     "pod-security-seccomp": "change it",
 }
-"""What a refusal says to do, by the id of its rule."""
+"""Fixes that a refusal must name, by rule id."""
 TEAMS = {
     "a3-highgpu-8g": "escapes-tcpx",
     "a3-megagpu-8g": "escapes-tcpxo",
@@ -78,7 +78,7 @@ def test_an_exception_of_a_fabric_is_for_its_pods_as_published(client: Kubernete
 
 
 def own(machine: str = "a3-megagpu-8g", **changes: Any) -> Object:
-    """Return a pod of a team's own image that trains over TCPXO: not root, with the daemon as a sidecar."""
+    """Return a pod with a team's image that trains over TCPXO as non-root, with the daemon as a sidecar."""
     wanted = PODS["TCPXO"].admitted(TEAMS[machine])
     daemon, test = wanted["spec"]["containers"]
     spec = honest()
@@ -172,7 +172,7 @@ def test_the_label_of_a_namespace_whose_team_left_enforces_the_level_and_the_pol
 
 
 def _enforced(client: KubernetesClient, team: str) -> tuple[str, bool]:
-    """Return the level of the namespace's label, and whether there are policies."""
+    """Return the enforced level in the namespace's label, and whether the policies exist."""
     live = client.get("v1", "Namespace", team)
     assert live is not None
     found = [

@@ -1,5 +1,4 @@
-"""Pods of jobs on several nodes with GPU NICs, on a real API server: admitted where their fabric is, and nowhere
-else."""
+"""Pods of multi-node jobs with GPU NICs, on a real API server: admitted only on the fabric that they are for."""
 
 from __future__ import annotations
 

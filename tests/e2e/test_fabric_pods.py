@@ -1,4 +1,6 @@
-"""The clouds' own fabric test pods on a real API server: admitted for teams of that machine type alone."""
+"""The clouds' published fabric test pods on a real API server: admitted only for teams with the right machine
+type.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ TEAMS: dict[str, Object] = {
     "a4x": platform_of("gke", "a4x-highgpu-4g"),
     "p4d": platform_of("eks", "p4d.24xlarge", {}, {"pod_security": "baseline"}),
     "p5": platform_of("eks", "p5.48xlarge", {}, {"pod_security": "baseline"}),
-    # The same machine types for teams that cannot use the fabric, and others.
+    # Teams that cannot use the fabric of the same machine types, and teams on other machine types.
     "four-gpus": platform_of("gke", "a3-megagpu-8g", {}, {"quota": {"gpus": 4}}),
     "no-nics": platform_of("gke", "a3-megagpu-8g", {"network": {"rdma": False}}),
     "a2": platform_of("gke", "a2-highgpu-8g"),
@@ -36,7 +38,7 @@ AT_HOME = {
     "TCPX of Autopilot": {"tcpx"},
     "TCPXO": {"tcpxo"},
     "TCPXO of Autopilot": {"tcpxo"},
-    # One manifest for two machine types: it selects its nodes by the networks alone.
+    # One manifest for two machine types, because only its networks select the nodes.
     "RDMA of A3 Ultra": {"a3-ultra", "a4"},
     "RDMA of A4": {"a3-ultra", "a4"},
     "RDMA of A4 on Autopilot": {"a4"},
@@ -47,7 +49,7 @@ AT_HOME = {
 }
 
 
-# Teams of a cluster whose API server adds what pods leave out.
+# Teams on a cluster whose API server fills in the fields that pods omit.
 WITH_DEFAULTS: dict[str, Object] = {
     "tcpxo-new": platform_of("gke", "a3-megagpu-8g"),
     "a3-ultra-new": platform_of("gke", "a3-ultragpu-8g", {"network": {"via": "networks"}}),
@@ -112,7 +114,7 @@ def test_a_test_pod_is_admitted_as_published_where_the_api_server_makes_librarie
 
 
 def _read_only(client: KubernetesClient, wanted: Object) -> Object | None:
-    """Return the spec of a pod that is admitted, None while the API server does not yet know the policy."""
+    """Return the spec of an admitted pod, or None while the API server has not yet read the policy."""
     try:
         return client.create(wanted, dry_run=True)["spec"]
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""A cluster full of other people's operators: refused before anything changes, or left alone."""
+"""A cluster with operators that somebody else installed: refused before anything changes, or left untouched."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def running() -> Iterator[Status]:
 
 @pytest.fixture
 def client(running: Status) -> Iterator[KubernetesClient]:
-    """A cluster with an operator's ClusterPolicy, a device plugin and a Karpenter of somebody else."""
+    """A cluster on which somebody else installed a ClusterPolicy, a device plugin and Karpenter."""
     client = KubernetesClient(running.kubeconfig)
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": THEIRS}})
     for one in (POLICY, PLUGIN, CONTROLLER):

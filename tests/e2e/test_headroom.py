@@ -1,4 +1,4 @@
-"""Headroom as it is planned for EKS, on the real scheduler of a sandbox: work of teams takes it at once."""
+"""Headroom as planned for EKS, on the real scheduler of a sandbox: team pods use it at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = {"Namespace": "v1", "PriorityClass": "scheduling.k8s.io/v1", "Deployment
 
 
 def planned() -> list[dict[str, Any]]:
-    """Return the namespace, the class and the Deployment of the head-room, as Kubernetes gets them."""
+    """Return the namespace, the priority class and the Deployment of the headroom, as sent to Kubernetes."""
     recorded = record_platform(eks_environment(POOL))
     wanted = {"Namespace": names.HEADROOM_NAMESPACE, "PriorityClass": "gpu-headroom", "Deployment": "train"}
     return [
@@ -36,7 +36,7 @@ def planned() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def kept_free(deployed: Platform) -> Iterator[Platform]:
-    """The base stack, whose job has four GPUs of the training node: the headroom has the other four."""
+    """The base stack. Its job uses four GPUs of the training node, and the headroom pods use the other four."""
     made = [deployed.client.create(one) for one in planned()]
     eventually(lambda: phases(deployed) == ["Running"])
     yield deployed
@@ -55,7 +55,7 @@ def phases(platform: Platform) -> list[str]:
 def test_a_pod_of_the_lowest_class_of_teams_takes_the_head_room_which_then_waits_for_a_node(
     kept_free: Platform,
 ) -> None:
-    # All GPUs of the node are held: without preemption this pod would wait.
+    # All GPUs of the node are in use, so this pod would wait without preemption.
     kept_free.pod("urgent", "nvidia.com/gpu", 4)
     eventually(lambda: kept_free.find_pod("urgent")["status"].get("phase") == "Running")
     assert kept_free.find_pod("urgent")["spec"]["nodeName"] == "train-0"

@@ -1,4 +1,4 @@
-"""The table of immutable fields says what the API server says."""
+"""The table of immutable fields agrees with the API server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from components._immutable_fields import IMMUTABLE_FIELDS
 from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 
-# Not the group of other tests, which make the same namespaces by themselves.
+# A separate group, because other tests create the same namespaces.
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-built-in")]
 
 POD = {
@@ -42,7 +42,7 @@ BUCKET = {
 }
 ONCE = {**POD, "spec": {**POD["spec"], "restartPolicy": "Never"}}
 
-# Kind, its other fields, and what is changed: path and value.
+# Kind, its other fields, and the changed field with its path and values.
 Case = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 REFUSED: list[Case] = [
     ("apps/v1", "DaemonSet", {"spec": {"selector": {"matchLabels": {"app": "one"}}, "template": POD}},
@@ -81,10 +81,10 @@ def path_of(case: Case) -> str:
 
 
 def refusal(sandbox: Status, case: Case) -> str:
-    """Create an object, change a field of it, and return why the API server refuses the change, or nothing."""
+    """Create an object and change one of its fields. Return why the API server refuses the change, or nothing."""
     api_version, kind, fields, changes = case
     client = KubernetesClient(sandbox.kubeconfig)
-    # A name of its own: a deleted volume is there until its protection is lifted.
+    # Each object has a unique name, because a deleted volume exists until its protection finalizer is removed.
     metadata = {"name": f"immutable-fields-{next(NUMBERS)}"}
     found = client.find_resource(api_version, kind)
     assert found is not None
@@ -144,7 +144,8 @@ def test_every_built_in_kind_of_the_table_was_tried() -> None:
         f"{kind}.{field}"
         for kind, fields in IMMUTABLE_FIELDS.items()
         for field in fields
-        if not kind.startswith(custom) and not field.startswith("metadata.labels")  # Kueue's webhooks judge labels
+        # Webhooks of Kueue check labels.
+        if not kind.startswith(custom) and not field.startswith("metadata.labels")
     }
     assert tried == in_table
 

@@ -1,4 +1,4 @@
-"""A project of the installed package: deployed to a sandbox, then with a newer version of the package."""
+"""A project that uses the installed package: deployed to a sandbox, then with a newer version of the package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def deployed(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A project whose stack the installed package deployed."""
+    """A project whose stack the installed package has deployed."""
     project = tmp_path_factory.mktemp("project")
     assert run_with(python, project, "init", NAME, "--provider", "sandbox").returncode == 0
     try:

@@ -1,7 +1,7 @@
-"""Karpenter itself, with its provider for KWOK, and the NodePool that the program plans for EKS.
+"""The real Karpenter with its KWOK provider, and the NodePool that the program plans for EKS.
 
-`make test-karpenter` builds it and runs these tests; elsewhere they are skipped. KWOK has node classes of its own
-and no EC2, so the EC2NodeClass is not what is tested.
+`make test-karpenter` builds Karpenter and runs these tests, which are skipped otherwise. The KWOK provider has a
+different node class and no EC2, so these tests do not cover the EC2NodeClass.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def e2e_sandbox(start_sandbox: Callable[..., Status]) -> Status:
 
 
 def node_pool(most: int, **changed: Any) -> dict[str, Any]:
-    """Return the NodePool that is planned for a pool of EKS, of the node class that KWOK knows.
+    """Return the planned NodePool for an EKS pool, with the node class that KWOK knows.
 
-    Empty nodes go after seconds: a test does not wait for the ten minutes of the plan.
+    Empty nodes are removed after a few seconds, so that a test does not wait for the planned ten minutes.
     """
     plan = load_eks({**DEVELOP, "count": {"desired": 0, "max": most}, **changed}).plan
     assert plan.kind == "environment"
@@ -58,7 +58,7 @@ def node_pool(most: int, **changed: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def cluster(platform: Platform) -> Iterator[Platform]:
-    """A sandbox with the GPU Operator, one node of another pool, and the same pool without nodes of its own."""
+    """A sandbox with the GPU Operator, one node of another pool, and no nodes of the Karpenter pool."""
     pool = {key: value for key, value in DEVELOP.items() if key != "provisioner"} | {"count": {"desired": 0}}
     name = platform.kubeconfig.resolve().parent.name
     stack = {
@@ -88,7 +88,7 @@ def nodes(platform: Platform) -> dict[str, dict[str, Any]]:
 
 
 def running(platform: Platform, *names: str) -> dict[str, str]:
-    """Return the nodes of those pods that run."""
+    """Return the node of each running pod."""
     pods = {name: platform.find_pod(name) for name in names}
     return {name: pod["spec"]["nodeName"] for name, pod in pods.items() if pod["status"].get("phase") == "Running"}
 
@@ -116,7 +116,7 @@ def test_pending_gpu_pods_get_nodes_up_to_the_limit_of_the_pool_and_empty_nodes_
 def test_a_burst_of_pods_on_a_pool_with_shares_gets_no_more_nodes_than_it_may_have(cluster: Platform) -> None:
     sharing = {"mode": "time-slicing", "replicas": 4, "rename": False}
     wanted = node_pool(most=2, sharing=sharing)
-    assert wanted["spec"]["limits"]["nvidia.com/gpu"] == "8"  # which six nodes with one GPU each are within
+    assert wanted["spec"]["limits"]["nvidia.com/gpu"] == "8"  # six nodes with one GPU each are within this limit
     cluster.client.apply(wanted)
     names = [f"burst-{index}" for index in range(6)]
     for name in names:
@@ -172,7 +172,7 @@ def test_an_autoscaled_pool_of_a_stack_gets_validated_nodes_for_waiting_pods_and
         "cluster": {"provider": "sandbox", "name": platform.kubeconfig.resolve().parent.name},
         "pools": [
             {**BASE["pools"][1], "name": "chat", "count": {"min": 1, "desired": 1, "max": 2}},
-            # Partitioned before a pod starts on it.
+            # Its nodes are partitioned before a pod starts on them.
             {**BASE["pools"][2], "name": "slices", "count": {"desired": 0, "max": 1}},
         ],
         "teams": [],
@@ -195,7 +195,7 @@ def test_an_autoscaled_pool_of_a_stack_gets_validated_nodes_for_waiting_pods_and
     assert len(nodes_of("chat")) == 2
     (slices,) = nodes_of("slices")
     assert platform.allocatable(slices) == {"nvidia.com/mig-1g.10gb": "56"}
-    # A node's first report may be of the time before its GPUs were partitioned.
+    # A node's first report may date from before its GPUs were partitioned.
     eventually(lambda: platform.run("validate", str(platform.write(stack)), "--format", "json").code, 0)
     platform.remove_pods()
     eventually(lambda: (set(nodes_of("chat")), set(nodes_of("slices"))), ({"chat-0"}, set[str]()))

@@ -1,7 +1,7 @@
-"""KEDA and the HorizontalPodAutoscaler scale a deployed service by a metric of a real Prometheus.
+"""KEDA and the HorizontalPodAutoscaler scale a deployed service by a metric from a real Prometheus.
 
-`make test-keda` builds KEDA and runs these tests; elsewhere they are skipped. The ScaledObject is the one that the
-program writes; only its waits are cut, since a test does not wait for the five minutes of its window.
+`make test-keda` builds KEDA and runs these tests, which are skipped otherwise. The ScaledObject is the one that
+the program writes. Only its waiting times are shortened, so that a test does not wait for its five-minute window.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ SCALED = ("keda.sh/v1alpha1", "ScaledObject", "chat", "search")
 
 
 class Load(http.server.ThreadingHTTPServer):
-    """An endpoint with the number of waiting requests, as an inference server has one."""
+    """A metrics endpoint with the number of waiting requests, like the endpoint of an inference server."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", free_port()), _Handler)
         self.waiting = 1
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a scrape that Prometheus gave up."""
+        """Ignore scrapes that Prometheus aborted."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -59,7 +59,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(f"vllm:num_requests_waiting {self.server.waiting}\n".encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Suppress the log line of each request."""
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def _has_data(address: str) -> bool:
 
 
 def stack(sandbox: str, prometheus: str) -> dict[str, Any]:
-    """Return a service that may have three replicas by its metric, in a team whose quota has three shares."""
+    """Return a stack with a service that scales up to three replicas, in a team with a quota of three shares."""
     service = {
         "name": "chat",
         "image": "registry.example.com/vllm:1",
@@ -149,7 +149,7 @@ def scaled(
     binaries = build.binaries(Progress(quiet=True), keda=True)
     made = [platform.client.create(one) for one in definitions(binaries)]
     kinds = {one["spec"]["names"]["kind"]: one["spec"]["group"] for one in made}
-    # A client keeps what it has discovered.
+    # A client caches the discovered kinds, so each attempt uses a new one.
     eventually(
         lambda: all(
             KubernetesClient(platform.kubeconfig).find_served(group, kind) for kind, group in kinds.items()
@@ -173,14 +173,14 @@ def scaled(
 
 
 def replicas(platform: Platform) -> tuple[int, int]:
-    """Return how many replicas the autoscaler asks for, and how many run."""
+    """Return how many replicas the autoscaler requests, and how many run."""
     found = platform.client.get("apps/v1", "Deployment", "chat", "search")
     assert found is not None
     return found["spec"]["replicas"], found["status"].get("readyReplicas", 0)
 
 
 def refusal(platform: Platform) -> str:
-    """Return why the Deployment has fewer pods than it asks for."""
+    """Return why the Deployment has fewer pods than it requests."""
     found = platform.client.get("apps/v1", "Deployment", "chat", "search")
     assert found is not None
     reasons = (one for one in found["status"].get("conditions", ()) if one["type"] == "ReplicaFailure")
@@ -193,7 +193,7 @@ def test_load_scales_a_shared_gpu_service_up_until_the_quota_stops_it_and_down_a
     eventually(lambda: replicas(scaled), (1, 1))
     scaled.pod("other", "nvidia.com/gpu.shared", namespace="search")
     load.waiting = 7
-    # The autoscaler asks for its most, and the quota has a third share only once the other pod is gone.
+    # The autoscaler requests its maximum, but the quota has a third share only once the other pod is gone.
     eventually(lambda: "exceeded quota" in refusal(scaled))
     assert replicas(scaled) == (3, 2)
     scaled.remove_pods()

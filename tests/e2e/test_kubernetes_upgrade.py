@@ -30,7 +30,7 @@ KEPT = {
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """A sandbox of the older version, whose programs `make suite` has built; the last test upgrades it."""
+    """A sandbox with the older version, whose programs `make suite` has built. The last test upgrades it."""
     status = control_plane.up(NAME, kubernetes=OLDER, progress=Progress(quiet=True))
     yield Platform(KubernetesClient(status.kubeconfig), status.kubeconfig, tmp_path_factory.mktemp("older"), {})
     control_plane.down(NAME)
@@ -79,7 +79,7 @@ def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed_in_pla
     found = client.get("v1", "ConfigMap", "kept", "default")
     assert found is not None
     assert found["data"] == KEPT["data"]
-    # Its controllers work: a new namespace gets its service account.
+    # A new namespace gets its service account, so the controllers work.
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "after"}})
     eventually(lambda: client.get("v1", "ServiceAccount", "default", "after") is not None)
     assert client.get(*DEFAULTS, "defaults-of-vision") is not None
@@ -92,6 +92,6 @@ def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed_in_pla
     assert "cluster.kubernetes: found" in refused.err
     assert "cannot be downgraded" in refused.err
 
-    # Without a version a sandbox keeps the one that it has.
+    # A sandbox keeps its version if none is given.
     assert control_plane.up(NAME, progress=Progress(quiet=True)).pids == upgraded.pids
     assert control_plane.status(NAME).kubernetes.startswith(f"v{NEWER}.")

@@ -1,7 +1,7 @@
-"""A platform's life in one test: teams with data, changes under running pods, kills, the end.
+"""The life of a platform in one test: teams with data, changes while pods run, kills, and the end.
 
-Before each change `preview` announces its impact; after the change the test compares that with the events of the
-API server's watch. No object of a member is lost without consent, and nothing happens that was not announced.
+Before each change, `preview` announces its impact. After the change, the test compares the impact with the events
+that it has watched on the API server. No member's object is lost without consent, and nothing happens unannounced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tests.support.restricted import satisfying
 from tests.support.size import THOROUGH, size
 from tests.support.witness import Gone, Witness
 
-# Dozens of runs of the command line: minutes on a quiet machine, more on a loaded one and with the Pulumi CLI.
+# The test runs the command line dozens of times, which takes minutes, and longer on a loaded machine or with
+# Pulumi.
 pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.timeout(7200)]
 
 KILLS = size(4, 20)
@@ -68,15 +69,15 @@ RUNNING = {
     ("search", "api", 6): "nvidia.com/gpu.shared",
     ("audio", "notebooks", 3): "nvidia.com/mig-1g.10gb",
 }
-"""What members run: team, Deployment and replicas, each pod with one of a resource."""
+"""Pods of members: team, Deployment and replicas, and the resource that each pod requests one unit of."""
 NEWER_DRIVER = "580.173.02"
 LINES = {"embedded": 14, "pulumi": 90}
-"""About as many lines as an `up` of this stack prints."""
+"""Approximate number of lines that an `up` of this stack prints, by engine."""
 UNLOCKS = re.compile(r"`(pulumi -C .* cancel --yes --stack \S+)`")
 
 
 class Story:
-    """The platform, its members, the witness, and the kills so far."""
+    """The platform, its members, the witness, and the number of kills so far."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
@@ -154,17 +155,17 @@ class Story:
     # -- operators -------------------------------------------------------------------------------------------
 
     def change(self, *, kills: int, usual: int = 0, code: int = 0) -> dict[str, Any]:
-        """Announce a change of the stack file, kill its `up`, finish it and compare; return the rows.
+        """Announce a change to the stack file, kill its `up`, finish the change and compare. Return the rows.
 
-        `kills`: how often in `make test-thorough`; `usual`: in `make test-long`, where changes that take away
-        nodes are killed. A killed apply, retention and rollout have cheaper tests, in tests/deploy and
-        test_mig_change.py.
+        `kills` is the number of kills in `make test-thorough`. `usual` is the number in `make test-long`, where
+        only changes that remove nodes are killed. tests/deploy and test_mig_change.py test a killed apply,
+        retention and rollout at less cost.
         """
         announced = self.announced()
         rows = list(announced)
         for _ in range(size(usual, kills)):
             self.killed("up")
-            rows += self.announced()  # what an interrupted change has left to do is announced again
+            rows += self.announced()  # the remaining steps of an interrupted change are announced again
         ran = self.run("up", "--format", "json")
         assert ran.code == code, ran.err
         eventually(lambda: not self.orphans())
@@ -173,7 +174,7 @@ class Story:
         return worst | {row["subject"]: row for row in announced if row["changes_nodes"]}
 
     def orphans(self) -> list[str]:
-        """Pods of deleted nodes, which Kubernetes removes a little later."""
+        """Return the pods of deleted nodes, which Kubernetes removes a little later."""
         nodes = {node["metadata"]["name"] for node in self.client.objects("v1", "Node")}
         pods = self.client.objects("v1", "Pod", field_selector="spec.nodeName!=")
         return [pod["metadata"]["name"] for pod in pods if pod["spec"]["nodeName"] not in nodes]
@@ -184,7 +185,7 @@ class Story:
         return ran.json["impact"]["changes"]
 
     def killed(self, command: str, *options: str) -> None:
-        # One that has nothing left to do ends before its moment; the next one is killed in its place.
+        # A command with nothing left to do may end before it is killed, which does not count as a kill.
         lines, env = LINES[self.platform.engine], self.platform.env
         arguments = self.arguments(command, *options)
         killed = kill_at_a_random_moment(self.random, *arguments, lines=lines, env=env)
@@ -201,7 +202,9 @@ class Story:
         return (command, self.file, "--engine", self.platform.engine, *options)
 
     def unlocked(self, err: str) -> bool:
-        """Whether a run found the stack locked by a killed one, and the command that it names has unlocked it."""
+        """Return whether a killed run had left the stack locked. If so, run the command that the message names to
+        unlock it.
+        """
         unlocks = UNLOCKS.search(err)
         if unlocks is None:
             return False
@@ -255,7 +258,7 @@ def story(platform: Platform, request: pytest.FixtureRequest, tmp_path: Path) ->
 
 
 def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(story: Story) -> None:
-    # The first day: three teams, each with data and pods on GPUs.
+    # The first day: three teams, each with data and GPU pods.
     for _ in range(size(1, 3)):
         story.killed("up")
     ran = story.run("up")
@@ -266,7 +269,8 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
         story.members_run(team, name, resource, replicas)
     story.witness.take()
 
-    # A team is renamed, and its data stays under the old name; another one leaves, and its pods go on.
+    # One team is renamed, and its data stays under the old name. Another team leaves, and its pods continue to
+    # run.
     story.stack["teams"][2]["name"] = "sound"
     search = story.stack["teams"].pop(1)
     rows = story.change(kills=3)
@@ -274,15 +278,15 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     assert story.running("audio", "notebooks") == 3
     assert story.running("search", "api") == 6
 
-    # It returns, and a pool shrinks under its pods.
+    # The team returns, and a pool shrinks while its pods run.
     story.stack["teams"].insert(1, search)
     story.stack["pools"][1]["count"]["desired"] = 2
     rows = story.change(kills=3, usual=1)
     assert (rows["pool serve"]["effect"], rows["pool serve"]["nodes"]) == ("removes-capacity", 1)
     assert story.nodes("serve") == {"serve-0", "serve-1"}
 
-    # A pool gets another name: its nodes are replaced, also under a budget, which preview names. The first team is
-    # called as before again, and finds its data.
+    # A pool is renamed, so its nodes are replaced despite a budget, which `preview` names. The renamed team gets
+    # its old name back and finds its data.
     guard = story.budget("search", "api", least=6)
     story.stack["pools"][1]["name"] = "infer"
     story.stack["teams"][2]["name"] = "audio"
@@ -292,14 +296,14 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     eventually(lambda: story.running("search", "api") == 6)
     story.client.delete(guard)
 
-    # A MIG layout changes, node by node.
+    # A MIG layout changes node by node.
     story.stack["pools"][2]["sharing"]["layout"] = {"3g.40gb": 1, "1g.10gb": 4}
     if THOROUGH:
         a_budget_holds_the_layout(story)
     story.change(kills=3, usual=1)
     eventually(lambda: story.running("audio", "notebooks") == 3)
 
-    # The driver is upgraded: the operator rolls every node, with the pods on it.
+    # The driver is upgraded. The operator rolls every node and restarts its pods.
     story.stack["operator"] = {"driver": {"version": NEWER_DRIVER}}
     rows = story.change(kills=2)
     assert {name for name, row in rows.items() if row["effect"] == "rolls-nodes"} == {
@@ -314,7 +318,7 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     if THOROUGH:
         a_node_breaks(story)
 
-    # The end, after consent: what members made is kept.
+    # The stack is destroyed after consent, and members' objects are kept.
     while story.kills < KILLS:
         story.killed("destroy", "--yes")
         story.killed("up")
@@ -333,7 +337,9 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
 
 
 def a_budget_holds_the_layout(story: Story) -> None:
-    """A changed MIG layout stops no pod under a budget that allows nothing, as in test_mig_change.py."""
+    """Change a MIG layout while a disruption budget allows no evictions: no pod is stopped, as in
+    test_mig_change.py.
+    """
     guard = story.budget("audio", "notebooks", least=3)
     rows = story.change(kills=2, code=1)
     assert rows["pool lab"]["budgets"] == ["audio/guard-notebooks"]
@@ -342,9 +348,9 @@ def a_budget_holds_the_layout(story: Story) -> None:
 
 
 def a_node_breaks(story: Story) -> None:
-    """`up` names the node, changes nothing for members, and is content when it is repaired.
+    """Break a node: `up` names the node and changes nothing for members, and passes once the node is repaired.
 
-    Without `thorough`: test_embedded_up.py, one node and one fault.
+    test_embedded_up.py tests one node and one fault in `make test-long`.
     """
     fault = ("sandbox", "fault", "train-0")
     assert story.platform.run(*fault, '{"kind": "gpu-missing", "index": 3}', "--name", SANDBOX).code == 0

@@ -1,4 +1,4 @@
-"""A member's day with nothing but what `gpu-platform guide` prints, on the real API server with Kueue."""
+"""A member follows only the output of `gpu-platform guide`, on the real API server with Kueue."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class Ada:
         return ran.out
 
     def apply(self, kind: str) -> dict[str, Any]:
-        """Create what a manifest of the guide holds, and return its workload."""
+        """Create the objects in a manifest of the guide, and return its workload."""
         for manifest in yaml.safe_load_all(self.guide("--manifest", kind)):
             self._made.append(self.client.create(manifest))
         return self._made[-1]
 
     def waiting(self) -> list[tuple[str, ...]]:
-        """Return the places and names of the workloads that wait, as `--live` tells them."""
+        """Return the places and names of the waiting workloads, as `--live` prints them."""
         told = self.guide("--live").partition("| place | workload |")[2].splitlines()[2:]
         rows = takewhile(lambda line: line.startswith("|"), told)
         return [tuple(cell.strip() for cell in line.split("|")[1:3]) for line in rows]
 
     def stop(self, job: str, *, active: bool) -> None:
-        """Stop a job or let it go on, as whoever runs the cluster may."""
+        """Stop a job or resume it, as an administrator of the cluster may."""
         workload = self.others.workload(job)
         assert workload is not None
         named = {key: workload["metadata"][key] for key in ("name", "namespace")}
@@ -90,7 +90,7 @@ def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
     workload = ada.apply("inference")
     eventually(lambda: ada.status(workload).get("availableReplicas") == 1)
 
-    def ports() -> list[int]:  # another controller writes them than the one that counts replicas
+    def ports() -> list[int]:  # written by a different controller than the number of available replicas
         slices = ada.client.objects("discovery.k8s.io/v1", "EndpointSlice", namespace="vision")
         return [port["port"] for one in slices for port in one.get("ports") or ()]
 
@@ -98,18 +98,19 @@ def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
 
 
 def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_ends(ada: Ada) -> None:
-    # The team's own eight GPUs, and the eight of the other; of the guide's own class, which preempts none of it.
+    # It uses the team's eight GPUs and the other team's, and its class is the guide's, so the guide's job preempts
+    # nothing.
     ada.others.job("first", gpus=8, pods=2, priority="training")
     eventually(lambda: ada.others.running("first") == 2)
     workload = ada.apply("training")
     assert ada.others.waits("training")
-    # Kueue tells the places in its queues a moment later than it suspends the job.
+    # Kueue publishes the positions in its queues a moment after it suspends the job.
     eventually(ada.waiting, [("1", "training")])
     ada.stop("training", active=False)
     eventually(ada.waiting, [])
     ada.stop("training", active=True)
     eventually(ada.waiting, [("1", "training")])
-    # Pods that have ended leave the quota a moment later.
+    # Ended pods stop counting against the quota a moment later.
     eventually(lambda: "| nvidia.com/gpu | 8 | 16 (8 borrowed) |" in ada.guide("--live"))
     ada.others.end("first")
     eventually(lambda: ada.status(workload).get("succeeded") == 1)
@@ -128,7 +129,7 @@ def test_what_is_free_now_is_what_pods_leave_on_ready_nodes(ada: Ada, platform: 
 
     ada.others.job("five", gpus=5, priority="training")
     eventually(lambda: ada.others.running("five"), 1)
-    eventually(free, {"train": {"nvidia.com/gpu": 11}})  # of two nodes with eight
+    eventually(free, {"train": {"nvidia.com/gpu": 11}})  # out of two nodes with eight GPUs each
     row = "| 11 nvidia.com/gpu |"
     assert any(line.startswith("| `train` |") and line.endswith(row) for line in ada.guide("--live").splitlines())
     assert "<td>11 nvidia.com/gpu</td>" in ada.guide("--live", "--format", "html")
@@ -157,7 +158,7 @@ def test_what_is_refused_is_what_the_api_server_refuses_with_these_messages(ada:
     enforced = {rule["message"] for one in policies for rule in one["spec"]["validations"]}
     assert told
     assert told <= enforced
-    # Rules of pod templates have the ids of those of pods, in words of their own.
+    # Rules for pod templates have the same ids as the rules for pods, with different messages.
     assert {one.partition(":")[0] for one in enforced} == {one.partition(":")[0] for one in told}
     markdown, page = ada.guide(), ada.guide("--format", "html")
     for line in told:

@@ -1,7 +1,7 @@
-"""A MIG layout changes on live nodes: node by node, drained by the eviction API, on the real API server.
+"""A MIG layout changes on live nodes: node by node, drained with the Eviction API, on the real API server.
 
-The pool has one of two layouts, and a test changes it to the other one: a return to the same layout after each
-test would be as many changes again.
+The pool has one of two layouts, and each test changes it to the other one. Returning to the same layout after each
+test would double the number of changes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LAB: dict[str, Any] = {
 
 
 class Layout(NamedTuple):
-    """A layout of the stack file, what a node with it offers, and how the command line writes it."""
+    """A layout in the stack file, the resources that a node with it offers, and its notation in the command line."""
 
     devices: dict[str, int]
     offers: dict[str, str]
@@ -70,14 +70,14 @@ MIXED = Layout(
 
 
 def lab_in(layout: Layout, **sharing: Any) -> dict[str, Any]:
-    """The stack with a layout."""
+    """Return the stack with a layout."""
     stack = copy.deepcopy(LAB)
     stack["pools"][0]["sharing"] |= {"layout": layout.devices, **sharing}
     return stack
 
 
 class Lab:
-    """The pool `lab` in a layout, the other one, and what a test puts on it."""
+    """The pool `lab` with its current layout, the other layout, and the objects that a test creates on it."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
@@ -90,15 +90,15 @@ class Lab:
         self.before, self.after = self.layout.offers, self.other.offers
 
     def same(self) -> dict[str, Any]:
-        """The stack in the layout that the pool has."""
+        """Return the stack with the pool's current layout."""
         return lab_in(self.layout)
 
     def stack(self, **sharing: Any) -> dict[str, Any]:
-        """The stack in the other layout."""
+        """Return the stack with the other layout."""
         return lab_in(self.other, **sharing)
 
     def is_as_deployed(self) -> bool:
-        """Whether the test before left the stack as `same`: deployed, and on both nodes."""
+        """Return whether the test before left the stack deployed with the pool's current layout."""
         return self.platform.state.get("shop") == self.same()
 
     def node(self, name: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Lab:
     def deployment(
         self, name: str, replicas: int, node: str | None, *, ready: int | None = None, **spec: Any
     ) -> list[dict[str, Any]]:
-        """Run pods with one small instance each, at first all of them on `node` if there is one; return them."""
+        """Run pods with one small instance each, initially all on `node` if it is given, and return them."""
         others = [one["metadata"]["name"] for one in self.client.objects("v1", "Node") if node is not None]
         others = [other for other in others if other != node]
         limits = {SMALL: "1", "cpu": "100m", "memory": "64Mi"}
@@ -190,7 +190,7 @@ class Lab:
             live = self.client.get(*named)
             if live is not None:
                 self.client.delete(live)
-                # A workload outlives its pods for a moment, and the next test uses its name again.
+                # A workload exists for a moment longer than its pods, and the next test reuses its name.
                 eventually(lambda named=named: self.client.get(*named) is None)
 
     def clear(self) -> None:
@@ -213,7 +213,7 @@ def lab(platform: Platform) -> Iterator[Lab]:
 
 
 class Watched:
-    """What the API server told of a rollout, change by change; none is missed."""
+    """All changes that the API server reported during a rollout."""
 
     def __init__(self) -> None:
         self.most_cordoned = 0
@@ -240,13 +240,13 @@ class Watched:
 
 @contextmanager
 def watched(lab: Lab, app: str) -> Generator[Watched]:
-    """Watch the nodes, and the pods of one app, which run by now."""
+    """Watch the nodes, and the pods of one app, which are already running."""
     api, seen, lock = Api(lab.platform.kubeconfig), Watched(), threading.Lock()
     collections = {"/api/v1/nodes": {}, "/api/v1/namespaces/default/pods": {"labelSelector": f"app={app}"}}
     kinds = {"/api/v1/nodes": "Node"}
 
     def follow(path: str, selectors: Mapping[str, str], version: str) -> None:
-        with suppress(ApiError):  # the API server may stop before this thread does
+        with suppress(ApiError):  # the API server may stop before this thread
             for event in api.watch(path, selectors, version):
                 with lock:
                     seen.see(event)
@@ -282,7 +282,9 @@ def test_a_change_of_the_layout_rolls_node_by_node_and_kills_no_protected_pod(la
         ran = lab.platform.up(lab.stack())
     assert ran.code == 0, ran.err
     assert _results(ran) == {"lab-0": "changed", "lab-1": "changed"}
-    assert seen.fewest_running >= 1, "one of the two always ran: the other left when its successor was there"
+    assert seen.fewest_running >= 1, (
+        "one of the two was always running: each left only once its successor was there"
+    )
     assert seen.most_cordoned == 1
     assert seen.cut_under_pods == set()
     assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.after, lab.after]
@@ -338,7 +340,7 @@ def test_a_node_under_a_budget_that_never_allows_an_eviction_keeps_every_pod_and
     assert ran.code == 1
     assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
     assert f"lab-0: not changed: {held}" in ran.err
-    assert ran.json["changes"] is None, "the engine would have changed the label of the node that was left"
+    assert ran.json["changes"] is None, "the engine would have changed the label of the remaining node"
     assert watch.cordoned == {"lab-1"}
     assert lab.mark("lab-0") is None
     assert (lab.offers("lab-0"), lab.offers("lab-1")) == (lab.before, lab.after)
@@ -364,7 +366,7 @@ def test_a_pod_with_two_budgets_which_the_api_refuses_to_evict_keeps_its_node_as
 @pytest.mark.long
 def test_a_budget_that_allows_nothing_now_is_waited_for_before_the_first_eviction(lab: Lab) -> None:
     [unrelated] = lab.deployment("other", 1, node="lab-0")
-    # One pod a node, so that the third has no place until a budget lets go of another.
+    # One pod per node, so that the third pod has no node until another budget allows an eviction.
     apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
     lab.deployment("web", 3, node=None, ready=2, affinity=affinity)
@@ -387,7 +389,7 @@ def test_a_budget_that_allows_nothing_now_is_waited_for_before_the_first_evictio
 
 
 def closed_window() -> dict[str, Any]:
-    """A maintenance window that is closed today and tomorrow, whenever the test runs."""
+    """Return a maintenance window that is closed today and tomorrow, whenever the test runs."""
     day = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
     return {"window": {"days": [day], "start": "22:00", "duration": "4h", "time_zone": "Europe/Berlin"}}
 
@@ -409,7 +411,7 @@ def test_outside_the_window_a_change_of_nodes_is_refused_before_anything_changes
     assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.before, lab.before]
     assert [one["metadata"]["uid"] for one in lab.running("web")] == [pod["metadata"]["uid"]]
     gentle = lab.same() | {"changes": closed_window(), "priorities": {"nightly": 5}}
-    assert lab.platform.up(gentle).code == 0, "what changes no node is not for the window"
+    assert lab.platform.up(gentle).code == 0, "the window does not apply to a change that affects no node"
     ran = lab.platform.up(stack, "shop", "--outside-window")
     assert ran.code == 0, ran.err
     assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.after, lab.after]
@@ -463,7 +465,7 @@ def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun
     ran = lab.platform.up(lab.stack())
     assert ran.code == 1
     assert _results(ran) == {"lab-0": "failed", "lab-1": "not-begun"}
-    assert ran.json["cost"]["wasted_usd_per_hour"] is None, "pods ran, and were not counted"
+    assert ran.json["cost"]["wasted_usd_per_hour"] is None, "pods were running but were not counted"
     assert "lab-0: failed, the node stays cordoned: its MIG manager reports state failed" in ran.err
     assert (
         "lab-1: not started: sharing.max_unavailable is 1, already unavailable: lab-0; `gpu-platform validate`"
@@ -519,7 +521,8 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
     assert lab.mark("lab-0") is None
 
 
-@pytest.mark.thorough  # tests/deploy/rollout/test_rollout_plan.py: going back changes only what was begun
+# tests/deploy/rollout/test_rollout_plan.py: a return to the old layout changes only the nodes that had begun.
+@pytest.mark.thorough
 def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')
     assert lab.platform.up(lab.stack()).code == 1
@@ -562,7 +565,7 @@ def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(la
         assert lab.offers("lab-1") == lab.after
         assert lab.is_cordoned("lab-1")
         assert lab.mark("lab-1") is None
-        # It is out of service, which takes the budget of one.
+        # The node is out of service and uses up the budget of one unavailable node.
         assert _results(ran) == {"lab-1": "changed", "lab-0": "not-begun"}, ran.err
     finally:
         lab.cordon("lab-1", cordoned=False)
@@ -570,7 +573,8 @@ def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(la
     assert lab.offers("lab-0") == lab.after
 
 
-@pytest.mark.thorough  # the plan: test_rollout_plan.py, node by node: the first test here
+# test_rollout_plan.py covers the plan; the first test in this file covers the changes node by node.
+@pytest.mark.thorough
 def test_whole_gpus_are_cut_node_by_node_and_the_others_are_offered_whole_meanwhile(lab: Lab) -> None:
     whole = copy.deepcopy(LAB)
     whole["pools"][0]["sharing"] = {"mode": "none"}
@@ -594,8 +598,10 @@ def test_whole_gpus_are_cut_node_by_node_and_the_others_are_offered_whole_meanwh
         thread.join()
     assert ran.code == 0, ran.err
     assert offered
-    assert all(one == lab.after for one, _ in offered), "the first is done when the second begins"
-    assert {"nvidia.com/gpu": "8"} in [other for _, other in offered], "and that one was whole until then"
+    assert all(one == lab.after for one, _ in offered), "the first node is done when the second one begins"
+    assert {"nvidia.com/gpu": "8"} in [other for _, other in offered], (
+        "the second node offered whole GPUs until then"
+    )
     assert lab.offers("lab-1") == lab.after
 
 
@@ -626,14 +632,14 @@ def test_a_mig_manager_older_than_the_new_config_is_started_anew_on_its_node_bef
     before = eventually(lambda: managers() if len(managers()) == 2 else None)
     assert before is not None
     lab.fault("lab-1", '{"kind": "mig-change-failed"}')
-    time.sleep(1.1)  # the API's times are whole seconds
+    time.sleep(1.1)  # the API's timestamps are whole seconds
     assert _results(lab.platform.up(lab.stack())) == {"lab-0": "changed", "lab-1": "failed"}
     once = eventually(lambda: managers() if len(managers()) == 2 else None)
     assert once is not None
     assert not set(before.values()) & set(once.values())
     lab.fault("lab-1")
     assert lab.platform.up(lab.stack()).code == 0
-    assert managers() == once, "it has the config by now"
+    assert managers() == once, "the node has the config by now"
 
 
 def test_an_engine_that_would_change_the_layout_of_a_live_node_by_itself_is_refused(lab: Lab) -> None:
@@ -659,7 +665,7 @@ def test_an_engine_that_would_change_the_layout_of_a_live_node_by_itself_is_refu
         apply_as_pulumi_does(manifest)
     assert refusal.value.status == 409
     manifest["metadata"]["labels"][names.MIG_CONFIG_LABEL] = held
-    apply_as_pulumi_does(manifest)  # what is there already is no change
+    apply_as_pulumi_does(manifest)  # a node that already has the config is not changed
 
 
 @pytest.mark.long
@@ -669,6 +675,6 @@ def test_a_stack_that_releases_a_node_keeps_the_labels_of_other_field_managers(l
     assert labels_by(manager, lab.node("lab-0")) == {names.MIG_CONFIG_LABEL: held}
     release(lab.client, "shop")
     assert labels_by(manager, lab.node("lab-0")) == {}
-    assert lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL] == held, "the engine says it, too"
+    assert lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL] == held, "the engine reports it, too"
     assert lab.platform.up(lab.same()).code == 0
     assert labels_by(manager, lab.node("lab-0")) == {names.MIG_CONFIG_LABEL: held}

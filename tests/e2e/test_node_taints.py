@@ -1,4 +1,4 @@
-"""Cordons and taints of people, autoscalers and Kubernetes are no drift; those of the stack are repaired."""
+"""Cordons and taints by people, autoscalers and Kubernetes are no drift; the stack's taints are repaired."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def change(platform: Platform, **spec: Any) -> None:
 
 @pytest.fixture
 def cordoned(deployed: Platform) -> Iterator[Platform]:
-    """The deployed stack, with a cordoned node that also has taints of an autoscaler and a person."""
+    """The deployed stack, with a cordoned node that also has taints set by an autoscaler and by a person."""
     change(deployed, unschedulable=True)
     eventually(lambda: CORDON in taints(deployed))
     change(deployed, taints=[*taints(deployed), SCALER, PERSON])
@@ -138,7 +138,7 @@ def leases_of(platform: Platform) -> list[dict[str, Any]]:
 
 
 def cordoned_by_agent(platform: Platform, node: str) -> tuple[bool, bool]:
-    """Return whether a node is cordoned, and whether the agent has marked it so."""
+    """Return whether a node is cordoned, and whether the agent has marked the cordon as its own."""
     live = platform.client.get("v1", "Node", node)
     assert live is not None
     marked = "gpu-platform.dev/cordoned" in (live["metadata"].get("annotations") or {})
@@ -152,7 +152,7 @@ def cordon(platform: Platform, node: str, *, on: bool) -> None:
 
 @pytest.fixture
 def gated(platform: Platform, base: dict[str, Any]) -> Iterator[Platform]:
-    """The deployed stack with a pool `fresh` whose nodes are held back, the second of which lacks its GPU."""
+    """The deployed stack with a pool `fresh` whose nodes are held back. Its second node lacks its GPU."""
     gpu = {"machine_type": "g4dn.xlarge", "workload": "inference", "count": {"desired": 2}}
     base["pools"].append({"name": "fresh", **gpu, "gate_nodes": "always"})
     base["validation"] = {"gate": False, "on_failure": "cordon", "failing_for": "1s"}
@@ -174,28 +174,28 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
     assert keys(gated, "fresh-0") == {"nvidia.com/gpu"}
     assert STARTUP in keys(gated, "fresh-1")
     why = gated.unschedulable("on-fresh-1")
-    assert "untolerated taint" in why or "were unschedulable" in why, "it is cordoned, too, by now"
+    assert "untolerated taint" in why or "were unschedulable" in why, "the node is also cordoned by now"
     with pytest.raises(Refused, match="gpu-unproven-node"):
         gated.pod("escape", "nvidia.com/gpu", namespace="vision", tolerations=[{"operator": "Exists"}])
 
     gated.write_faults()
     eventually(lambda: gated.find_pod("on-fresh-1")["status"].get("phase") == "Running")
     assert STARTUP not in keys(gated, "fresh-1")
-    # The condition follows the taints; what is waited for below is a change of it.
+    # The condition is set after the taints, and the test below waits for it to change.
     eventually(lambda: condition(gated, "fresh-1")["status"] == "True")
     changes = gated.up(base).json["changes"]["changes"]
-    assert changes == [], "a node that has passed gets no startup taint again"
+    assert changes == [], "a node that has passed gets no second startup taint"
 
     gated.write_faults(**{"fresh-0": [LOST], "fresh-1": [LOST]})
     eventually(lambda: all(condition(gated, node)["status"] == "False" for node in ("fresh-0", "fresh-1")))
     held = [node for node in ("fresh-0", "fresh-1") if FAILED in keys(gated, node)]
-    assert len(held) == 1, "25 % of two nodes, but one at least"
+    assert len(held) == 1, "25 % of two nodes, but at least one"
     [free] = {"fresh-0", "fresh-1"} - set(held)
     assert condition(gated, free)["message"].startswith("not held back: as many nodes of the pool as allowed (1)")
     leases = leases_of(gated)
     assert [lease["spec"]["holderIdentity"] for lease in leases] == held
     eventually(lambda: cordoned_by_agent(gated, held[0]) == (True, True))
-    assert cordoned_by_agent(gated, free) == (False, False), "no more nodes than are held back"
+    assert cordoned_by_agent(gated, free) == (False, False), "only the nodes that are held back are cordoned"
 
     agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
     other = member(gated.kubeconfig, "system:serviceaccounts", agent, node=free)
@@ -209,7 +209,7 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": free}, "spec": {"taints": [evicting]}}
         )
 
-    # Somebody cordons the other node: the agent cannot make that its own, nor undo it.
+    # Somebody cordons the other node. The agent can neither take over that cordon nor undo it.
     cordon(gated, free, on=True)
     mark = {"annotations": {"gpu-platform.dev/cordoned": "2026-11-25T19:00:00Z"}}
     for fields in (
@@ -283,7 +283,7 @@ def test_an_agent_may_delete_the_node_claim_of_its_own_node_alone(platform: Plat
         }
     )
     platform.client.apply(CLAIMS)
-    user = "gpu-node-agent-of-karpenter"  # beside the agents of the deployed stack
+    user = "gpu-node-agent-of-karpenter"  # a different name than the agents of the deployed stack use
     agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
     role = found.one("ClusterRole", "gpu-node-validation").inputs
     binding = found.one("ClusterRoleBinding", "gpu-node-validation").inputs
@@ -309,7 +309,7 @@ def test_an_agent_may_delete_the_node_claim_of_its_own_node_alone(platform: Plat
             return str(refusal)
         return "deleted"
 
-    # A policy that is new takes a moment until API servers act on it: a claim of no node shows when.
+    # The API server needs a moment to enforce a new policy. Deleting a claim without a node shows when it does.
     def guarded() -> bool:
         create("none")
         return "of its own node" in refused("none")

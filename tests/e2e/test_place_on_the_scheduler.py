@@ -40,7 +40,7 @@ STACK: dict[str, Any] = {
             "machine_type": "p4de.24xlarge",
             "count": {"desired": 2},
             "workload": "training",
-            "topology": {"policy": "none"},  # else the kubelet decides, too
+            "topology": {"policy": "none"},  # otherwise the kubelet also decides
         },
         {
             "name": "serve",
@@ -86,7 +86,7 @@ def _tolerations(live: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Members:
-    """Pods of the teams, created one after the other, each when the scheduler has decided about the one before."""
+    """Pods of the teams. Each pod is created once the scheduler has decided about the previous one."""
 
     def __init__(self, client: KubernetesClient) -> None:
         self._client = client
@@ -94,7 +94,7 @@ class Members:
         self.reasons: dict[str, str] = {}
 
     def create(self, manifest: dict[str, Any]) -> str | None:
-        """Create a pod and return its node; None: the quota refuses it, or no node fits."""
+        """Create a pod and return its node, or None if the quota refuses the pod or no node fits."""
         try:
             self._made.append(self._client.create(manifest))
         except Refused as error:
@@ -134,7 +134,7 @@ def members(platform: Platform) -> Iterator[Members]:
 
 
 def manifests(seed: int) -> list[dict[str, Any]]:
-    """Return random pods, those of higher priority first, so that no pod preempts another."""
+    """Return random pods, with higher priorities first, so that no pod preempts another."""
     draw = random.Random(seed)
     made: list[tuple[int, dict[str, Any]]] = []
     for index in range(12):
@@ -174,7 +174,7 @@ def manifests(seed: int) -> list[dict[str, Any]]:
 
 
 def outcomes(scenario: Scenario) -> set[frozenset[str]]:
-    """Return the sets of pending pods that are possible, whichever of equally good nodes the scheduler takes."""
+    """Return all possible sets of pending pods, for every choice of the scheduler between equally good nodes."""
     admitted = admit(scenario)[0]
     states: list[tuple[list[NodeState], frozenset[str]]] = [(start(scenario)[0], frozenset())]
     for group, count in zip(scenario.groups, admitted, strict=True):
@@ -189,7 +189,7 @@ def outcomes(scenario: Scenario) -> set[frozenset[str]]:
                 if chosen is not None:
                     after[chosen.index].take(group)
                 waiting = pending | (frozenset() if chosen is not None else {group.name})
-                # Equal nodes are exchangeable.
+                # Identical nodes are interchangeable.
                 key = (waiting, *sorted((one.node.pool, tuple(sorted(one.free.items()))) for one in after))
                 later[key] = (after, waiting)
         states = list(later.values())
@@ -213,7 +213,7 @@ def test_the_same_pods_stay_pending_as_on_the_real_scheduler(placing: Platform, 
             quotas=quotas_of(plan),
         )
         if len(outcomes(scenario)) > 1:
-            continue  # chance decides which pods stay pending
+            continue  # which pods stay pending depends on chance
         checked += 1
         ran = placing.run("place", stack, "--workloads", str(file), "--format", "json")
         expected = {one["name"] for one in ran.json["groups"] if one["pending"]}
@@ -228,7 +228,7 @@ def test_the_same_pods_stay_pending_as_on_the_real_scheduler(placing: Platform, 
 
 @pytest.fixture
 def packed(placing: Platform, tmp_path: Path) -> Iterator[None]:
-    """Runs a second kube-scheduler with the configuration that `scheduler-config` prints."""
+    """Run a second kube-scheduler with the configuration that `scheduler-config` prints."""
     config = yaml.safe_load(placing.run("scheduler-config", str(placing.folder / "Pulumi.shop.yaml")).out)
     config["clientConnection"] = {"kubeconfig": str(placing.kubeconfig)}
     config["leaderElection"]["leaderElect"] = False
@@ -243,7 +243,7 @@ def packed(placing: Platform, tmp_path: Path) -> Iterator[None]:
 def test_a_scheduler_with_the_printed_configuration_packs_pods_with_gpus(
     placing: Platform, members: Members, packed: None
 ) -> None:
-    """The default profile would put the second pod on the other node; each pod has its GPUs' part of a node."""
+    """The default profile would put the second pod on the other node. Each pod requests its GPUs' share of a node."""
     del packed
     nodes = set()
     for index in range(3):
@@ -256,7 +256,7 @@ def test_a_scheduler_with_the_printed_configuration_packs_pods_with_gpus(
 
 @pytest.fixture
 def two_services(placing: Platform) -> Iterator[list[dict[str, Any]]]:
-    """Two Deployments with two GPUs each; the scheduler gives each a node of its own."""
+    """Two Deployments with two GPUs each. The scheduler puts each on a separate node."""
     made: list[dict[str, Any]] = []
     for name in ("left", "right"):
         made.append(placing.client.create(_deployment(name)))
@@ -272,7 +272,7 @@ def two_services(placing: Platform) -> Iterator[list[dict[str, Any]]]:
 def test_live_names_the_move_after_which_a_pending_pod_runs(
     placing: Platform, members: Members, two_services: list[dict[str, Any]]
 ) -> None:
-    """Each node has two GPUs in use, and a pod needs eight on one node."""
+    """Two GPUs are in use on each node, and a pod needs eight on one node."""
     client, stack = placing.client, str(placing.folder / "Pulumi.shop.yaml")
     assert len(two_services) == 2
     assert len(set(_places(client).values())) == 2

@@ -1,6 +1,6 @@
-"""The program on the real Pulumi CLI against a played AWS account: what a preview states is what then happens.
+"""The program with the real Pulumi CLI and a simulated AWS account: each change happens as its preview states.
 
-They run where `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.md).
+The tests run if `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.md).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
-    pytest.mark.timeout(5400),  # the whole life is 17 runs of the CLI: 9 minutes, and hours beside much other work
+    pytest.mark.timeout(5400),  # the whole life takes 17 runs of the CLI: 9 minutes, or hours on a busy machine
     pytest.mark.xdist_group("e2e-played-cloud"),
 ]
 
@@ -102,7 +102,7 @@ def stack() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Step:
-    """One deployment: its statement before it changes anything, the result, and what happened in the cloud."""
+    """One deployment: the announced changes, the result, and the events in the cloud."""
 
     preview: dict[str, Any]
     up: Ran
@@ -110,14 +110,14 @@ class Step:
 
     @property
     def pools(self) -> dict[str, str]:
-        """Effect by pool, as the preview states it."""
+        """Effect on each pool, as the preview states it."""
         return {change["pool"]: change["effect"] for change in self.preview["pool_changes"]}
 
 
 def deploy(platform: Platform, cloud: PlayedCloud, stack: dict[str, Any], *, preview: bool = True) -> Step:
-    """Preview and deploy a stack; the nodes and GPUs of the preview must be those that the cloud took away.
+    """Preview and deploy a stack, and compare the nodes and GPUs in the preview with those that the cloud removed.
 
-    Without `preview` the statement is that of `up`, which it makes before it changes anything.
+    Without `preview`, the comparison uses the announcement that `up` prints before it changes anything.
     """
     mark = len(cloud.account.events)
     statement: dict[str, Any] | None = None
@@ -181,7 +181,7 @@ def test_each_step_of_a_clusters_life_does_to_pools_and_gpus_what_its_preview_st
     assert shrunk.pools == {"train": "shrunk"}
     assert shrunk.happened.removed == {"train": (2, 8)}
 
-    # `stop` and `start` are run by hand here, on days that are none of the schedule.
+    # The test runs `stop` and `start` by hand, so the schedule names days on which it does not run.
     stack["pools"][1]["schedule"] = {
         "days": [another_day()],
         "start": "07:00",
@@ -201,7 +201,7 @@ def test_each_step_of_a_clusters_life_does_to_pools_and_gpus_what_its_preview_st
     stack["pools"][0]["labels"] = {"example.com/tier": "a"}
     stack["pools"][1]["labels"] = {"example.com/tier": "b"}
     off = deploy(platform, cloud, stack, preview=False)
-    assert off.happened.created == {}, "an up leaves a pool off that is off, whatever else it changes"
+    assert off.happened.created == {}, "an `up` leaves a pool off if it is off, whatever else it changes"
     assert running_on(client) == [0]
     mark = len(cloud.account.events)
     cloud.run_scheduled("start")
@@ -250,7 +250,7 @@ def test_an_up_that_was_killed_while_it_created_nodes_names_them_and_is_continue
     assert cloud.since(mark).events == (), "nothing is created a second time"
 
     cloud.delete(NODE_GROUP, orphan)
-    run_pulumi(platform, clear, "--config-file", file)  # into which it writes, too
+    run_pulumi(platform, clear, "--config-file", file)  # the command also writes to this file
     continued = platform.up(stack)
     assert continued.code == 0, (continued.err, continued.json.get("validation"))
     assert continued.json["validation"]["verdict"] == "pass"
@@ -260,12 +260,12 @@ def test_an_up_that_was_killed_while_it_created_nodes_names_them_and_is_continue
 
 
 def another_day() -> str:
-    """Return the name of a day that is neither today nor a day beside it, in any time zone."""
+    """Return the name of a weekday that is not yesterday, today or tomorrow in any time zone."""
     return f"{datetime.now(UTC) + timedelta(days=3):%a}".lower()
 
 
 def notebook(pool: str) -> dict[str, Any]:
-    """Return a Deployment of one pod with a GPU of a pool."""
+    """Return a Deployment with one pod that requests a GPU from a pool."""
     container = {"name": "main", "image": "jupyter", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     spec = {
         "nodeSelector": {"gpu-platform.dev/pool": pool},
@@ -286,23 +286,23 @@ def notebook(pool: str) -> dict[str, Any]:
 
 
 def running_on(client: KubernetesClient) -> list[int]:
-    """Return for each pod of the notebook the number of nodes that it is on, 0 while it waits."""
+    """Return, for each pod of the notebook, the number of nodes that it runs on. It is 0 while the pod waits."""
     pods = client.objects("v1", "Pod", namespace="default", label_selector="app=notebook")
     return [int("nodeName" in pod["spec"]) for pod in pods]
 
 
 def pending(platform: Platform) -> list[str]:
-    """Return the resources whose creation has not ended in the state."""
+    """Return the resources whose creation has not finished according to the state."""
     command = ["pulumi", "-C", str(PROJECT_ROOT), "stack", "export", "--stack", STACK]
     ran = subprocess.run(command, env={**os.environ, **platform.env}, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
-        return []  # there is no such stack yet
+        return []  # the stack does not exist yet
     operations = json.loads(ran.stdout)["deployment"].get("pending_operations") or ()
     return [operation["resource"]["urn"].rpartition("::")[2] for operation in operations]
 
 
 def run_pulumi(platform: Platform, text: str, *options: str) -> None:
-    """Run the command of the Pulumi CLI that a message has in backquotes."""
+    """Run the Pulumi CLI command that a message contains in backquotes."""
     command = text.partition("`pulumi ")[2].partition("`")[0]
     ran = subprocess.run(
         ["pulumi", *shlex.split(command), *options],
@@ -315,10 +315,10 @@ def run_pulumi(platform: Platform, text: str, *options: str) -> None:
 
 
 def kill_all(pid: int) -> None:
-    """Kill a process and its children, as a machine that loses its power does."""
+    """Kill a process and its children, as a power failure would."""
     children = Path(f"/proc/{pid}/task").glob("*/children")
     pids = [int(child) for found in children for child in found.read_text("ascii").split()]
     os.kill(pid, signal.SIGKILL)
     for child in pids:
-        with suppress(ProcessLookupError):  # it ended with its parent
+        with suppress(ProcessLookupError):  # it ended together with its parent
             os.kill(child, signal.SIGKILL)

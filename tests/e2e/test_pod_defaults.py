@@ -1,4 +1,4 @@
-"""Members create short pods on the real API server: what they do not name, the API server adds."""
+"""Members create minimal pods on the real API server, which fills in the fields that they omit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 
 Object = dict[str, Any]
 MIG = "nvidia.com/mig-1g.10gb"
-# Of one p4de.24xlarge: 95,690m CPU less 50m of the node agent; of a GPU and of a MIG instance: their parts of 9/10
-# of its memory.
+# On a p4de.24xlarge, pods can use 95,690m CPU minus 50m for the node agent. Each GPU and each MIG instance has its
+# share of 9/10 of the node's memory.
 MILLICORES, MIB_OF_GPU, MIB_OF_INSTANCE = 95640, 131758, 18822
 
 
@@ -52,7 +52,7 @@ def tolerates_gpus(live: Object) -> bool:
 
 
 def amounts(live: Object, index: int = 0) -> dict[str, dict[str, int]]:
-    """Return requests and limits of a container in millicores and MiB."""
+    """Return the requests and limits of a container in millicores and MiB."""
     resources = live["spec"]["containers"][index]["resources"]
     return {
         kind: {
@@ -183,7 +183,7 @@ def test_containers_of_a_pod_divide_its_part_of_the_node_by_their_gpus(vision: K
         {"name": "prepare", "image": "none", "securityContext": CONTAINER},
     ]
     live = tried(vision, wanted)
-    # The container without GPUs and the sidecar have their default, 500m and 1 GiB, out of the same part.
+    # The container without GPUs and the sidecar take their defaults, 500m and 1 GiB each, from the same share.
     free = {"cpu": MILLICORES // 8 * 4 - 1000, "memory": MIB_OF_GPU * 4 - 2048}
     assert amounts(live)["requests"] == {name: amount * 3 // 4 for name, amount in free.items()}
     assert amounts(live, 1)["requests"] == {name: amount // 4 for name, amount in free.items()}
@@ -191,7 +191,7 @@ def test_containers_of_a_pod_divide_its_part_of_the_node_by_their_gpus(vision: K
 
 
 def test_a_pod_that_tolerates_gpu_nodes_itself_gets_no_other_toleration(vision: KubernetesClient):
-    own = {"key": "nvidia.com/gpu", "operator": "Exists"}  # without an effect: of each
+    own = {"key": "nvidia.com/gpu", "operator": "Exists"}  # without an effect, it tolerates every effect
     live = tried(vision, pod("wild", {"nvidia.com/gpu": 1}, tolerations=[own]))
     assert [one for one in live["spec"]["tolerations"] if one.get("key") == "nvidia.com/gpu"] == [own]
 
@@ -219,7 +219,7 @@ def test_a_live_pod_is_not_changed_by_an_update(vision: KubernetesClient, platfo
 def test_the_first_pods_and_jobs_of_a_new_team_directly_after_up_get_what_they_do_not_name(
     platform: Platform, base: Object
 ):
-    """`up` ends when the API server has read its policies: nothing is waited for here."""
+    """`up` ends once the API server has read its policies, so this test does not wait."""
     base["teams"] = [{"name": "early", "quota": {"gpus": 8}, "priority": "training", "members": ["group:early"]}]
     ran = platform.up(base)
     assert ran.code == 0, ran.err

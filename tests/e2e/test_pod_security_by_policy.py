@@ -1,4 +1,4 @@
-"""The rules that replace Pod Security in a namespace with a fabric refuse what Pod Security refuses, no more."""
+"""The rules that replace Pod Security in a namespace with a fabric refuse exactly what Pod Security refuses."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_rules_and_pod_security_give_equal_verdicts_about_random_pods(client
         if bool(found[0]) != bool(found[1]):
             differ.append((found[0], found[1], spec))
         if level == "restricted" and not annotations and not {"sysctls", "image"} & _keys(spec):
-            # The checker by which tests read manifests without a cluster knows fewer controls.
+            # The checker that other tests use on manifests without a cluster covers fewer controls.
             assert not violations(spec) or found[1], spec
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     assert min(counts.values()) > 40, counts
@@ -143,5 +143,5 @@ def test_the_rules_and_pod_security_give_equal_verdicts_about_random_pods(client
 
 
 def _keys(spec: Object) -> set[str]:
-    """Return fields and types of volumes that the checker of the tests is stricter about."""
+    """Return the fields and volume types that the tests' checker is stricter about."""
     return {*spec["securityContext"], *(key for volume in spec.get("volumes", ()) for key in volume)}

@@ -1,4 +1,4 @@
-"""The real Pulumi CLI deploys changes of what the API server does not let change."""
+"""The real Pulumi CLI deploys changes to fields that the API server does not allow to change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [
 
 @pytest.fixture
 def kueue_sandbox() -> Iterator[control_plane.Status]:
-    """A sandbox for each test: what one deploys is known to its own backend alone."""
+    """A separate sandbox for each test, because each deployment is recorded only in the backend of its test."""
     yield control_plane.up(SANDBOX, progress=Progress(quiet=True))
     control_plane.down(SANDBOX)
 

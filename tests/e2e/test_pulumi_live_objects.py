@@ -1,4 +1,6 @@
-"""The real Pulumi CLI and the live objects: what is protected, what others changed, what a killed destroy left."""
+"""The real Pulumi CLI and live objects: protected ones, ones that others changed, and leftovers of a killed
+destroy.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ pytestmark = [
 
 @pytest.fixture
 def running() -> Iterator[control_plane.Status]:
-    """A sandbox for each test: what one deploys is known only to its backend."""
+    """A separate sandbox for each test, because each deployment is recorded only in the backend of its test."""
     yield control_plane.up(SANDBOX, progress=Progress(quiet=True))
     control_plane.down(SANDBOX)
 
@@ -48,7 +50,7 @@ def pulumi(running: control_plane.Status, tmp_path: Path, base: dict[str, Any]) 
 
 
 def plain_pulumi(platform: Platform, *command: str) -> subprocess.Popen[str]:
-    """Start the CLI itself on the stack, in a project that has the stacks' folder."""
+    """Start the Pulumi CLI directly on the stack, in a project that uses the stacks' folder."""
     project = {**project_settings(), "main": str(PROJECT_ROOT), "stackConfigDir": "stacks"}
     project["runtime"] = {"name": "python", "options": {"virtualenv": sys.prefix}}
     (platform.folder.parent / "Pulumi.yaml").write_text(yaml.safe_dump(project), "utf-8")

@@ -1,7 +1,8 @@
-"""Stacks of companies on existing clusters, previewed by the real Pulumi CLI, which looks into the clusters.
+"""Stacks on companies' existing clusters, previewed by the real Pulumi CLI, which reads the clusters.
 
-They run where `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.md). One sandbox is every cluster.
-The first look at a cluster of EKS is by its API (DescribeCluster of the played network): no stack output exists.
+The tests run if `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.md). One sandbox serves as every
+cluster. An EKS cluster is first looked up by its API (DescribeCluster of the simulated network), because no stack
+output exists yet.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ QUEUES_AND_JOBS = {
     "lws-controller-manager": "registry.k8s.io/lws/lws:v0.7.0",
     "keda-operator": "ghcr.io/kedacore/keda:2.18.0",
 }
-"""Deployments of the cluster's owner, by name."""
+"""Deployments that the cluster's owner runs, by name."""
 ON_EKS = {
     "karpenter": "public.ecr.aws/karpenter/controller:1.9.0",
     "gpu-operator": "nvcr.io/nvidia/gpu-operator:v26.7.0",
@@ -57,7 +58,7 @@ def running() -> Iterator[control_plane.Status]:
 
 @pytest.fixture
 def client(running: control_plane.Status) -> Iterator[KubernetesClient]:
-    """A cluster with a namespace for what its owner runs, emptied afterwards."""
+    """A cluster with a namespace for the owner's workloads, which is emptied afterwards."""
     client = KubernetesClient(running.kubeconfig)
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": THEIRS}})
     yield client
@@ -84,7 +85,7 @@ def run_operators(client: KubernetesClient, deployments: dict[str, str], daemons
 
 @pytest.fixture
 def cloud(running: control_plane.Status, tmp_path: Path) -> Iterator[PlayedCloud]:
-    """An account in which the sandbox is the EKS cluster of the shapes."""
+    """An account in which the sandbox is the EKS cluster of these stacks."""
     folder = tmp_path / "cloud"
     folder.mkdir()
     layout = Layout(running.data_dir)

@@ -1,8 +1,8 @@
-"""Stacks in the shapes that companies have, previewed by the real Pulumi CLI before anything of them exists.
+"""Typical stacks of companies, previewed by the real Pulumi CLI before any of their resources exist.
 
-Every output of the played clouds is unknown in these previews, the addresses of the clusters included. They run
-where `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.md), and start no sandbox. Shapes with an
-existing cluster are not among them: their previews look into it.
+Every output of the simulated clouds is unknown in these previews, including the addresses of the clusters. The
+tests run if `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.md), and start no sandbox. Stacks on
+existing clusters are not included, because their previews read the cluster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a stack file declares for a team, by the real Pulumi CLI against the sandbox.
+"""Workloads that a stack file declares for a team, deployed to the sandbox by the real Pulumi CLI.
 
-It runs where `pulumi` and its Kubernetes provider are on PATH.
+The test runs if `pulumi` and its Kubernetes provider are on PATH.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def pulumi(tmp_path: Path) -> Iterator[Platform]:
 
 
 def seconds_from_policies_to_rights(client: KubernetesClient) -> float:
-    """Return how long after the last policy of a team the API server created the rights of its members."""
+    """Return how many seconds after a team's last policy the API server created the rights of its members."""
 
     def created(live: dict[str, Any]) -> datetime.datetime:
         return datetime.datetime.fromisoformat(live["metadata"]["creationTimestamp"])
@@ -66,7 +66,7 @@ def test_jobs_are_not_waited_for_are_replaced_when_they_change_and_leave_their_c
 ) -> None:
     base["cluster"]["name"] = SANDBOX
     base["validation"]["timeout"] = "10m"
-    # No more than the jobs need: each update of the CLI reads and compares every object.
+    # The stack has only what the jobs need, because each update of the CLI reads and compares every object.
     base["pools"], base["teams"] = base["pools"][:1], base["teams"][:1]
     base["teams"][0]["quota"].pop("mig")
     service = {"name": "chat", "pool": "train", "image": IMAGE, "run_as_user": 1000}
@@ -84,7 +84,7 @@ def test_jobs_are_not_waited_for_are_replaced_when_they_change_and_leave_their_c
         assert found is not None, f"{kind} {name} is gone"
         return found
 
-    # No volume is ever made for the claim: neither it nor the job that needs it holds anything up.
+    # No volume is ever created for the claim. Neither the claim nor the job that needs it blocks the deployment.
     ran = pulumi.up(base)
     assert ran.code == 0, ran.err
     assert seconds_from_policies_to_rights(pulumi.client) >= 2

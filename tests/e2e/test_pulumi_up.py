@@ -1,7 +1,7 @@
-"""The real Pulumi CLI, through the Automation API, on a file backend, against the sandbox; and both engines held
-against each other.
+"""The real Pulumi CLI with the Automation API and a file backend deploys to the sandbox; a comparison of both
+engines.
 
-They run where `pulumi` and its Kubernetes provider are on PATH.
+The tests run if `pulumi` and its Kubernetes provider are on PATH.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ SERVERS_OWN = {
     "annotations",
     "labels",
 }
-# What an engine marks its objects with, and what controllers and the simulated operator add by and by.
+# Labels and annotations that an engine, the controllers or the simulated operator add to the declared ones.
 NOT_DECLARED = ("applyset.kubernetes.io/", "pulumi.com/", "deployment.kubernetes.io/", "deprecated.", "sandbox.")
 
 pytestmark = [
     pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
-    pytest.mark.timeout(5400),  # a whole life in one test: minutes, and more beside much other work
+    pytest.mark.timeout(5400),  # the test covers a whole life: minutes, and longer on a busy machine
     pytest.mark.xdist_group("e2e-pulumi"),
 ]
 

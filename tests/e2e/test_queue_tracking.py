@@ -1,4 +1,4 @@
-"""Members try to run what Kueue does not count, or cannot stop: its own controller, on the real control plane."""
+"""Members try to run pods that Kueue does not count or cannot stop, on the real control plane with its controller."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def a_job(**metadata: Any) -> Object:
 
 
 def a_cron_job(**metadata: Any) -> Object:
-    """Return a CronJob whose Jobs have metadata."""
+    """Return a CronJob whose Jobs have the given metadata."""
     found = a_job()
     template = {"metadata": metadata, "spec": found["spec"]}
     found["spec"] = {"schedule": "0 0 * * *", "jobTemplate": template}
@@ -71,7 +71,7 @@ def a_service(**metadata: Object) -> Object:
 
 
 def before_a_deploy(wanted: Object) -> set[str]:
-    """Return the rules that the policy pack finds broken, where the namespace has a queue."""
+    """Return the rules that the policy pack finds broken in a namespace with a queue."""
     queue = {
         "apiVersion": KUEUE,
         "kind": "LocalQueue",
@@ -165,7 +165,7 @@ def a_change(kind: str, name: str, metadata: Object, **fields: Any) -> Object:
 
 @pytest.fixture
 def alone(vision: Team) -> Iterator[str]:
-    """A pod that no controller made, started by Kueue."""
+    """A pod without a controller that Kueue has started."""
     vision.client.create(a_pod())
     admin = KubernetesClient(vision.kubeconfig)
 
@@ -243,7 +243,7 @@ def test_a_job_is_not_deleted_without_its_pods(vision: Team) -> None:
     def delete(**options: str) -> None:
         vision.client._connection.request("DELETE", f"{JOBS}/fit", "deleting", options)
 
-    # A request that names no policy leaves the pods of a Job behind, too.
+    # A request without a propagation policy also leaves the pods of a Job behind.
     for options in ({"propagationPolicy": "Orphan"}, {"orphanDependents": "true"}, {}):
         with pytest.raises(Refused, match=r"queue-orphans: .* delete it with propagationPolicy"):
             delete(**options)

@@ -1,6 +1,6 @@
-"""Claims of devices in a queue, on the real control plane with Kueue's own controller.
+"""Device claims in a queue, on the real control plane with Kueue's controller.
 
-In a sandbox of its own: no cluster goes back from DRA to the device plugin.
+The tests use a separate sandbox, because no cluster can return from DRA to the device plugin.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
 
 
 CHANNEL = "compute-domain-default-channel.nvidia.com"
-"""The device class of NVIDIA's DRA driver for pods in a ComputeDomain, which a sandbox does not have."""
+"""The device class that NVIDIA's DRA driver provides for pods in a ComputeDomain. A sandbox does not have it."""
 
 
 @pytest.fixture
@@ -53,14 +53,14 @@ def vision(platform: Platform, kueue_sandbox: Status) -> Iterator[Team]:
 
 
 def claiming(name: str, *templates: str) -> dict[str, Any]:
-    """Return a Job whose pod claims a device by each template."""
+    """Return a Job whose pod claims a device through each template."""
     wanted = job("vision", name, 0)
     spec = wanted["spec"]["template"]["spec"]
     spec["resourceClaims"] = [{"name": one, "resourceClaimTemplateName": one} for one in templates]
     resources = spec["containers"][0]["resources"]
     resources["claims"] = [{"name": one} for one in templates]
     for amounts in (resources["requests"], resources["limits"]):
-        amounts.pop("nvidia.com/gpu", None)  # the two are one object
+        amounts.pop("nvidia.com/gpu", None)  # both names refer to the same object
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""With queues, pods that select a compute class also name its pools, because Kueue does not know classes."""
+"""With queues, pods that select a compute class must also name its pools, because Kueue does not know classes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def platform(cloud: str, namespace: str, *, other_pool: bool) -> dict[str, Any]:
 
 
 class Judged:
-    """A namespace in which the API server judges Jobs by the rules of a team's queue."""
+    """A namespace in which the API server applies the rules of a team's queue to Jobs."""
 
     def __init__(self, client: KubernetesClient, namespace: str, label: str) -> None:
         self.client, self.namespace, self.label = client, namespace, label
@@ -83,7 +83,7 @@ def judged(client: KubernetesClient, cloud: str, *, other_pool: bool) -> Iterato
 
 
 def _elsewhere(found: Judged) -> str:
-    """Return why a Job of another queue is refused: the policy is in effect then."""
+    """Return why a Job for another queue is refused, which shows that the policy is in effect."""
     job = held("Job", a_pod([main(image="none:1")]))
     job["metadata"] |= {"namespace": found.namespace, "labels": {"kueue.x-k8s.io/queue-name": "another"}}
     return refusal(found.client, job)

@@ -1,4 +1,4 @@
-"""An extra check: with the real CustomResourceDefinitions installed, the API server accepts all that is rendered.
+"""An optional check with the real CustomResourceDefinitions: the API server accepts all rendered objects.
 
 Run by hand or in CI with a folder of CRDs:  GPU_PLATFORM_CRDS=DIR pytest tests/e2e/test_real_crds.py
 """
@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 
-# API groups of the objects that are checked; others' definitions are megabytes that nothing here asks for.
+# API groups of the checked objects. The definitions of other groups are megabytes that no test here needs.
 GROUPS = ("nvidia.com", "resource.nvidia.com", "monitoring.coreos.com", "karpenter.sh", "karpenter.k8s.aws")
 FILES = (*(f"{group}_*" for group in GROUPS), "keda.sh_scaledobjects")
 
@@ -212,7 +212,7 @@ def test_a_misspelt_field_of_a_monitor_rule_or_scaled_object_is_refused(
         client.apply(manifest, dry_run=True)
 
 
-# What only AWS knows, as it would be.
+# Example values for fields that only AWS can fill in.
 KNOWN_ON_AWS = {
     "role": "ml-karpenter-nodes",
     "subnetSelectorTerms": [{"id": "subnet-0a1b2c3d4e5f60718"}],
@@ -221,7 +221,7 @@ KNOWN_ON_AWS = {
 
 
 def karpenter_objects(form: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the NodePool and the EC2NodeClass of a pool as the API server gets them."""
+    """Return the NodePool and the EC2NodeClass of a pool, as sent to the API server."""
     recorded = record_eks(form, cluster=EXISTING)
     objects = [deepcopy(dict(one.inputs)) for one in recorded.resources if ":karpenter." in one.type]
     for manifest in objects:

@@ -1,7 +1,7 @@
-"""A real Prometheus scrapes a node of the simulated NVML, loads the planned rules, and alerts fire and clear.
+"""A real Prometheus scrapes a simulated node and loads the planned rules, and alerts fire and clear.
 
-Waits of the rules (`for`) are a second here; that they wait is shown
-by the rule tests of tests/planning/monitoring.
+The waiting times of the rules (`for`) are one second here. The rule tests in tests/planning/monitoring show that
+the rules wait.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ STACK: dict[str, Any] = {
 
 
 class Server:
-    """A Prometheus that answers."""
+    """A running Prometheus server."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -62,13 +62,13 @@ class Server:
             return json.loads(answer.read())["data"]["result"]
 
     def alerts(self) -> dict[str, dict[str, Any]]:
-        """Return what fires, by name."""
+        """Return the firing alerts by name."""
         with urllib.request.urlopen(f"{self.address}/api/v1/alerts", timeout=30) as answer:
             found = json.loads(answer.read())["data"]["alerts"]
         return {alert["labels"]["alertname"]: alert for alert in found if alert["state"] == "firing"}
 
     def is_ready(self) -> bool:
-        """Return whether it answers."""
+        """Return whether the server answers."""
         try:
             with urllib.request.urlopen(f"{self.address}/-/ready", timeout=5) as answer:
                 return answer.status == 200
@@ -83,7 +83,8 @@ def node() -> Iterator[DcgmEndpoint]:
 
 
 def exporter_job(address: str) -> dict[str, Any]:
-    """Return what the Prometheus operator makes of the ServiceMonitor, with the labels that it adds to a target.
+    """Return the scrape job that the Prometheus operator creates for the ServiceMonitor, with the labels that it
+    adds.
 
     Source: prometheus-operator docs, Design, and pkg/prometheus/promcfg.go (generateServiceMonitorConfig).
     """
@@ -245,7 +246,7 @@ def test_every_panel_of_every_dashboard_has_data(server: Server, node: DcgmEndpo
             expr = re.sub(r"\$\w+", ".*", panel["targets"][0]["expr"])
             if not server.query(expr):
                 empty.append(f"{dashboard.name}: {panel['title']}")
-    # A healthy node has no XID errors, and its pods are at work.
+    # A healthy node has no XID errors, and its pods are busy.
     assert empty == [
         "fleet: XID errors of the last 5 minutes",
         "team: Pods that use less than 5 % of their GPU",

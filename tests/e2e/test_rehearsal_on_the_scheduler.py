@@ -1,7 +1,7 @@
-"""Jobs run and wait in a rehearsal as they do under the real kube-scheduler and Kueue.
+"""Jobs run and wait in a rehearsal as they do with the real kube-scheduler and Kueue.
 
-Time is that of the rehearsal: a job is created on the sandbox when it arrives there, and ends when it ends there.
-After each of these events the same jobs must run. Nothing on the cluster is told which jobs these are.
+The rehearsal sets the times: a job is created in the sandbox when it arrives in the rehearsal, and ends when it
+ends there. After each of these events the same jobs must run. Nothing on the cluster knows which jobs these are.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.e2e.conftest import Platform
 from tests.e2e.queues import Team, bring, job, stack
 from tests.support.eventually import eventually
 
-# What waits and what runs is proven by hand-computed cases in test_rehearsal.py, and of Kueue in
-# test_team_queues.py; this compares the two, event by event, for minutes.
+# This test compares the rehearsal with Kueue, event by event, which takes minutes. Hand-computed cases in
+# test_rehearsal.py and tests of Kueue in test_team_queues.py already cover which jobs run and wait.
 pytestmark = [pytest.mark.sandbox, pytest.mark.thorough, pytest.mark.xdist_group("e2e-queues")]
 
 SEEDS = (1, 4, 6)
@@ -37,7 +37,7 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
 
 
 def unaligned(status: Status) -> dict[str, Any]:
-    """Return a stack whose kubelets refuse no pod: else the back-off of a Job decides when it starts."""
+    """Return a stack whose kubelets refuse no pod; otherwise the back-off of a Job would decide when it starts."""
     found = stack(status)
     found["pools"][0]["topology"] = {"policy": "none"}
     return found
@@ -58,7 +58,7 @@ def teams(queues: Platform) -> Iterator[dict[str, Team]]:
 
 
 def sampled(seed: int) -> list[TraceEntry]:
-    """Return jobs that ask for about twice the GPUs of the stack, those of one node and gangs of two."""
+    """Return jobs that request about twice the GPUs of the stack, on one node or as gangs on two."""
     draw = random.Random(seed)
     arrival = 0.0
     entries: list[TraceEntry] = []
@@ -95,7 +95,7 @@ def running_at(recorded: Recorded, at: float) -> set[str]:
 
 
 def events(recorded: Recorded) -> list[tuple[float, str, bool]]:
-    """Return times at which a job arrives, or ends (True)."""
+    """Return the times at which jobs arrive or end. The boolean is True for an end."""
     found = [(one.job.arrival, one.job.name, False) for one in recorded.jobs]
     found += [(one.ended, one.job.name, True) for one in recorded.jobs if one.ended is not None]
     assert len({at for at, _, _ in found}) == len(found) == 2 * JOBS
@@ -112,7 +112,7 @@ def test_after_each_arrival_and_end_the_jobs_run_that_run_in_the_rehearsal(
     assert any(one.preemptions for one in recorded.jobs)
     there: set[str] = set()
     for at, name, ends in events(recorded):
-        # Kueue orders jobs by times of whole seconds: those of one second have no order that a rehearsal knows.
+        # Kueue orders jobs by timestamps in whole seconds, so two jobs must not arrive in the same second.
         last = int(time.time())
         eventually(lambda last=last: int(time.time()) > last)
         one = entries[name]
@@ -125,7 +125,7 @@ def test_after_each_arrival_and_end_the_jobs_run_that_run_in_the_rehearsal(
             there.add(name)
         expected = running_at(recorded, at)
         eventually(lambda: _running(teams, entries, there), expected)
-        # Of jobs that ask for the same, Kueue tries the first alone.
+        # Of several jobs with the same requests, Kueue tries only the first.
         shapes = {(entries[one].team, entries[one].gpus, entries[one].pods) for one in there - expected}
         for shape in shapes:
             alike = [
@@ -134,7 +134,7 @@ def test_after_each_arrival_and_end_the_jobs_run_that_run_in_the_rehearsal(
                 if (entries[one].team, entries[one].gpus, entries[one].pods) == shape
             ]
             eventually(lambda alike=alike: any(_tried(teams[entries[one].team], one) for one in alike))
-        # Kueue has tried all that wait by now: none of them started after all.
+        # Kueue has now tried all waiting jobs, and none of them started after all.
         assert _running(teams, entries, there) == expected, (at, name)
 
 

@@ -1,4 +1,4 @@
-"""What starts together and has GPUs in several pod templates does not wait for nodes that are requested."""
+"""A gang that requests GPUs in several pod templates does not wait for nodes that the queue requests."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_gpus_in_one_template_are_admitted(judged: KubernetesClient, kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_template_that_names_gpus_with_the_amount_0_counts(judged: KubernetesClient, kind: str) -> None:
-    """Kueue writes a PodSet for it, too."""
+    """Kueue also creates a PodSet for this template."""
     assert "queue-pod-sets: nvidia.com/gpu in several" in refusal(judged, attempt(kind, NO_GPU, GPU))
 
 

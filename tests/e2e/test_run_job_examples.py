@@ -1,4 +1,4 @@
-"""The examples of examples/jobs are admitted and scheduled on the real control plane."""
+"""The manifests in examples/jobs are admitted and scheduled on the real control plane."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CUSTOM = {
 
 
 def stack() -> Object:
-    """Return the stack file of the examples, on the sandbox: its nodes are fixed, and no chart is installed."""
+    """Return the stack file of the examples for the sandbox, with a fixed number of nodes and without charts."""
     file = PROJECT_ROOT / "examples" / "jobs" / "Pulumi.jobs.yaml"
     platform: Object = yaml.safe_load(file.read_text("utf-8"))["config"]["gpu-platform:platform"]
     platform |= {
@@ -43,7 +43,7 @@ def stack() -> Object:
 
 
 def known(client: KubernetesClient) -> None:
-    """Let the API server know the custom kinds, strictly where the operators' definitions are at hand."""
+    """Install the custom kinds, with strict schemas if the operators' definitions are available."""
     for file, (group, version, kind) in CUSTOM.items():
         plural = f"{kind.lower()}s"
         loose: Object = {
@@ -70,7 +70,7 @@ def known(client: KubernetesClient) -> None:
 
 
 def volume(client: KubernetesClient, name: str, mode: str) -> None:
-    """Make what the storage class of a cloud would make for a claim; the sandbox has no such driver."""
+    """Create the volume that a cloud's storage class would create for a claim. The sandbox has no such driver."""
     client.create(
         {
             "apiVersion": "v1",
@@ -89,7 +89,7 @@ def volume(client: KubernetesClient, name: str, mode: str) -> None:
 
 @pytest.fixture
 def up(platform: Platform) -> Platform:
-    """The examples, up."""
+    """The deployed stack of the examples."""
     if "shop" not in platform.state:
         known(platform.client)
         volume(platform.client, "finetune-ddp-checkpoints", "ReadWriteOnce")
@@ -105,7 +105,7 @@ def pods(client: KubernetesClient, name: str) -> list[Object]:
 
 
 def pools_of(client: KubernetesClient, name: str, count: int) -> set[str]:
-    """Return the pools on whose nodes as many pods of an example were placed; waits until they are."""
+    """Wait until `count` pods of an example are scheduled, and return the pools of their nodes."""
 
     def placed() -> list[str]:
         nodes = [one["spec"].get("nodeName", "") for one in pods(client, name)]
@@ -144,7 +144,7 @@ def test_a_notebook_that_a_member_starts_is_placed(up: Platform) -> None:
 
 
 def test_the_pods_that_kuberay_makes_of_the_ray_cluster_are_placed(up: Platform) -> None:
-    """The operator itself does not run here: its pods are made of the templates, as it does."""
+    """KubeRay does not run here. The test creates the pods from the templates as the operator would."""
     cluster = up.client.get("ray.io/v1", "RayCluster", "tune", TEAM)
     assert cluster is not None
     (workers,) = cluster["spec"]["workerGroupSpecs"]

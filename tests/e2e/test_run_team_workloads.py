@@ -1,4 +1,4 @@
-"""What a stack file declares for a team runs on the real control plane with Kueue's own controller."""
+"""Workloads that a stack file declares for a team run on the real control plane with Kueue's controller."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def declared(kueue_sandbox: Status) -> Object:
 
 @pytest.fixture(scope="module", autouse=True)
 def volume(kueue_sandbox: Status) -> None:
-    """What the storage class of a cloud would make for the claim; the sandbox has no such driver."""
+    """The volume that a cloud's storage class would create for the claim. The sandbox has no such driver."""
     KubernetesClient(kueue_sandbox.kubeconfig).create(
         {
             "apiVersion": "v1",
@@ -92,7 +92,7 @@ def find(client: KubernetesClient, api_version: str, kind: str, name: str) -> Ob
 
 
 def ended(client: KubernetesClient, pod: Object, code: int) -> None:
-    """Let the only container of a pod end with an exit code, as its kubelet tells."""
+    """End the only container of a pod with an exit code, as its kubelet would report."""
     container = {"name": "main", "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0}
     state = {"terminated": {"exitCode": code, "reason": "Error"}}
     status = {"phase": "Failed", "containerStatuses": [{**container, "state": state}]}
@@ -138,7 +138,7 @@ def test_a_member_starts_a_notebook_of_the_cron_job_and_its_pod_runs(up: Platfor
     ada = member(up.kubeconfig, "vision")
     template = find(ada, "batch/v1", "CronJob", "lab")["spec"]
     assert template["suspend"] is True
-    # As `kubectl create job ana --from=cronjob/lab` does.
+    # The same object that `kubectl create job ana --from=cronjob/lab` creates.
     started = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -151,7 +151,7 @@ def test_a_member_starts_a_notebook_of_the_cron_job_and_its_pod_runs(up: Platfor
     }
     ada.create(started)
     try:
-        # Its server runs until nobody uses it; the sandbox's containers end at once.
+        # The real server runs until it is idle; containers in the sandbox end at once.
         eventually(lambda: {one["status"].get("phase") for one in pods(ada, "lab")} & {"Running", "Succeeded"})
     finally:
         ada.delete(find(ada, "batch/v1", "Job", "ana"))
@@ -188,7 +188,7 @@ def test_checkpoints_outlive_the_entry(up: Platform, declared: Object) -> None:
     assert changes(up.up(without)) == set()
 
 
-@pytest.mark.thorough  # test_team_retention.py: a team that returns finds its data
+@pytest.mark.thorough  # test_team_retention.py covers that a returning team finds its data
 def test_checkpoints_outlive_the_team_and_are_found_again(up: Platform, declared: Object) -> None:
     claim = find(up.client, "v1", "PersistentVolumeClaim", "pretrain-checkpoints")
     uid = claim["metadata"]["uid"]

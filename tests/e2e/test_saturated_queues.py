@@ -1,4 +1,4 @@
-"""The shipped training stack on the real control plane with Kueue's own controller, both teams at their limits."""
+"""The shipped training stack with both teams at their limits, on the real control plane with Kueue's controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
 
 
 def on_sandbox(status: Status) -> dict[str, Any]:
-    """Return pools, teams and queues of the shipped stack; all nodes that its autoscaled pool may have exist."""
+    """Return the pools, teams and queues of the shipped stack, with the autoscaled pool at its maximum size."""
     shipped = cast("dict[str, Any]", load_stack("eks-training").platform)
     pools = [
         {key: one[key] for key in ("name", "machine_type", "count", "workload")}
@@ -87,7 +87,7 @@ def test_a_pod_that_some_nodes_are_too_small_for_names_its_pool(platform: Platfo
 
 
 def near(operator: str, *pools: str) -> dict[str, Any]:
-    """Return a required node affinity for the label of pools."""
+    """Return a required node affinity for the pool label."""
     expression = {"key": "gpu-platform.dev/pool", "operator": operator, "values": list(pools) or None}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

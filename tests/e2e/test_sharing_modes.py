@@ -1,4 +1,4 @@
-"""Every way to share a GPU, on the real API server and scheduler: what fits runs, the one too many does not."""
+"""Every way to share a GPU, on the real API server and scheduler: pods that fit run, and one more pod does not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pool(name: str, machine_type: str, sharing: Any, **rest: Any) -> dict[str, A
 
 
 def bring(platform: Platform, wanted: dict[str, Any]) -> Platform:
-    """Deploy a stack, unless it is the one that stands."""
+    """Deploy a stack, unless it is already deployed."""
     stands = platform.state.get("shop")
     if stands is not None and _by_claims(stands) is not _by_claims(wanted):
         assert platform.run("destroy", str(platform.write(stands)), "--engine", platform.engine, "--yes").code == 0
@@ -57,7 +57,7 @@ def runs(platform: Platform, name: str, namespace: str = "default") -> None:
 
 
 def fill(platform: Platform, prefix: str, resource: str, count: int, **spec: Any) -> None:
-    """Create so many pods of one unit each, and wait until all of them run."""
+    """Create this number of pods with one unit each, and wait until all of them run."""
     for index in range(count):
         platform.pod(f"{prefix}-{index}", resource, **spec)
     for index in range(count):
@@ -134,7 +134,7 @@ def test_whole_gpus_beside_instances_are_counted_apart_from_them(by_name: Platfo
 
 def test_time_sliced_instances_run_as_often_as_they_are_replicated_and_no_more(by_name: Platform) -> None:
     resource = "nvidia.com/mig-7g.80gb.shared"
-    fill(by_name, "slice", resource, 22)  # the team's workload has two of the 24
+    fill(by_name, "slice", resource, 22)  # the team's workload uses two of the 24
     by_name.pod("slice-22", resource)
     assert f"Insufficient {resource}" in by_name.unschedulable("slice-22")
 
@@ -174,14 +174,14 @@ def test_a_team_without_shares_of_instances_gets_none(by_name: Platform) -> None
 def test_a_node_is_moved_to_another_named_sharing_by_its_label_and_back(by_name: Platform) -> None:
     label = names.DEVICE_PLUGIN_CONFIG_LABEL
 
-    def move(config: str) -> None:  # as kubectl label does
+    def move(config: str) -> None:  # changes the label as `kubectl label` does
         Api(by_name.kubeconfig).patch("/api/v1/nodes/serve-0", {"metadata": {"labels": {label: config}}}, "merge")
 
     move("whole")
     eventually(lambda: by_name.allocatable("serve-0") == {"nvidia.com/gpu": "1"})
     file = str(by_name.folder / "Pulumi.shop.yaml")
     report = by_name.run("validate", file, "--format", "json")
-    assert report.code == 1  # the stack file says otherwise
+    assert report.code == 1  # the stack file requires another config
     assert label in report.out
     move("inference.t4")
     eventually(lambda: by_name.allocatable("serve-0").get(SHARED) == "2")
@@ -246,7 +246,7 @@ def claimed(platform: Platform) -> Platform:
 
 
 def claim(platform: Platform, name: str, template: str, namespace: str = "lab", **spec: Any) -> None:
-    """Create a pod that has a claim of a template."""
+    """Create a pod with a claim from a template."""
     amount = {"cpu": "100m", "memory": "64Mi"}
     pod = {
         "apiVersion": "v1",
@@ -272,7 +272,7 @@ def claim(platform: Platform, name: str, template: str, namespace: str = "lab", 
 
 
 def devices_of(platform: Platform, name: str, namespace: str = "lab") -> list[dict[str, Any]]:
-    """Return the devices of the claim that was made for a pod, as its node's ResourceSlices have them."""
+    """Return the devices in a pod's claim, as they appear in the ResourceSlices of its node."""
     statuses = platform.find_pod(name, namespace)["status"]["resourceClaimStatuses"]
     made = platform.client.get("resource.k8s.io/v1", "ResourceClaim", statuses[0]["resourceClaimName"], namespace)
     assert made is not None
@@ -367,13 +367,13 @@ def test_four_claims_hold_four_gpus_and_the_fifth_waits(claimed: Platform) -> No
 
 
 def test_partitions_share_a_gpu_until_its_slices_are_used_up_and_one_too_many_waits(claimed: Platform) -> None:
-    claim(claimed, "six", "six")  # six of the eight; the team's workload has the other two
+    claim(claimed, "six", "six")  # six of the eight; the team's workload uses the other two
     runs(claimed, "six", "lab")
     claim(claimed, "none-left", "seventh")
     assert "cannot allocate all claims" in claimed.unschedulable("none-left", "lab")
     claimed.remove_pods()
 
-    for index in range(12):  # two on each of the six GPUs that are left
+    for index in range(12):  # two on each of the remaining six GPUs
         claim(claimed, f"half-{index}", "half")
     for index in range(12):
         runs(claimed, f"half-{index}", "lab")
@@ -393,7 +393,7 @@ def test_seven_instances_of_one_slice_fit_beside_each_other_on_one_gpu(claimed: 
     claim(claimed, "taken", "six")
     runs(claimed, "taken", "lab")
     claimed.remove_pods()
-    for index in range(42):  # seven on each of the six GPUs that are left
+    for index in range(42):  # seven on each of the remaining six GPUs
         claim(claimed, f"seventh-{index}", "seventh")
     for index in range(42):
         runs(claimed, f"seventh-{index}", "lab")
@@ -410,7 +410,7 @@ def test_a_claim_above_the_teams_quota_of_its_device_class_is_refused_by_name(cl
         "spec": {"devices": {"requests": [request]}},
     }
     with pytest.raises(Refused, match=r"exceeded quota: gpu-quota.*gpu\.nvidia\.com\.deviceclass") as refusal:
-        claimed.client.create(body)  # its workload holds both
+        claimed.client.create(body)  # the team's workload uses both
     assert refusal.value.status == 403
 
 

@@ -1,4 +1,4 @@
-"""Pods of suggested pools are scheduled by the real kube-scheduler on the nodes of these pools."""
+"""The real kube-scheduler schedules the pods of suggested pools on the nodes of these pools."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tests.support.size import THOROUGH, size
 pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-place")]
 
 SAMPLES = size(4, 30)
-# Of `make test-long`: one with whole GPUs, MIG, MPS and time-slicing each.
+# The seeds for `make test-long` have one sample each with whole GPUs, MIG, MPS and time-slicing.
 SEEDS = range(1000) if THOROUGH else (1, 2, 10, 18)
-# At most that many nodes a sample: the nodes of all samples are there at once.
+# Maximum number of nodes per sample, because the nodes of all samples exist at the same time.
 MOST_NODES = 3
 RESOURCES = {"gpu": "nvidia.com/gpu", "share": "nvidia.com/gpu.shared"}
 Sample = tuple[str, Suggestion, dict[str, dict[str, Any]]]
 
 
 def workloads(draw: random.Random) -> list[dict[str, Any]]:
-    """Return one or two demands, whose pods take a few nodes."""
+    """Return one or two demands whose pods need only a few nodes."""
     return [
         {
             "name": f"w{index}",
@@ -53,7 +53,7 @@ def workloads(draw: random.Random) -> list[dict[str, Any]]:
 
 
 def samples() -> Iterator[Sample]:
-    """Yield suggestions of few nodes, each with a name that its pools begin with."""
+    """Yield suggestions with few nodes, each with a unique prefix for its pool names."""
     adapter, catalog = TypeAdapter(Demands), load_catalog()
     for seed in SEEDS:
         draw = random.Random(seed)
@@ -65,14 +65,14 @@ def samples() -> Iterator[Sample]:
 
 
 def stack_of(found: list[Sample]) -> dict[str, Any]:
-    """Return an environment with the pools of all samples, and without teams."""
+    """Return an environment with the pools of all samples and without teams."""
     pools: list[dict[str, Any]] = []
     for prefix, suggestion, _ in found:
         for one in suggestion.pools:
             pool = {key: value for key, value in one.pool.items() if key not in ("zones", "capacity", "network")}
             pools.append({**pool, "name": f"{prefix}-{one.pool['name']}"[:40].rstrip("-")})
     assert len({pool["name"] for pool in pools}) == len(pools)
-    # Validation of nodes has tests of its own; the nodes of pools with large GPUs take it long.
+    # Node validation has separate tests, and takes long on nodes with large GPUs.
     return {
         "kind": "environment",
         "cluster": {"provider": "sandbox", "name": SANDBOX},
@@ -83,7 +83,9 @@ def stack_of(found: list[Sample]) -> dict[str, Any]:
 
 
 def pods_of(sample: Sample, pools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the pods of a sample, those with more GPUs first; each may run on any pool that it was counted on."""
+    """Return the pods of a sample, with larger GPU requests first. Each pod may run on every pool that was sized
+    for it.
+    """
     prefix, suggestion, wants = sample
     own = [pool["name"] for pool in pools if pool["name"].startswith(f"{prefix}-")]
     by_slot: dict[tuple[str, str], list[tuple[str, PodsInPool]]] = {}
@@ -132,12 +134,12 @@ def pods_of(sample: Sample, pools: list[dict[str, Any]]) -> list[dict[str, Any]]
 
 
 def _alignable(want: dict[str, Any]) -> str:
-    """Return the CPUs of a pod that kubelets of training pools can align: 8 GPUs are on two NUMA nodes."""
+    """Return a pod's CPUs such that kubelets can align them, because 8 GPUs are on two NUMA nodes."""
     whole = str(want["cpu"]).isdecimal()
     return f"{int(want['cpu']) * 1000 - 1}m" if whole and want["gpus"] == 8 else want["cpu"]
 
 
-@pytest.mark.timeout(7200)  # with the 50 nodes of 30 samples: minutes on a quiet machine
+@pytest.mark.timeout(7200)  # 30 samples with 50 nodes take minutes on an idle machine
 def test_the_real_scheduler_places_all_pods_of_suggestions_on_the_suggested_pools(
     platform: Platform,
 ) -> None:
@@ -163,7 +165,7 @@ def test_the_real_scheduler_places_all_pods_of_suggestions_on_the_suggested_pool
 
 
 def _ready_nodes(platform: Platform) -> dict[str, int]:
-    """Return the nodes of each pool that offer GPUs."""
+    """Return, for each pool, the number of nodes that offer GPUs."""
     found: dict[str, int] = {}
     for node in platform.client.objects("v1", "Node"):
         offers = node["status"].get("allocatable", {})
@@ -174,7 +176,9 @@ def _ready_nodes(platform: Platform) -> dict[str, int]:
 
 
 def _decided(platform: Platform, expected: int) -> list[str]:
-    """Return why pods do not run, once scheduler and kubelets have decided about all; else nothing."""
+    """Return why pods do not run, once the scheduler and the kubelets have decided about all, or an empty list
+    before.
+    """
     pods = list(platform.client.objects("v1", "Pod", namespace="default"))
     reasons: list[str] = []
     for pod in pods:

@@ -1,4 +1,4 @@
-"""Queues on the real control plane with Kueue's own controller, as members of the teams."""
+"""Queues on the real control plane with Kueue's controller, used by members of the teams."""
 
 from __future__ import annotations
 
@@ -271,7 +271,8 @@ def test_a_member_enters_no_other_queue_and_no_higher_class(vision: Team, change
 
 def test_a_member_cannot_pretend_that_a_queued_job_owns_a_pod(vision: Team) -> None:
     owner = vision.job("owner", gpus=1)
-    eventually(lambda: vision.workload("owner"))  # or Kueue, which has not seen the Job yet, refuses first
+    # Without this wait, Kueue refuses first, because it has not seen the Job yet.
+    eventually(lambda: vision.workload("owner"))
     owners = [
         {
             "apiVersion": "batch/v1",
@@ -286,7 +287,7 @@ def test_a_member_cannot_pretend_that_a_queued_job_owns_a_pod(vision: Team) -> N
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     labels = {"app": "stray"}
     template = {"metadata": {"labels": labels}, "spec": spec}
-    # Kueue takes the pods of a ReplicaSet for those of the Job that owns it.
+    # Kueue attributes the pods of a ReplicaSet to the Job that owns it.
     copies = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -326,7 +327,7 @@ def test_a_member_cannot_start_a_waiting_job_by_hand(vision: Team, search: Team)
     }
     with pytest.raises(Refused, match="queue-start"):
         vision.client.merge(started)
-    # Nobody's rule stops an administrator; Kueue stops the Job again.
+    # No rule stops an administrator, but Kueue stops the Job again.
     KubernetesClient(vision.kubeconfig).merge(started)
     eventually(lambda: vision.live("hasty")["spec"]["suspend"] is True)
     eventually(lambda: vision.pods("hasty") == [])
@@ -349,7 +350,7 @@ def test_a_service_account_that_is_a_member_is_no_controller(queues: Platform, v
 
 @pytest.fixture
 def job_sets(queues: Platform) -> Iterator[None]:
-    """The kind JobSet, with any content; nobody but Kueue reads it here."""
+    """The kind JobSet with any content. Only Kueue reads it here."""
     version = {
         "name": "v1alpha2",
         "served": True,
@@ -395,7 +396,7 @@ def test_the_class_of_every_pod_of_a_job_set_is_checked(queues: Platform, job_se
             return str(refused)
         return ""
 
-    # The kind is served, and Kueue and the policy know it, a moment after it is created.
+    # The API server serves the kind, and Kueue and the policy handle it, a moment after its definition is created.
     eventually(lambda: "no class above" in refusal("training", "inference"))
     eventually(lambda: refusal("training", "training"), expected="")
 

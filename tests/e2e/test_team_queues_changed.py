@@ -1,6 +1,6 @@
-"""What a change of the stack does to queues, on the real control plane with Kueue's own controller.
+"""How a change to the stack affects queues, on the real control plane with Kueue's controller.
 
-The last file of its group: the others look at one stack, which is deployed once.
+This file runs last in its group, because the other files share a stack that is deployed once.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def test_what_runs_of_a_team_that_leaves_runs_on_and_its_queue_goes_with_the_las
     assert queue["metadata"]["deletionTimestamp"]
     pods = list(platform.client.objects("v1", "Pod", namespace="search"))
     assert [pod["status"]["phase"] for pod in pods] == ["Running"]
-    # The team comes back while its last workload runs, as when a rename is undone.
+    # The team returns while its last workload runs, as when a rename is undone.
     bring(platform, stack(kueue_sandbox))
     queue = platform.client.get(KUEUE, "ClusterQueue", "search")
     assert queue is not None
     assert "deletionTimestamp" not in queue["metadata"]
     after = list(platform.client.objects("v1", "Pod", namespace="search"))
     assert [pod["metadata"]["uid"] for pod in after] == [pod["metadata"]["uid"] for pod in pods]
-    search.job("many", gpus=8, pods=2)  # all GPUs but one are free, and the queue counts the one in use
+    search.job("many", gpus=8, pods=2)  # all GPUs but one are free, and the queue counts the GPU in use
     assert "insufficient unused quota" in search.waits("many")
     search.client.delete(search.live("many"))
     bring(platform, without)
@@ -102,7 +102,7 @@ def test_a_declared_job_gets_the_queue_of_a_changed_stack(
     bring(platform, first)
     vision = Team(platform.kubeconfig, "vision")
     eventually(lambda: vision.live("once").get("status", {}).get(state))
-    vision.job("of-a-member", gpus=1)  # it keeps the name of a queue that is gone
+    vision.job("of-a-member", gpus=1)  # it keeps the name of a deleted queue
     eventually(lambda: vision.running("of-a-member") == 1)
     changed = {**first, "queueing": {"without_queue": "refuse"}}
     preview = platform.run("preview", str(platform.write(changed)), "--fail-on", "restarts-pods")
@@ -125,7 +125,8 @@ def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond
     eventually(lambda: "name the queue: write the label" in vision.refusal("unnamed"))
     vision.job("named", gpus=1, queue="vision")
     eventually(lambda: vision.running("named") == 1)
-    # A Job without GPUs beyond the quota of CPUs waits: it was started on the CPUs of GPU nodes, which refuse it.
+    # A Job without GPUs above the CPU quota waits. Without the quota it would start, but GPU nodes refuse its
+    # pods.
     many = job("vision", "many", 1, queue="vision")
     many["spec"]["template"]["spec"]["containers"][0]["resources"] = {
         "requests": {"cpu": "5"},
@@ -133,7 +134,7 @@ def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond
     }
     vision.create(many)
     assert "untolerated taint" in vision.waits("many")
-    # One within the quota runs on a node without GPUs, and the next one waits for it.
+    # A Job within the quota runs on a node without GPUs, and the next Job waits for it.
     node = platform.client.create(CPU_NODE)
     try:
         for name in ("first", "next"):
@@ -195,7 +196,7 @@ def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platfo
         except Refused as refused:
             return refused.message
 
-    # The API server calls webhooks that are deleted for a moment longer.
+    # The API server calls deleted webhooks for a moment longer.
     eventually(suspended, expected=False)
     vision.client.create(free)
     eventually(lambda: vision.running("free") == 1)
@@ -248,7 +249,7 @@ def test_queues_lose_their_topology_and_get_it_again_while_a_job_runs(
     vision.job("before", gpus=8)
     eventually(lambda: vision.running("before") == 1)
     with_topology = _flavors(platform)
-    # A queue of another stack, which is deployed later, keeps the flavor: it stays half deleted.
+    # A queue of another stack, which is deployed later, uses the flavor, so its deletion does not finish.
     kept = next(name for name in with_topology if name.startswith("train"))
     platform.client.create(_queue_on(kept))
     bring(platform, stack(kueue_sandbox, queueing={"topology": False}))

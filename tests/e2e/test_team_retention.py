@@ -1,6 +1,6 @@
-"""What members made survives: a team that leaves, one that returns, and the end of the whole stack.
+"""Members' objects survive when a team leaves, when it returns, and when the whole stack is destroyed.
 
-The tests are in an order in which most go on from what the one before deployed; each also runs alone.
+Most tests continue with what the previous test deployed, but each one can also run by itself.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def volume_for(namespace: str, claim: str) -> dict[str, Any]:
 
 
 class Hand:
-    """Drives one stack whose team perception has data."""
+    """Drives a stack whose team `perception` has data."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
@@ -97,7 +97,7 @@ class Hand:
         return found
 
     def uids(self) -> dict[str, str]:
-        """Return the uid of each of the members' objects, pods included."""
+        """Return the UID of each of the members' objects, including pods."""
         made = [self.find(o["apiVersion"], o["kind"], o["metadata"]["name"]) for o in members_objects(TEAM)]
         pods = self.client.objects("v1", "Pod", namespace=TEAM, label_selector="app=features")
         return {live["metadata"]["name"]: live["metadata"]["uid"] for live in [*made, *pods]}
@@ -128,36 +128,36 @@ class Hand:
         ]
 
     def policies(self) -> set[tuple[str, str]]:
-        """Return their kinds and names."""
+        """Return the kinds and names of the team's admission policies and bindings."""
         return {(live["kind"], live["metadata"]["name"]) for live in self.live_policies()}
 
     def gone(self, api_version: str, kind: str, name: str, namespace: str = TEAM) -> bool:
         return self.client.get(api_version, kind, name, namespace) is None
 
     def is_deployed(self) -> bool:
-        """Return whether the stack is as it was last deployed, with or without data of its team."""
+        """Return whether the stack is still as last deployed, with or without the team's data."""
         return self.platform.state.get("shop") == self.base
 
     def stays_deployed(self) -> None:
-        """Remember that what was run since is of other stacks, and left this one as it was."""
+        """Record that the commands since then changed only other stacks."""
         self.platform.state["shop"] = copy.deepcopy(self.base)
 
     def is_retained(self) -> bool:
-        """Return whether the team has left, and what its members made is there."""
+        """Return whether the team has left and its members' objects still exist."""
         live = self.client.get("v1", "Namespace", TEAM) or {"metadata": {}}
         if live["metadata"].get("labels", {}).get(names.RETAINED_LABEL) != "true":
             return False
         return "deletionTimestamp" not in live["metadata"] and self.has_data()
 
     def has_data(self) -> bool:
-        """Return whether what the team's members made is there and runs, perhaps without a pod that has ended."""
+        """Return whether the members' objects exist and run, although one pod may have ended."""
         return len(self.claims()) == 1 and self._running() in (1, 2)
 
     def claims(self) -> list[dict[str, Any]]:
         return list(self.client.objects("v1", "PersistentVolumeClaim", namespace=TEAM))
 
     def forget_data(self) -> None:
-        """Delete what the team's members made, and wait until it is gone: a StatefulSet goes after its pods."""
+        """Delete the members' objects, and wait until they are gone. A StatefulSet is deleted after its pods."""
         named = [(m["apiVersion"], m["kind"], m["metadata"]["name"], TEAM) for m in members_objects(TEAM)]
         for one in named:
             if (live := self.client.get(*one)) is not None:
@@ -167,10 +167,11 @@ class Hand:
         eventually(lambda: all(self.client.get(*one) is None for one in named))
 
     def forget_team(self) -> None:
-        """Delete the team's namespace with all that is in it."""
+        """Delete the team's namespace with all its contents."""
         for live in self.client.objects("v1", "Namespace", label_selector=f"{names.TEAM_LABEL}={TEAM}"):
             self.client.delete(live)
-            # Kubernetes empties a namespace after 5 s, and looks 5 s later again if its pods take a moment to end.
+            # Kubernetes empties a namespace after 5 s, and checks again 5 s later if its pods take a moment to
+            # end.
             for kind in MEMBERS_KINDS:
                 for content in self.client.objects(*kind, namespace=TEAM):
                     self.client.delete(content)
@@ -179,7 +180,7 @@ class Hand:
 
 @pytest.fixture
 def hand(platform: Platform) -> Hand:
-    """The deployed stack, without data; deployed again where the test before left something else."""
+    """The deployed stack without data. It is deployed again if the test before left another state."""
     hand = Hand(platform)
     if hand.is_deployed():
         hand.forget_data()
@@ -192,7 +193,7 @@ def hand(platform: Platform) -> Hand:
 
 @pytest.fixture
 def with_data(platform: Platform) -> Hand:
-    """The deployed stack with data, as the test before left it; made again where it left something else."""
+    """The deployed stack with data, as the test before left it, or deployed again if that left another state."""
     hand = Hand(platform)
     deployed = platform.state.get("shop", {"teams": []})
     if any(team["name"] == TEAM for team in deployed["teams"]) and hand.has_data():
@@ -208,7 +209,7 @@ def with_data(platform: Platform) -> Hand:
 
 @pytest.fixture
 def retained(platform: Platform) -> Hand:
-    """The stack without the team, whose data is kept; made again where the test before left something else."""
+    """The stack without the team, whose data is kept. It is prepared again if the test before left another state."""
     hand = Hand(platform)
     if not hand.is_retained():
         if not (hand.platform.state.get("shop") and hand.has_data()):

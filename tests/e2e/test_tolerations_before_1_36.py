@@ -1,7 +1,7 @@
-"""What waits for GPUs without the toleration of their nodes, where the API server adds none: refused with the fix.
+"""Pods that wait for GPUs without the toleration, on clusters that do not add it: refused with the fix.
 
-The rule is one of Kubernetes before 1.36. Its policy is judged by the newest API server, without the policy that
-adds tolerations there.
+The rule is for Kubernetes before 1.36. These tests evaluate its policy on the newest API server, without the
+policy that adds tolerations there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PLATFORM = {
     "cluster": {"provider": "sandbox", "kubernetes": "1.35"},
     "queueing": {},
 }
-# Kinds whose pods are judged where they are declared: nobody else sees them before they wait.
+# Kinds whose pods are checked where they are declared, because no pod exists while the object waits.
 WAITING = ("Pod", "Job", "JobSet", "LeaderWorkerSet", "RayCluster", "RayJob", "RayService")
 FIX = "add the toleration {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule} to them"
 
@@ -85,7 +85,7 @@ def asking(kind: str, tolerations: list[Object], gpus: int = 1) -> Object:
 
 
 def requesting(wanted: Object) -> Object:
-    """Return an object whose containers request what they have as limits."""
+    """Return an object whose containers request the amounts of their limits."""
     copied = copy.deepcopy(wanted)
     for _, container in containers_in(copied):
         container["resources"]["requests"] = dict(container["resources"]["limits"])
@@ -133,7 +133,7 @@ def test_a_limit_without_a_request_is_refused_where_the_queue_would_count_less(p
 
 @pytest.fixture
 def changed_templates(place: Place) -> Iterator[Place]:
-    """The policy that changes templates on newer clusters, instead of the rules of older ones."""
+    """Replace the rules for older clusters with the policy that changes templates on newer clusters."""
     name = f"queue-templates-of-{TEAM}"
     newer = {**PLATFORM, "cluster": {"provider": "sandbox", "kubernetes": "1.36"}}
     kinds = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
@@ -149,7 +149,7 @@ def changed_templates(place: Place) -> Iterator[Place]:
 
 
 def limits_alone(kind: str) -> Object:
-    """Return an object of a kind whose containers have limits and no requests, and no toleration."""
+    """Return an object of a kind whose containers have limits, but neither requests nor a toleration."""
     container = main({"cpu": "9", "memory": "1Gi", "nvidia.com/gpu": 1}, image="none:1")
     return held(kind, {**a_pod([container]), "metadata": {}})
 
@@ -169,7 +169,7 @@ def test_templates_request_their_limits_and_tolerate_gpu_nodes_on_newer_clusters
 
 
 def containers_in(found: Any) -> Iterator[tuple[Object, Object]]:
-    """Yield every container of an object with its pod spec."""
+    """Yield every container of an object, with its pod spec."""
     if isinstance(found, dict):
         for container in found.get("containers", ()):
             yield found, container

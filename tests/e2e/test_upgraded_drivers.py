@@ -24,7 +24,7 @@ NEW = "580.173.02"
 
 @pytest.fixture
 def guarded(deployed: Platform) -> Iterator[Platform]:
-    """A Deployment on the pool `serve` whose only pod a disruption budget keeps."""
+    """A Deployment on the pool `serve` whose only pod is protected by a disruption budget."""
     amount = {"cpu": "100m", "memory": "64Mi", SHARED: "1"}
     spec = {
         "nodeSelector": {names.HOSTNAME_LABEL: "serve-0"},
@@ -92,7 +92,7 @@ def test_an_older_driver_of_the_stack_file_shows_what_the_step_to_a_newer_one_st
     assert [(pod["namespace"], pod["owner"]) for pod in train["pods"]] == [("vision", "Deployment pretrain")]
 
 
-# The last test of the group: a return to the older driver would roll all nodes again.
+# This test is the last of the group, because a return to the older driver would roll all nodes again.
 def test_a_driver_upgrade_is_announced_rolled_under_a_budget_and_validated(
     guarded: Platform, base: dict[str, Any]
 ) -> None:

@@ -1,4 +1,6 @@
-"""A change of the stack file that widens a rule of a team, and uses it, is previewed and applied in one run."""
+"""A change to the stack file that widens a team's rule and uses the wider rule is previewed and applied in one
+run.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def _job(name: str, **fields: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """Fields of the pool `train` and of the team before and after, and a part of what refuses the new objects."""
+    """Fields of the pool `train` and of the team before and after a change, and a part of the message without the
+    change.
+    """
 
     pool: Mapping[str, Any]
     team: Mapping[str, Any]
@@ -38,7 +42,7 @@ class Widening:
 _NODE = {"machine_type": "p4de.24xlarge"}
 _QUOTA = {"gpus": 8}
 WIDENINGS = {
-    # First: Jobs of other cases are deleted after the new ones are there.
+    # This case runs first, because the Jobs of other cases are deleted only after the new ones exist.
     "quota.objects.jobs": Widening(
         _NODE,
         {"quota": {**_QUOTA, "objects": {"jobs": 1}}, "training_jobs": [_job("one")]},
@@ -93,7 +97,7 @@ def test_what_a_change_allows_is_used_in_the_same_run(
         for refusal in [platform.client.refusal_of_new(one.manifest)]
         if refusal is not None
     ]
-    assert any(case.refusal in one for one in refused), f"as deployed, nothing is refused: {refused}"
+    assert any(case.refusal in one for one in refused), f"nothing is refused as deployed: {refused}"
     previewed = platform.run("preview", str(file), "--engine", "embedded")
     assert previewed.code == 0, previewed.err
     assert "changes first" in previewed.out

@@ -1,4 +1,4 @@
-"""Transcripts of commands on a cluster: what they print without what differs between runs and machines."""
+"""Transcripts of commands on a cluster, without values that differ between runs and machines."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from tests.e2e.conftest import SANDBOX, Platform
 
 PLAIN = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
-_MOST = 24  # lines of a transcript's answer
+_MOST = 24  # maximum number of lines of an answer in a transcript
 
 
 def steady(platform: Platform, text: str) -> str:
-    """Return text without what differs between runs and machines: places, times, ports, versions of tools."""
+    """Return text without the values that differ between runs and machines: paths, times, ports and tool versions."""
     for found, name in ((str(platform.folder), "TMP"), (SANDBOX, "SANDBOX")):
         text = text.replace(found, name)
     text = re.sub(r"/tmp/\S+/kubeconfig", "KUBECONFIG", text)
@@ -23,8 +23,8 @@ def steady(platform: Platform, text: str) -> str:
     text = re.sub(r"(?m)^(resources +).*", r"\1RESOURCES", text)
     text = re.sub(r"\b[1-9]\d+ (objects|unchanged|to create)", r"N \1", text)
     text = re.sub(r"(create|unchanged) [1-9]\d*\b", r"\1 N", text)
-    # Which object is waited for at the moment of the line is a matter of speed.
+    # The object that is being waited for when the line is printed depends on the machine's speed.
     text = re.sub(r"(?m)^waiting since .*\n", "", text)
     lines = [line.rstrip() for line in text.rstrip().splitlines()]
-    # What follows is what other tests assert, and changes with every field.
+    # Other tests cover the remaining lines, which change with every field.
     return "\n".join(lines if len(lines) <= _MOST else [*lines[:_MOST], "..."])

@@ -1,5 +1,4 @@
-"""The changes that an API server reports for pods, nodes and members' objects. It shares no code with the program.
-"""
+"""The changes that an API server reports for pods, nodes and members' objects. It shares no code with the program."""
 
 from __future__ import annotations
 

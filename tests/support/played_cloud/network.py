@@ -186,8 +186,7 @@ def _packed(chart: str) -> bytes:
 
 
 def _write_certificate(folder: Path, hosts: set[str]) -> Path:
-    """Write a self-signed certificate for all hosts together with its key, and return the file that contains both.
-    """
+    """Write a self-signed certificate for all hosts together with its key, and return the file that contains both."""
     public, private = self_signed("played network", sorted(hosts))
     (folder / "certificate.pem").write_bytes(public)
     both = folder / "server.pem"
