@@ -1,4 +1,4 @@
-"""Adds the benchmarks' folder to the import path, because benchmarks are scripts that import each other from it."""
+"""Adds the benchmarks' folder to the import path, because the scripts in it import each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every verdict of `capacity` equals the verdict of a brute-force search, which shares no code with the planner."""
+"""Every verdict of `capacity` equals that of a brute-force search, which shares no code with the planner."""
 
 from __future__ import annotations
 

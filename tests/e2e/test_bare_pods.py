@@ -1,4 +1,4 @@
-"""Pods without a controller in team namespaces on EKS, where AWS guarantees network policies only for other pods."""
+"""Pods without a controller in team namespaces on EKS, which network policies do not reliably cover."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ LAB: dict[str, Any] = {
 
 
 class Layout(NamedTuple):
-    """A layout in the stack file, the resources that a node with it offers, and its notation in the command line."""
+    """A layout in the stack file, the resources that a node with it offers, and its name in the command's output."""
 
     devices: dict[str, int]
     offers: dict[str, str]

@@ -1,4 +1,4 @@
-"""Members try to run pods that Kueue does not count or cannot stop, on the real control plane with its controller."""
+"""Members try to run pods that Kueue does not count or cannot stop, on the real control plane with Kueue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shipped training stack with both teams at their limits, on the real control plane with Kueue's controller."""
+"""The shipped training stack with both teams at their limits, on the real control plane with Kueue."""
 
 from __future__ import annotations
 

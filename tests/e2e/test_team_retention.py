@@ -209,7 +209,7 @@ def with_data(platform: Platform) -> Hand:
 
 @pytest.fixture
 def retained(platform: Platform) -> Hand:
-    """The stack without the team, whose data is kept. It is prepared again if the test before left another state."""
+    """The stack without the team, whose data is kept. It is set up again if the test before left another state."""
     hand = Hand(platform)
     if not hand.is_retained():
         if not (hand.platform.state.get("shop") and hand.has_data()):

@@ -11,7 +11,7 @@ _MOST = 24  # maximum number of lines of an answer in a transcript
 
 
 def steady(platform: Platform, text: str) -> str:
-    """Return text without the values that differ between runs and machines: paths, times, ports and tool versions."""
+    """Return text without values that differ between runs and machines: paths, times, ports and tool versions."""
     for found, name in ((str(platform.folder), "TMP"), (SANDBOX, "SANDBOX")):
         text = text.replace(found, name)
     text = re.sub(r"/tmp/\S+/kubeconfig", "KUBECONFIG", text)

@@ -1,4 +1,4 @@
-"""Extensions are called by the command line, as the core's commands are."""
+"""Tests call extensions through the command line, like the commands of the core."""
 
 from tests.cli.conftest import run
 

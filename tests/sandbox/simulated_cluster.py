@@ -1,4 +1,4 @@
-"""One sandbox as the simulator's tests use it: makes objects, looks at them, removes what it made."""
+"""A sandbox for the simulator's tests: creates objects, reads them, and removes what it created."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SERIAL = itertools.count()
 
 
 class Cluster:
-    """One sandbox as a test uses it; removes what the test made."""
+    """A sandbox for one test. Removes the objects that the test created."""
 
     def __init__(self, status: Status) -> None:
         self.api = Api(status.kubeconfig)
@@ -42,12 +42,12 @@ class Cluster:
                 self.api.delete_now(path, self.api.get(path)["metadata"]["uid"])
 
     def namespace(self, name: str) -> None:
-        """Create a namespace where there is none; it stays."""
+        """Create a namespace if it does not exist. It is not removed afterwards."""
         with suppress(ApiError):
             self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
 
     def operator(self, mig: str = "", **plugin: str) -> None:
-        """Create a ClusterPolicy with the device-plugin configs `plugin` and the mig-parted config `mig`."""
+        """Create a ClusterPolicy with the device plugin configs `plugin` and the mig-parted config `mig`."""
         self.namespace(names.OPERATOR_NAMESPACE)
         self.config_map("plugin", **plugin)
         spec: dict[str, Any] = {"devicePlugin": {"config": {"name": "plugin", "default": "default"}}}
@@ -59,7 +59,7 @@ class Cluster:
         self.make("/apis/nvidia.com/v1/clusterpolicies", body)
 
     def faults(self, **by_node: str | None) -> None:
-        """Give nodes faults (JSON), or with None take them away."""
+        """Set the faults of nodes as JSON, or remove them with None."""
         maps = f"/api/v1/namespaces/{names.SANDBOX_NAMESPACE}/configmaps"
         path = f"{maps}/{names.SANDBOX_FAULTS_CONFIG_MAP}"
         try:
@@ -68,7 +68,7 @@ class Cluster:
             self.make(maps, {"metadata": {"name": names.SANDBOX_FAULTS_CONFIG_MAP}, "data": by_node})
 
     def node(self, machine_type: str, **labels: str) -> str:
-        """Create a simulated node with further labels; return its name."""
+        """Create a simulated node with additional labels, and return its name."""
         name = f"simulated-{next(_SERIAL)}"
         annotations = {
             names.KWOK_NODE_ANNOTATION: "fake",
@@ -94,7 +94,10 @@ class Cluster:
     def pod(
         self, node: str, *, tolerates: bool = True, resources: Mapping[str, str] | None = None, **limits: int
     ) -> str:
-        """Create a pod that requests `resources` and `limits` (without `nvidia.com/`, `_` for `.`) on `node`."""
+        """Create a pod on `node` that requests `resources` and `limits`, and return its name.
+
+        The names of `limits` have no prefix `nvidia.com/`, and `_` instead of `.`.
+        """
         name = f"pod-{next(_SERIAL)}"
         gpus = {f"nvidia.com/{resource.replace('_', '.')}": str(count) for resource, count in limits.items()}
         requested = {**(resources or {}), **gpus}
@@ -119,7 +122,9 @@ class Cluster:
         return self.api.get(f"/api/v1/nodes/{name}")
 
     def gpus(self, name: str) -> dict[str, str]:
-        """Return the GPU resources that a node can allocate, without the prefix; zeros are left out."""
+        """Return a node's allocatable GPU resources without the prefix `nvidia.com/`. Resources with 0 units are
+        omitted.
+        """
         allocatable = self.get_node(name)["status"].get("allocatable", {})
         return {
             resource.removeprefix("nvidia.com/"): count

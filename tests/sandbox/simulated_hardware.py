@@ -1,4 +1,4 @@
-"""Hardware for the simulator's tables."""
+"""Hardware of simulated nodes, for the tests of the simulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ OFF = None  # MIG mode off
 
 
 def node(machine_type: str = A100, *layouts: Mapping[str, int] | None, **changes: Any) -> Hardware:
-    """Return a node of that type; `layouts` by GPU, one alone for all GPUs, none for MIG off."""
+    """Return a node of a machine type. `layouts` has one MIG layout per GPU, or one for all GPUs; None turns MIG
+    off.
+    """
     catalog = load_catalog()
     machine = catalog.machine_types[machine_type]
     gpu = catalog.gpu_of(machine)

@@ -1,7 +1,7 @@
-"""A mistake in the planner is seen by the simulated node, the cluster checks and the policies.
+"""The simulated node, the cluster checks and the policies detect a mistake in the planner.
 
 Each test plants one mistake in the planner's facts or code, plans a stack, runs the program, and applies the
-registered objects to simulated nodes. Simulator and policies get the same wrong catalogue as the planner.
+registered objects to simulated nodes. The simulator and the policies use the same wrong catalogue as the planner.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ A100 = "a100-80gb"
 
 @dataclass(frozen=True)
 class Simulated:
-    """A stack on simulated nodes: the failed cluster checks of each node, and the report of the policies."""
+    """A stack on simulated nodes, with the failed cluster checks of each node and the policy report."""
 
     plan: EnvironmentPlan
     failed: Mapping[str, Mapping[str, str]]
-    """By node: id or device of the failed check, to what was observed."""
+    """Observed values of the failed checks, by node and then by check id or device."""
     policies: PolicyReport
 
     @property
@@ -58,7 +58,7 @@ class Simulated:
 
 @pytest.fixture
 def simulate(tmp_path: Path) -> Callable[..., Simulated]:
-    """Plan a stack, run its program, and bring up a simulated node for every Node that it registers."""
+    """Plan a stack, run its program, and simulate each Node that it registers."""
 
     def run(*pools: dict[str, Any]) -> Simulated:
         file = tmp_path / "Pulumi.broken.yaml"
@@ -84,7 +84,7 @@ def simulate(tmp_path: Path) -> Callable[..., Simulated]:
 
 
 def bring_up(node: Mapping[str, Any], objects: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a Node as the simulated operator and the kubelet leave it, once nothing changes any more."""
+    """Return a Node after the simulated operator and the kubelet have made all their changes."""
     policy = read_cluster_policy(next(one["spec"] for one in objects if one["kind"] == "ClusterPolicy"))
     maps: ConfigMaps = {
         one["metadata"]["name"]: one["data"]
@@ -118,7 +118,7 @@ def bring_up(node: Mapping[str, Any], objects: list[Mapping[str, Any]]) -> dict[
 
 
 def put(monkeypatch: pytest.MonkeyPatch, replacement: Callable[..., Any], original: Callable[..., Any]) -> None:
-    """Put another function in the place of `original` in every module that has imported it."""
+    """Replace the function `original` in every module that has imported it."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("gpu_platform", "policies", "sandbox"):
             for attribute in [key for key, value in vars(module).items() if value is original]:
@@ -126,12 +126,12 @@ def put(monkeypatch: pytest.MonkeyPatch, replacement: Callable[..., Any], origin
 
 
 def give(monkeypatch: pytest.MonkeyPatch, catalog: Catalog) -> None:
-    """Give the planner, the simulator and the policies another catalogue."""
+    """Replace the catalogue of the planner, the simulator and the policies."""
     put(monkeypatch, lambda: catalog, load_catalog)
 
 
 def with_mig(model: str, change: Callable[[MigProfile], MigProfile], **mig: int) -> Catalog:
-    """Return the catalogue with changed MIG facts of one GPU model."""
+    """Return the catalogue with changed MIG facts for one GPU model."""
     catalog = load_catalog()
     gpu = catalog.gpus[model]
     assert gpu.mig is not None
@@ -141,7 +141,7 @@ def with_mig(model: str, change: Callable[[MigProfile], MigProfile], **mig: int)
 
 
 def changed(profile: str, /, **facts: Any) -> Callable[[MigProfile], MigProfile]:
-    """Return a change of one profile's facts."""
+    """Return a function that changes the facts of one profile."""
     return lambda each: each.model_copy(update=facts) if each.name == profile else each
 
 

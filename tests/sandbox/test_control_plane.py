@@ -1,4 +1,4 @@
-"""What the sandbox's control plane does, against the real thing."""
+"""The control plane of a real sandbox: what its API server, scheduler, controllers and KWOK do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "20", GPU: "2"}
 
 
 def bearer_of(token: str | None, admin: ApiClient) -> ApiClient:
-    """Return a client with no other credentials than `token`."""
+    """Return a client whose only credential is `token`."""
     configuration = Configuration(host=admin.configuration.host)
     configuration.ssl_ca_cert = admin.configuration.ssl_ca_cert
     if token is not None:
@@ -43,16 +43,18 @@ def bearer_of(token: str | None, admin: ApiClient) -> ApiClient:
 
 
 class Cluster:
-    """The shared sandbox as a test uses it."""
+    """The shared sandbox in one test."""
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self.client = client
-        self.core: Any = CoreV1Api(client)  # its types allow no dict as a body and no field to be present
+        self.core: Any = CoreV1Api(client)  # its types do not allow a dict as a body
         self.namespace = namespace
         self.nodes: list[str] = []
 
     def node(self, capacity: dict[str, str] | None = None, **annotations: str) -> str:
-        """Add a node that takes only this test's pods; without `annotations` KWOK plays its kubelet."""
+        """Add a node that accepts only this test's pods. If `annotations` is not given, KWOK simulates its
+        kubelet.
+        """
         name = f"{self.namespace}-{len(self.nodes)}"
         labels = {"kubernetes.io/hostname": name, "test": self.namespace}
         metadata = {

@@ -1,4 +1,4 @@
-"""The one-time build, driven by a stand-in for the go command that records what it is asked."""
+"""The one-time build, run with a stand-in for the go command that records its command lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN = Progress(plain=True)
 PROGRAMS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
 ROOT = build.GO_MODULE.parent
 
-# Names its programs as go does, by the last element of the package that is no major version.
+# A stand-in that names programs as go does, by the last package element that is not a major version.
 SCRIPT = """#!{python} -S
 import os, sys, time
 with open({calls!r}, "a") as calls:
@@ -55,7 +55,7 @@ if verb == {fails_at!r}:
 
 
 class Go:
-    """A go command on PATH."""
+    """A stand-in for the go command on PATH."""
 
     def __init__(self, folder: Path) -> None:
         self.command = folder / "go"
@@ -90,7 +90,7 @@ class Go:
         self.command.chmod(0o755)
 
     def calls(self, verb: str) -> list[str]:
-        """The command lines of one verb, in order, without link flags."""
+        """The command lines with one verb, in order, without linker flags."""
         if not self._calls.exists():
             return []
         return [line for line in self._calls.read_text().splitlines() if line.split()[0] == verb]
@@ -99,7 +99,7 @@ class Go:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GPU_PLATFORM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("GPU_PLATFORM_CONTROL_PLANE", "build")  # no test reaches for the hosts of releases
+    monkeypatch.setenv("GPU_PLATFORM_CONTROL_PLANE", "build")  # no test downloads from the release hosts
     return tmp_path / "cache"
 
 
@@ -221,7 +221,7 @@ def test_as_a_program_it_ends_with_the_message_and_its_exit_code(go: Go) -> None
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interrupted_build_ends_go_and_leaves_nothing(go: Go, cache: Path, number: signal.Signals) -> None:
     go.install(seconds=600, stale=("example.com/p",), compiles=("example.com/p",))
-    # As a background job of a shell, which ignores SIGINT.
+    # Starts the build like a background job of a shell, which ignores SIGINT.
     process = module(stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     while not (work := list(cache.glob("control-plane/.building-*/work/object"))):
         assert process.poll() is None
@@ -248,7 +248,7 @@ def test_a_go_that_cannot_be_used_is_passed_over_for_the_wheel(go: Go, cache: Pa
     go.install(release="go1.9.7")
     if broken == "no program":
         go.command.write_bytes(b"\x7fELF")
-    # The wheel that would be installed instead is laid out here by hand, so that no network is needed.
+    # The test creates the content of the wheel that would be installed, so that it needs no network.
     wheel = cache / "go" / build.GO_WHEEL / "go" / "bin"
     wheel.mkdir(parents=True)
     other = Go(wheel)
@@ -322,7 +322,7 @@ def module(*options: str, stderr: int, preexec_fn: Callable[[], object] | None =
 
 
 def running(go: Go) -> list[str]:
-    """The processes that run a stand-in for go."""
+    """The processes that run the stand-in for go."""
     found: list[str] = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

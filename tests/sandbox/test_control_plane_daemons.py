@@ -1,4 +1,4 @@
-"""Processes that outlive their starter and are found again."""
+"""Processes that outlive the process that started them, and can be found again."""
 
 from __future__ import annotations
 

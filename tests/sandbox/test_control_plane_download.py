@@ -1,4 +1,4 @@
-"""Release binaries of the control plane, downloaded from a server on this machine that can misbehave."""
+"""Release binaries of the control plane, downloaded from a local server that can misbehave."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ KWOK_RELEASE = f"/api.github.com/repos/kubernetes-sigs/kwok/releases/tags/{KWOK}
 
 
 def kube(program: str, version: str = KUBERNETES) -> str:
-    """The path of a program of Kubernetes below a mirror."""
+    """Return the path of a Kubernetes program on a mirror."""
     return f"/dl.k8s.io/release/{version}/bin/linux/{ARCHITECTURE}/{program}"
 
 
 def program(version: str) -> bytes:
-    """A program that answers --version, padded to more than one read of a socket."""
+    """Return a program that answers --version, padded so that one socket read does not contain it."""
     return f"#!/bin/sh\necho 'Kubernetes {version}'\n".encode() + b"#" * 300_000
 
 
 def archive(member: str, content: bytes) -> bytes:
-    """A .tar.gz with one program."""
+    """Return a .tar.gz archive that contains one program."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w:gz") as tar:
         info = tarfile.TarInfo(member)
@@ -69,7 +69,7 @@ def checksum(content: bytes) -> str:
 
 
 class Hosts:
-    """The hosts of the releases as folders of one server, as a mirror has them."""
+    """The release hosts, served as folders of one server, as on a mirror."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -159,7 +159,7 @@ class Hosts:
 
 @pytest.fixture
 def hosts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
-    """A mirror of the hosts, which the environment variable names."""
+    """A mirror of the release hosts, set in the environment variable."""
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -172,7 +172,7 @@ def hosts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
 
 @pytest.fixture
 def public(hosts: Hosts, go: Go, monkeypatch: pytest.MonkeyPatch) -> Hosts:
-    """The hosts where the environment variable is not set, with a go command."""
+    """The release hosts without the environment variable, and a go command."""
     monkeypatch.delenv(VARIABLE)
     monkeypatch.setattr(_releases, "ROOT", f"{hosts.url}/")
     go.install()
@@ -180,7 +180,7 @@ def public(hosts: Hosts, go: Go, monkeypatch: pytest.MonkeyPatch) -> Hosts:
 
 
 def built(go: Go) -> list[str]:
-    """The last element of each package that go was asked to build."""
+    """Return the last element of each package that go was asked to build."""
     return [word.rpartition("/")[2] for line in go.calls("build") for word in line.split("/ ", 1)[1].split()]
 
 
@@ -188,7 +188,7 @@ def left(cache: Path) -> list[str]:
     return sorted(path.name for path in (cache / "control-plane").iterdir())
 
 
-# The right files.
+# Downloads without faults.
 
 
 def test_release_binaries_are_downloaded_and_can_run(hosts: Hosts, go: Go) -> None:
@@ -221,7 +221,7 @@ def test_programs_that_were_built_are_used_without_a_host(public: Hosts, monkeyp
 def test_each_file_is_requested_once(hosts: Hosts) -> None:
     build.binaries(QUIET)
     assert set(Counter(hosts.requests).values()) == {1}
-    assert len(hosts.requests) == 10  # five programs and their checksums
+    assert len(hosts.requests) == 10  # five programs and five checksums
 
 
 def test_another_kubernetes_downloads_its_own_programs(hosts: Hosts, go: Go) -> None:
@@ -269,7 +269,7 @@ def test_a_download_needs_the_standard_library_only(hosts: Hosts) -> None:
     assert build.is_built()
 
 
-# Wrong checksums.
+# Downloads with wrong checksums.
 
 
 def test_a_wrong_checksum_is_an_error_and_deletes_the_file(hosts: Hosts, go: Go, cache: Path) -> None:
@@ -301,7 +301,7 @@ def test_a_wrong_checksum_ends_the_program_with_code_3(hosts: Hosts) -> None:
     assert process.returncode == 3
 
 
-# Transfers that break off.
+# Interrupted transfers.
 
 
 def test_a_cut_transfer_is_resumed(hosts: Hosts) -> None:
@@ -374,7 +374,7 @@ def test_two_processes_download_each_file_once(hosts: Hosts) -> None:
     assert set(Counter(hosts.requests).values()) == {1}
 
 
-# Hosts that have no file, or do not answer.
+# Hosts that lack a file or do not answer.
 
 
 def test_a_program_without_a_release_is_built_alone(
@@ -456,7 +456,7 @@ def test_a_platform_without_releases_builds_and_asks_no_host(
     assert public.requests == []
 
 
-# The environment variable.
+# The environment variable that names a mirror, a folder or `build`.
 
 
 def test_build_asks_no_host(public: Hosts, go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,7 +515,7 @@ def test_a_wrong_value_is_an_error_with_code_2(cache: Path, value: str, fix: str
     assert fix in output
 
 
-# A named folder.
+# A folder with programs, named by the environment variable.
 
 
 @pytest.fixture
@@ -609,7 +609,7 @@ def test_a_named_folder_without_kueue_has_it_built(
     assert built(go) == ["kueue"]
 
 
-# The first line of `make up`.
+# The first output line of `make up`.
 
 
 def test_the_plan_of_a_download_names_hosts_and_time(public: Hosts) -> None:
@@ -664,7 +664,7 @@ def start(*options: str, variable: str | None = None) -> subprocess.Popen[str]:
 
 
 def until(condition: object, process: subprocess.Popen[str]) -> None:
-    """Wait for a condition while a process runs."""
+    """Wait for a condition while a process is running."""
     assert callable(condition)
     while not condition():
         assert process.poll() is None

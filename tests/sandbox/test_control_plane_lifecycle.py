@@ -1,4 +1,4 @@
-"""A sandbox's life: started, repaired, moved, stopped, removed."""
+"""The lifecycle of a sandbox: start, repair, move, stop, removal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sandbox.control_plane import Status
 from tests.support.eventually import eventually
 from tests.support.processes import is_alive
 
-# One after the other: each test may find the sandbox that the one before left.
+# The tests run one after the other, because each may use the sandbox that the previous test left.
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox-life")]
 
 NAME = "own"
@@ -40,19 +40,19 @@ def up(name: str = NAME, **options: Any) -> Status:
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_sandbox_is_left() -> Iterator[None]:
-    """A test may find the sandbox as the one before left it: `up` makes it run, and a start takes seconds."""
+    """Remove the sandbox after the last test. Until then, the tests share it, because a start takes seconds."""
     yield
     control_plane.down(NAME)
 
 
 @pytest.fixture
 def absent() -> None:
-    """No sandbox of that name, for the tests that need a first `up`."""
+    """Remove the sandbox, for tests that need a first `up`."""
     control_plane.down(NAME)
 
 
 def core(status: Status) -> Any:
-    """The API without its types, which allow no dict as a body and no field to be present."""
+    """Return the API client without its types, which do not allow a dict as a body."""
     return CoreV1Api(config.new_client_from_config(str(status.kubeconfig)))
 
 
@@ -69,7 +69,7 @@ def is_remembered(status: Status, name: str) -> bool:
 
 
 def run_a_pod(status: Status, pod: str) -> None:
-    """Run a pod on the node `simulated`, which is made if need be."""
+    """Run a pod on the node `simulated`, which is created if necessary."""
     api = core(status)
     if not api.list_node().items:
         api.create_node({"metadata": {"name": "simulated", "annotations": {KWOK_NODE_ANNOTATION: "fake"}}})
@@ -80,13 +80,13 @@ def run_a_pod(status: Status, pod: str) -> None:
 
 
 def processes_of(folder: Path) -> list[int]:
-    """Return every process on this machine that works below `folder`, even one that was removed."""
+    """Return every process on this machine that runs below `folder`, even if the folder has been removed."""
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if os.readlink(process / "cwd").startswith(str(folder)):
                 found.append(int(process.name))
-        except OSError:  # gone meanwhile, or another user's
+        except OSError:  # the process has ended, or belongs to another user
             continue
     return found
 
@@ -209,7 +209,7 @@ def test_the_api_port_can_be_chosen_and_changed() -> None:
 def test_a_test_run_leaves_no_sandbox_behind(tmp_path: Path) -> None:
     one_test = f"{Path(__file__).parent}/test_control_plane.py::test_the_api_server_reports_the_pinned_version"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", one_test]
-    env = {**os.environ, "TMPDIR": str(tmp_path)}  # which has its folder of sandboxes
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # the folder of the run's sandboxes is created there
     run = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert "1 passed" in run.stdout
     assert processes_of(tmp_path) == []

@@ -44,7 +44,7 @@ def test_it_may_create_every_priced_machine_type_of_ec2_with_its_gpus_in_three_z
     assert p5["resources"]["nvidia.com/gpu"] == "8"
     assert "nvidia.com/gpu" not in found["m7i.large"]["resources"]
     assert len(p5["offerings"]) == 2 * len(ZONES)
-    assert "p5e.48xlarge" not in found  # sold by capacity block alone: no list price
+    assert "p5e.48xlarge" not in found  # sold only as a capacity block, so it has no list price
 
 
 def test_spot_is_cheaper_than_on_demand_and_both_cost_something() -> None:

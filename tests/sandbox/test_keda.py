@@ -1,4 +1,4 @@
-"""KEDA for tests in a sandbox: what is built of it, and when."""
+"""KEDA for tests in a sandbox: which of its programs are built, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Kubernetes version a sandbox gets; its upgrade in place is in tests/e2e/test_kubernetes_upgrade.py."""
+"""The Kubernetes version of a sandbox. tests/e2e/test_kubernetes_upgrade.py tests its upgrade in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kueue in a sandbox: what is built, and what is registered of it."""
+"""Kueue in a sandbox: what is built, and which of its objects are installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECTOR = {"matchExpressions": [{"key": "gpu-platform.dev/team", "operator": "E
 
 @pytest.fixture
 def module(tmp_path: Path) -> Path:
-    """Files as Kueue's Go module has them."""
+    """A folder with the files of Kueue's Go module."""
     folder = tmp_path / "module"
     bases = folder / DEFINITIONS
     bases.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The simulated driver's MIG tables: what they hold, and where they and the catalogue differ."""
+"""The MIG tables of the simulated driver: their contents, and where they differ from the catalogue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table_of(gpu: Gpu) -> MigTable:
 
 
 def small_layouts(table: MigTable) -> Iterator[dict[str, int]]:
-    """Yield every layout of up to four instances."""
+    """Yield every layout with up to four instances."""
     names = [profile.name for profile in table.profiles]
     for instances in range(1, 5):
         for chosen in combinations_with_replacement(names, instances):

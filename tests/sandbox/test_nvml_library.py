@@ -1,4 +1,4 @@
-"""The simulated NVML as programs meet it: through the real `pynvml` bindings."""
+"""The simulated NVML, called by programs through the real `pynvml` bindings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DRIVER = "580.65.06"
 
 @pytest.fixture
 def node(request):
-    """Install the profile that a test names and open NVML."""
+    """Install the profile that a test names, and open NVML."""
     with install(NodeProfile(driver_version=DRIVER, **request.param)):
         pynvml.nvmlInit()
         yield
@@ -31,7 +31,7 @@ def on(machine_type, *faults, **more):
 
 
 def status_of(call, *arguments):
-    """Return the NVML status that a call ends with."""
+    """Return the NVML status of a call."""
     with pytest.raises(pynvml.NVMLError) as raised:
         call(*arguments)
     return raised.value.value

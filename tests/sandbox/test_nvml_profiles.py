@@ -1,4 +1,4 @@
-"""Profiles and faults of simulated nodes: what they say, and what is refused."""
+"""Profiles and faults of simulated nodes: their effects, and which ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus and promtool for tests: what is built of them, and when."""
+"""Prometheus and promtool for tests: what is built, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node agents that are forked from a server run as a Python of their own would run them."""
+"""Node agents that are forked from a server behave as in a separate Python process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agents]:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Agents]:
-    """Agents whose servers a test may end."""
+    """Agents whose servers a test may stop."""
     agents = Agents(tmp_path)
     yield agents
     agents.stop()
@@ -73,7 +73,7 @@ def test_the_shipped_agent_ends_as_in_an_interpreter_of_its_own(
     profile = NodeProfile.model_validate({"machine_type": MACHINE, "driver_version": DRIVER, "faults": faults})
     files["profile"].write_text(profile.model_dump_json())
     files["expectations"].write_text(json.dumps(expected.to_json()))
-    # On a busy machine eight processes that crash one after the other may take longer than the usual minute.
+    # On a busy machine, eight processes that crash one after the other may take longer than the default minute.
     arguments = ["check", "--expect", str(files["expectations"]), "--format", "json", "--deadline", "300"]
     simulated = {**os.environ, **agent_environment(files["profile"], files["agent"])}
     reader = json.dumps(agents.reader(build_agent(), files["profile"]))

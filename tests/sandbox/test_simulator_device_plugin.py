@@ -1,4 +1,4 @@
-"""The device plugin: configs that it takes and refuses, and what it advertises."""
+"""The simulated device plugin: which configs it accepts and refuses, and which resources it advertises."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _sharing(block: str, replicas: int = 4, name: str = "nvidia.com/gpu", **more
 
 
 def _counts(hardware: Hardware, text: str = "", strategy: str = "none") -> dict[str, int]:
-    """Return what is advertised, by name without the prefix."""
+    """Return the advertised resources, by name without the prefix."""
     offered = advertise(hardware, parse_config(text), strategy)
     return {name.removeprefix("nvidia.com/"): offer.count for name, offer in offered.items()}
 

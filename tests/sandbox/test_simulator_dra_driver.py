@@ -1,4 +1,4 @@
-"""The DRA driver: which devices it publishes for a node's GPUs, and what each of them consumes."""
+"""The simulated DRA driver: the devices that it publishes for a node's GPUs, and the counters that they consume."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_with_partitions_counters_are_in_a_slice_of_their_own_and_each_gpu_in_an
     assert "devices" not in specs[0]
     assert len(specs[0]["sharedCounters"]) == 8
     assert all("sharedCounters" not in spec for spec in specs[1:])
-    # The API server's limits: 64 devices where counters are consumed, 8 counter sets, 32 counters each.
+    # The API server's limits: 64 devices if they consume counters, 8 counter sets, 32 counters each.
     assert all(len(spec["devices"]) <= 64 for spec in specs[1:])
     assert all(len(one["counters"]) <= 32 for one in specs[0]["sharedCounters"])
 
@@ -113,7 +113,9 @@ def test_the_counters_allow_what_real_placements_allow_and_nothing_else(model: s
 
 
 def _without_limits(mig: Mig) -> Mig:
-    """Return the geometry without the most instances of a profile, which placements and engines say already."""
+    """Return the geometry without the maximum number of instances per profile, which the placements and engines
+    imply.
+    """
     profiles = tuple(one.model_copy(update={"max_instances": 9}) for one in mig.profiles)
     return mig.model_copy(update={"profiles": profiles})
 

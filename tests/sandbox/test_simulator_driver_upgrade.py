@@ -1,4 +1,4 @@
-"""The driver upgrade controller: decisions without a cluster, then node by node on the real API server."""
+"""The driver upgrade controller: its decisions without a cluster, then node by node on the real API server."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_an_upgrade_waits_for_the_pods_that_the_policy_selects() -> None:
 
 # -- on the real API server ---------------------------------------------------------------------------------------
 
-OLD, NEW = "580.95.05", "595.91.07"  # OLD: what a node of simulated_cluster.py starts with
+OLD, NEW = "580.95.05", "595.91.07"  # OLD is the initial driver of a node in simulated_cluster.py
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def version(cluster: Cluster, name: str) -> str:
 
 
 def replicas(cluster: Cluster, name: str, node: str, **limits: str) -> None:
-    """Run a Deployment of one pod on a node."""
+    """Run a Deployment with one pod on a node."""
     labels = {"app": name}
     spec = {
         "nodeSelector": {names.HOSTNAME_LABEL: node},
@@ -222,7 +222,7 @@ def running(cluster: Cluster, name: str) -> list[Mapping[str, Any]]:
 
 
 class Watched(threading.Thread):
-    """Records every state of the upgrade of nodes, and how many were cordoned at the same time."""
+    """Records every upgrade state of the nodes, and the maximum number of nodes cordoned at the same time."""
 
     def __init__(self, cluster: Cluster, nodes: list[str]) -> None:
         super().__init__(daemon=True)
@@ -233,7 +233,7 @@ class Watched(threading.Thread):
         self._from = cluster.api.get("/api/v1/nodes")["metadata"]["resourceVersion"]
 
     def run(self) -> None:
-        with suppress(ApiError):  # the sandbox is stopped at the end of the run
+        with suppress(ApiError):  # the sandbox is stopped at the end of the test run
             self._watch()
 
     def _watch(self) -> None:
@@ -278,7 +278,7 @@ def test_a_changed_driver_rolls_node_by_node_through_all_states(cluster: Cluster
         "uncordon-required",
         "upgrade-done",
     ]
-    for name in nodes:  # the watch may come after what was read here
+    for name in nodes:  # the watch may lag behind the state that was read above
         eventually(lambda name=name: [one for one in watched.states[name] if one in steps][-len(steps) :], steps)
     watched.stop()
     assert watched.most_cordoned == 1
@@ -319,7 +319,7 @@ def test_a_pod_without_a_controller_fails_the_upgrade_and_stays(cluster: Cluster
     eventually(lambda: state(cluster, name), "upgrade-failed")
     assert cluster.phase(bare) == "Running"
     assert cluster.get_node(name)["spec"]["unschedulable"]
-    driver(cluster, OLD)  # taken back
+    driver(cluster, OLD)  # undo the upgrade
     eventually(lambda: state(cluster, name), "upgrade-done")
     assert not cluster.get_node(name)["spec"].get("unschedulable")
 
@@ -344,7 +344,9 @@ def test_a_cordon_that_the_controller_has_not_seen_yet_is_not_overlooked(cluster
     DriverUpgrades(cluster.api, nodes, driver_seconds=0).reconcile(
         [seen], {}, {}, ManagedDriver(NEW, UpgradePolicy())
     )
-    assert state(cluster, name) == "upgrade-done"  # not "upgrade-required" without the mark of a cordoned node
+    assert (
+        state(cluster, name) == "upgrade-done"
+    )  # and not "upgrade-required", which would lack the mark of a cordoned node
 
 
 @pytest.mark.sandbox
@@ -371,7 +373,7 @@ def test_another_release_restarts_the_operands_of_one_node_after_the_other(clust
     version_before = cluster.api.get("/api/v1/nodes")["metadata"]["resourceVersion"]
 
     def watch() -> None:
-        with suppress(ApiError):  # the sandbox is stopped at the end of the run
+        with suppress(ApiError):  # the sandbox is stopped at the end of the test run
             for event in cluster.api.watch("/api/v1/nodes", {}, version_before):
                 seen = event["object"]
                 count = seen["status"].get("allocatable", {}).get("nvidia.com/gpu", "0")

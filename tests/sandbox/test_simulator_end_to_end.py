@@ -151,7 +151,7 @@ def test_a_change_fails_or_takes_its_time_on_request(
 ) -> None:
     node = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "seven"})
     eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
-    # The second fault shows that the faults are there: the first alone leaves the present layout as it is.
+    # The second fault shows that both have been read, because the first one does not affect the present layout.
     cluster.faults(**{node: f'[{fault}, {{"kind": "gpu-missing", "index": 7}}]'})
     eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "49"})
     assert cluster.labels(node)[names.MIG_STATE_LABEL] == "success"
@@ -221,7 +221,7 @@ LOCALITY = "Resources cannot be allocated with Topology locality"
 
 @pytest.fixture(scope="module")
 def train() -> PoolPlan:
-    """A training pool as the planner knows it: 8 GPUs and 96 CPUs on two NUMA nodes."""
+    """A training pool as the planner describes it: 8 GPUs and 96 CPUs on two NUMA nodes."""
     pool = {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 1}, "workload": "training"}
     document = {"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": [pool], "teams": []}
     plan = plan_platform(document, "aligned")
@@ -231,7 +231,7 @@ def train() -> PoolPlan:
 
 @pytest.fixture
 def aligned(cluster: Cluster) -> str:
-    """A node of such a pool."""
+    """A node of a pool whose kubelet aligns pods to NUMA nodes."""
     node = cluster.node("p4de.24xlarge", **POLICY_OF_KUBELET)
     eventually(lambda: cluster.gpus(node), {"gpu": "8"})
     return node
@@ -243,7 +243,7 @@ def outcome(cluster: Cluster, pod: str) -> tuple[str, str]:
 
 
 def events(cluster: Cluster, pod: str) -> list[tuple[str, str, str]]:
-    """Return type, reason and message of the kubelet's Events about a pod."""
+    """Return the type, reason and message of the kubelet's Events about a pod."""
     of_pod = query({"fieldSelector": f"involvedObject.uid={cluster.get_pod(pod)['metadata']['uid']}"})
     found = cluster.api.get(f"/api/v1/namespaces/default/events{of_pod}")["items"]
     of_kubelet = [one for one in found if one["source"].get("component") == "kubelet"]

@@ -1,4 +1,4 @@
-"""The labels that describe a node's GPUs."""
+"""The labels that describe the GPUs of a simulated node."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _labels(hardware: Hardware, config: str = "", strategy: str = "none") -> dic
 
 
 def _of(labels: dict[str, str], resource: str) -> tuple[str, ...]:
-    """Return product, count, replicas and sharing strategy of a resource."""
+    """Return the product, count, replicas and sharing strategy of a resource."""
     return tuple(
         labels[f"nvidia.com/{resource}.{name}"] for name in ("product", "count", "replicas", "sharing-strategy")
     )

@@ -1,4 +1,4 @@
-"""The MIG manager: mig-parted configs that it takes and refuses, and what becomes of the GPUs."""
+"""The simulated MIG manager: which mig-parted configs it accepts and refuses, and how it changes the GPUs."""
 
 from __future__ import annotations
 

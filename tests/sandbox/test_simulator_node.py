@@ -1,4 +1,4 @@
-"""A whole simulated node: its resources and labels by ClusterPolicy, ConfigMaps and labels."""
+"""A whole simulated node: its resources and labels, which depend on ClusterPolicy, ConfigMaps and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop over simulated Nodes: what others change meanwhile is seen, by an API server that answers late."""
+"""The loop over simulated Nodes notices concurrent changes by others, even if the API server answers late."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ OPERATOR = OperatorObjects(
 
 
 class Server:
-    """The stored Node and its patches, as an API server merges them. `before_patch`: what others do first."""
+    """A stored Node, to which patches are applied as an API server would. `before_patch` makes a concurrent change
+    first.
+    """
 
     def __init__(self, node: dict[str, Any]) -> None:
         self.node = node
@@ -85,7 +87,7 @@ def test_a_label_that_changes_while_the_node_is_patched_is_not_missed() -> None:
         server.label(names.MIG_CONFIG_LABEL, "seven")
 
     server.before_patch = somebody_selects_a_layout
-    server.label(names.GPU_PRODUCT_LABEL, "wrong")  # feature discovery corrects it
+    server.label(names.GPU_PRODUCT_LABEL, "wrong")  # feature discovery corrects the label
     _reconcile_until_quiet(nodes, server)
     assert server.node["metadata"]["labels"][names.MIG_STATE_LABEL] == "success"
 

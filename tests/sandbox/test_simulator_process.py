@@ -1,4 +1,4 @@
-"""The simulator as a process: it outlives its API server, comes back after a restart, and ends politely."""
+"""The simulator as a process: it outlives its API server, reconnects after a restart, and ends cleanly."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _up() -> Status:
 
 @pytest.fixture(scope="module")
 def removed() -> Iterator[None]:
-    """Removes the sandbox of these tests at the end."""
+    """Remove the sandbox of these tests at the end."""
     yield
     control_plane.down(NAME)
 
 
 @pytest.fixture
 def own(removed: None) -> Status:
-    """A running sandbox whose processes a test may end."""
+    """A running sandbox whose processes a test may stop."""
     return _up()
 
 

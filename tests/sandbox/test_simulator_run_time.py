@@ -1,4 +1,4 @@
-"""How long simulated pods run and how they end, decided without a cluster, and Jobs on the real controller."""
+"""How long simulated pods run and how they end, first without a cluster, then as Jobs with the real controller."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def running(
     owner: str = "Job",
     restart: str = "Never",
 ) -> dict[str, Any]:
-    """Return a pod with a container for each command, which runs since START."""
+    """Return a pod that has been running since START, with one container per command."""
     containers = [{"name": f"c{index}", "command": command} for index, command in enumerate(commands)]
     state = {"running": {"startedAt": START.isoformat()}}
     return {
@@ -149,7 +149,7 @@ def cluster(sandbox: Status) -> Iterator[Cluster]:
 def job(
     cluster: Cluster, name: str, *, annotations: Mapping[str, str], command: list[str], **spec: Any
 ) -> dict[str, str]:
-    """Run a Job on a node of its own; return its conditions once it has ended: type to reason."""
+    """Run a Job on a separate node. Return the types and reasons of its conditions once it has ended."""
     node = cluster.node("g4dn.xlarge")
     pod = {
         "restartPolicy": "Never",

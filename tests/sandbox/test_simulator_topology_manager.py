@@ -1,4 +1,4 @@
-"""The simulated kubelet's Topology Manager: which pods it refuses, and what it gives the others."""
+"""The Topology Manager of the simulated kubelet: which pods it refuses, and which resources the others receive."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def admitted(node: AlignedNode, *pods: Mapping[str, Any]) -> list[Held]:
     ("gpus", "cpu", "runs"),
     [
         (8, "95", True),
-        (8, "49", True),  # more than the 48 of a NUMA node
-        (8, "48", False),  # of one NUMA node, its GPUs of two
-        (8, "900m", True),  # not exclusive
+        (8, "49", True),  # more than the 48 CPUs of a NUMA node
+        (8, "48", False),  # the CPUs fit one NUMA node, but the GPUs need two
+        (8, "900m", True),  # fractional CPUs are not exclusive
         (8, "", True),
-        (4, "48", True),  # the 48 of NUMA node 1: the kubelet reserves one of NUMA node 0
+        (4, "48", True),  # all 48 CPUs of NUMA node 1; one CPU of NUMA node 0 is reserved
         (4, "49", False),
         (5, "1", False),
         (1, "1", True),
@@ -88,12 +88,12 @@ def test_gpus_that_are_free_on_more_numa_nodes_than_they_need_are_refused_until_
 def test_exclusive_cpus_are_used_up_by_numa_node() -> None:
     held = admitted(kubelet(), *[pod(container(1, "30"))] * 2)
     assert held == [{GPU: {0: 1}, "cpu": {0: 30}}, {GPU: {1: 1}, "cpu": {1: 30}}]
-    assert admit(pod(container(1, "30")), kubelet(), held) == REFUSED  # 17 and 18 are left
+    assert admit(pod(container(1, "30")), kubelet(), held) == REFUSED  # 17 and 18 CPUs are left
     assert admit(pod(container(1, "18")), kubelet(), held) == {GPU: {1: 1}, "cpu": {1: 18}}
 
 
 def test_cpus_of_two_numa_nodes_are_all_of_one_and_the_rest_of_the_other() -> None:
-    """NUMA node 0 is not whole: one of its CPUs is reserved."""
+    """NUMA node 0 is not completely free, because one of its CPUs is reserved."""
     assert admit(pod(container(8, "50")), kubelet(), []) == {GPU: {0: 4, 1: 4}, "cpu": {0: 2, 1: 48}}
 
 
@@ -107,10 +107,10 @@ def test_no_pod_is_on_two_numa_nodes_under_single_numa_node() -> None:
 def test_containers_are_aligned_one_by_one_or_in_scope_pod_together() -> None:
     two = pod(container(4, "24"), container(4, "24"))
     assert admitted(kubelet(), two) == [{GPU: {0: 4, 1: 4}, "cpu": {0: 24, 1: 24}}]
-    assert admit(two, kubelet(scope="pod"), []) == REFUSED  # 8 GPUs of two, 48 CPUs of one
+    assert admit(two, kubelet(scope="pod"), []) == REFUSED  # 8 GPUs need two NUMA nodes, but 48 CPUs need one
     assert admit(pod(container(4, "24"), container(4, "25")), kubelet(scope="pod"), []) == {
         GPU: {0: 4, 1: 4},
-        "cpu": {0: 47, 1: 2},  # the NUMA node with the fewest free CPUs first
+        "cpu": {0: 47, 1: 2},  # CPUs come first from the NUMA node with the fewest free CPUs
     }
 
 
@@ -119,10 +119,10 @@ def test_a_container_gets_what_an_init_container_had_and_not_what_a_sidecar_has(
     main = container(4, "8")
     assert admitted(kubelet(), pod(main, init=[init])) == [{GPU: {0: 4}, "cpu": {0: 8}}]
     assert admitted(kubelet(), pod(main, init=[sidecar])) == [{GPU: {0: 2, 1: 4}, "cpu": {0: 4, 1: 8}}]
-    # In scope pod: the init container alone, or the sidecar beside the container.
+    # With pod scope, either the init container counts by itself, or the sidecar together with the main container.
     assert admitted(kubelet(scope="pod"), pod(main, init=[init])) == [{GPU: {0: 4}, "cpu": {0: 8}}]
     assert admit(pod(main, init=[sidecar]), kubelet(scope="pod"), []) == REFUSED
-    # Five GPUs while the second init container runs beside the sidecar.
+    # Five GPUs are in use while the second init container runs together with the sidecar.
     beside = pod(container(1, "4"), init=[sidecar, container(3, "4")])
     assert admit(beside, kubelet(scope="pod"), []) == REFUSED
 
@@ -183,7 +183,7 @@ def test_a_node_without_a_policy_aligns_nothing() -> None:
         ([[]], (0b11, False)),
         ([[Hint(0b10, True), Hint(0b11, False)]], (0b10, True)),
         ([[Hint(0b01, True), Hint(0b10, True)], [Hint(0b10, True)]], (0b10, True)),
-        ([[Hint(0b01, True)], [Hint(0b10, True)]], (0b11, False)),  # nothing in common
+        ([[Hint(0b01, True)], [Hint(0b10, True)]], (0b11, False)),  # no common NUMA node
         ([[Hint(0b01, True), Hint(0b11, False)], [Hint(0b11, True)]], (0b11, False)),
     ],
 )
@@ -203,7 +203,7 @@ def test_the_planner_calls_alignable_exactly_what_an_empty_node_admits(machine: 
     simulated = kubelet(policy, machine)
     reserved = nodes.cpus * nodes.count - sum(simulated.usable["cpu"].values())
     every = range(1, one.vcpu + 1 - reserved)
-    # The answer can change where a NUMA node is used up, whole or without what is reserved of it.
+    # The answer can change only where a NUMA node is used up, with or without its reserved CPUs.
     edges = {nodes.cpus * count - less for count in range(nodes.count + 1) for less in (0, reserved)}
     near = {edge + by for edge in edges for by in (-1, 0, 1, 2)}
     tried = [cpus for cpus in every if THOROUGH or cpus in near or cpus % 16 == 0]

@@ -1,4 +1,4 @@
-"""Validation pods: what they mount, what the agent's end means, and the agent itself on simulated nodes."""
+"""Validation pods: their mounts, the meaning of the agent's exit, and the agent itself on simulated nodes."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ MACHINE = "p4de.24xlarge"
 
 @pytest.fixture
 def gate(sandbox: Status) -> Iterator[Cluster]:
-    """A cluster with an operator and, in the validation namespace, all that an agent needs."""
+    """A cluster with an operator, and with everything that an agent needs in the validation namespace."""
     with Cluster(sandbox) as cluster:
         cluster.operator(default="version: v1")
         cluster.namespace(NAMESPACE)
@@ -208,7 +208,7 @@ def _expectations(gpus: int) -> str:
 
 
 def _readiness(cluster: Cluster, node: str) -> tuple[bool, str]:
-    """Return whether the agent's pod on a node is ready, and its verdict."""
+    """Return whether the agent's pod on a node is ready, and the agent's verdict."""
     for pod in cluster.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]:
         result = shown_result(pod)
         if pod["spec"].get("nodeName") == node and result is not None:

@@ -1,4 +1,4 @@
-"""Custom kinds that a ResourceQuota does not count yet. Until it does, the API server refuses all their objects."""
+"""Custom kinds that a ResourceQuota does not count yet. Until then, the API server refuses their objects."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class DcgmEndpoint:
         return Handler
 
     def kube_state(self) -> list[str]:
-        """Return the samples of kube-state-metrics for the node and its pods, and of node_exporter for its NICs."""
+        """Return kube-state-metrics samples for the node and its pods, and node_exporter samples for its NICs."""
         exporter = 'namespace="monitoring",pod="node-exporter-x"'
         port = f'{exporter},device="mlx5_0",port="1"'
         pod = 'namespace="vision",pod="train-0"'

@@ -18,7 +18,7 @@ _MODULES: Final = ["gpu_platform.cli.deploy", "tests.support.killed"]  # the for
 
 
 class Killed(NamedTuple):
-    """The result of a command that was to be killed: whether the kill came before its end, and its output so far."""
+    """The result of a command that was to be killed: whether it was still running, and its output so far."""
 
     in_time: bool
     err: str
@@ -62,7 +62,7 @@ def _command(pipe: str, arguments: tuple[str, ...], env: dict[str, str]) -> None
 
 
 def _kill_all(process: int) -> None:
-    """Kill a process and its children. The process is stopped first, so that it starts no more children meanwhile."""
+    """Kill a process and its children. It is stopped first, so that it starts no more children meanwhile."""
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGSTOP)
     for one in [process, *_descendants(process)]:

@@ -1,4 +1,4 @@
-"""The changes that an API server reports for pods, nodes and members' objects. It shares no code with the program."""
+"""Records the changes that an API server reports for pods, nodes and members' objects."""
 
 from __future__ import annotations
 

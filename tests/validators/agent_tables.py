@@ -1,4 +1,4 @@
-"""What the agent's tests share: a healthy node as a Snapshot, and reading a simulated one in this process."""
+"""Helpers for the agent's tests: a healthy node as a Snapshot, and readings of a simulated node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_SUPPORTED = Reading(problem="not-supported", call="nvmlDeviceGetX")
 
 
 def healthy_gpu(index=0, **changes):
-    """Return an H100 in order, with some readings changed; a bare value stands for a reading of it."""
+    """Return a healthy H100 with some readings changed. A plain value is wrapped in a Reading."""
     readings = {
         "handle": True,
         "name": "NVIDIA H100 80GB HBM3",
@@ -66,12 +66,12 @@ def healthy_gpu(index=0, **changes):
 
 
 def node(*gpus, driver=DRIVER):
-    """Return a Snapshot of these GPUs."""
+    """Return a Snapshot with these GPUs."""
     return Snapshot(gpus=gpus, driver_version=Reading(driver), gpu_count=Reading(len(gpus)))
 
 
 def expecting(**values):
-    """Return expectations by check id, with `_` for `-`."""
+    """Return expectations by check id, with `_` instead of `-`."""
     expect = {
         check.replace("_", "-"): {"value": value, "source": f"source of {check}"}
         for check, value in values.items()
@@ -90,7 +90,7 @@ def tolerating(percent, **values):
 
 
 def of_machine(machine_type, **choices):
-    """Return what the agent expects of a machine type, by way of the JSON form."""
+    """Return the expectations for a machine type after a round trip through JSON."""
     catalog = load_catalog()
     document = expectations_for_machine(
         catalog.machine_types[machine_type], catalog, DeclaredNode(**choices)
@@ -99,7 +99,7 @@ def of_machine(machine_type, **choices):
 
 
 def simulated(machine_type, *faults, calls=None, **profile):
-    """Return the Snapshot of a simulated node; the NVML calls go to `calls`."""
+    """Return the Snapshot of a simulated node. The NVML calls are appended to `calls`."""
     given: dict[str, Any] = {"machine_type": machine_type, "faults": faults, "driver_version": DRIVER, **profile}
     with install(NodeProfile(**given)):
         return read_nvml(

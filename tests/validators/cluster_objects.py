@@ -1,4 +1,4 @@
-"""API objects for the cluster checks' tests: a node in order, and what its pool expects of it."""
+"""API objects for the tests of the cluster checks: a healthy node, and the expectations of its pool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ POOL = ExpectedPool(hardware=HARDWARE, node=EXPECTED, selector={"gpu-platform.de
 
 
 def node(name="serve-0", **changes):
-    """Return a node in order with parts of it changed: `labels`, `allocatable`, `taints`, `conditions`."""
+    """Return a healthy node with some parts changed: `labels`, `allocatable`, `taints`, `conditions`."""
     changed = copy.deepcopy(NODE)
     changed["metadata"]["name"] = name
     for part, value in changes.items():
@@ -52,7 +52,7 @@ def node(name="serve-0", **changes):
 
 
 def agent_report(name="serve-0", *checks, **changes):
-    """Return the agent's report of a node; without checks one that passes."""
+    """Return the agent's report about a node. Without checks, the report passes."""
     return {
         "version": 1,
         "node": name,

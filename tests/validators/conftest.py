@@ -1,4 +1,4 @@
-"""What the validators' tests share: an API server that takes reports, and no real sysfs."""
+"""Fixtures of the validators' tests: an API server that accepts reports, and no access to the real sysfs."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from tests.support.http_servers import start_server, stop_server
 
 @pytest.fixture(autouse=True)
 def _no_real_sysfs(monkeypatch):
-    """A simulated GPU's PCI address, or its errors, must not be looked up on this machine."""
+    """Prevent tests from looking up simulated PCI addresses and errors on this machine."""
     monkeypatch.setenv("GPU_PLATFORM_SYSFS", os.devnull)
     monkeypatch.setenv("GPU_PLATFORM_KMSG", os.devnull)
 
 
 class Api:
-    """An API server that keeps what it is sent and answers `status`."""
+    """An API server that stores the requests that it receives, and answers with `status`."""
 
     def __init__(self):
         self.requests = []
@@ -51,7 +51,9 @@ class Api:
                 self.answer(status, api.node if "/nodes/" in self.path and api.status == 200 else api.body)
 
             def lease(self, sent):
-                """Apply or delete a Lease, and return the status: 409 for one that another node has."""
+                """Apply or delete a Lease, and return the status. The status is 409 if another node holds the
+                Lease.
+                """
                 name = self.path.partition("?")[0].rpartition("/")[2]
                 if self.command == "DELETE":
                     return 404 if api.leases.pop(name, None) is None else 200
@@ -69,8 +71,8 @@ class Api:
                 pass
 
         self.reports = []
-        self.leases = {}  # holder by name
-        self.answers = {}  # status by the last part of the path
+        self.leases = {}  # lease holders by lease name
+        self.answers = {}  # statuses by the last part of the path
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         start_server(self.server)

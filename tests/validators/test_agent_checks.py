@@ -1,4 +1,4 @@
-"""Every check over what NVML may say, as tables."""
+"""Every check of the agent, with tables of possible NVML readings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rows(correctable, uncorrectable, *, pending=False, failed=False):
 
 
 def outcome(check, expected, gpu=None, **more):
-    """Return (verdict, observed) of a check on a node of one GPU."""
+    """Return the (verdict, observed) of a check on a node with one GPU."""
     entries = run_checks(node(gpu or healthy_gpu(), **more), expecting(**{check: expected}))
     [entry] = [entry for entry in entries if entry["id"] == check.replace("_", "-")]
     return entry["verdict"], entry["observed"]
@@ -209,7 +209,7 @@ def test_a_node_whose_label_nothing_but_its_owner_changes_fails_with_the_label_t
 
 
 def layout_check(check, value, label, *, rolled):
-    """Return a check of MIG on a node with whole GPUs and a label."""
+    """Return the entry of a MIG check for a node with whole GPUs and the given MIG config label."""
     entry = {"value": value, "source": "", "mig_config": "lab-new", "rolled": rolled}
     expected = parse_expectations(json.dumps({"version": 1, "expect": {check: entry}}), "test")
     gpu = healthy_gpu(mig_mode=(False, False), mig_instances={})

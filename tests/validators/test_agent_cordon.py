@@ -1,4 +1,4 @@
-"""A node that stays bad is cordoned, and replaced where the stack says so; the cordon of others is left alone."""
+"""A node that stays bad is cordoned, or replaced if the stack requires it. Cordons by others are not changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def held(since=EARLIER):
 
 
 def acted(api, token, verdict, action="cordon", *, taints=(), annotations=None, owners=(), **spec):
-    """Return what was done with a node, and the requests that changed something."""
+    """Return the action that was taken on a node, and the requests that changed something."""
     api.node["metadata"] |= {"annotations": annotations or {}, "ownerReferences": list(owners)}
     api.node["spec"] = {"taints": list(taints), **spec}
     cordon = NodeCordon(HERE, ApiServer(api.url, token, ""), OnFailure(action, 600))

@@ -1,4 +1,4 @@
-"""The agent on simulated nodes: every machine passes, every fault is found by the check that should find it."""
+"""The agent on simulated nodes: every machine type passes, and the right check finds each fault."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def test_a_gpu_of_a_rack_that_is_not_registered_in_the_fabric_is_found():
 
 
 def test_whether_a_driver_offers_imex_channels_is_unknown_where_the_kernels_list_of_devices_has_no_nvidia_driver():
-    # As in a sandbox with a kernel of its own, and over a simulated NVML of others, which has no files beside it.
+    # This happens with container runtimes that have a separate kernel, and with other simulated NVMLs without
+    # device files.
     with install(NodeProfile(machine_type="p6e-gb200.36xlarge", driver_version=DRIVER)):
         Path(os.environ[DEVICES_VARIABLE]).write_text(
             "Character devices:\n  1 mem\n\nBlock devices:\n259 blkext\n"
@@ -219,7 +220,7 @@ def test_few_retired_pages_are_no_failure():
     [("row-remap-pending", [("recovery-action", "GPU 3")]), ("row-remap-failed", [])],
 )
 def test_of_row_remapping_behind_mig_instances_the_drivers_request_is_found_and_no_flag(fault, found):
-    """NVML reports no remapped rows there, and a bank without spare rows is no failure."""
+    """NVML reports no remapped rows for MIG instances, and a bank without spare rows is not a failure."""
     layouts = (SEVEN,) * 8
     held = of_machine("p4de.24xlarge", mig_layouts=layouts, mig_source="stack")
     snapshot = simulated("p4de.24xlarge", {"kind": fault, "index": 3}, mig_layout=layouts)

@@ -1,4 +1,4 @@
-"""The agent publishes its report to an API server; here a small HTTP server plays it."""
+"""The agent publishes its report to an API server, which is a small HTTP server here."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ FAILED = {
 
 
 def marked(api, token, *reports):
-    """Mark the node with reports, one after the other, and return label, condition and Events of each."""
+    """Mark the node with each report in turn, and return the label, the condition and the Events of each."""
     marks, found = NodeMarks(HERE, ApiServer(api.url, token, ""), Holding(0)), []
     for report in reports:
         api.requests.clear()
@@ -228,7 +228,7 @@ HELD = {"key": FAILED_TAINT, "value": "held-train-1", "effect": "NoSchedule"}
 
 
 def tainted(api, token, verdict, taints, most=0):
-    """Return what the agent sends about the taints of a node with a verdict, by path."""
+    """Return the requests that the agent sends about the taints of a node with a verdict, by path."""
     api.node["spec"] = {"taints": taints}
     report = {**REPORT, "verdict": verdict}
     said = NodeTaints(HERE, ApiServer(api.url, token, ""), Holding(most)).set(report, api.node, "now")
@@ -407,7 +407,7 @@ def test_a_held_node_without_a_lease_takes_one_above_the_maximum(api, token):
 
 def test_nodes_that_fail_at_once_do_not_exceed_a_lower_maximum(api, token):
     class Listed(dict):
-        """Leases, the last one taken after they were listed."""
+        """Leases whose last entry is created only after they were listed."""
 
         def items(self):
             return dict(list(super().items())[:-1]).items()

@@ -1,4 +1,4 @@
-"""NVML is read in a child process: what hangs, crashes or is missing there is named and never passes."""
+"""NVML is read in a child process: a call that hangs, crashes or is missing there is named and never passes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def agent(tmp_path_factory):
 
 @pytest.fixture
 def simulated_reader(agent, tmp_path):
-    """Return a reader whose child has a simulated NVML with the given faults."""
+    """Return a reader whose child process has a simulated NVML with the given faults."""
 
     def make(*faults):
         profile = tmp_path / "profile.json"
@@ -53,7 +53,7 @@ def test_a_call_that_hangs_is_named_its_process_is_gone_and_the_other_values_are
     snapshot, seconds = None, 0.0
     for seconds in DEADLINES_SECONDS:
         snapshot = reader.read(4 * seconds)
-        # Else the time was over before the other calls were answered.
+        # Otherwise the deadline passed before the other calls were answered.
         if snapshot.gpus and snapshot.gpus[-1].name.ok and len(snapshot.unanswered) == 1:
             break
     assert snapshot is not None
@@ -77,7 +77,7 @@ def test_the_failure_of_a_process_that_cannot_start_reading_has_the_end_of_its_o
 
 
 class Stuck:
-    """A child in an uninterruptible call: it outlives its kill."""
+    """A child process in an uninterruptible call, which survives being killed."""
 
     dead = False
 
@@ -112,7 +112,7 @@ def test_a_call_in_which_an_earlier_process_hangs_is_not_made_again_and_few_proc
 
 
 def child_of(*lines):
-    """Return a reader whose child runs these lines of Python, which write messages by `emit`."""
+    """Return a reader whose child process runs these lines of Python, which write messages with `emit`."""
     emit = "import os, json; out = os.dup(1); emit = lambda *m: os.write(out, json.dumps(m).encode() + b'\\n')"
     return NvmlReader([sys.executable, "-c", "\n".join([emit, *lines])])
 
@@ -121,7 +121,7 @@ EMPTY = Snapshot(gpu_count=Reading(0), driver_version=Reading("1")).to_json()
 
 
 def test_what_a_library_prints_is_no_message(tmp_path):
-    """The child's own pipe is not the standard output that a library prints to."""
+    """A library prints to standard output, which is separate from the child's message pipe."""
     library = tmp_path / "pynvml.py"
     library.write_text(
         (Path(pynvml.__file__)).read_text() + "\nimport os; os.write(1, b'[\"snapshot\", {}]\\n')\n"
@@ -163,7 +163,7 @@ def test_the_end_of_a_process_is_seen_while_one_that_it_forked_keeps_its_pipes()
 
 
 def test_a_child_that_does_not_take_its_journal_does_not_block_the_reading(monkeypatch):
-    """A pipe holds 64 KiB; a journal of many GPUs may have more."""
+    """A pipe holds 64 KiB, but the journal of many GPUs may be larger."""
     monkeypatch.setattr(reading, "Journal", lambda: Journal({f"call {n}": ["x" * 100, ""] for n in range(2000)}))
     snapshot = child_of(f"emit('snapshot', {EMPTY!r}); emit('end')").read(PATIENCE_SECONDS)
     assert snapshot.unanswered == ()
@@ -171,8 +171,8 @@ def test_a_child_that_does_not_take_its_journal_does_not_block_the_reading(monke
 
 def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
     pid = tmp_path / "pid"
-    # Once it has read what it is given, the parent follows it. One that is interrupted before may leave it: the
-    # kernel ends the agent's own child with its parent.
+    # The child writes its process id only after it has read its input, because the parent kills it only from then
+    # on. If the parent is interrupted earlier, the kernel ends the child together with the parent.
     told = f"sys.stdin.read(); open({str(pid)!r}, 'w').write(str(os.getpid()))"
     child = f"import os, sys, time; {told}; time.sleep(600)"
     code = (

@@ -1,4 +1,4 @@
-"""The agent as a service: ready only while the node passes, is checked and is heard."""
+"""The agent's service is ready only while the node passes, checks are recent and reports are published."""
 
 from __future__ import annotations
 
@@ -149,12 +149,12 @@ def get(port, path):
 
 
 def wait_for(port, path, wanted):
-    """Return the first answer to `path` for which `wanted` holds."""
+    """Return the first answer to `path` for which `wanted` returns true."""
 
     def answer():
         try:
             found = get(port, path)
-        except OSError:  # it has not started to listen
+        except OSError:  # the service is not listening yet
             return None
         return found if wanted(found) else None
 

@@ -1,4 +1,4 @@
-"""The agent as one file: its bytes, and what a stock Python does with it."""
+"""The agent as a single file: its contents, and how a standard Python runs it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_its_sources_are_python_3_9_and_import_nothing_but_the_standard_library_
 
 
 def test_it_runs_isolated_from_every_installed_package(agent, tmp_path):
-    """`-I -S` leaves it only the standard library and its own bindings."""
+    """With `-I -S`, only the standard library and the bundled bindings can be imported."""
     done = run("-I", "-S", agent, "check", "--format", "json", cwd=tmp_path)
     report = json.loads(done.stdout)
     assert report["version"] == 1
@@ -134,7 +134,7 @@ def test_a_hanging_driver_is_unknown_and_is_named(agent, expectations, tmp_path)
     for seconds in DEADLINES_SECONDS:
         arguments = ("check", "--expect", expectations, "--deadline", f"{4 * seconds:g}")
         done = run_simulated(agent, tmp_path, *arguments, faults=faults)
-        # Else the time was over before the other calls were made.
+        # Otherwise the deadline passed before the other calls were made.
         if "pass gpu-count: 8" in done.stdout and "pass temperature" in done.stdout:
             break
     assert done is not None

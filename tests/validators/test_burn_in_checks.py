@@ -1,4 +1,4 @@
-"""Results of active checks become checks of the report: pass, fail, not-applicable and unknown."""
+"""Results of active checks become entries of the report: pass, fail, not-applicable and unknown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def record(alone: dict[str, Any], together: dict[str, Any] | None = None) -> dic
 
 
 def healthy(**changed: Any) -> dict[str, Any]:
-    """What the program writes on a p5.48xlarge."""
+    """Return the results that the program writes on a healthy p5.48xlarge."""
     result: dict[str, Any] = {
         "version": 1,
         "gpus": 8,
@@ -65,8 +65,9 @@ def verdicts(found: dict[str, CheckResult]) -> dict[str, str]:
 
 
 def test_a_healthy_node_passes_all_of_them() -> None:
-    # 487.09: AWS's output of nccl-tests on two p5.48xlarge, 16 GiB (awsome-distributed-training, commit 0edaf152,
-    # micro-benchmarks/nccl-tests/README.md); 475.97: their output of one node (aws-batch/README.md, 4 GiB).
+    # 487.09 is AWS's output of nccl-tests on two p5.48xlarge, 16 GiB (awsome-distributed-training, commit
+    # 0edaf152, micro-benchmarks/nccl-tests/README.md). 475.97 is their output for one node (aws-batch/README.md, 4
+    # GiB).
     reduced = {"gb_per_second": 475.97, "bytes": 4294967296, "right": True}
     found = checks(record(healthy(all_reduce=reduced), between(487.09)))
     assert set(verdicts(found).values()) == {"pass"}

@@ -1,4 +1,4 @@
-"""Cluster checks: a node object against what its pool expects."""
+"""Cluster checks compare a node object with the expectations of its pool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from validators.cluster import LeftPod, check_node, keeps_driver_upgrade
 
 
 def findings(changed, expected=EXPECTED):
-    """Return what needs attention as (check, device, verdict, expected, observed)."""
+    """Return the entries that need attention as (check, device, verdict, expected, observed)."""
     return [
         (check.id, check.device, check.verdict, check.expected, check.observed)
         for check in check_node(changed, expected)

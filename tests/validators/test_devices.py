@@ -1,4 +1,4 @@
-"""What the DRA driver publishes, against what a pool's nodes should offer."""
+"""The devices that the DRA driver publishes, compared with the devices that a pool's nodes should offer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expectations: the typed form that planning writes, its hash, and the agent's own parser."""
+"""Expectations: the typed form that planning writes, its hash, and the agent's separate parser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def expected_of(name, **choices):
 
 def values_of(name, **choices):
     expect = expected_of(name, **choices).expect
-    return {check: entry.value for check, entry in expect.items() if check != "xid"}  # the catalogue's table
+    return {
+        check: entry.value for check, entry in expect.items() if check != "xid"
+    }  # the value of `xid` is the catalogue's table
 
 
 def test_expectations_of_a_machine_type_describe_its_gpus():
@@ -101,7 +103,7 @@ def test_every_check_of_the_agent_can_be_expected_and_nothing_else():
         parse_expectations('{"version": 1, "expect": {"?": {"value": 1}}}', "test")
     accepted = set(error.value.problems[0].allowed.split(", "))
     checks = {entry["id"] for entry in run_checks(node(healthy_gpu()), health_of(node(healthy_gpu())))}
-    # NVML itself and unique UUIDs and serial numbers need no expectation.
+    # NVML itself, unique UUIDs and unique serial numbers need no expectation.
     assert accepted == checks - {"nvml", "gpu-uuid", "gpu-serial"}
 
 

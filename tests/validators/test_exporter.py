@@ -1,4 +1,4 @@
-"""Metrics of the node agent: what the simulated NVML says, in Prometheus' units, and no invented zero."""
+"""Metrics of the node agent: NVML readings in Prometheus' units, and no zeros for missing readings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Once:
 
 
 def samples(reader, thresholds=None):
-    """Return the values of a reading by metric, GPU and the label that a metric has of its own."""
+    """Return the values of a reading by metric, by GPU and by the label that is specific to the metric."""
     latest = Latest(reader, clock=lambda: 1000.0)
     latest.read(1)
     registry = CollectorRegistry()
@@ -55,7 +55,9 @@ def samples(reader, thresholds=None):
 def test_values_are_in_base_units():
     found = samples(Once("p4de.24xlarge"))
     assert found["gpu_memory_size_bytes"]["0", ""] == 81920 * MIB
-    assert found["gpu_memory_used_bytes"]["0", ""] == 0  # as nvidia-smi: not what the driver keeps
+    assert (
+        found["gpu_memory_used_bytes"]["0", ""] == 0
+    )  # memory that the driver reserves does not count, as in nvidia-smi
     assert found["gpu_power_watts"]["0", ""] == pytest.approx(60)
     assert found["gpu_power_limit_watts"]["0", ""] == pytest.approx(400)
     assert found["gpu_energy_joules_total"]["0", ""] == pytest.approx(60 * 3600)

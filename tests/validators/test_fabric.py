@@ -1,4 +1,4 @@
-"""NICs of the fabric are counted in sysfs, and each GPU has one behind its switch where switches are visible."""
+"""Fabric NICs are counted in sysfs, and each GPU has a NIC behind its PCIe switch if switches are visible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BRIDGE = ("0x10b5", "0x8796", "0x060400")
 
 @pytest.fixture
 def sysfs(tmp_path, monkeypatch):
-    """Write PCI devices, each by its path below the host bridge, as sysfs has them."""
+    """Return a function that writes PCI devices into a sysfs, each at its path below the host bridge."""
     monkeypatch.setenv("GPU_PLATFORM_SYSFS", str(tmp_path))
 
     def write(devices):
@@ -118,7 +118,7 @@ def test_a_sysfs_that_hides_gpus_or_is_not_readable_is_unknown_and_no_failure(sn
 @pytest.mark.parametrize(
     ("devices", "found"),
     [
-        # A switch of its own for each GPU and NIC.
+        # Each GPU and its NIC have a separate switch.
         ([gpu(0, "r0", "s0"), nic("efa", 0, "r0", "s0"), gpu(1, "r1", "s1"), nic("efa", 1, "r1", "s1")], []),
         ([gpu(0, "r0", "s0", "p0"), nic("efa", 0, "r0", "s0", "p1"), gpu(1, "r0", "s0", "p2")], []),
         (
@@ -129,7 +129,7 @@ def test_a_sysfs_that_hides_gpus_or_is_not_readable_is_unknown_and_no_failure(sn
             [gpu(0, "r0", "s0"), nic("efa", 0, "r0", "s0"), gpu(1, "r1", "s1")],
             [("nic-affinity", "GPU 1", "fail", "SYS at best")],
         ),
-        # A virtual machine: every device at the root.
+        # On a virtual machine, every device is attached to the root.
         (
             [gpu(0, "r0"), gpu(1, "r0"), nic("efa", 0, "r0")],
             [("nic-affinity", None, "unknown", "the machine does not show its PCIe switches")],

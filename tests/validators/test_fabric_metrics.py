@@ -1,4 +1,4 @@
-"""Counters of the fabric's NICs in sysfs become metrics of the node agent, and no invented zero."""
+"""The node agent exports sysfs counters of the fabric's NICs as metrics, and no zeros for missing ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EFA, MLX5, GPU = (
 
 @pytest.fixture
 def sysfs(tmp_path, monkeypatch):
-    """Write PCI devices with counters: address -> (identity, name, files below port 1)."""
+    """Return a function that writes PCI devices with counters: address -> (identity, name, files below port 1)."""
     monkeypatch.setenv(SYSFS_VARIABLE, str(tmp_path))
 
     def write(devices):

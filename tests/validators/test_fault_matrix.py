@@ -1,9 +1,10 @@
-"""Every fault, on every profile where it makes sense, is found by its check; `-s` prints the matrix.
+"""The right check finds every fault on every profile that can have it. `-s` prints the matrix.
 
-A profile is what the agent tells machine types apart by: GPU model, NVLinks, NUMA nodes, rack, one GPU or several.
-The machine type with the fewest GPUs stands for those of its profile. `make test` leaves out profiles that differ
-from another one by the model and the number of NVLinks alone: what a fault needs of a node is the same. It tries a
-fault once for each GPU architecture, processor and presence of NVLinks, on the smallest node that can have it.
+A profile has everything by which the agent distinguishes machine types: GPU model, NVLinks, NUMA nodes, rack, one
+GPU or several. The machine type with the fewest GPUs represents its profile. `make test` omits profiles that
+differ from another one only in the model and the number of NVLinks, because faults have the same requirements on
+them. It tries a fault once for each GPU architecture, processor architecture and presence of NVLinks, on the
+smallest suitable node.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ KIND, MTU = "gvnic", 8244
 
 @dataclass(frozen=True)
 class Found:
-    """How a fault is found: the check, its severity and verdict, and a word of its remedy."""
+    """How a fault is found: the check, its severity and verdict, and a part of its remedy."""
 
     check: str
     severity: str
@@ -89,7 +90,7 @@ FOUND_BY = {
     "no-permission": Found("nvml", "critical", "NVIDIA_VISIBLE_DEVICES", verdict="unknown"),
     "function-missing": Found("ecc", "critical", "newer driver", {"call": "nvmlDeviceGetEccMode"}, "unknown"),
 }
-# One GPU alone has no other to compare with.
+# A single GPU has no other GPU to compare with.
 ALONE = {
     "duplicate-uuid",
     "duplicate-serial",
@@ -101,12 +102,12 @@ ALONE = {
     "power-lowered",
 }
 ELSEWHERE = {
-    "nvml-hang",  # tests/validators/test_unanswered_calls.py has each call
+    "nvml-hang",  # tests/validators/test_unanswered_calls.py tries each call
     "nvml-crash",
-    "mig-change-failed",  # of the MIG manager: tests/e2e/test_mig_change.py
+    "mig-change-failed",  # faults of the MIG manager: tests/e2e/test_mig_change.py
     "mig-change-slow",
     "recorded-node",  # tests/validators/test_recording.py
-    "slow-host-link",  # of active checks: tests/e2e/test_burn_in.py
+    "slow-host-link",  # faults that active checks find: tests/e2e/test_burn_in.py
     "slow-nvlink",
     "wrong-products",
     "slow-network",
@@ -121,7 +122,9 @@ COUNTERS = {
 
 
 def profiles() -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Return of each profile the machine type with the fewest GPUs, its faults to try, and if it is thorough."""
+    """Yield, for each profile, its machine type with the fewest GPUs, the faults to try, and whether it is
+    optional.
+    """
     catalog = load_catalog()
     found, traits = {}, set()
     for name, machine in sorted(catalog.machine_types.items()):
@@ -145,14 +148,14 @@ def profiles() -> Iterator[tuple[str, frozenset[str], bool]]:
 
 
 def traits_of(machine, catalog):
-    """Return all of a machine that decides which faults it can have, and how they are found."""
+    """Return the properties of a machine that decide which faults it can have and how they are found."""
     gpu = catalog.gpu_of(machine)
     faults = tuple(kind for kind in FOUND_BY if applies(kind, machine, gpu, catalog))
     return gpu.architecture, machine.arch, machine.numa_nodes is not None, machine.nvlinks_per_gpu > 0, faults
 
 
 def applies(kind, machine, gpu, catalog):
-    """Whether a fault is one that the machine can have, so that a check of it is expected."""
+    """Return whether the machine can have a fault, so that a check must find it."""
     switched = machine.nvlinks_per_gpu and gpu.architecture in {"ampere", "hopper", "blackwell"}
     racked = catalog.nvlink_domain(machine) is not None
     registered = racked or (switched and gpu.architecture != "ampere" and machine.gpu_count >= 8)
@@ -185,7 +188,7 @@ def applies(kind, machine, gpu, catalog):
 
 @dataclass
 class Machine:
-    """One machine type, its simulated nodes and what is expected of them."""
+    """One machine type with its simulated nodes and its expectations."""
 
     name: str
 
@@ -219,7 +222,9 @@ class Machine:
         return NodeProfile.model_validate_json(json.dumps({**given, "nics": nics}))
 
     def entries(self, *faults, layout=None):
-        """Return the report's entries of a node with faults; if counters grow, of its second pass."""
+        """Return the report's entries for a node with faults. If counters grow, the entries are from the second
+        pass.
+        """
         with install(self.profile(*faults, layout=layout)):
             table = XidTable.of(self.whole.expect["xid"])
             reader = Remembering(InProcess(), table, clock=iter((0.0, 60.0)).__next__)
@@ -237,7 +242,7 @@ class Machine:
 
 
 class InProcess:
-    """Reads NVML in this process, as it is installed."""
+    """A reader of the installed NVML in this process."""
 
     journal = Journal()
 
@@ -294,7 +299,7 @@ def test_every_fault_is_found_with_severity_and_remedy_and_a_healthy_node_passes
         faults: list[dict[str, Any]] = [one.fault(kind, found)]
         if kind == "growing-errors":
             lacks = {"NVLink": not one.machine.nvlinks_per_gpu, "corrected": not one.gpu.ecc}
-            # As much as is seen within milliseconds; NVML's counter of replays has 32 bits.
+            # The rates are high enough to be noticed within milliseconds. NVML's replay counter has only 32 bits.
             rates = {name: 10**7 if name.startswith("PCIe") else 10**10 for name in COUNTERS}
             faults = [
                 {**faults[0], "counter": name, "per_minute": rate}

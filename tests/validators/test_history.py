@@ -1,4 +1,4 @@
-"""Passes are compared with each other: counters that grow, and errors that earlier passes have seen."""
+"""Passes are compared with each other: growing counters, and errors that earlier passes have seen."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def faults_of(*found):
 
 
 class Passes:
-    """Reads one Snapshot after the other."""
+    """A reader that returns the given Snapshots one after the other."""
 
     journal = Journal()
 
@@ -47,7 +47,7 @@ class Passes:
 
 
 def growth(*snapshots, seconds=60.0):
-    """Return the entries of `error-growth` of each pass, `seconds` one after the other."""
+    """Return the `error-growth` entry of each pass. The passes are `seconds` apart."""
     times = iter(seconds * number for number in range(len(snapshots)))
     reader = Remembering(Passes(*snapshots), TABLE, clock=lambda: next(times))
     passes = [run_checks(reader.read(1), expecting(error_growth=True)) for _ in snapshots]
@@ -55,7 +55,7 @@ def growth(*snapshots, seconds=60.0):
 
 
 def slowed(*passes, check="throttle-reasons", seconds=30.0):
-    """Return the verdict of a check in each pass of a GPU with these values, `seconds` one after the other."""
+    """Return a check's verdict in each pass over a GPU with the given readings. The passes are `seconds` apart."""
     times = iter(seconds * number for number in range(len(passes)))
     reader = Remembering(
         Passes(*(node(healthy_gpu(0, **one)) for one in passes)), TABLE, clock=lambda: next(times)
@@ -176,7 +176,7 @@ def test_a_fault_between_two_passes_is_not_ended_by_a_reset_that_may_be_older():
 
 
 def of_gpu_3(logged_seconds_ago, **readings):
-    """Return a Snapshot with Xid 119 of GPU 3 in the log and some readings of that GPU."""
+    """Return a Snapshot with Xid 119 of GPU 3 in the log, and with changed readings of that GPU."""
     quiet = simulated("p5.48xlarge")
     domain, bus, slot = quiet.gpus[3].pci.value or (0, 0, 0)
     line = (119, domain, bus, slot, logged_seconds_ago, ", pid=7, Timeout")
@@ -236,14 +236,14 @@ CABLES, LOADED, BEGINS = (54, ""), (0, ""), (LOG_BEGINS, "")
 
 
 def lines(snapshot, *logged, age=10):
-    """Return a Snapshot whose kernel's log has errors of GPU 3, the oldest first."""
+    """Return a Snapshot whose kernel log contains errors of GPU 3, oldest first."""
     place = snapshot.gpus[3].pci.value
     found = [(code, *place, age - number, text) for number, (code, text) in enumerate(logged)]
     return dataclasses.replace(snapshot, xids=Reading(found))
 
 
 def remembered(*passes, times=(0.0, 600.0, 7200.0)):
-    """Return the entry of `xid` of each pass."""
+    """Return the `xid` entry of each pass."""
     clock = iter(times)
     reader = Remembering(Passes(*passes), TABLE, clock=lambda: next(clock))
     return [xid_of(reader.read(1)) for _ in passes]
@@ -321,7 +321,7 @@ def test_a_recording_keeps_events_and_a_simulated_node_replays_them():
 
 
 class Ended(BaseException):
-    """In place of a call that does not return."""
+    """Raised instead of a call that does not return."""
 
 
 @pytest.mark.parametrize("function", EVENT_FUNCTIONS)
@@ -354,7 +354,7 @@ def test_a_call_about_events_that_hangs_while_waiting_costs_events_and_no_value(
 
     found = NvmlReader(start=InProcess).wait(0.5)
     assert found.value is None
-    assert slept  # the rest of the time until the next pass
+    assert slept  # it waited for the rest of the time until the next pass
 
 
 def test_waiting_between_passes_returns_the_events_meanwhile():

@@ -1,4 +1,4 @@
-"""The NICs' resources of a node compared with the plan of its pool."""
+"""The NIC resources of a node, compared with the plan of its pool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EFA = "vpc.amazonaws.com/efa"
 
 
 def node(efa: str | None, capacity: str = "32") -> dict[str, Any]:
-    """Return the only node of the pool, in order but for its EFA interfaces."""
+    """Return the only node of the pool, which is healthy apart from its EFA interfaces."""
     expected = POOL.node_expectation
     offered = {"cpu": "192", "nvidia.com/gpu": "8"} | ({} if efa is None else {EFA: efa})
     return {
@@ -33,7 +33,7 @@ def node(efa: str | None, capacity: str = "32") -> dict[str, Any]:
 
 
 class Cluster:
-    """A cluster with one node and nothing else."""
+    """A cluster that contains only one node."""
 
     def __init__(self, node: Mapping[str, Any]) -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""All nodes of a pool of rack-scale machines are in one NVLink domain."""
+"""All nodes in a pool of rack-scale machines belong to one NVLink domain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many nodes a pool should have, by whoever makes them."""
+"""The number of nodes that a pool should have, which depends on who creates them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from validators.result import CheckResult
 
 
 class Cluster:
-    """A cluster with so many nodes of the pool `train`, and with nothing else."""
+    """A cluster that contains only `nodes` nodes of the pool `train`."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
@@ -69,7 +69,7 @@ def test_a_pool_that_declares_desired_alone_has_exactly_that(stack: str) -> None
     plan = load_stack(stack).plan
     assert plan.kind == "environment"
     pool = next(one for one in plan.pools if one.name == "train")
-    now = datetime(2026, 12, 2, tzinfo=UTC)  # within the capacity block of eks-training
+    now = datetime(2026, 12, 2, tzinfo=UTC)  # within the capacity block in the stack `eks-training`
     assert expected_pool(pool, now).size == counted(pool.nodes.desired, "node")
 
 

@@ -1,4 +1,4 @@
-"""Recordings: what NVML answered on a node gives the same report anywhere, without what identifies the node."""
+"""A recording of NVML's answers gives the same report anywhere, without data that identifies the node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from validators.agent.checks import run_checks
 from validators.agent.nvml import read_nvml
 from validators.agent.recording import BadRecording, Recorded, parse_recording, read_recording, to_recording
 
-# Of virtual machines with one GPU by PCIe passthrough, driver 580.159.04, on 2026-11-26.
+# Recorded on 2026-11-26 on virtual machines with one passed-through GPU and driver 580.159.04.
 _RECORDINGS = Path(__file__).parents[1] / "recordings"
 H200 = _RECORDINGS / "h200-one-gpu-vm.json"
 H100 = _RECORDINGS / "h100-one-gpu-vm.json"
@@ -28,7 +28,7 @@ LAYOUT = ({"1g.10gb": 7}, {"3g.40gb": 2})
 
 
 def read(machine_type, *faults, **profile):
-    """Return the Snapshot of a simulated node and the journal of its reading."""
+    """Return the Snapshot of a simulated node, and the journal of its reading."""
     journal = Journal()
     with install(NodeProfile(machine_type=machine_type, driver_version=DRIVER, faults=faults, **profile)):
         return read_nvml(journal, lambda _: None), journal

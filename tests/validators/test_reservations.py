@@ -1,4 +1,4 @@
-"""The capacity reservation of a pool of Karpenter compared with what its EC2NodeClass has found."""
+"""Compares the capacity reservation of a Karpenter pool with the reservation that its EC2NodeClass found."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def listed(reservation: str = OWN, **rest: str) -> dict[str, str]:
 
 
 def node_class(*reservations: dict[str, str], **rest: Any) -> dict[str, Any]:
-    """Return the pool's EC2NodeClass, which Karpenter calls ready whatever it has found."""
+    """Return the pool's EC2NodeClass, which Karpenter reports as ready whether or not it found a reservation."""
     ready = [{"type": one, "status": "True"} for one in ("CapacityReservationsReady", "Ready")]
     found = {"capacityReservations": list(reservations)} if reservations else {}
     return {"metadata": {"name": "train"}, "status": {"conditions": ready, **found}, **rest}
 
 
 class Cluster:
-    """A cluster with EC2NodeClasses and no nodes."""
+    """A cluster with EC2NodeClasses and without nodes."""
 
     def __init__(self, *node_classes: Mapping[str, Any]) -> None:
         self._node_classes = node_classes
@@ -61,7 +61,7 @@ def report_of(
 
 
 def findings(report: ValidationReport) -> list[tuple[str, str, str, str]]:
-    """Return what needs attention as pool, check, verdict, observed."""
+    """Return the entries that need attention as (pool, check, verdict, observed)."""
     return [
         (one.title, check.name, check.verdict, check.observed)
         for one in report.nodes

@@ -1,4 +1,4 @@
-"""Cordons and taints of others are noted with who and since when, and fail nothing."""
+"""Cordons and taints by others are reported with their author and time, and do not fail a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resets of GPUs that an agent has seen are known to the agent that follows it on the node."""
+"""An agent knows the GPU resets that the previous agent on its node has seen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLE = XidTable.of(EXPECTED.expect["xid"])
 
 
 class Machine:
-    """A node whose GPU 3 has had Xid 48 at the first second, and the energy that it counts now."""
+    """A node with Xid 48 of GPU 3 in the first second, and with an energy counter."""
 
     journal = Journal()
 

@@ -1,4 +1,4 @@
-"""A hang or a crash of any NVML call, each in turn: it is named, and the other checks still report."""
+"""Any NVML call may hang or crash: it is named, and the other checks still report."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from validators.agent.reading import End, NvmlReader
 from validators.agent.snapshot import Reading
 
 MACHINE = "p4de.24xlarge"
-LAYOUT = ({"1g.10gb": 7},)  # of GPU 0; the other GPUs are whole, so that every function is called
+LAYOUT = ({"1g.10gb": 7},)  # layout of GPU 0; the other GPUs are whole, so that every function is called
 HELD = {"driver_version": DRIVER, "mig_layouts": [*LAYOUT, *[{}] * 7], "mig_source": "stack"}
 OPENING = {"nvmlInitWithFlags"}
 
 
 class Ended(BaseException):
-    """In place of a call that does not return or ends the process."""
+    """Raised instead of a call that does not return or ends the process."""
 
 
 class InProcess:
-    """A child that reads in this process; its journal is what the parent would have heard of it."""
+    """A child that reads in this process. Its journal contains what the parent would have received."""
 
     def __init__(self, profile, journal, made):
         self._profile, self._journal, self._made = profile, journal, made
@@ -57,7 +57,9 @@ class InProcess:
 
 @pytest.fixture
 def read(monkeypatch):
-    """Return a function that reads a simulated node by NvmlReader, with the calls that were made."""
+    """Return a function that reads a simulated node through NvmlReader, and returns the Snapshot and the calls
+    made.
+    """
 
     def hang():
         raise Ended(DID_NOT_RETURN, "did not return within 15 s")
@@ -80,7 +82,7 @@ def read(monkeypatch):
 
 
 def functions():
-    """Return the NVML functions of a pass, without the loading of the library."""
+    """Return the NVML functions that a pass calls, apart from loading the library."""
     made = []
     profile = NodeProfile(machine_type=MACHINE, driver_version=DRIVER, mig_layout=LAYOUT)
     with install(profile):
@@ -105,7 +107,7 @@ def test_a_call_without_an_answer_is_named_and_the_other_checks_report(read, fun
     nvml, *others = entries
     asked = [call for call in made if Call.parse(call).function == function]
     if index is not None and not any("GPU 2" in call for call in asked):
-        assert nvml["verdict"] == "pass"  # GPU 2 is not asked by this function
+        assert nvml["verdict"] == "pass"  # this function is not called for GPU 2
         return
     assert nvml["verdict"] == "unknown"
     assert nvml["observed"].startswith(function)
@@ -119,7 +121,7 @@ def test_a_call_without_an_answer_is_named_and_the_other_checks_report(read, fun
         devices = {entry["device"] for entry in others if entry["verdict"] == "unknown"} - {None}
         assert devices <= {"GPU 2"}
     elif function != "nvmlDeviceGetHandleByIndex":
-        assert len(silent) <= 4, silent  # of 28
+        assert len(silent) <= 4, silent  # out of 28
 
 
 def test_a_call_that_hangs_on_every_gpu_is_tried_on_two_only(read):

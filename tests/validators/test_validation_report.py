@@ -1,4 +1,4 @@
-"""One report over all nodes: what counts, what it says, and its three forms."""
+"""One report about all nodes: which results count, its content, and its three formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THREE = [node(f"serve-{index}") for index in range(3)]
 
 
 def report_of(*reports, nodes=THREE, pods=None, desired=3):
-    """Return the report of nodes of one pool with the agents' reports."""
+    """Return the report about the nodes of one pool, built from the agents' reports."""
     pool = dataclasses.replace(POOL, least=desired, most=desired)
     return build_report([pool], nodes, {report["node"]: report for report in reports}, pods)
 
@@ -121,7 +121,7 @@ def test_a_pool_with_another_number_of_nodes_fails(desired):
 
 
 def scaled(*reports, nodes=THREE, **bounds):
-    """Return the report of a pool whose number of nodes something else may change."""
+    """Return the report about a pool whose number of nodes an autoscaler, for example, may change."""
     fields: dict[str, Any] = {"least": 0, "most": 10, "why": "an autoscaler sets the number", **bounds}
     pool = dataclasses.replace(POOL, **fields)
     return build_report([pool], nodes, {report["node"]: report for report in reports})
@@ -344,7 +344,7 @@ def test_junit_survives_characters_that_xml_cannot_hold():
 
 
 def of_cpu_pool(*nodes):
-    """Return the report of nodes that have no GPUs, without any report of the agent."""
+    """Return the report about nodes without GPUs and without reports of the agent."""
     hardware = dataclasses.replace(POOL.hardware, machine_type="m7i.2xlarge", expect={})
     expected = dataclasses.replace(POOL.node, allocatable={}, labels={"gpu-platform.dev/pool": "serve"}, taints=())
     pool = dataclasses.replace(POOL, hardware=hardware, node=expected, least=len(nodes), most=len(nodes))

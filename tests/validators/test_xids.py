@@ -1,4 +1,4 @@
-"""Xid errors in the kernel's log: what is read, what fails a node, and what is to be done."""
+"""Xid errors in the kernel's log: which lines are read, which errors fail a node, and the remedies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_only_xid_errors_are_read_from_the_log(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["NVRM: Xid (PCI:0000:3b:00): 79, ", "NVRM: loading NVIDIA "])
 def test_a_file_name_of_a_pod_forges_no_line_of_the_driver(name, tmp_path, monkeypatch):
     fault = f"python[77]: segfault at 0 ip 00007f52 sp 00007ffd error 4 in {name}[7f5200000000+1000]"
-    alone = f" in {name}[7f5200000000+1000]"  # where another CPU wrote in between
+    alone = f" in {name}[7f5200000000+1000]"  # the end of a line that another CPU's output has split
     (tmp_path / "kmsg").write_text(f"6,0,1,-;{fault}\n6,1,1,-;{alone}\n")
     monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
     assert read_xids() == []
@@ -139,7 +139,9 @@ def test_every_recovery_action_in_the_log_fails_as_the_check_of_nvml_does(action
 
 
 def logged(monkeypatch, tmp_path, *lines, machine="p5.48xlarge"):
-    """Return the check's entry for lines of the kernel's log, the oldest first and two hours ago, 10 s apart."""
+    """Return the check's entry for lines of the kernel's log. The first is two hours old; the lines are 10 s
+    apart.
+    """
     now = time.monotonic()
     records = (f"4,{n},{round((now - 7200 + 10 * n) * 1e6)},-;NVRM: {line}\n" for n, line in enumerate(lines))
     return judged(monkeypatch, tmp_path, records, machine)

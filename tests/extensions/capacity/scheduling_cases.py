@@ -29,7 +29,10 @@ TOLERATES = (Toleration(key=GPU, operator="Exists"),)
 def node(
     name: str = "n0", *, cpu: int = 32, memory: int = 128, pods: int = 50, pool: str = "train", **units: int
 ) -> Node:
-    """`gpus`, `shares`: GPUs of the node; a shared one has four units. CPU in cores, memory in GiB."""
+    """Return a node with `cpu` cores and `memory` GiB.
+
+    `units` may contain `gpus` and `shares`, which are numbers of GPUs. A shared GPU offers four units.
+    """
     gpus = ({GPU: 1},) * units.get("gpus", 0) + ({SHARE: 4},) * units.get("shares", 0)
     offered = Counter[str]()
     for gpu in gpus:
@@ -46,7 +49,7 @@ def node(
 def pods(
     name: str, count: int = 1, *, cpu: float = 1, memory: float = 1, team: str = "vision", **rest: object
 ) -> PodGroup:
-    """`gpus`, `shares`: units of a pod; the rest: fields of PodGroup."""
+    """Return a group of pods. `rest` may contain `gpus` and `shares` (units per pod), and fields of PodGroup."""
     requests = {CPU: int(cpu * 1000), MEMORY: int(memory * GIB)}
     for key, resource in (("gpus", GPU), ("shares", SHARE)):
         if key in rest:
@@ -56,7 +59,7 @@ def pods(
 
 
 def pending_of(scenario: Scenario, placement: Placement) -> dict[str, int]:
-    """Return the number of pending pods by group."""
+    """Return the number of pending pods of each group."""
     found = Counter[str]()
     for one in placement.pending:
         found[scenario.groups[one.group].name] += one.count
@@ -64,7 +67,7 @@ def pending_of(scenario: Scenario, placement: Placement) -> dict[str, int]:
 
 
 def used_of(scenario: Scenario, placement: Placement) -> list[Counter[str]]:
-    """Return what the pods of each node request together, counted from the assignments alone."""
+    """Return the total requests of each node's pods, computed only from the assignments."""
     used = [Counter[str]() for _ in scenario.nodes]
     for one in scenario.running:
         used[one.node].update(one.pod.needs())
@@ -82,7 +85,9 @@ def assert_no_node_is_over(scenario: Scenario, placement: Placement) -> None:
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
-    """Up to five nodes of whole and shared GPUs, up to five groups of pods, some quotas, some running pods."""
+    """Draw up to five nodes with whole or shared GPUs, up to five groups of pods, some quotas and some running
+    pods.
+    """
     nodes = tuple(
         node(
             f"n{index}",

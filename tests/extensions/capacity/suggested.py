@@ -1,4 +1,6 @@
-"""Stack files of suggested pools, with each workload as Deployments of the team of its trust domain."""
+"""Stack files with suggested pools, in which each workload is a set of Deployments in the team of its trust
+domain.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     "aws": {**CREATED, "region": "us-east-1", "kubernetes": "1.35"},
     "gcp": {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1", "create": {}},
 }
-"""A new cluster by vendor, in the region whose prices are compared by default."""
+"""A new cluster for each vendor, in the region whose prices are compared by default."""
 
 
 def stack_of(
     found: Suggestion, workloads: Sequence[Mapping[str, Any]], cluster: Mapping[str, Any] = SANDBOX
 ) -> dict[str, Any]:
-    """Return an environment of the suggested pools; a team's quota is what its pods take.
+    """Return an environment with the suggested pools. A team's quota equals the requests of its pods.
 
-    A sandbox has neither zones nor capacity of a cloud, so pools go there without them.
+    A sandbox has neither zones nor capacity types, so its pools do not set them.
     """
     by_name = {each["name"]: each for each in workloads}
     teams: list[dict[str, Any]] = []
@@ -76,7 +78,9 @@ def _without_cloud(pool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refusals(stack: Mapping[str, Any], folder: Path) -> list[str]:
-    """Plan a stack, run its program, and return what the policy pack refuses; raises BadInput as `check` does."""
+    """Plan a stack, run its program, and return the violations that the policy pack finds. Raises BadInput as
+    `check` does.
+    """
     file = folder / "Pulumi.suggested.yaml"
     loaded = LoadedStack("suggested", file, stack, plan_platform(stack, "suggested"))
     report = evaluate_policies(record_stack(loaded), loaded.plan)

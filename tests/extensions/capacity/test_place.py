@@ -75,7 +75,7 @@ def test_pods_of_manifests_get_the_defaults_of_their_team_and_the_command_ends_w
         2,
         {"train-0": 1, "train-1": 1},
     )
-    # A quarter of the node's GPU: its part of (3920m - 500m) CPU and of nine tenths of 15710 MiB.
+    # A quarter of the node's GPU: its share of (3920m - 500m) CPU and of nine tenths of 15710 MiB.
     assert web["requests"] == {"nvidia.com/gpu.shared": "1", "cpu": "967m", "memory": "3534Mi"}
     assert ran.json["pending"] == []
 
@@ -188,7 +188,7 @@ def test_a_stack_of_a_team_is_refused_with_the_environment_to_name(run: Run, wri
 
 
 def test_the_profile_packed_leaves_whole_nodes_to_large_pods(run: Run, write: Callable[[str], str]) -> None:
-    """Two pods of two GPUs: the default profile puts one on each of the two nodes, and none has seven left."""
+    """The default profile puts one pod with two GPUs on each node, so neither node has seven GPUs left."""
     pods = """\
 pods:
   - {name: small, team: vision, pool: train, count: 2, requests: {cpu: 24, memory: 280Gi, nvidia.com/gpu: 2}}
@@ -301,7 +301,7 @@ spec:
 
 
 class _Page(HTMLParser):
-    """Counts elements, and checks that each that is opened is closed."""
+    """Counts elements, and checks that each opened element is closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -327,11 +327,11 @@ def test_the_page_shows_each_kind_of_node_once_with_its_gpus(run: Run, write: Ca
     assert page.open == []
     assert "script" not in page.counts
     assert page.links == []
-    # train-0 and train-1 differ, the two nodes of serve are equal, and there is one of notebooks.
+    # train-0 and train-1 differ, the two nodes of pool serve are equal, and pool notebooks has one node.
     assert page.counts["svg"] == 4
     assert page.counts["g"] == 8 + 8 + 1 + 8
     assert "2 equal nodes: serve-0, serve-1" in ran.out
-    # The drawing has a margin of one unit, in which the strokes of its outermost boxes are.
+    # The drawing has a margin of one unit for the strokes of its outermost boxes.
     ends = [float(width) - 1 for width in re.findall(r'viewBox="-1 -1 ([\d.]+) ', ran.out)]
     rights = [
         float(x) + float(w) for x, w in re.findall(r'<rect[^>]* x="([\d.]+)"[^>]* width="([\d.]+)"', ran.out)

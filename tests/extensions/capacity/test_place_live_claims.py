@@ -1,4 +1,4 @@
-"""Pods of a cluster whose claims of devices are missing, as `gpu-platform place --live` reads them."""
+"""Pods on a cluster whose device claims are missing, as `gpu-platform place --live` reads them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLAIM = {
 
 
 class ApiServer:
-    """An API server that has some pending pods and one claim."""
+    """An API server with some pending pods and one claim."""
 
     def __init__(self, *pods: dict[str, Any]) -> None:
         self._objects = {"Pod": pods, "ResourceClaim": (CLAIM,)}

@@ -1,4 +1,4 @@
-"""Rehearsals of jobs whose starts are computed by hand."""
+"""Rehearsals of jobs with hand-computed start times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODE = {GPU: 8, "cpu": 80_000, "memory": 800}
 
 
 def platform(*, nodes: int = 2, queues: bool = True, topology: bool = True) -> Platform:
-    """Two teams; each has the quota of half of the nodes and may borrow the other half."""
+    """Two teams. Each has a quota of half the nodes and may borrow the other half."""
     pool = RehearsalPool(
         name="train", desired=nodes, min=nodes, max=nodes, scaled=False, gpus_per_node=8, cpu=80_000, memory=800,
         pods=110, offers={GPU: 8}, gpus={GPU: 1.0}, parts={GPU: (10_000, 100)}, usd_per_hour=None,
@@ -70,7 +70,7 @@ def test_a_smaller_job_starts_before_a_larger_one_that_does_not_fit() -> None:
 
 
 def test_a_team_takes_its_quota_back_and_the_stopped_job_starts_over() -> None:
-    """The job that borrows started last, so it is stopped at 30 and starts again at 80, when `own` of b ends."""
+    """The borrowing job started last, so it is stopped at 30 and restarts at 80, when `claims` of team b ends."""
     trace = (job("own", "a", 0, 200, 8), job("borrows", "a", 10, 100, 8), job("claims", "b", 30, 50, 8))
     assert ends(platform(), *trace) == {"own": 200, "borrows": 180, "claims": 80}
     assert [one.preemptions for one in rehearse(platform(), trace).jobs] == [0, 1, 0]
@@ -114,7 +114,7 @@ def test_a_job_goes_to_the_first_of_pools_that_are_equally_good() -> None:
 
 
 def aligned(*, single: bool = False, **rest: bool) -> Platform:
-    """One node, whose kubelet aligns pods by its two NUMA nodes of four GPUs."""
+    """One node whose kubelet aligns pods to its two NUMA nodes, which have four GPUs each."""
     found = platform(nodes=1, **rest)
     return replace(found, pools=(replace(found.pools[0], numa={GPU: (4, 4)}, single_numa=single),))
 
@@ -126,7 +126,7 @@ WAYS = pytest.mark.parametrize(
 
 @WAYS
 def test_gpus_that_are_free_on_two_numa_nodes_do_for_no_pod_that_needs_one(rest: dict[str, bool]) -> None:
-    """Three and three are on a NUMA node each; the two that are left are not on one."""
+    """Two pods use three GPUs on one NUMA node each, so the two GPUs that are left are on different NUMA nodes."""
     trace = (job("one", "a", 0, 100, 3), job("two", "b", 1, 200, 3), job("pair", "a", 2, 10, 2))
     assert ends(platform(nodes=1, **rest), *trace)["pair"] == 12
     assert ends(aligned(**rest), *trace) == {"one": 100, "two": 201, "pair": 110}
@@ -143,7 +143,7 @@ def test_a_pod_of_more_gpus_than_a_numa_node_has_runs_under_restricted_and_never
 
 
 def test_pods_that_an_empty_node_has_room_for_in_sum_alone_are_impossible_together() -> None:
-    """Two pods of three GPUs are on a NUMA node each; a third one has GPUs of both."""
+    """Two pods with three GPUs each fit, one on each NUMA node. With five pods of two GPUs, one pod never fits."""
     assert ends(aligned(), job("two", "a", 0, 10, 3, pods=2)) == {"two": 10}
     (three,) = rehearse(aligned(), (job("three", "a", 0, 10, 2, pods=5),)).jobs
     assert three.state == "impossible"
@@ -153,7 +153,7 @@ def test_pods_that_an_empty_node_has_room_for_in_sum_alone_are_impossible_togeth
 
 
 def test_a_higher_priority_stops_the_job_on_a_numa_node_that_it_needs() -> None:
-    """Four GPUs of one NUMA node: the job that was created last goes, and starts over beside the other one."""
+    """The job needs all four GPUs of a NUMA node. The job that was created last is stopped and restarts later."""
     lower = [job("first", "a", 0, 100, 3), job("second", "a", 1, 100, 3)]
     found = ends(aligned(queues=False), *lower, job("high", "a", 2, 10, 4, priority=1), job("one", "a", 3, 5, 1))
     assert found == {"first": 100, "second": 112, "high": 12, "one": 8}
@@ -165,7 +165,7 @@ def test_a_job_that_a_search_for_victims_spares_keeps_its_numa_node() -> None:
     for one in (gone, kept):
         units.take(one, 0, 3, 1)
     units.give_back(gone, 0)
-    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)  # those of the first
+    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)  # the free GPUs of the NUMA node that `gone` left
     units.give_back(kept, 0)
     units.take(kept, 0, 3, 1)
     assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)
@@ -230,7 +230,9 @@ def test_the_numa_nodes_of_a_planned_pool_are_those_of_its_machine() -> None:
 def test_units_are_given_as_the_simulated_kubelet_gives_them(
     whole: tuple[int, ...], single: bool, steps: list[int]
 ) -> None:
-    """A positive step is a pod of so many GPUs, a negative one ends a pod. The kubelet has code of its own."""
+    """A positive step starts a pod with this number of GPUs; a negative step ends a pod. The kubelet's code is
+    separate.
+    """
     by_node = dict(enumerate(whole))
     node = AlignedNode(
         policy="single-numa-node" if single else "restricted",

@@ -56,7 +56,7 @@ def test_the_report_is_the_one_that_was_reviewed(
 def test_the_jobs_of_the_document_start_and_end_when_a_hand_computes_it(
     run: Run, write: Callable[..., str]
 ) -> None:
-    """Vision has a quota of 12 GPUs, of which pretrain has 8: the sweeps run one after the other."""
+    """Team vision has a quota of 12 GPUs and `pretrain` uses 8 of them, so the sweeps run one after the other."""
     ran = run("rehearse", "local", "--trace", write(JOBS), "--format", "json")
     assert ran.code == 0, ran.err
     (found,) = ran.json["stacks"]
@@ -72,7 +72,7 @@ def test_the_jobs_of_the_document_start_and_end_when_a_hand_computes_it(
 
 
 def test_another_stack_is_rehearsed_beside_it_with_the_same_jobs(run: Run, write: Callable[..., str]) -> None:
-    """With queues vision borrows what search does not use, so no sweep waits, and ranker stops one of them."""
+    """With queues, vision borrows search's unused quota, so no sweep waits, and `ranker` stops one of them."""
     write(TWO_NODES, "Pulumi.queued.yaml")
     jobs = "".join(line for line in JOBS.splitlines(keepends=True) if "labs" not in line)
     arguments = ("rehearse", "local", "--trace", write(jobs.replace(",inference", ",")))
@@ -148,7 +148,7 @@ def test_options_with_mistakes_are_refused(
 
 
 class _Page(HTMLParser):
-    """Tags that are open, and everything that would be fetched."""
+    """Records the open tags, and every address that the page would fetch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,6 +180,6 @@ def test_the_page_has_a_time_line_of_each_stack_and_needs_nothing_from_outside(
     page.feed(ran.out)
     assert (page.open, page.fetched) == ([], [])
     assert page.tags.count("svg") == 2
-    assert page.tags.count("polygon") == 2  # vision runs, nothing waits
+    assert page.tags.count("polygon") == 2  # jobs of vision run, and none waits
     assert "&lt;i&gt;.csv" in ran.out
     assert "<i>" not in ran.out

@@ -1,4 +1,4 @@
-"""Traces on planned stacks: what a job becomes there, and the figures of a rehearsal computed by hand."""
+"""Traces on planned stacks: the pods of a job there, and the hand-computed figures of a rehearsal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def local() -> RehearsalStack:
 
 
 def stack(**changed: Any) -> RehearsalStack:
-    """Two nodes of eight A100s at 10 USD/h; each team has a quota of eight GPUs."""
+    """Return a stack with two nodes of eight A100s at 10 USD/h. Each team has a quota of eight GPUs."""
     pool = {
         "name": "train",
         "machine_type": "p4de.24xlarge",
@@ -76,14 +76,14 @@ def rehearsed(on: RehearsalStack, *entries: TraceEntry, checkpoint: float | None
 
 
 def test_a_part_of_a_gpu_becomes_the_smallest_share_or_instance_that_is_large_enough() -> None:
-    """A pool of local has quarters of GPUs, another one sevenths."""
+    """In the stack `local`, one pool offers quarters of GPUs and another one sevenths."""
     assert shape_of(entry(gpus=0.1, team="search"), local()) == (SLICE, 1, 1)
     assert shape_of(entry(gpus=0.2, team="search"), local()) == (SHARE, 1, 1)
     assert shape_of(entry(gpus=0.5, team="search"), local()) == (GPU, 1, 1)
 
 
 def test_a_team_without_quota_of_shares_gets_what_it_has_quota_for() -> None:
-    """Vision has no quota of shares."""
+    """Team vision has no quota for shares."""
     assert shape_of(entry(gpus=0.2), local()) == (GPU, 1, 1)
 
 
@@ -100,11 +100,13 @@ def test_a_job_has_the_priority_of_its_team_or_the_one_that_it_names() -> None:
 
 
 def test_a_job_without_requests_has_its_gpus_part_of_a_node_or_the_default_of_older_kubernetes() -> None:
-    """From Kubernetes 1.36 on admission gives the part; before it the LimitRange gives 500m and 1 GiB."""
+    """Since Kubernetes 1.36, admission sets the GPUs' share. In older versions, the LimitRange sets 500m and 1
+    GiB.
+    """
     new = local()
     (job,) = fit(trace(entry()), new, {}).jobs
     assert (job.shape.cpu, job.shape.memory) == (None, None)
-    # (95,690m - 50m of the node agent) / 8 GPUs.
+    # (95,690m - 50m for the node agent) / 8 GPUs.
     assert new.platform.pools[0].parts[GPU][0] == 11_955
     plan = load_stack("eks-training").plan
     assert plan.kind == "environment"
@@ -124,7 +126,7 @@ def test_a_stack_with_queues_has_their_quotas_on_each_pool_and_an_autoscaler_whe
     vision = found.queues[0]
     gpus = vision.flavors["train"][GPU]
     assert (vision.team, gpus.nominal, gpus.borrow, gpus.lend) == ("vision", 32, 0, 32)
-    # Four nodes with 191,450m each, of which DaemonSets request 350m.
+    # Four nodes with 191,450m each, of which the DaemonSets request 350m.
     assert vision.flavors["train"]["cpu"].nominal == 764_400
     assert (found.topology, found.fair_sharing, found.pods_ready_timeout) == (False, True, 7200)
 
@@ -151,7 +153,9 @@ def test_priorities_pools_and_resources_that_the_stack_does_not_have_are_errors(
 
 
 def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
-    """Vision has a quota of eight GPUs: its second job waits an hour, and for the second hour a node is empty."""
+    """Team vision has a quota of eight GPUs. Its second job waits an hour, and in the second hour one node is
+    empty.
+    """
     found = rehearsed(
         stack(),
         entry(gpus=8),
@@ -165,11 +169,11 @@ def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
     assert (vision.gpu_hours, search.gpu_hours, found.total.gpu_hours) == (16, 2, 18)
     assert vision.utilisation == 0.5
     assert vision.waited_for == {"quota": 1}
-    # Two nodes for two hours are 40 USD; a GPU hour is 1.25 USD.
+    # Two nodes for two hours cost 40 USD. A GPU hour costs 1.25 USD.
     assert (found.usd, vision.usd, search.usd) == (40, 20, 2.5)
-    # While the job waits, eight other GPUs are idle, in the second half hour four of them.
+    # While the job waits, eight other GPUs are idle in the first half hour, and four of them in the second.
     assert found.idle_while_waiting == (8 * 0.5 + 4 * 0.5) / 32
-    # Half an hour with four free GPUs beside the job of search.
+    # Four GPUs are free for half an hour next to search's job.
     assert found.fragmented == 2 / 32
     assert found.line.step == 1800
     assert found.line.capacity == [16, 16, 16, 16]
@@ -178,7 +182,7 @@ def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
 
 
 def test_work_that_a_stopped_job_does_again_is_counted_less_with_checkpoints() -> None:
-    """Search takes its quota back after 50 minutes; vision's job starts again at 80, for 60 or 40 minutes."""
+    """Search takes its quota back after 50 minutes. Vision's job restarts at minute 80, for 60 or 40 minutes."""
     with_queues = stack(queueing={})
     jobs = (
         entry(gpus=8, duration=7200),

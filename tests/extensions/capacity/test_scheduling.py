@@ -1,4 +1,4 @@
-"""The simulated scheduler: quota admission, filters, scores, and reasons of pending pods."""
+"""The simulated scheduler: quota admission, filters, scores, and the reasons for pending pods."""
 
 from __future__ import annotations
 
@@ -163,20 +163,21 @@ def test_the_number_of_pods_on_a_node_is_limited() -> None:
 
 
 def test_scores_are_those_of_kube_scheduler() -> None:
-    """Hand-computed: 1 of 4 cores and 2 of 16 GiB.
+    """Hand-computed for 1 of 4 cores and 2 of 16 GiB.
 
-    LeastAllocated: (75 + 87) // 2 = 81. Balanced: before 100, after int((1 - |0.25 - 0.125| / 2) x 100) = 93,
-    so 50 + (50 + 93 - 100) // 2 = 71.
+    LeastAllocated is (75 + 87) // 2 = 81. Balanced is 100 before and int((1 - |0.25 - 0.125| / 2) x 100) = 93
+    after, so 50 + (50 + 93 - 100) // 2 = 71.
     """
     state = NodeState(0, node(cpu=4, memory=16, gpus=1))
     assert state.score(pods("a", cpu=1, memory=2, gpus=1), 0, 0) == 81 + 71
 
 
 def test_scores_of_the_profile_packed_are_those_of_kube_scheduler() -> None:
-    """Hand-computed: 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs, of which one is in use with 1 core.
+    """Hand-computed for 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs, where one GPU and one core are in use.
 
-    MostAllocated: 3 of 4 GPUs, 75. Balance before, of (1/8, 0, 1/4): deviation 0.10206, so 89; after, of
-    (3/8, 1/4, 3/4): 0.21246, so 78. 50 + (50 + 78 - 89) // 2 = 69.
+    MostAllocated uses 3 of 4 GPUs, which is 75. The balance before is that of (1/8, 0, 1/4): deviation 0.10206, so
+    89. The balance after is that of (3/8, 1/4, 3/4): deviation 0.21246, so 78. The score is 50 + (50 + 78 - 89) //
+    2 = 69.
     """
     state = NodeState(0, node(cpu=8, memory=16, gpus=4))
     state.take(pods("there", cpu=1, memory=0, gpus=1))
@@ -208,7 +209,7 @@ def test_shares_of_a_pod_come_from_different_gpus() -> None:
 
 
 def test_free_gpus_that_no_pod_of_the_list_can_use_are_fragmented() -> None:
-    """Two of eight GPUs are free, and of the list one kind of two asks for four."""
+    """Two of eight GPUs are free, and one of the two groups of pods in the list requests four."""
     groups = (pods("a", 1, gpus=6), pods("b", 1, gpus=4))
     scenario = Scenario(nodes=(node(gpus=8),), groups=groups)
     before = fragmentation(scenario, [NodeState(0, scenario.nodes[0])])

@@ -1,4 +1,4 @@
-"""Changes that let pending pods run, and moves that free GPUs: each is verified by placing again."""
+"""Changes that let pending pods run, and moves that free GPUs. Placing again verifies each of them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_no_quota_is_advised_that_would_not_help_by_itself() -> None:
 
 
 def test_what_a_change_displaces_is_part_of_the_advice() -> None:
-    """With less CPU the pods of high priority take the GPUs that the others had."""
+    """With lower CPU requests, the pods with high priority take GPUs that other pods would get."""
     scenario = Scenario(
         nodes=(node(cpu=10, gpus=2),),
         groups=(pods("low", 2, gpus=1, cpu=2), pods("high", 2, gpus=1, cpu=6, priority=100)),

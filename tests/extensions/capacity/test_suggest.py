@@ -1,4 +1,4 @@
-"""Suggested pools hold their workloads, keep trust domains apart, and cost what a count by hand says."""
+"""Suggested pools hold their workloads, keep trust domains apart, and cost as much as computed by hand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _pools(found: Suggestion) -> list[tuple[str, int, dict[str, Any]]]:
 
 
 def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) -> None:
-    """Plan a stack of the suggested pools, with each workload as a Deployment of its team, and prove it."""
+    """Plan a stack with the suggested pools and a Deployment for each workload, and prove that the pods fit."""
     plan = plan_platform(stack_of(found, workloads), "suggested")
     assert plan.kind == "environment"
     report = report_capacity(plan, load_catalog())
@@ -64,45 +64,46 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
     assert held == Counter({each["name"]: each["count"] for each in workloads})
 
 
-# By hand: pods on one node by memory, compute, CPU and memory of the node; nodes; mode.
+# Computed by hand: pods per node by memory, compute, CPU and memory of the node; number of nodes; mode.
 @pytest.mark.parametrize(
     ("want", "families", "pools"),
     [
-        # A T4 has 15 GiB: five models of 3 GB at most, never eight; so two T4s, and four on each.
+        # A T4 has 15 GiB, so it holds at most five models of 3 GB. Eight models need two T4s with four each.
         (
             _want(count=8, gpu_memory="3GB", compute=0.1),
             ["g4dn"],
             [("g4dn.xlarge", 2, {"mode": "mps", "replicas": 4})],
         ),
-        # Development takes turns.
+        # Development pods take turns on a GPU.
         (
             _want(kind="development", count=8, gpu_memory="3GB", compute=0.1),
             ["g4dn"],
             [("g4dn.xlarge", 2, {"mode": "time-slicing", "replicas": 4})],
         ),
-        # Latency never waits for time slices, be it development.
+        # Pods with the objective latency never wait for time slices, even in development.
         (
             _want(kind="development", count=8, gpu_memory="3GB", compute=0.1, objective="latency"),
             ["g4dn"],
             [("g4dn.xlarge", 2, {"mode": "mps", "replicas": 4})],
         ),
-        # A third of a GPU each: three on one, whatever the memory.
+        # Pods that need a third of a GPU each: three share one, however little memory they need.
         (
             _want(count=3, gpu_memory="1GB", compute=0.33),
             ["g4dn"],
             [("g4dn.xlarge", 1, {"mode": "mps", "replicas": 3})],
         ),
-        # Training on one GPU is not shared without MIG.
+        # Training on one GPU shares it only with MIG.
         (_want(kind="training", count=2, compute=0.5), ["g6"], [("g6.xlarge", 2, {"mode": "none"})]),
-        # Several GPUs and training: NVLink, which G6 and G6e have not.
+        # Training on several GPUs needs NVLink, which G6 and G6e do not have.
         (
             _want(kind="training", gpus=4, count=2, gpu_memory="30GB"),
             ["g6e", "p4d"],
             [("p4d.24xlarge", 1, {"mode": "none"})],
         ),
-        # Several GPUs without NVLink: what is cheapest.
+        # Several GPUs without NVLink: the cheapest machine type.
         (_want(gpus=4, count=1, gpu_memory="20GB"), ["g6", "p4d"], [("g6.12xlarge", 1, {"mode": "none"})]),
-        # Two pods of 3 CPUs: one g4dn.2xlarge at 0.752, for a g4dn.xlarge at 0.526 has 3.92 CPUs to give.
+        # Two pods with 3 CPUs each need one g4dn.2xlarge at 0.752 USD/h. A g4dn.xlarge at 0.526 has only 3.92 CPUs
+        # for pods.
         (
             _want(count=2, gpu_memory="1GB", compute=0.1, cpu="3"),
             ["g4dn"],
@@ -120,8 +121,8 @@ def test_the_cheapest_pools_are_what_a_count_by_hand_says(
 
 
 def test_gpus_of_one_node_have_different_layouts_where_one_layout_for_all_costs_twice_as_much() -> None:
-    # By hand: 42 small pods fill 6 GPUs with 7 instances each, 4 large ones the other two. One layout for all GPUs
-    # has at most 32 small instances beside 8 large ones, of which 4 hold small pods: 36, and so two nodes.
+    # By hand: 42 small pods fill 6 GPUs with 7 instances each, and 4 large pods use the other two. If all GPUs
+    # have the same layout, at most 36 small pods fit next to the 4 large pods, so two nodes are needed.
     wants = [
         _want("small", count=42, gpu_memory="9GB", compute=0.1, cpu="1", memory="2Gi", trust_domain="a"),
         _want("large", count=4, gpu_memory="35GB", compute=0.4, cpu="1", memory="2Gi", trust_domain="b"),
@@ -157,7 +158,7 @@ def test_two_trust_domains_share_a_gpu_as_mig_instances_and_never_otherwise() ->
     assert _pools(cut) == [("a2-ultragpu-1g", 1, {"mode": "mig", "layout": {"1g.10gb": 7}})]
     assert_planner_places(cut, wants)
     apart = _suggest(*wants, families=["g6"])
-    # By hand: shares for y save three machines of four, shares for x two of three.
+    # By hand: sharing saves three of four machines for y, and two of three for x.
     assert sorted(_pools(apart), key=str) == [
         ("g6.xlarge", 1, {"mode": "mps", "replicas": 4}),
         ("g6.xlarge", 3, {"mode": "none"}),
@@ -192,7 +193,7 @@ def test_the_next_best_does_without_the_machine_type_in_its_mode_and_costs_no_le
     assert pool.next_best is not None
     assert "g4dn.xlarge (mps)" not in " ".join(pool.next_best.pools)
     assert pool.next_best.usd_per_hour >= pool.usd_per_hour
-    # By hand: five and three on two g4dn.2xlarge; whole GPUs would take eight g4dn.xlarge.
+    # By hand: two g4dn.2xlarge with five and three pods. Whole GPUs would need eight g4dn.xlarge.
     assert pool.next_best.usd_per_hour == pytest.approx(2 * 0.752)
 
 
@@ -205,7 +206,7 @@ def test_without_another_way_there_is_no_next_best() -> None:
 
 def test_without_a_provider_the_cheapest_is_taken_and_the_others_are_told() -> None:
     found = _suggest(_want(count=3, gpu_memory="20GB", compute=0.9))
-    assert found.vendor == "gcp"  # g2-standard-4 at 0.71 USD/h, an L4 as in g6.xlarge at 0.80
+    assert found.vendor == "gcp"  # g2-standard-4 costs 0.71 USD/h; g6.xlarge also has one L4 and costs 0.80 USD/h
     assert set(found.others) == {"aws"}
     assert (found.others["aws"].usd_per_hour or 0) > found.usd_per_hour
 
@@ -223,17 +224,19 @@ def test_machine_types_of_unknown_price_are_left_out_and_said_to_be_and_a_price_
 
 
 def test_more_nodes_are_taken_where_pods_fit_in_all_but_not_node_by_node() -> None:
-    """Three pods of 5 GPUs and three of 3 fill three nodes of 8; three of 5 and two of 4 do not fit on three."""
+    """Three pods with 5 GPUs and three with 3 fill three nodes of 8. Three with 5 and two with 4 do not fit on
+    three.
+    """
     fits = [_want("five", gpus=5, count=3, gpu_memory="70GB"), _want("three", gpus=3, count=3, gpu_memory="70GB")]
     not_so = [_want("five", gpus=5, count=3, gpu_memory="70GB"), _want("four", gpus=4, count=2, gpu_memory="70GB")]
     assert _pools(_suggest(*fits, families=["p4de"])) == [("p4de.24xlarge", 3, {"mode": "none"})]
     found = _suggest(*not_so, families=["p4de"])
     assert _pools(found) == [("p4de.24xlarge", 4, {"mode": "none"})]
-    assert found.optimal, "the bound counts what the placement showed"
+    assert found.optimal, "the bound takes into account that the pods do not fit node by node"
 
 
 def test_no_more_pods_than_the_kubelet_runs_are_put_on_a_node() -> None:
-    """A node of 110 pods keeps 18 for DaemonSets: 92 pods fit it, 93 do not, whatever the CPU."""
+    """A node that allows 110 pods keeps 18 for DaemonSets, so 92 pods fit but 93 do not, however small."""
     tiny = _want(count=110, compute=0.1, gpu_memory="1GB", cpu="1m", memory="1Mi")
     found = _suggest(tiny, families=["a2-highgpu"])
     machines = load_catalog().machine_types
@@ -257,13 +260,14 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
 ) -> None:
     catalog = load_catalog()
     machines = [one for one in catalog.machine_types.values() if one.name.split(".")[0] in ("g4dn", "g6")]
-    holds: list[tuple[int, int]] = []  # price in millionths of a USD, pods on a node
+    holds: list[tuple[int, int]] = []  # price in millionths of a USD, pods per node
     for machine in machines:
         gpu = catalog.gpu_of(machine)
         each = min(gpu.memory_mib // (memory * 1024), int(1 / compute + 1e-9), 8) if kind == "inference" else 1
         each = each if memory * 1024 <= gpu.memory_mib else 0
         room = allocatable(machine)
-        # DaemonSets of EKS, of its drivers of volumes and of the platform; with EFA its driver, too.
+        # Requests of the DaemonSets of EKS, its volume drivers and the platform, and of the EFA driver if there is
+        # EFA.
         efa = (100, 50) if machine.rdma_interfaces else (0, 0)
         by_cpu = (room.cpu_millicores - 380 - efa[0]) // (cpu * 1000)
         by_memory = (room.memory_mib - 488 - efa[1]) // 1024
@@ -284,7 +288,7 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
 
 
 def _named(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the drawn workloads with names; one of several GPUs needs whole ones."""
+    """Name the drawn workloads. A workload with several GPUs needs whole ones."""
     return [
         {**want, "name": f"w{index}", **({"compute": 1.0} if want["gpus"] > 1 else {})}
         for index, want in enumerate(drawn)
@@ -336,7 +340,8 @@ def test_any_workloads_are_placed_by_the_planner_and_the_rules_hold(wants: list[
 
 
 def test_fewer_pools_are_preferred_within_one_percent_of_the_cheapest_which_is_named() -> None:
-    # By hand: an L4 holds three for 0.75 USD/h, a T4 two for 0.526; the last two of 302 are cheaper on a T4.
+    # By hand: an L4 at 0.75 USD/h holds three pods, a T4 at 0.526 USD/h two. The last two of 302 are cheaper on a
+    # T4.
     want = _want(kind="development", count=302, gpu_memory="6Gi", compute=0.33)
     allowed: dict[str, Any] = {"families": ["g4dn", "g6"], "provider": "aws", "usd_per_hour": {"g6.xlarge": 0.75}}
     found = _suggest(want, **allowed)
@@ -356,7 +361,7 @@ def test_more_pools_stay_where_fewer_cost_more_than_one_percent() -> None:
 
 
 def test_the_machine_type_with_the_most_work_for_the_money_is_named_beside_the_cheapest_for_training() -> None:
-    """8 x 312 TFLOP/s of A100 at 27.44705 USD/h: 90.9 for each; 8 x 989 of H100 at 55.04 USD/h: 143.8."""
+    """A100: 8 x 312 TFLOP/s at 27.44705 USD/h is 90.9 per USD/h. H100: 8 x 989 at 55.04 USD/h is 143.8."""
     job = _want(kind="training", gpu_memory="70GB", gpus=8, cpu="80", memory="500Gi")
     [pool] = _suggest(job, provider="aws", families=["p4de", "p5"]).pools
     assert (pool.pool["machine_type"], pool.throughput is not None) == ("p4de.24xlarge", True)

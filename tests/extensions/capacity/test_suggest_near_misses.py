@@ -1,4 +1,4 @@
-"""A small cut of a request that makes the pools much cheaper is named; one that does not is not."""
+"""A small reduction of a request is named as a near miss only if it makes the pools much cheaper."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _want(name: str = "pretrain", **rest: Any) -> dict[str, Any]:
 
 
 def test_a_cpu_less_that_fits_a_machine_at_half_the_price_is_named() -> None:
-    # A p4de.24xlarge has 96 vCPUs, of which pods can use 95.69; a p5.48xlarge costs twice as much.
+    # A p4de.24xlarge has 96 vCPUs, of which pods can use 95.69. A p5.48xlarge costs twice as much.
     families = ["p4de", "p5"]
     found = _suggest(_want(cpu="96"), machine_families=families)
     (miss,) = found.near_misses
@@ -49,13 +49,14 @@ def test_gpu_memory_just_above_that_of_a_cheaper_gpu_is_a_near_miss_among_other_
     other = {**want, "name": "rank", "count": 1, "gpu_memory": "8Gi"}
     found = _suggest(want, other, machine_families=["g4dn", "g6"], provider="aws")
     (miss,) = found.near_misses
-    # A T4 has 15 GiB and costs 0.526 USD/h, an L4 0.8048.
+    # A T4 has 15 GiB and costs 0.526 USD/h; an L4 costs 0.8048 USD/h.
     assert (miss.workload, miss.field, miss.value) == ("chat", "gpu_memory", 15 * 1024)
     assert miss.usd_per_hour == pytest.approx(5 * 0.526)
 
 
 def test_a_cut_is_measured_by_what_daemonsets_leave_of_a_node() -> None:
-    # A g6.xlarge has 3.92 CPUs, of which DaemonSets request 0.5: a pod of 3.7 fits none, one of 3.42 does.
+    # A g6.xlarge has 3.92 CPUs, and DaemonSets request some of them. A pod with 3.7 CPUs does not fit; one with
+    # 3.54 does.
     chat = _want("chat", kind="inference", count=1, gpu_memory="20GB", gpus=1, cpu="3700m", memory="4Gi")
     found = _suggest(chat, machine_families=["g6"])
     assert [(one.field, one.value) for one in found.near_misses] == [("cpu", 3540)]

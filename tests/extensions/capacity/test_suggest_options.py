@@ -1,4 +1,4 @@
-"""Which MIG instance holds a pod of a workload."""
+"""The MIG instance that holds a pod of a workload."""
 
 from __future__ import annotations
 

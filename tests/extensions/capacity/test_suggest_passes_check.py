@@ -1,4 +1,4 @@
-"""What `capacity suggest` proposes passes `check`: planning, and the rules of the policy pack at their levels."""
+"""Pools that `capacity suggest` proposes pass `check`: planning, and the policy rules at their levels."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_only_one_trust_domain_shares_by_replicas_for_a_quota_of_shares_is_good_
     ]
     found = _suggest(*wants, machine_families=["g6"])
     modes = {one.pool.get("sharing", {}).get("mode", "none"): one.pods[0].workload for one in found.pools}
-    # By hand: shares for y save three machines, shares for x two.
+    # By hand: sharing saves three machines for y, and two for x.
     assert modes == {"mps": "y", "none": "x"}
     assert refusals(stack_of(found, wants), tmp_path) == []
 
@@ -109,7 +109,7 @@ _WANTS = st.lists(
 )
 
 
-# Each example runs the program, so a failing one is shown as it was found.
+# Each example runs the program, so a failing example is reported without shrinking it.
 @settings(
     max_examples=size(3, 100),
     phases=[Phase.explicit, Phase.generate],

@@ -1,4 +1,4 @@
-"""Reserved machines come first in a suggestion, at no price; what they do not hold is bought."""
+"""Reserved machines come first in a suggestion and cost nothing. Other machines hold the remaining pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A time limit is told as one: it gives the best found with its gap, and never makes anything impossible."""
+"""A reached time limit is reported: it returns the best mix so far with its gap, and never makes a workload
+impossible.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def test_without_any_time_each_provider_has_a_mix_and_its_gap() -> None:
 
 
 def test_a_provider_that_has_no_machine_for_a_pod_cannot_hold_it_however_little_time_there_is() -> None:
-    # 16 GPUs in one machine: only a2-megagpu-16g of Google Cloud.
+    # Only a2-megagpu-16g of Google Cloud has 16 GPUs in one machine.
     found = _suggest([_want(), _want("wide", gpus=16, count=1)], 0)
     assert found.vendor == "gcp"
     assert found.others["aws"].usd_per_hour is None

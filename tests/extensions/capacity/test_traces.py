@@ -1,4 +1,4 @@
-"""Traces as the reader finds them: own tables, and the forms of published traces."""
+"""Traces as the reader parses them: tables written by users, and the formats of published traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers to the AI Conformance checklist, from plans and from what a cluster shows."""
+"""Answers to the AI Conformance checklist, from plans and from objects on a cluster."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_autoscaling_is_for_the_owner_to_answer_where_the_program_creates_no_nod
 
 
 class FakeCluster:
-    """Objects by kind and name."""
+    """A cluster with objects by kind and name."""
 
     def __init__(self, **objects: Mapping[str, Any]) -> None:
         self._objects = objects

@@ -1,4 +1,4 @@
-"""`gpu-platform dashboards`: the page of the panels, with answers of a Prometheus as its HTTP API gives them."""
+"""`gpu-platform dashboards`: the page of the panels, with the answers that Prometheus' HTTP API returns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server() -> Iterator[Server]:
 
 
 def panels() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield dashboard and panel, as Grafana gets them."""
+    """Yield each dashboard's name and panel, as sent to Grafana."""
     for name in NAMES:
         for panel in json.loads((BOARDS / f"{name}.json").read_text("utf-8"))["panels"]:
             yield name, panel

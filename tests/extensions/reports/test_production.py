@@ -1,4 +1,4 @@
-"""`gpu-platform production` as a person and a program read it."""
+"""The output of `gpu-platform production` for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes of NVIDIA AICR beside stacks: verdicts, components, and files that are no recipe."""
+"""Recipes of NVIDIA AICR compared with stacks: verdicts, components, and files that are not recipes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_platform.catalog import load_catalog
 from tests.support.eks_stacks import CREATED, plan_eks
 
 TRAIN = {"zones": ["us-east-2a"]}
-# As `aicr recipe --service eks --accelerator h100 --intent training --os ubuntu` writes it, shortened.
+# The output of `aicr recipe --service eks --accelerator h100 --intent training --os ubuntu`, shortened.
 RECIPE: dict[str, Any] = {
     "kind": "RecipeResult",
     "apiVersion": "aicr.nvidia.com/v1alpha1",

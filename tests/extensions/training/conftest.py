@@ -1,4 +1,4 @@
-"""Tests of the package for containers. Those that need PyTorch run by `make test-training` alone."""
+"""Tests of the package for containers. Tests that need PyTorch run only with `make test-training`."""
 
 from __future__ import annotations
 

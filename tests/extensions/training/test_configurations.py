@@ -1,4 +1,4 @@
-"""Configurations of DeepSpeed and Accelerate: by hand-made variables, and by those of planned pods."""
+"""Configurations of DeepSpeed and Accelerate, computed from hand-written variables and from planned pods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MIG = {
 def written(
     capsys: pytest.CaptureFixture[str], variables: dict[str, str], library: str, *options: str
 ) -> tuple[dict[str, Any], str]:
-    """Return what the command writes, and why."""
+    """Return the configuration that the command writes, and its explanation."""
     assert configure.main([library, *options], variables) == 0
     told = capsys.readouterr()
     return yaml.safe_load(told.out), told.err
@@ -50,12 +50,12 @@ def stage(machines: Machines, parameters: float) -> Layout:
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        (2.4e9, "no ZeRO"),  # 20 bytes of each: 48 GB of 51
-        (8e9, "ZeRO stage 1"),  # 4 bytes, and 16 over 16 GPUs: 40
-        (13e9, "ZeRO stage 2"),  # 2 bytes, and 18 over 16: 41
-        (30e9, "ZeRO stage 3"),  # 18 over 16, and 4 of the largest layer: 41
-        (70e9, "ZeRO stage 3, optimizer on CPU"),  # 2 over 16, and the layer: 26; 24 over 2 pods: 840 of 1,594
-        (140e9, "ZeRO stage 3, optimizer on NVMe"),  # 52 on each GPU would be too much: a layer of its own
+        (2.4e9, "no ZeRO"),  # 20 bytes per parameter: 48 of 51 GB
+        (8e9, "ZeRO stage 1"),  # 4 bytes, and 16 bytes divided by 16 GPUs: 40 GB
+        (13e9, "ZeRO stage 2"),  # 2 bytes, and 18 bytes divided by 16 GPUs: 41 GB
+        (30e9, "ZeRO stage 3"),  # 18 bytes divided by 16 GPUs, and 4 bytes of the largest layer: 41 GB
+        (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 24 bytes divided by 2 pods: 840 of 1,594 GB
+        (140e9, "ZeRO stage 3, optimizer on NVMe"),  # optimizer state on CPU would need too much memory
     ],
 )
 def test_the_stage_is_the_lowest_one_whose_state_fits(parameters: float, expected: str) -> None:
@@ -92,7 +92,7 @@ def test_the_limit_is_that_of_the_instance_or_share(capsys: pytest.CaptureFixtur
     assert "5.8 GiB are 60% of a GPU" in why
     zero = offloaded["zero_optimization"]
     assert zero["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
-    # A hundredth of the instance for each bucket, of 2 bytes an element.
+    # Each bucket may take a hundredth of the instance's memory, with 2 bytes per element.
     assert zero["reduce_bucket_size"] == 9856 * 2**20 // 100 // 2
 
 
@@ -206,7 +206,7 @@ JOB = {
 
 
 def planned(**of_pool: Any) -> dict[str, str]:
-    """Return the variables of the pods of a planned job of two nodes."""
+    """Return the environment variables of the pods of a planned two-node job."""
     nodes = pool(count={"desired": 2}, zones=["us-east-2a"], **of_pool)
     stack = environment(nodes, cluster=EKS, teams=[team(quota={"gpus": 16}, training_jobs=[JOB])])
     plan = plan_platform(stack, "test")

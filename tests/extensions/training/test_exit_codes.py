@@ -8,7 +8,7 @@ from gpu_platform_training.exit_codes import BUG, FAILED, FINISHED, INTERRUPTED,
 
 
 class OutOfMemoryError(RuntimeError):
-    """As torch.OutOfMemoryError, which the module knows by its name."""
+    """Has the name of torch.OutOfMemoryError, by which the module recognizes the error."""
 
 
 def code_of(error: BaseException, *, saved: bool = False, repeated: bool = False, shared: bool = False) -> int:
@@ -44,7 +44,7 @@ def test_running_out_of_memory_is_a_bug_unless_others_take_memory_of_the_same_gp
 
 
 def test_running_out_of_a_share_is_a_bug_where_the_gpu_had_the_memory() -> None:
-    # As PyTorch 2.11 wrote it on an H200.
+    # The message that PyTorch 2.11 wrote on an H200.
     own = (
         "CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total capacity of 139.80 GiB of which "
         "130.84 GiB is free. Including non-PyTorch memory, this process has 8.95 GiB memory in use. 7.81 GiB"
@@ -62,7 +62,7 @@ def test_an_assertion_of_a_kernel_is_a_bug_and_an_illegal_access_may_not_be() ->
 def test_the_end_of_another_process_costs_nothing_once_this_attempt_has_saved_work() -> None:
     gone = RuntimeError("[pair.cc:534] Connection closed by peer [10.0.0.7]:41234")
     assert code_of(gone, saved=True) == INTERRUPTED
-    assert code_of(gone) == FAILED  # a network that never works would be tried for ever
+    assert code_of(gone) == FAILED  # otherwise a network that never works would be retried forever
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Store:
 
     @contextmanager
     def changing(self) -> Generator[Account]:
-        """Lock the account and yield it for changes, which are written at the end even if a request was refused."""
+        """Lock the account and yield it for changes, which are saved at the end even after a refusal."""
         with _THREADS, self._lock.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             account = self.read()

@@ -44,7 +44,7 @@ class LaunchTemplates:
 
 
 def template_data(account: Account, specification: Properties) -> dict[str, Any]:
-    """Return the data of the launch template version that a node group names. Raises Refused if it does not exist."""
+    """Return the data of a node group's launch template version. Raises Refused if it does not exist."""
     found = account.resources.get(_versions(specification["id"]))
     if found is None or specification["version"] not in found["outputs"]:
         raise Refused(f"InvalidParameterException: no version {specification} of the launch template")

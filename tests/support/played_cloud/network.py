@@ -186,7 +186,7 @@ def _packed(chart: str) -> bytes:
 
 
 def _write_certificate(folder: Path, hosts: set[str]) -> Path:
-    """Write a self-signed certificate for all hosts together with its key, and return the file that contains both."""
+    """Write a self-signed certificate for all hosts and its key into one file, and return the file."""
     public, private = self_signed("played network", sorted(hosts))
     (folder / "certificate.pem").write_bytes(public)
     both = folder / "server.pem"

@@ -148,7 +148,7 @@ def serve(folder: Path) -> grpc.Server:
 
 
 def _planned(services: Services, type_: str, request: Any, new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs as the planned outputs of an update. Nested values that the cloud has computed stay known."""
+    """Return the inputs as the planned outputs of an update. Nested values from the cloud stay known."""
     known = values.read(request.olds)
     return {
         name: {**known.get(name, {}), **value}

@@ -8,13 +8,13 @@ import torch.distributed as dist
 
 from gpu_platform_training.parallel import ProcessRank
 
-# Several threads for matrices this small wait for each other, for minutes beside other work.
+# Several threads wait for each other on matrices this small, which takes minutes on a busy machine.
 torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessRank]:
-    """This process as the only one of a job."""
+    """Make this process the only process of a job."""
     store = tmp_path_factory.mktemp("store") / "store"
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
     yield ProcessRank(rank=0, local_rank=0, processes=1, processes_on_node=1, device=torch.device("cpu"))

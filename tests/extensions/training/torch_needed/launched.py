@@ -19,7 +19,7 @@ _PATIENCE = float(os.environ.get("GPU_PLATFORM_TEST_PATIENCE", "600"))
 
 @dataclass(frozen=True)
 class Ended:
-    """What a pod left: exit code, output of all processes, loss by step."""
+    """The results of an ended pod: its exit code, the output of all processes, and the loss of each step."""
 
     code: int
     output: str
@@ -27,7 +27,7 @@ class Ended:
 
 
 class Pod:
-    """A pod of one job in a directory, with the variables that its manifest sets."""
+    """A process that stands in for one pod of a job. It runs in a directory with the pod's variables."""
 
     def __init__(
         self, job: Path, processes: int, *arguments: str, options: tuple[str, ...] = (), **variables: str
@@ -56,13 +56,13 @@ class Pod:
         )
 
     def terminate_in_the_middle_of_a_step(self) -> None:
-        """Send SIGTERM, as the kubelet does, while all processes are in the step in which they pause."""
+        """Send SIGTERM, as the kubelet does, while all processes pause in a step."""
         self.wait_for_the_pause()
         self._process.send_signal(signal.SIGTERM)
         self.go_on()
 
     def wait_for_the_pause(self) -> None:
-        """Wait until all processes are in the step in which they pause."""
+        """Wait until all processes have reached the step in which they pause."""
         self._wait_for(self._losses.with_suffix(".paused"))
 
     def go_on(self) -> None:

@@ -1,4 +1,4 @@
-"""The program of active checks, started as its Job starts it, on CPUs."""
+"""The program of the active checks, started on CPUs as its Job starts it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROGRAM = Path(__file__).resolve().parents[4] / "gpu_platform/burn_in/scripts/b
 
 
 def run(folder: Path, *, processes: int, **variables: str) -> tuple[int, dict[str, Any]]:
-    """Return the exit code of torchrun, and what the program wrote as the container's last message."""
+    """Run the program with torchrun. Return the exit code and the container's termination message."""
     message = folder / "message"
     environment = {
         **os.environ,

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("alone")
 
 
 class _Upload(io.FileIO):
-    """A file that is written once from its beginning to its end."""
+    """A file that allows only one sequential write from beginning to end."""
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         if self.writable() and (offset, whence) not in ((0, 1), (self.tell(), 0)):
@@ -26,9 +26,9 @@ class _Upload(io.FileIO):
 
 @pytest.fixture
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that refuses what Mountpoint for S3 does: renaming, writing out of order, removing directories.
+    """A directory that refuses what Mountpoint for S3 refuses: renames, out-of-order writes, removing directories.
 
-    No bucket: which error each has is Mountpoint's own matter.
+    It is not a real bucket, so the errors may differ from those of Mountpoint.
     """
 
     def refuse(*_: object, **__: object) -> None:
@@ -135,7 +135,7 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
 def test_a_checkpoint_has_the_state_as_it_was_when_it_was_begun(tmp_path: Path) -> None:
     checkpoints, weights = Checkpoints(tmp_path), torch.ones(2**20)
     checkpoints.save({"weights": weights}, 1)
-    weights.zero_()  # training goes on while it is written
+    weights.zero_()  # training continues while the checkpoint is written
     checkpoints.wait()
     state = {"weights": torch.zeros(2**20)}
     assert Checkpoints(tmp_path).load(state) == 1
@@ -165,7 +165,8 @@ def test_the_memory_of_a_copy_serves_the_next_one() -> None:
     weights = torch.zeros(64)
     stager = Stager()
     first = stager.stage({"weights": weights})["weights"]
-    stager.close()  # as async_save does, before PyTorch 2.15 also with a stager that it is given
+    # async_save closes it in the same way; before PyTorch 2.15, it also closes a stager that was passed to it.
+    stager.close()
     weights += 1
     second = stager.stage({"weights": weights})["weights"]
     assert second.data_ptr() == first.data_ptr() != weights.data_ptr()

@@ -1,4 +1,4 @@
-"""The configurations as the real libraries read them, on a machine without a GPU."""
+"""The configurations as the real libraries read them, on a machine without GPUs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_deepspeed_reads_each_key_as_it_was_meant(parameters: str, tmp_path: Pat
     read = _deepspeed(parameters, file)
     declared = json.loads(file.read_text())["zero_optimization"]
     zero = json.loads(read.zero_config.model_dump_json(by_alias=True, exclude_unset=True))
-    # It fills in defaults of what is set; no key of ours is unknown to it, or another value there.
+    # DeepSpeed adds default values, but must know all our keys and keep their values.
     assert {key: zero[key] for key in declared if not key.startswith("offload")} == {
         key: value for key, value in declared.items() if not key.startswith("offload")
     }
@@ -58,7 +58,8 @@ def test_deepspeed_reads_each_key_as_it_was_meant(parameters: str, tmp_path: Pat
 def test_deepspeed_offloads_to_the_scratch_directory_of_the_pod(tmp_path: Path) -> None:
     little = {"GPU_PLATFORM_MEMORY_MIB": "20000", "GPU_PLATFORM_SCRATCH": str(tmp_path)}
     config = ["deepspeed", "--parameters", "0.6b", "--largest-layer", "1m", "--out", str(tmp_path / "ds.json")]
-    # A share so small that its state is moved, and few enough parameters that any machine's disk holds it.
+    # The GPU share is so small that its state is offloaded, and the model is small enough for the disk of any
+    # machine.
     pod = {**POD, **little, "GPU_PLATFORM_GPUS": "1", "GPU_PLATFORM_GPU_MEMORY_MIB": "2400", "PET_NNODES": "1"}
     pod["GPU_PLATFORM_MEMORY_MIB"] = "9000"
     assert configure.main(config, pod) == 0
@@ -91,11 +92,13 @@ def test_the_arithmetic_is_that_of_deepspeeds_own_estimators(pods: int, gpus: in
 
 
 def _launched(file: Path) -> argparse.Namespace:
-    """Return what `accelerate launch` makes of the file, with the command that the program names."""
+    """Return the arguments that `accelerate launch` derives from the file, with the command that the program
+    prints.
+    """
     _, _, *options = launch_command(Job.of(POD, 0), file)
     args, defaults, by_file = _validate_launch_command(launch_command_parser().parse_args([*options, "train.py"]))
     fields = [*defaults.deepspeed_config, *(["mixed_precision"] if by_file else [])]
-    args.deepspeed_fields_from_accelerate_config = ",".join(fields)  # as launch_command does
+    args.deepspeed_fields_from_accelerate_config = ",".join(fields)  # as in launch_command
     return args
 
 
@@ -103,7 +106,7 @@ def _launched(file: Path) -> argparse.Namespace:
 def test_accelerate_reads_the_file_and_starts_the_processes_of_its_pod(parameters: str, tmp_path: Path) -> None:
     file = tmp_path / "accelerate.yaml"
     assert configure.main(["accelerate", "--parameters", parameters, "--out", str(file)], POD) == 0
-    load_config_from_file(str(file))  # raises for a key that it does not know
+    load_config_from_file(str(file))  # raises an error for an unknown key
     args = _launched(file)
     environment = prepare_multi_gpu_env(args)
     assert (args.nnodes, args.nproc_per_node, args.node_rank) == ("2", "8", 1)
@@ -119,10 +122,10 @@ def test_accelerate_hands_deepspeed_its_file_and_starts_no_node_by_ssh(tmp_path:
     assert configure.main(["accelerate", *options], POD) == 0
     args = _launched(file)
     command, environment = prepare_deepspeed_cmd_env(args)
-    assert command is None  # torchrun; else the command would be `deepspeed` with ssh
+    assert command is None  # no command means torchrun; otherwise it would be `deepspeed` with ssh
     assert environment["ACCELERATE_DEEPSPEED_CONFIG_FILE"] == str(zero)
     assert environment["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "true"
-    # Accelerate refuses settings beside the file that the file has, too.
+    # Accelerate refuses a setting that is given both in the file and separately.
     assert environment["ACCELERATE_CONFIG_DS_FIELDS"] == (
         "deepspeed_config_file,deepspeed_multinode_launcher,zero3_init_flag"
     )
@@ -130,7 +133,7 @@ def test_accelerate_hands_deepspeed_its_file_and_starts_no_node_by_ssh(tmp_path:
 
 
 def test_a_model_trains_in_one_process_as_the_files_say(tmp_path: Path) -> None:
-    """On a CPU: what Accelerate builds of the file of a pod with one GPU, but for the device."""
+    """Runs on a CPU what Accelerate builds from the file for a pod with one GPU."""
     file = tmp_path / "accelerate.yaml"
     pod = {**POD, "GPU_PLATFORM_GPUS": "1", "PET_NNODES": "1"}
     assert configure.main(["accelerate", "--parameters", "1m", "--out", str(file)], pod) == 0
@@ -159,7 +162,7 @@ def test_a_model_trains_in_one_process_as_the_files_say(tmp_path: Path) -> None:
 
 
 def test_two_processes_train_with_deepspeed_by_each_stage(tmp_path: Path) -> None:
-    """On CPUs with gloo: GPUs of 100 MiB, and models that are said to be as large as each stage can hold."""
+    """Runs on CPUs with gloo. The configuration assumes GPUs of 100 MiB, and models that just fit each stage."""
     pod = {"GPU_PLATFORM_GPUS": "2", "GPU_PLATFORM_GPU_MEMORY_MIB": "100", "GPU_PLATFORM_GPU": "NVIDIA-L4"}
     pod |= {"GPU_PLATFORM_MEMORY_MIB": "8000"}
     files = []

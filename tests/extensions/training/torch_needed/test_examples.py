@@ -1,4 +1,4 @@
-"""The programs of examples/jobs do on CPUs what their pods do on GPUs."""
+"""The programs in examples/jobs do the same on CPUs as their pods do on GPUs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def ran(*command: str, stdin: str = "", **more: str) -> str:
-    """Return what a program of the examples prints; it has to end with 0."""
+    """Run a program of the examples and return its output. Fails if the exit code is not 0."""
     done = subprocess.run(
         [sys.executable, *command], cwd=JOBS, env=environment(**more), input=stdin, capture_output=True, text=True
     )
@@ -47,7 +47,7 @@ def ran(*command: str, stdin: str = "", **more: str) -> str:
 
 @pytest.fixture(scope="module", params=["ddp", "fsdp"])
 def tuned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What fine-tuning with two processes printed, and its directory of checkpoints."""
+    """The output of fine-tuning with two processes, and its checkpoint directory."""
     kept = tmp_path_factory.mktemp(request.param)
     options = (
         "--parallel",
@@ -80,7 +80,7 @@ def test_its_weights_are_those_of_the_whole_model_and_can_be_served(
 
 
 class Held(torch.nn.Module):
-    """A model that computes its first batch only when it is let go."""
+    """A model that computes its first batch only once the event `go` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ def test_a_text_that_cannot_be_read_takes_no_other_of_its_batch_with_it() -> Non
 
 @dataclass
 class Server:
-    """The server as a pod runs it."""
+    """The inference server, started as a pod starts it."""
 
     process: subprocess.Popen[str]
     port: int

@@ -1,4 +1,4 @@
-"""The exit code of a pod, by which Kubernetes decides what happens to the job."""
+"""The exit code of a pod, from which Kubernetes decides how the job continues."""
 
 from __future__ import annotations
 

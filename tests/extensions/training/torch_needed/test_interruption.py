@@ -1,4 +1,4 @@
-"""A training that is stopped in the middle of a step, and goes on with another number of processes."""
+"""A training run that is stopped in the middle of a step and continues with a different number of processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .launched import Ended, Pod
 
 _STEPS = "14"
 _PAUSE = 6
-# Sums over four and over two parts are rounded differently in float32.
+# In float32, a sum over four parts is rounded differently than a sum over two.
 _TOLERANCE = 1e-4
 
 

@@ -1,4 +1,4 @@
-"""GPU memory without a GPU: the allocator is simulated, the tensors are real ones in the node's memory."""
+"""GPU memory without a GPU: the allocator is simulated, and the tensors are real ones in the node's memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIB = 2**20
 
 
 class SimulatedAllocator:
-    """Counts what `give` is asked for as a GPU of 100 MiB would, and fails as PyTorch does."""
+    """Counts the memory that `give` allocates as a GPU of 100 MiB would, and fails as PyTorch does."""
 
     def __init__(self) -> None:
         self.used = self.most = 0
@@ -97,7 +97,7 @@ def test_the_share_of_the_plan_is_the_limit_on_a_shared_gpu() -> None:
 def test_a_share_is_also_for_what_is_not_tensors(sharing: str, limit: int) -> None:
     class H200(SimulatedAllocator):
         def total(self) -> int:
-            return 143155 * _MIB  # as CUDA has it; NVML has 143771
+            return 143155 * _MIB  # total memory as reported by CUDA; NVML reports 143771 MiB
 
     memory = GpuMemory(H200(), share_mib=143771 // 4, sharing=sharing)
     assert memory.info().limit == limit * _MIB
@@ -112,7 +112,7 @@ def test_memory_that_only_autograd_holds_is_reported() -> None:
     memory = GpuMemory(allocator)
     text = "kept for the backward pass, and workspaces of libraries"
     assert text not in memory.report()
-    allocator.used = 10**6 * _MIB  # more than what other tests still have
+    allocator.used = 10**6 * _MIB  # more than other tests still hold
     assert re.search(rf"\d{{3}},\d{{3}}\.\d MiB  {text}", memory.report())
 
 

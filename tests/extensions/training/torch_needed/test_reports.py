@@ -1,4 +1,4 @@
-"""What a training says of itself: on standard output, on its port for Prometheus, and as traces."""
+"""Reports of a training run: on standard output, on its port for Prometheus, and as traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .launched import Ended, Pod
 
 @dataclass(frozen=True)
 class Told:
-    """What a run left, and its metrics in the middle of it."""
+    """The output of a run, and its metrics in the middle of the run."""
 
     ended: Ended
     metrics: dict[str, float]

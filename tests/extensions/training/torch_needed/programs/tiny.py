@@ -1,6 +1,7 @@
-"""A small regression whose result does not depend on the number of processes: each takes its part of a batch.
+"""A small regression whose result does not depend on the number of processes. Each process computes a part of a
+batch.
 
-Arguments: the number of steps, a file for losses, and optionally what goes wrong.
+Arguments: the number of steps, a file for losses, and optionally a failure to simulate.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ class Block(nn.Module):
 
 
 def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the data of a step, which every process makes for itself."""
+    """Return the data of a step, which every process computes itself."""
     generator = torch.Generator().manual_seed(step)
     x = torch.randn(BATCH, 16, generator=generator)
     return x, torch.sin(x.sum(dim=1, keepdim=True))
 
 
 def main(training) -> None:
-    """Train, and write the loss of each step."""
+    """Train the model, and write the loss of each step."""
     steps, losses, trouble = int(training.arguments[0]), Path(training.arguments[1]), training.arguments[2:]
     torch.manual_seed(1)
     model = nn.Sequential(Block(), Block(), nn.Linear(16, 1))
@@ -61,10 +62,10 @@ def main(training) -> None:
 
 
 def _trouble(trouble: tuple[str, ...], step: int, rank: int, losses: Path) -> None:
-    """Do in the middle of a step what the arguments name: KIND STEP."""
+    """Simulate the failure that the arguments name (KIND STEP) in the middle of a step."""
     if not trouble or step != int(trouble[1]):
         return
-    if trouble[0] == "pause":  # long enough that the test's SIGTERM comes in the middle of this step
+    if trouble[0] == "pause":  # long enough for the test's SIGTERM to arrive in the middle of this step
         if rank == 0:
             losses.with_suffix(".paused").touch()
         while not losses.with_suffix(".continue").exists():

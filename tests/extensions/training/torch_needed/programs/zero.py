@@ -1,4 +1,4 @@
-"""One of two processes that train a small model with DeepSpeed, by each of the configurations in turn, on CPUs."""
+"""One of two processes that train a small model with DeepSpeed on CPUs, with each configuration in turn."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import nn
 
 
 def main() -> None:
-    """Print the stage, and the loss of the first and the last step."""
+    """Print the stage, and the losses of the first and the last step."""
     deepspeed.init_distributed(dist_backend="gloo")
     x = torch.randn(32, 64, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
     y = x.sum(dim=1, keepdim=True)
     for file in sys.argv[1:]:
-        # PyTorch's optimizer: DeepSpeed's own are compiled when they are first used.
+        # PyTorch's optimizer is used because DeepSpeed compiles its optimizers on first use.
         config = json.loads(Path(file).read_text()) | {
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,
