@@ -25,6 +25,6 @@ def lines_with_tests(cloud: str) -> set[str]:
 
 
 @pytest.mark.parametrize("cloud", ["eks", "gke"])
-def test_every_line_of_a_checklist_has_a_test_and_every_test_named_after_one_a_line(cloud: str) -> None:
+def test_checklist_lines_and_tests_named_after_them_match(cloud: str) -> None:
     assert lines_with_tests(cloud) == lines_of(cloud)
     assert lines_of(cloud)

@@ -88,7 +88,7 @@ def test_install_has_no_plan_of_a_control_plane(checkout: Path) -> None:
     assert "planned" not in result.stdout
 
 
-def test_where_the_installation_fails_the_build_is_stopped_and_nothing_is_deployed(checkout: Path) -> None:
+def test_a_failed_installation_stops_the_build_and_deploys_nothing(checkout: Path) -> None:
     result = make(checkout, "up", install="echo 'no such package'; exit 1", build="while :; do sleep 0.01; done")
     assert result.returncode == 2
     lines = result.stdout.splitlines()

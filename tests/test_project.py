@@ -52,7 +52,7 @@ def test_a_checkout_knows_its_version_without_being_installed(tmp_path: Path) ->
     assert (result.returncode, result.stdout) == (0, f"{VERSION}\n")
 
 
-def test_the_stacks_of_the_current_folders_project_are_never_mistaken_for_those_of_another(copy: Path) -> None:
+def test_stacks_of_the_current_project_are_not_confused_with_others(copy: Path) -> None:
     result = run(PROJECT_ROOT, copy, "check", "local")
     assert result.returncode == 2
     assert f"found the project {copy}, and gpu-platform of {PROJECT_ROOT}" in result.stderr
@@ -70,7 +70,7 @@ def test_a_project_of_another_name_works_and_names_its_resources_after_itself(co
 
 @pytest.mark.pulumi
 @pytest.mark.skipif("pulumi" in MISSING, reason="not on PATH: pulumi")
-def test_pulumi_new_makes_a_project_that_works_and_leaves_its_stack_files_alone(tmp_path: Path) -> None:
+def test_pulumi_new_creates_a_project_and_leaves_its_stack_files(tmp_path: Path) -> None:
     template, made = tmp_path / "template", tmp_path / "ml-platform"
     shutil.copytree(PROJECT_ROOT, template, ignore=LEFT_BEHIND)
     made.mkdir()
@@ -117,7 +117,7 @@ def test_another_version_that_deployed_the_stack_is_named(outputs: dict[str, str
     assert bool(project.version_change(outputs)) is bool(sentence)
 
 
-def test_a_stack_file_that_is_not_in_the_current_folder_is_one_error_with_the_stacks_name(
+def test_a_stack_file_outside_the_folder_is_one_error_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -186,7 +186,7 @@ def test_pulumi_new_finds_nothing_to_replace_in_the_files() -> None:
 
 
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
-def test_every_pinned_package_can_be_installed_with_each_python_from_its_first_release(python: str) -> None:
+def test_pinned_packages_support_the_first_release_of_each_python(python: str) -> None:
     # Long-lived systems keep an early patch release: Debian 12 has 3.11.2.
     assert SpecifierSet(PYPROJECT["requires-python"]).contains(python)
     locked = tomllib.loads((PROJECT_ROOT / "uv.lock").read_text())["package"]

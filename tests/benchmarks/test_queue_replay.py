@@ -60,7 +60,7 @@ def test_sjf_lets_longer_jobs_wait_behind_the_shortest_that_does_not_fit() -> No
     assert ends_and_waits("sjf", 2, (0, 100, 8), (1, 50, 16), (2, 60, 8)) == [(100, 0), (150, 99), (210, 148)]
 
 
-def test_srtf_stops_what_has_more_left_and_each_stop_makes_a_job_of_two_nodes_a_minute_longer() -> None:
+def test_srtf_stops_longer_jobs_and_each_stop_adds_a_minute() -> None:
     """Stopping a job adds a second, and 60 seconds on two nodes.
 
     The first job runs from second 0 to 1, has 100 + 60 seconds left, and resumes at 118. The second job runs from
@@ -226,7 +226,7 @@ def test_random_jobs_end_and_wait_as_in_a_simulation_of_each_second(order: str, 
 
 @settings(max_examples=size(60, 2000))
 @given(rows=ROWS)
-def test_no_order_has_jobs_of_one_gpu_wait_for_less_in_the_mean_than_the_shortest_first(rows: list[Row]) -> None:
+def test_shortest_first_has_the_lowest_mean_wait_on_one_gpu(rows: list[Row]) -> None:
     """All jobs arrive at once and run on one GPU, where shortest-first is optimal. No job is ever stopped."""
     same = [(0.0, row[1], 1) for row in rows]
     waited = {
@@ -287,7 +287,7 @@ def test_jobs_that_arrive_together_keep_the_order_of_the_file() -> None:
     assert [one.name for one in found.jobs] == [f"{at}" for at in range(40)]
 
 
-def test_jobs_of_the_published_table_that_arrive_together_have_the_order_of_two_sorts_by_numpy(
+def test_simultaneous_jobs_have_the_order_of_two_numpy_sorts(
     tmp_path: Path,
 ) -> None:
     lines = "".join(f"{'a' if at < 17 else 'b'},{at},1,1970-01-01 00:00:05,1\n" for at in range(18))

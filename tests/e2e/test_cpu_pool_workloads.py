@@ -108,7 +108,7 @@ def test_a_pod_that_names_no_pool_and_tolerates_nothing_runs_on_the_cpu_pool(dep
     assert deployed.find_pod("prometheus")["spec"]["nodeName"] in CPU_NODES
 
 
-def test_nodes_without_gpus_pass_by_kubernetes_alone_and_have_nothing_of_the_operator(deployed: Platform) -> None:
+def test_cpu_nodes_pass_with_kubernetes_checks_only(deployed: Platform) -> None:
     def validate() -> Ran:
         return deployed.run("validate", str(deployed.folder / "Pulumi.shop.yaml"), "--format", "json")
 

@@ -75,7 +75,7 @@ def test_a_node_that_passes_has_the_condition_and_the_hash_of_what_it_passed(dep
     assert (condition["status"], condition["message"]) == ("True", "all checks pass")
 
 
-def test_the_agent_of_a_node_may_mark_its_own_node_alone_and_change_nothing_else_of_it(deployed: Platform) -> None:
+def test_an_agent_may_only_mark_its_own_node(deployed: Platform) -> None:
     agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
     client = member(deployed.kubeconfig, "system:serviceaccounts", agent, node="serve-0")
 
@@ -309,7 +309,7 @@ def test_removing_a_pool_and_a_team_removes_their_objects_and_no_others(
         ),
     ],
 )
-def test_a_broken_node_makes_up_fail_in_time_and_names_node_check_expected_source_and_observed(
+def test_up_fails_in_time_on_a_broken_node_and_names_the_check(
     deployed: Platform, base: dict[str, Any], node: str, fault: str, check: str, source: str
 ) -> None:
     base["validation"]["timeout"] = "2s"

@@ -691,7 +691,7 @@ def test_both_leave_resources_of_nvidia_that_are_no_gpus_alone(place: Place):
     assert verdicts(place, a_pod([main({"nvidia.com/hostdev": 1})])) == (set(), NO_RULE)
 
 
-def test_admission_alone_counts_the_interfaces_of_efa_and_those_of_a_part_of_a_node(client: KubernetesClient):
+def test_only_admission_counts_efa_interfaces(client: KubernetesClient):
     place = place_of(client, platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks", **OF_TEAM}))
     try:
         cases = ((8, 32, NO_RULE), (8, 33, MOST), (4, 16, NO_RULE), (4, 17, "efa-share"), (1, 32, "efa-share"))
@@ -706,7 +706,7 @@ def test_admission_alone_counts_the_interfaces_of_efa_and_those_of_a_part_of_a_n
 
 
 @operator
-def test_a_request_without_a_limit_is_invalid_and_for_the_pack_breaks_a_rule_of_its_own(place: Place):
+def test_requests_without_limits_are_invalid_and_break_a_separate_rule(place: Place):
     wanted = a_pod([{"name": "main", "image": "none", "resources": {"requests": {"nvidia.com/gpu": 1}}}])
     assert place.before_a_deploy([wanted], *OF_PODS, EQUAL) == [{EQUAL}]
     assert "Limit must be set for non overcommitable resources" in refusal(place.client, place.moved(wanted))
@@ -721,7 +721,7 @@ def test_neither_evaluates_the_namespaces_of_the_system(place: Place):
 
 
 @operator
-def test_the_pack_lets_a_daemon_set_tolerate_all_taints_and_admission_refuses_its_pods(place: Place):
+def test_daemon_sets_that_tolerate_all_taints_are_refused_at_admission(place: Place):
     wanted = a_pod([main()], tolerations=[{"operator": "Exists"}])
     assert verdicts(place, wanted) == ({TOLERATION}, TOLERATION)
     labels = {"app": "exporter"}
@@ -764,7 +764,7 @@ def daemons_devices() -> Object:
 
 
 @gke
-def test_admission_gives_a_daemon_its_devices_whatever_the_pod_requests_and_the_pack_with_whole_nodes(
+def test_only_the_pack_requires_whole_nodes_for_a_daemons_devices(
     place: Place,
 ):
     eight, four = (a_pod([main({"nvidia.com/gpu": count, "cpu": "900m"})], daemons_devices()) for count in (8, 4))
@@ -776,7 +776,7 @@ def test_admission_gives_a_daemon_its_devices_whatever_the_pod_requests_and_the_
     assert "fabric-daemon:" in refusal(place.client, place.moved(four))
 
 
-def test_admission_gives_a_daemon_its_devices_for_teams_that_may_have_a_whole_node_alone(client: KubernetesClient):
+def test_only_teams_with_a_whole_node_get_a_daemons_devices(client: KubernetesClient):
     place = place_of(client, of_gke(name="equal-few", quota={"gpus": 4}))
     try:
         wanted = a_pod([main({"nvidia.com/gpu": 8, "cpu": "900m"})], daemons_devices())
@@ -801,7 +801,7 @@ def create_without(client: KubernetesClient, policy: str, forbidden: dict[str, A
 
 
 @operator
-def test_a_pod_that_is_older_than_a_rule_can_change_what_no_rule_is_about_and_nothing_else(place: Place):
+def test_pods_older_than_a_rule_can_change_only_unrestricted_fields(place: Place):
     client, name = place.client, f"pods-of-{place.namespace}"
     forbidden = place.moved(a_pod([main()], tolerations=[{"operator": "Exists"}]))
     forbidden["metadata"] |= {"name": "older", "finalizers": ["example.com/tracked"]}
@@ -822,7 +822,7 @@ def test_a_pod_that_is_older_than_a_rule_can_change_what_no_rule_is_about_and_no
 
 
 @operator
-def test_a_template_that_is_older_than_a_rule_can_be_scaled_and_labelled_and_not_changed(place: Place):
+def test_templates_older_than_a_rule_can_be_scaled_but_not_changed(place: Place):
     client, name = place.client, f"templates-of-{place.namespace}"
     forbidden = place.moved(held("Deployment", a_pod([main()], tolerations=[{"operator": "Exists"}])))
     forbidden["spec"]["replicas"] = 0

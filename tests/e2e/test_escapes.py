@@ -225,9 +225,7 @@ def test_an_admin_who_deletes_all_config_maps_does_not_delete_the_guide(
         vision.delete(live)
 
 
-def test_a_service_account_of_another_namespace_that_is_a_member_is_held_to_the_rules_of_members(
-    vision: KubernetesClient, platform: Platform
-):
+def test_member_service_accounts_of_other_namespaces_obey_the_rules(vision: KubernetesClient, platform: Platform):
     deployer = member(platform.kubeconfig, "system:serviceaccounts:ci", "system:serviceaccount:ci:deployer")
     mine: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine", "namespace": "vision"}}
     assert refusal(deployer, mine) == ""
@@ -255,9 +253,7 @@ def test_the_annotation_that_keeps_a_node_is_refused_on_a_pod_that_runs(
         platform.client.delete(live)
 
 
-def test_a_job_with_a_deadline_keeps_its_nodes_and_its_deadline_cannot_be_taken_away(
-    vision: KubernetesClient, platform: Platform
-):
+def test_a_deadline_that_keeps_nodes_cannot_be_removed(vision: KubernetesClient, platform: Platform):
     template = {
         "metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}},
         "spec": satisfying({"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}),
@@ -507,9 +503,7 @@ def test_a_claim_gets_no_volume_that_is_kept_for_another_team(vision: Kubernetes
         eventually(lambda: platform.client.get("v1", "PersistentVolumeClaim", "attempt", "vision") is None)
 
 
-def test_a_token_for_another_audience_names_the_team_and_is_none_for_the_api_server(
-    vision: KubernetesClient, platform: Platform
-):
+def test_tokens_for_another_audience_are_invalid_on_the_api_server(vision: KubernetesClient, platform: Platform):
     projected = {
         "name": "token",
         "projected": {"sources": [{"serviceAccountToken": {"audience": "sts.amazonaws.com", "path": "token"}}]},

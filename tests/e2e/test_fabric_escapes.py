@@ -151,7 +151,7 @@ def _with_image(client: KubernetesClient, team: str, image: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
 
 
-def test_the_label_of_a_namespace_whose_team_left_enforces_the_level_and_the_policies_are_deleted(
+def test_a_retained_namespace_enforces_the_level_without_policies(
     client: KubernetesClient,
 ):
     team = apply_team(client, platform_of("gke", "a3-megagpu-8g", {}, {"name": "escapes-left"}))

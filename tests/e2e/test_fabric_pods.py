@@ -74,9 +74,7 @@ def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[Kuber
 
 
 @pytest.mark.parametrize("pod", PODS, ids=lambda one: one.name.replace(" ", "-"))
-def test_a_cloud_s_own_test_pod_is_admitted_in_teams_of_its_machine_type_alone(
-    client: KubernetesClient, pod: FabricPod
-):
+def test_published_test_pods_are_admitted_only_for_their_machine_type(client: KubernetesClient, pod: FabricPod):
     verdicts = {name: refusal(client, pod.admitted(name)) for name in TEAMS}
     assert {name for name, why in verdicts.items() if not why} == AT_HOME[pod.name], "\n".join(
         map(str, verdicts.items())
@@ -96,9 +94,7 @@ def test_a_test_pod_that_could_replace_the_libraries_of_its_node_is_refused(
     [one for one in PODS if one.provider == "gke" and one.machine_type != "a3-highgpu-8g"],
     ids=lambda one: one.name.replace(" ", "-"),
 )
-def test_a_test_pod_is_admitted_as_published_where_the_api_server_makes_libraries_read_only(
-    client: KubernetesClient, pod: FabricPod
-):
+def test_published_pods_are_admitted_if_libraries_become_read_only(client: KubernetesClient, pod: FabricPod):
     for team in (f"{name}-new" for name in AT_HOME[pod.name]):
         spec = eventually(lambda team=team: _read_only(client, pod.published(team)))
         assert spec is not None

@@ -154,7 +154,7 @@ def test_with_its_field_set_an_operator_is_left_alone_and_up_succeeds(
     assert client.get("nvidia.com/v1", "ClusterPolicy", "their-policy") is not None
 
 
-def test_up_and_preview_change_nothing_where_the_operator_that_should_be_there_is_not(
+def test_up_and_preview_change_nothing_if_the_operator_is_missing(
     running: Status, client: KubernetesClient, tmp_path: Path
 ) -> None:
     live = client.get("nvidia.com/v1", "ClusterPolicy", "their-policy")

@@ -52,7 +52,7 @@ def phases(platform: Platform) -> list[str]:
 
 
 @pytest.mark.long
-def test_a_pod_of_the_lowest_class_of_teams_takes_the_head_room_which_then_waits_for_a_node(
+def test_team_pods_of_the_lowest_class_displace_the_headroom(
     kept_free: Platform,
 ) -> None:
     # All GPUs of the node are in use, so this pod would wait without preemption.

@@ -93,7 +93,7 @@ def running(platform: Platform, *names: str) -> dict[str, str]:
     return {name: pod["spec"]["nodeName"] for name, pod in pods.items() if pod["status"].get("phase") == "Running"}
 
 
-def test_pending_gpu_pods_get_nodes_up_to_the_limit_of_the_pool_and_empty_nodes_go(cluster: Platform) -> None:
+def test_pending_gpu_pods_get_nodes_up_to_the_pools_limit(cluster: Platform) -> None:
     assert nodes(cluster) == {}
     wanted = ("one", "two", "three")
     for name in wanted:
@@ -113,7 +113,7 @@ def test_pending_gpu_pods_get_nodes_up_to_the_limit_of_the_pool_and_empty_nodes_
     eventually(lambda: nodes(cluster), {})
 
 
-def test_a_burst_of_pods_on_a_pool_with_shares_gets_no_more_nodes_than_it_may_have(cluster: Platform) -> None:
+def test_a_burst_on_a_shared_pool_does_not_exceed_the_maximum(cluster: Platform) -> None:
     sharing = {"mode": "time-slicing", "replicas": 4, "rename": False}
     wanted = node_pool(most=2, sharing=sharing)
     assert wanted["spec"]["limits"]["nvidia.com/gpu"] == "8"  # six nodes with one GPU each are within this limit
@@ -129,7 +129,7 @@ def test_a_burst_of_pods_on_a_pool_with_shares_gets_no_more_nodes_than_it_may_ha
     eventually(lambda: nodes(cluster), {})
 
 
-def test_an_autoscaled_pool_of_a_sandbox_gets_no_more_nodes_for_a_burst_than_it_may_have(
+def test_a_burst_does_not_exceed_the_maximum_of_an_autoscaled_pool(
     platform: Platform,
 ) -> None:
     stack = {
@@ -164,7 +164,7 @@ def test_a_pod_without_the_toleration_of_gpu_nodes_gets_no_node(cluster: Platfor
     assert nodes(cluster) == {}
 
 
-def test_an_autoscaled_pool_of_a_stack_gets_validated_nodes_for_waiting_pods_and_loses_them(
+def test_an_autoscaled_pool_adds_validated_nodes_and_removes_them(
     platform: Platform,
 ) -> None:
     stack = {

@@ -187,9 +187,7 @@ def refusal(platform: Platform) -> str:
     return next((one["message"] for one in reasons), "")
 
 
-def test_load_scales_a_shared_gpu_service_up_until_the_quota_stops_it_and_down_again(
-    scaled: Platform, load: Load
-) -> None:
+def test_load_scales_a_shared_gpu_service_within_its_quota(scaled: Platform, load: Load) -> None:
     eventually(lambda: replicas(scaled), (1, 1))
     scaled.pod("other", "nvidia.com/gpu.shared", namespace="search")
     load.waiting = 7

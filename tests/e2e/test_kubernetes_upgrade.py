@@ -50,7 +50,7 @@ def test_an_older_cluster_than_the_plan_expects_is_an_error_that_names_the_field
     assert "does not serve it; write its version as cluster.kubernetes" in ran.err
 
 
-def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed_in_place_with_all_data(
+def test_a_newer_version_is_reported_previewed_and_upgraded_in_place(
     older: Platform,
 ) -> None:
     ran = older.up(stack(OLDER))

@@ -202,9 +202,7 @@ class Story:
         return (command, self.file, "--engine", self.platform.engine, *options)
 
     def unlocked(self, err: str) -> bool:
-        """Return whether a killed run had left the stack locked. If so, run the command that the message names to
-        unlock it.
-        """
+        """Return whether a killed run had left the stack locked, and unlock it with the command in the message."""
         unlocks = UNLOCKS.search(err)
         if unlocks is None:
             return False
@@ -257,7 +255,7 @@ def story(platform: Platform, request: pytest.FixtureRequest, tmp_path: Path) ->
     story.witness.stop()
 
 
-def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(story: Story) -> None:
+def test_members_lose_nothing_and_every_change_is_announced(story: Story) -> None:
     # The first day: three teams, each with data and GPU pods.
     for _ in range(size(1, 3)):
         story.killed("up")

@@ -116,7 +116,7 @@ def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_en
     eventually(lambda: ada.status(workload).get("succeeded") == 1)
 
 
-def test_a_member_reads_the_guide_in_the_namespace_and_it_is_what_the_command_prints(ada: Ada) -> None:
+def test_members_read_the_same_guide_in_their_namespace(ada: Ada) -> None:
     found = ada.client.get("v1", "ConfigMap", "gpu-platform-guide", "vision")
     assert found is not None
     assert found["data"]["guide.md"] == ada.guide()

@@ -54,7 +54,7 @@ LAB: dict[str, Any] = {
 
 
 class Layout(NamedTuple):
-    """A layout in the stack file, the resources that a node with it offers, and its name in the command's output."""
+    """A layout in the stack file, the resources that its nodes offer, and its name in the command's output."""
 
     devices: dict[str, int]
     offers: dict[str, str]
@@ -297,7 +297,7 @@ def test_a_change_of_the_layout_rolls_node_by_node_and_kills_no_protected_pod(la
     assert (again.json["mig_changes"], again.json["changes"]["changes"]) == ([], [])
 
 
-def test_preview_and_up_name_the_nodes_the_layouts_and_the_gpu_pods_that_have_to_leave(lab: Lab) -> None:
+def test_preview_and_up_name_nodes_layouts_and_evicted_gpu_pods(lab: Lab) -> None:
     [pod] = lab.deployment("web", 1, node="lab-1")
     file = lab.platform.write(lab.stack(max_unavailable=2))
     ran = lab.platform.run("preview", str(file), "--engine", "embedded", "--format", "json")
@@ -320,7 +320,7 @@ def test_preview_and_up_name_the_nodes_the_layouts_and_the_gpu_pods_that_have_to
 
 
 @pytest.mark.long
-def test_a_node_under_a_budget_that_never_allows_an_eviction_keeps_every_pod_and_is_not_cordoned(lab: Lab) -> None:
+def test_a_budget_that_never_allows_eviction_leaves_the_node_unchanged(lab: Lab) -> None:
     [guarded] = lab.deployment("web", 1, node="lab-0")
     [unrelated] = lab.deployment("other", 1, node="lab-0")
     lab.budget("web", least=1)
@@ -352,7 +352,7 @@ def test_a_node_under_a_budget_that_never_allows_an_eviction_keeps_every_pod_and
 
 
 @pytest.mark.long
-def test_a_pod_with_two_budgets_which_the_api_refuses_to_evict_keeps_its_node_as_it_is(lab: Lab) -> None:
+def test_a_pod_with_two_budgets_leaves_its_node_unchanged(lab: Lab) -> None:
     lab.deployment("web", 2, node="lab-0")
     lab.budget("web", least=1)
     lab.budget("web", least=1, name="guard-too")
@@ -364,7 +364,7 @@ def test_a_pod_with_two_budgets_which_the_api_refuses_to_evict_keeps_its_node_as
 
 
 @pytest.mark.long
-def test_a_budget_that_allows_nothing_now_is_waited_for_before_the_first_eviction(lab: Lab) -> None:
+def test_a_budget_that_allows_nothing_now_delays_the_first_eviction(lab: Lab) -> None:
     [unrelated] = lab.deployment("other", 1, node="lab-0")
     # One pod per node, so that the third pod has no node until another budget allows an eviction.
     apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
@@ -460,7 +460,7 @@ def test_the_limit_of_all_pools_together_holds_beside_that_of_each_pool(lab: Lab
 
 
 @pytest.mark.long
-def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun(lab: Lab) -> None:
+def test_a_failed_node_stays_cordoned_and_stops_the_rollout(lab: Lab) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')
     ran = lab.platform.up(lab.stack())
     assert ran.code == 1
@@ -575,7 +575,7 @@ def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(la
 
 # test_rollout_plan.py covers the plan; the first test in this file covers the changes node by node.
 @pytest.mark.thorough
-def test_whole_gpus_are_cut_node_by_node_and_the_others_are_offered_whole_meanwhile(lab: Lab) -> None:
+def test_whole_gpus_are_partitioned_node_by_node(lab: Lab) -> None:
     whole = copy.deepcopy(LAB)
     whole["pools"][0]["sharing"] = {"mode": "none"}
     assert lab.platform.up(whole).code == 0
@@ -606,7 +606,7 @@ def test_whole_gpus_are_cut_node_by_node_and_the_others_are_offered_whole_meanwh
 
 
 @pytest.mark.long
-def test_a_mig_manager_older_than_the_new_config_is_started_anew_on_its_node_before_the_change(lab: Lab) -> None:
+def test_an_outdated_mig_manager_restarts_before_the_change(lab: Lab) -> None:
     lab.make(
         {
             "apiVersion": "apps/v1",
@@ -642,7 +642,7 @@ def test_a_mig_manager_older_than_the_new_config_is_started_anew_on_its_node_bef
     assert managers() == once, "the node has the config by now"
 
 
-def test_an_engine_that_would_change_the_layout_of_a_live_node_by_itself_is_refused(lab: Lab) -> None:
+def test_another_engine_may_not_change_the_layout_of_a_live_node(lab: Lab) -> None:
     held = lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL]
     manifest = {
         "apiVersion": "v1",

@@ -65,9 +65,7 @@ def test_neither_preview_nor_up_lists_or_removes_a_cordon_or_a_taint_of_others(
     assert node["spec"]["unschedulable"] is True
 
 
-def test_a_taint_of_the_stack_that_somebody_removed_comes_back_beside_those_of_others(
-    cordoned: Platform, base: dict[str, Any]
-) -> None:
+def test_a_removed_stack_taint_returns_and_other_taints_stay(cordoned: Platform, base: dict[str, Any]) -> None:
     change(cordoned, taints=[taint for taint in taints(cordoned) if taint != GPU])
     seen = preview(cordoned, base, "--objects")
     shown = " ".join(seen.out.split())
@@ -163,7 +161,7 @@ def gated(platform: Platform, base: dict[str, Any]) -> Iterator[Platform]:
     platform.write_faults()
 
 
-def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_back_within_the_share(
+def test_unproven_nodes_start_no_pods_and_failing_nodes_are_held_back(
     gated: Platform, base: dict[str, Any]
 ) -> None:
     eventually(lambda: condition(gated, "fresh-1")["status"] == "False")

@@ -142,7 +142,7 @@ def deploy(platform: Platform, cloud: PlayedCloud, stack: dict[str, Any], *, pre
     return Step(statement, ran, happened)
 
 
-def test_each_step_of_a_clusters_life_does_to_pools_and_gpus_what_its_preview_states(
+def test_each_step_of_a_clusters_life_matches_its_preview(
     cloud: PlayedCloud, platform: Platform, stack: dict[str, Any]
 ) -> None:
     created = deploy(platform, cloud, stack)

@@ -67,9 +67,7 @@ def tried(client: KubernetesClient, wanted: Object) -> Object:
     return client.create(wanted, dry_run=True)
 
 
-def test_a_pod_that_names_its_gpus_alone_gets_toleration_priority_and_half_of_the_node_and_runs(
-    vision: KubernetesClient, platform: Platform
-):
+def test_a_pod_with_only_gpus_gets_all_defaults_and_runs(vision: KubernetesClient, platform: Platform):
     wanted = pod("short", {"nvidia.com/gpu": 4}, nodeSelector={"gpu-platform.dev/pool": "train"})
     live = vision.create(wanted)
     platform.created.append(wanted)
@@ -109,7 +107,7 @@ def test_a_pod_that_names_what_it_needs_keeps_it(vision: KubernetesClient):
     assert amounts(live) == {"requests": {"cpu": 3000, "memory": 2048}, "limits": {"cpu": 5000, "memory": 3072}}
 
 
-def test_requests_equal_to_the_defaults_of_the_namespace_are_kept_if_the_pod_names_them(vision: KubernetesClient):
+def test_explicit_requests_equal_to_the_defaults_are_kept(vision: KubernetesClient):
     wanted = pod("equal")
     wanted["spec"]["containers"][0]["resources"] = {
         "requests": {"cpu": "500m", "memory": "1Gi"},
@@ -119,7 +117,7 @@ def test_requests_equal_to_the_defaults_of_the_namespace_are_kept_if_the_pod_nam
     assert amounts(live) == {"requests": {"cpu": 500, "memory": 1024}, "limits": {"cpu": 4000, "memory": 16384}}
 
 
-def test_requests_above_the_default_limits_of_the_namespace_are_admitted_without_limits(vision: KubernetesClient):
+def test_requests_above_the_default_limits_are_admitted_without_limits(vision: KubernetesClient):
     wanted = pod("above")
     wanted["spec"]["containers"][0]["resources"] = {
         "requests": {"cpu": "16", "memory": "128Gi"},
@@ -216,9 +214,7 @@ def test_a_live_pod_is_not_changed_by_an_update(vision: KubernetesClient, platfo
 
 
 @pytest.mark.long
-def test_the_first_pods_and_jobs_of_a_new_team_directly_after_up_get_what_they_do_not_name(
-    platform: Platform, base: Object
-):
+def test_first_pods_of_a_new_team_get_their_defaults_directly_after_up(platform: Platform, base: Object):
     """`up` ends once the API server has read its policies, so this test does not wait."""
     base["teams"] = [{"name": "early", "quota": {"gpus": 8}, "priority": "training", "members": ["group:early"]}]
     ran = platform.up(base)

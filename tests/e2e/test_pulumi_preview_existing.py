@@ -126,7 +126,7 @@ def counts(ran: Any) -> dict[str, int]:
     return {action: count for action, count in ran.json["changes"]["counts"].items() if count}
 
 
-def test_an_eks_cluster_full_of_operators_of_others_is_looked_at_before_anything_of_the_stack_exists(
+def test_an_existing_eks_cluster_is_inspected_before_the_first_deploy(
     client: KubernetesClient, cloud: PlayedCloud, tmp_path: Path
 ) -> None:
     stack = shape("existing-eks-of-operators")
@@ -144,7 +144,7 @@ def test_an_eks_cluster_full_of_operators_of_others_is_looked_at_before_anything
     assert cloud.account.events == []
 
 
-def test_an_on_premises_cluster_full_of_operators_of_others_previews_only_what_the_stack_adds(
+def test_an_on_premises_preview_contains_only_the_stacks_additions(
     client: KubernetesClient, running: control_plane.Status, cloud: PlayedCloud, tmp_path: Path
 ) -> None:
     run_operators(client, {**QUEUES_AND_JOBS, **ON_PREMISES}, {"exporter": EXPORTER})

@@ -61,7 +61,7 @@ def seconds_from_policies_to_rights(client: KubernetesClient) -> float:
     return (created(rights) - max(of_team)).total_seconds()
 
 
-def test_jobs_are_not_waited_for_are_replaced_when_they_change_and_leave_their_claim(
+def test_changed_jobs_are_replaced_without_waiting_and_keep_their_claim(
     pulumi: Platform, base: dict[str, Any]
 ) -> None:
     base["cluster"]["name"] = SANDBOX

@@ -148,7 +148,7 @@ k8s.batch.v1.Job(
 """
 
 
-def test_a_remedy_writes_what_is_missing_before_a_program_of_ones_own_is_deployed(
+def test_a_remedy_fills_in_fields_before_a_user_program_deploys(
     running: control_plane.Status, tmp_path: Path
 ) -> None:
     runtime = {"name": "python", "options": {"virtualenv": sys.prefix}}

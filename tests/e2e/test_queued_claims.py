@@ -64,9 +64,7 @@ def claiming(name: str, *templates: str) -> dict[str, Any]:
     return wanted
 
 
-def test_jobs_with_claims_are_counted_by_the_queue_and_the_one_beyond_the_quota_waits(
-    platform: Platform, vision: Team
-) -> None:
+def test_the_queue_counts_claims_and_a_job_above_the_quota_waits(platform: Platform, vision: Team) -> None:
     for name in ("first", "second", "third"):
         vision.create(claiming(name, "two-gpus"))
         if name != "third":

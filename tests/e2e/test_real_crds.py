@@ -231,9 +231,7 @@ def karpenter_objects(form: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_karpenters_objects_of_every_form_of_pool_are_accepted_with_strict_field_validation(
-    client: KubernetesClient, form: str
-) -> None:
+def test_karpenter_objects_of_every_pool_form_pass_strict_validation(client: KubernetesClient, form: str) -> None:
     objects = karpenter_objects(FORMS[form])
     assert {one["kind"] for one in objects} == {"EC2NodeClass", "NodePool"}
     for manifest in objects:

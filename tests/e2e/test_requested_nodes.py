@@ -63,9 +63,7 @@ NO_GPU = {"nvidia.com/gpu": "0"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gpus_in_two_templates_are_refused_unless_both_name_a_pool_that_is_not_requested(
-    judged: KubernetesClient, kind: str
-) -> None:
+def test_gpus_in_two_templates_need_a_pool_that_is_not_requested(judged: KubernetesClient, kind: str) -> None:
     for where in ({}, {"gpu-platform.dev/pool": "requested"}):
         message = refusal(judged, attempt(kind, GPU, GPU, nodeSelector=where))
         assert "queue-pod-sets: nvidia.com/gpu in several pod templates" in message

@@ -107,9 +107,7 @@ def changes(ran: Any) -> set[tuple[str, str, str]]:
     return {(one["action"], one["kind"], one["name"]) for one in ran.json["changes"]["changes"]}
 
 
-def test_all_pods_run_under_pod_security_restricted_and_a_second_up_changes_nothing(
-    up: Platform, declared: Object
-) -> None:
+def test_all_pods_are_restricted_and_a_second_up_changes_nothing(up: Platform, declared: Object) -> None:
     eventually(lambda: running(up.client, "pretrain") == 2)
     eventually(lambda: running(up.client, "chat") == 2)
     eventually(lambda: running(up.client, "embed") == 1)

@@ -44,7 +44,7 @@ def on_sandbox(status: Status) -> dict[str, Any]:
     }
 
 
-def test_the_largest_job_of_each_team_starts_while_the_other_has_borrowed_everything(
+def test_each_teams_largest_job_starts_although_others_borrowed_all(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
     bring(platform, on_sandbox(kueue_sandbox))

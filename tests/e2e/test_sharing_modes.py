@@ -145,7 +145,7 @@ def test_a_pod_that_asks_for_two_shares_of_an_instance_fails_on_the_node(by_name
     assert by_name.find_pod("greedy-slice")["status"]["reason"] == "UnexpectedAdmissionError"
 
 
-def test_each_gpu_model_has_its_own_number_of_replicas_and_the_one_too_many_waits(by_name: Platform) -> None:
+def test_each_gpu_model_has_its_own_number_of_replicas(by_name: Platform) -> None:
     for name, replicas in (("serve", 2), ("batch", 3)):
         fill(by_name, name, SHARED, replicas, **on(name))
         by_name.pod(f"{name}-too-many", SHARED, **on(name))
@@ -285,7 +285,7 @@ def devices_of(platform: Platform, name: str, namespace: str = "lab") -> list[di
     return [published[result["pool"], result["device"]] for result in results]
 
 
-def test_the_cluster_has_a_gpu_cluster_and_no_cluster_policy_and_no_extended_resources(claimed: Platform) -> None:
+def test_with_dra_there_is_a_gpu_cluster_and_no_cluster_policy(claimed: Platform) -> None:
     found = claimed.client.get("nvidia.com/v1alpha1", "GPUCluster", "gpu-cluster")
     assert found is not None
     assert found["spec"]["draDriver"]["featureGates"] == {"DynamicMIG": True}
@@ -336,7 +336,7 @@ def test_the_teams_workload_runs_on_the_devices_that_its_claim_means(claimed: Pl
         assert device["attributes"]["productName"]["string"] == "NVIDIA H200"
 
 
-def test_a_claim_for_40_gib_lands_on_the_right_device_and_waits_where_only_small_ones_are(
+def test_a_claim_for_40_gib_gets_a_large_gpu_or_waits(
     claimed: Platform,
 ) -> None:
     claim(claimed, "large", "large")
@@ -366,7 +366,7 @@ def test_four_claims_hold_four_gpus_and_the_fifth_waits(claimed: Platform) -> No
     assert "cannot allocate all claims" in claimed.unschedulable("any-4", "lab")
 
 
-def test_partitions_share_a_gpu_until_its_slices_are_used_up_and_one_too_many_waits(claimed: Platform) -> None:
+def test_partitions_share_a_gpu_until_its_slices_are_used_up(claimed: Platform) -> None:
     claim(claimed, "six", "six")  # six of the eight; the team's workload uses the other two
     runs(claimed, "six", "lab")
     claim(claimed, "none-left", "seventh")

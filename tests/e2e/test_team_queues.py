@@ -65,7 +65,7 @@ def test_a_job_without_a_queue_gets_the_teams_and_runs_on_its_pool(vision: Team)
     assert pod["spec"]["nodeSelector"]["gpu-platform.dev/pool"] == "train"
 
 
-def test_a_queued_job_that_names_its_gpus_alone_gets_what_it_leaves_out_and_runs(vision: Team) -> None:
+def test_a_queued_job_with_only_gpus_gets_its_defaults_and_runs(vision: Team) -> None:
     wanted = job("vision", "short", 4)
     wanted["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
     vision.create(wanted)
@@ -94,7 +94,7 @@ def test_a_job_that_names_limits_alone_is_counted_by_them(vision: Team) -> None:
     assert (usage["cpu"], usage["memory"]) == ("96", "128Gi")
 
 
-def test_a_job_that_requests_cpu_and_memory_without_limits_starts_with_the_limits_of_its_pods(
+def test_a_job_without_limits_starts_with_the_limits_of_its_pods(
     vision: Team,
 ) -> None:
     wanted = job("vision", "requests", 1)
@@ -108,7 +108,7 @@ def test_a_job_that_requests_cpu_and_memory_without_limits_starts_with_the_limit
     assert of_pod["limits"] == {"nvidia.com/gpu": "1", "cpu": "95690m", "memory": "128Gi"}
 
 
-def test_a_job_without_gpus_that_requests_more_than_the_default_limits_is_refused_with_what_to_write(
+def test_cpu_jobs_above_the_default_limits_are_refused_with_the_fix(
     vision: Team,
 ) -> None:
     wanted = job("vision", "large-cpu", 0)
@@ -117,9 +117,7 @@ def test_a_job_without_gpus_that_requests_more_than_the_default_limits_is_refuse
         vision.client.create(wanted, dry_run=True)
 
 
-def test_a_member_starts_a_job_of_a_cron_job_as_kubectl_does_and_it_waits_in_the_queue(
-    queues: Platform, vision: Team
-) -> None:
+def test_a_job_that_a_member_starts_from_a_cron_job_is_queued(queues: Platform, vision: Team) -> None:
     """`kubectl create job NAME --from=cronjob/ENTRY` makes the CronJob the owner of the Job."""
     template = job("vision", "lab", 1)["spec"]
     cron_job = vision.client.create(
@@ -145,7 +143,7 @@ def test_a_member_starts_a_job_of_a_cron_job_as_kubectl_does_and_it_waits_in_the
         vision.client.delete(cron_job)
 
 
-def test_own_gpus_that_others_keep_because_of_the_cpu_of_the_job_are_explained(vision: Team, search: Team) -> None:
+def test_a_job_that_cannot_reclaim_gpus_because_of_cpu_is_explained(vision: Team, search: Team) -> None:
     def sized(team: Team, name: str, gpus: int, cpu: str, pods: int = 1) -> None:
         wanted = job(team.name, name, gpus, pods)
         amounts = {"cpu": cpu, "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
@@ -165,9 +163,7 @@ def test_own_gpus_that_others_keep_because_of_the_cpu_of_the_job_are_explained(v
     assert "because the workload would borrow cpu of pool train: request at most 48.14 cpu" in waiting.why
 
 
-def test_a_queued_pod_that_names_all_gpus_of_a_node_alone_fits_the_queue_and_runs(
-    queues: Platform, vision: Team
-) -> None:
+def test_a_queued_pod_with_all_gpus_of_a_node_fits_and_runs(queues: Platform, vision: Team) -> None:
     short = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -451,7 +447,7 @@ def test_jobs_outside_the_namespaces_of_teams_do_not_wait(queues: Platform) -> N
     queues.client.delete(live)
 
 
-def test_a_resource_quota_allows_what_is_borrowed_and_stacks_add_up_what_is_granted(queues: Platform) -> None:
+def test_resource_quotas_allow_borrowing_and_stacks_add_up_grants(queues: Platform) -> None:
     resource = "requests.nvidia.com/gpu"
     quota = queues.client.get("v1", "ResourceQuota", "gpu-quota", "vision")
     assert quota is not None

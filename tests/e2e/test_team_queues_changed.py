@@ -40,7 +40,7 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
     return kueue_sandbox
 
 
-def test_what_runs_of_a_team_that_leaves_runs_on_and_its_queue_goes_with_the_last_workload(
+def test_a_leaving_teams_queue_is_deleted_after_its_last_workload(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
     bring(platform, stack(kueue_sandbox))
@@ -114,7 +114,7 @@ def test_a_declared_job_gets_the_queue_of_a_changed_stack(
     eventually(lambda: vision.client.get("batch/v1", "Job", "of-a-member", "vision") is None)
 
 
-def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond_the_cpus_waits(
+def test_required_queue_names_are_enforced_and_cpu_quotas_make_jobs_wait(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
     wanted = stack(kueue_sandbox, queueing={"without_queue": "refuse"})
@@ -158,7 +158,7 @@ def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond
     vision.remove()
 
 
-def test_without_queueing_kueue_stays_until_its_workloads_have_ended_and_the_next_up_removes_it(
+def test_without_queueing_kueue_is_removed_after_its_workloads_end(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
     bring(platform, stack(kueue_sandbox))
@@ -204,9 +204,7 @@ def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platfo
     eventually(lambda: client.get("batch/v1", "Job", "free", "vision") is None)
 
 
-def test_a_queue_that_somebody_holds_does_not_hold_up_a_change_of_its_quota_and_stays_held(
-    platform: Platform, kueue_sandbox: Status
-) -> None:
+def test_a_held_queue_stays_held_when_its_quota_changes(platform: Platform, kueue_sandbox: Status) -> None:
     bring(platform, stack(kueue_sandbox))
     hold = {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "search"}}
     platform.client.merge({**hold, "spec": {"stopPolicy": "Hold"}})
@@ -222,7 +220,7 @@ def test_a_queue_that_somebody_holds_does_not_hold_up_a_change_of_its_quota_and_
     platform.client.merge({**hold, "spec": {"stopPolicy": "None"}})
 
 
-def test_a_lost_pod_above_a_lowered_borrowing_limit_is_refused_and_the_guide_says_so(
+def test_the_guide_explains_pods_refused_by_a_lower_borrowing_limit(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
     bring(platform, stack(kueue_sandbox))

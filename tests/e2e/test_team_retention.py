@@ -390,7 +390,7 @@ def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(retained: H
     retained.platform.pod("tidy", "cpu", tolerate=False, namespace=TEAM)
 
 
-def test_what_admission_refused_of_a_team_it_refuses_in_its_retained_namespace(retained: Hand) -> None:
+def test_a_retained_namespace_refuses_what_the_teams_rules_refused(retained: Hand) -> None:
     assert retained.policies() == {
         (kind, f"{prefix}-{TEAM}")
         for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")

@@ -80,9 +80,7 @@ def test_the_upgrade_report_reads_what_runs(deployed: Platform, base: dict[str, 
     assert software["driver"]["running"] == software["driver"]["planned"]
 
 
-def test_an_older_driver_of_the_stack_file_shows_what_the_step_to_a_newer_one_stops(
-    deployed: Platform, base: dict[str, Any]
-) -> None:
+def test_a_pinned_older_driver_shows_the_impact_of_its_upgrade(deployed: Platform, base: dict[str, Any]) -> None:
     old = copy.deepcopy(base)
     old["operator"] = {"driver": {"version": "535.309.01"}}
     document = deployed.run("upgrade", str(deployed.write(old)), "--format", "json").json
@@ -140,7 +138,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_a_pod_that_nobody_starts_again_ends_up_at_once_with_the_commands_that_help(
+def test_a_pod_without_a_controller_stops_up_with_helpful_commands(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
     amount = {"cpu": "100m", "memory": "64Mi", SHARED: "1"}

@@ -245,7 +245,7 @@ def test_a_daemon_set_runs_on_every_node_and_its_pods_go_with_it(cluster: Cluste
     eventually(lambda: not cluster.pods())
 
 
-def test_validation_pods_get_their_status_from_nobody_here_but_are_deleted_at_once(cluster: Cluster) -> None:
+def test_validation_pods_get_no_status_and_are_deleted_at_once(cluster: Cluster) -> None:
     cluster.node()
     cluster.pod("agent", labels={NAME_LABEL: VALIDATION_APP})
     cluster.pod("other")
@@ -278,7 +278,7 @@ def test_a_limit_range_fills_in_its_defaults(cluster: Cluster) -> None:
     assert eventually(request) == "1"
 
 
-def test_pod_security_refuses_a_privileged_pod_where_the_namespace_asks_for_it(cluster: Cluster) -> None:
+def test_pod_security_refuses_privileged_pods_if_enforced(cluster: Cluster) -> None:
     label = {"pod-security.kubernetes.io/enforce": "baseline"}
     cluster.core.patch_namespace(cluster.namespace, {"metadata": {"labels": label}})
     container = {"name": "main", "image": "busybox", "securityContext": {"privileged": True}}

@@ -283,7 +283,7 @@ def test_the_catalogue_and_planning_know_the_versions_that_can_be_built() -> Non
     assert DEFAULT.kubernetes == KUBERNETES == kubernetes_versions()[-1]
 
 
-def test_another_version_is_built_from_its_own_module_beside_etcd_and_kwok_of_the_default(go: Go) -> None:
+def test_another_version_is_built_from_its_module_with_default_etcd(go: Go) -> None:
     go.install()
     other = kubernetes_versions()[0]
     binaries = build.binaries(QUIET, other)

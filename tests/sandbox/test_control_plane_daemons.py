@@ -50,7 +50,7 @@ def test_a_daemon_that_was_killed_is_known_as_dead_and_started_again(daemon: Dae
     assert daemon.pid() not in (None, first)
 
 
-def test_a_record_of_a_process_id_that_is_now_a_strangers_is_not_taken_for_ours(daemon: Daemon) -> None:
+def test_a_reused_process_id_is_not_taken_for_our_process(daemon: Daemon) -> None:
     daemon.ensure(SLEEP, env=ENV)
     daemon.stop(grace_seconds=5.0)
     with subprocess.Popen(SLEEP) as stranger:
@@ -109,7 +109,7 @@ def test_stop_ends_the_children_of_a_daemon_that_ignores_the_polite_signal(daemo
     eventually(lambda: not is_alive(child))
 
 
-def test_the_log_tail_is_that_of_this_run_and_the_log_of_the_run_before_is_kept(daemon: Daemon) -> None:
+def test_the_log_tail_is_from_this_run_and_the_previous_log_is_kept(daemon: Daemon) -> None:
     for words in ("first", "second"):
         daemon.ensure(["sh", "-c", f"seq 100; echo {words}"], env=ENV)
         eventually(lambda: daemon.pid() is None)

@@ -121,7 +121,7 @@ def test_up_repairs_whatever_was_killed_and_nodes_go_on_at_once() -> None:
     run_a_pod(second, "after")
 
 
-def test_one_dead_component_makes_it_degraded_and_up_starts_only_that_one_again() -> None:
+def test_up_restarts_only_the_dead_component_of_a_degraded_sandbox() -> None:
     first = up()
     victim = first.pids["kube-scheduler"]
     assert victim is not None
@@ -155,7 +155,7 @@ def test_a_component_that_hangs_ends_in_one_error_with_its_log(
 
 
 @pytest.mark.long
-def test_data_that_were_kept_are_there_again_also_when_the_certificate_had_to_be_renewed() -> None:
+def test_kept_data_survives_a_renewed_certificate() -> None:
     remember(up(), "kept")
     stopped = control_plane.down(NAME, keep_data=True)
     assert stopped.state == "stopped"
@@ -259,7 +259,7 @@ def test_a_component_that_dies_shows_the_end_of_its_log_and_up_can_be_repeated(
 
 
 @pytest.mark.long
-def test_definitions_from_a_folder_take_the_place_of_the_permissive_ones_and_stay(tmp_path: Path) -> None:
+def test_definitions_from_a_folder_replace_permissive_ones(tmp_path: Path) -> None:
     def create(name: str, spec: dict[str, Any]) -> None:
         body = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": name}, "spec": spec}
         api.create_cluster_custom_object("nvidia.com", "v1", "clusterpolicies", body, field_validation="Strict")

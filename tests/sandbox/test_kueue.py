@@ -107,7 +107,7 @@ def test_definitions_that_kueue_converts_have_a_place_for_its_certificate(module
     assert "conversion" not in by_name["topologies"]
 
 
-def test_webhooks_of_jobs_are_called_in_the_namespaces_that_kueue_manages_alone(module: Path) -> None:
+def test_job_webhooks_are_called_only_in_namespaces_of_kueue(module: Path) -> None:
     (document,) = webhooks(module, 9443, "QQ==", SELECTOR)
     assert document["metadata"]["name"] == "kueue-mutating-webhook-configuration"
     of_jobs, of_queues = document["webhooks"]

@@ -279,7 +279,7 @@ def test_a_removed_simulation_leaves_the_bindings_as_they_were():
     assert not pynvml._nvmlGetFunctionPointer_cache
 
 
-def test_nodes_with_the_same_devices_share_a_sysfs_and_others_have_one_of_their_own():
+def test_only_nodes_with_the_same_devices_share_a_sysfs():
     def shown(mtu: int) -> tuple[Path, set[str]]:
         nics: Any = {"kind": "gvnic", "count": 2, "mtu": mtu}
         with install(NodeProfile(machine_type="g4dn.12xlarge", driver_version=DRIVER, nics=nics)):

@@ -88,9 +88,7 @@ def test_the_shipped_agent_ends_as_in_an_interpreter_of_its_own(
     assert reports[0] == reports[1]
 
 
-def test_a_process_has_only_the_arguments_environment_folder_and_signals_of_its_client(
-    agents: Agents, tmp_path: Path
-) -> None:
+def test_a_process_inherits_only_from_its_client(agents: Agents, tmp_path: Path) -> None:
     code = (
         "import json, os, signal\n"
         "handlers = [str(signal.getsignal(one)) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]\n"
@@ -170,7 +168,7 @@ def test_processes_of_two_zipapps_run_side_by_side_and_end_with_stop(own: Agents
 
 
 @pytest.mark.long
-def test_a_server_that_was_killed_is_started_again_and_a_third_zipapp_ends_the_oldest(own: Agents) -> None:
+def test_a_killed_server_restarts_and_a_third_zipapp_ends_the_oldest(own: Agents) -> None:
     def server(agent: bytes) -> int:
         return int(run(own.command(agent, "import os; print(os.getppid())")).stdout)
 

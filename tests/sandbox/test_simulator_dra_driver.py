@@ -1,4 +1,4 @@
-"""The simulated DRA driver: the devices that it publishes for a node's GPUs, and the counters that they consume."""
+"""The simulated DRA driver: the devices that it publishes for a node's GPUs, and their counters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_whole_gpus_are_in_one_slice_of_a_pool_that_is_named_after_the_node() ->
     assert "consumesCounters" not in device
 
 
-def test_with_partitions_counters_are_in_a_slice_of_their_own_and_each_gpu_in_another() -> None:
+def test_with_partitions_counters_and_gpus_have_separate_slices() -> None:
     specs = slice_specs("n", node(H200), dynamic_mig=True)
     assert len(specs) == 9
     assert all(spec["pool"]["resourceSliceCount"] == 9 for spec in specs)

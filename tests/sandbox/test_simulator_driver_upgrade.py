@@ -63,7 +63,7 @@ def test_cordoned_and_unready_nodes_count_as_unavailable() -> None:
     assert available_slots(nodes, UpgradePolicy(1, 2)) == 1
 
 
-def test_a_node_that_somebody_cordoned_goes_on_without_a_slot_and_a_skipped_one_never_starts() -> None:
+def test_cordoned_nodes_need_no_slot_and_skipped_nodes_never_start() -> None:
     nodes = [node("a", skipped=True), node("b"), node("c", unschedulable=True)]
     assert starting_nodes(nodes, UpgradePolicy(1, 1)) == ("c",)
 
@@ -113,7 +113,7 @@ def claim(driver: str = "gpu.nvidia.com", **result: Any) -> dict[str, Any]:
     ],
     ids=["gpu", "admin", "nic", "pending", "gone"],
 )
-def test_a_pod_with_a_claim_on_a_gpu_is_deleted_and_one_whose_claim_is_gone_too(found: Any, deleted: bool) -> None:
+def test_pods_with_a_gpu_claim_are_deleted_even_if_the_claim_is_gone(found: Any, deleted: bool) -> None:
     by_name = pod(0, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
     generated = pod(0, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
     generated["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "mine"}]
@@ -155,7 +155,7 @@ def test_force_and_delete_empty_dir_allow_them() -> None:
     assert pods_to_delete([bare, scratch], Eviction(force=True, delete_empty_dir=True), {}).pods == (bare, scratch)
 
 
-def test_a_drain_takes_pods_without_gpus_too_and_leaves_daemon_sets_and_marked_pods() -> None:
+def test_a_drain_evicts_all_but_daemon_sets_and_marked_pods() -> None:
     web = pod(0, labels={"app": "web"})
     rest = [pod(0, owner="DaemonSet"), pod(0, labels={DRAIN_SKIP_LABEL: "true"})]
     assert pods_to_drain([web, *rest], Eviction()).pods == (web,)

@@ -56,7 +56,7 @@ def test_nodes_offer_the_resources_of_their_pools_sharing(cluster: Cluster) -> N
     assert cluster.get_node(whole)["status"]["allocatable"]["cpu"] == "95690m"
 
 
-def test_of_five_pods_on_one_gpu_with_four_replicas_the_fifth_waits(cluster: Cluster) -> None:
+def test_the_fifth_pod_on_a_gpu_with_four_replicas_waits(cluster: Cluster) -> None:
     node = cluster.node("g4dn.xlarge", **SERVE)
     eventually(lambda: cluster.gpus(node), {"gpu.shared": "4"})
     pods = [cluster.pod(node, gpu_shared=1) for _ in range(5)]
@@ -181,7 +181,7 @@ def test_faults_show_and_go(cluster: Cluster) -> None:
     eventually(lambda: cluster.gpus(node), {"gpu": "8"})
 
 
-def test_the_runtime_class_of_the_operator_comes_and_goes_with_the_cluster_policy(cluster: Cluster) -> None:
+def test_the_runtime_class_exists_only_with_the_cluster_policy(cluster: Cluster) -> None:
     classes = "/apis/node.k8s.io/v1/runtimeclasses"
 
     def present() -> list[str]:
@@ -251,7 +251,7 @@ def events(cluster: Cluster, pod: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("gpus", "cpu"), [(8, "1"), (8, "48"), (8, "64"), (4, "60"), (4, "48"), (2, "1500m")])
-def test_pods_with_cpus_that_the_planner_calls_alignable_run_and_others_are_refused(
+def test_only_pods_that_the_planner_calls_alignable_run(
     cluster: Cluster, aligned: str, train: PoolPlan, gpus: int, cpu: str
 ) -> None:
     planned = alignable_cpu(cpu, GPU, gpus, train, load_catalog())

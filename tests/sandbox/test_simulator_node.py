@@ -161,7 +161,7 @@ def test_while_the_mig_manager_works_nothing_is_advertised_and_labels_stay() -> 
     assert desired.labels == {"nvidia.com/gpu.count": "8", "nvidia.com/gpu.present": "true"}
 
 
-def test_the_operator_labels_mig_nodes_without_a_config_all_disabled_where_its_default_is_set() -> None:
+def test_mig_nodes_without_a_config_are_labelled_with_the_default() -> None:
     told = replace(POLICY, mig_default="all-disabled")
     assert _desired({}, node(A100), told).labels["nvidia.com/mig.config"] == "all-disabled"
     assert "nvidia.com/mig.config" not in _desired({}, node(T4), told).labels
@@ -211,7 +211,7 @@ def test_the_mig_manager_creates_the_layout_of_the_label() -> None:
         ({**WISH, "nvidia.com/gpu.deploy.mig-manager": "false"}, {}),
     ],
 )
-def test_the_mig_manager_has_no_request_where_it_does_not_run_or_no_config_is_named(
+def test_the_mig_manager_needs_to_run_and_a_config_to_have_a_request(
     labels: Mapping[str, str], changes: dict[str, Any]
 ) -> None:
     assert _request(labels, **changes) is None
@@ -283,7 +283,7 @@ def _node_object(machine_type: str, **annotations: str) -> dict[str, Any]:
     return {"metadata": {"name": "train-0", "annotations": kwok | annotations}}
 
 
-def test_a_simulated_machine_has_the_driver_that_its_node_names_or_the_newest_of_the_operator() -> None:
+def test_simulated_nodes_have_the_named_or_the_newest_driver() -> None:
     named = _node_object(A100, **{"sandbox.gpu-platform.dev/driver-version": "570.86.15"})
     simulated = simulated_machine(named, "", load_catalog())
     unnamed = simulated_machine(_node_object(A100), "", load_catalog())
@@ -370,7 +370,7 @@ def _pod(*limits: Mapping[str, str], init: Mapping[str, str] | None = None) -> d
 ONE_EACH = {"nvidia.com/gpu.shared": Advertised(16, 16, single_only=True), "nvidia.com/gpu": Advertised(8, 8)}
 
 
-def test_a_container_that_requests_two_shared_replicas_is_refused_with_the_message_of_the_kubelet() -> None:
+def test_two_shared_replicas_are_refused_with_the_kubelets_message() -> None:
     rejected = rejection(_pod({"nvidia.com/gpu.shared": "2"}), ONE_EACH)
     assert rejected is not None
     assert rejected.status()["message"] == (

@@ -102,7 +102,7 @@ def test_a_node_with_its_desired_state_is_not_patched_again() -> None:
     assert server.node["metadata"]["resourceVersion"] == version
 
 
-def test_simulated_nodes_of_a_rack_pool_are_in_one_fabric_and_pools_in_different_ones() -> None:
+def test_each_rack_pool_is_one_simulated_fabric() -> None:
     catalog = load_catalog()
 
     def fabric(name: str, pool: str, machine_type: str = "p6e-gb200.36xlarge") -> str | None:

@@ -74,7 +74,7 @@ def test_whole_cpus_must_need_as_many_numa_nodes_as_the_gpus(gpus: int, cpu: str
     assert burstable != REFUSED
 
 
-def test_gpus_that_are_free_on_more_numa_nodes_than_they_need_are_refused_until_a_pod_ends() -> None:
+def test_gpus_scattered_over_numa_nodes_are_refused_until_a_pod_ends() -> None:
     three = pod(container(3))
     held = admitted(kubelet(), three, three)
     assert held == [{GPU: {0: 3}}, {GPU: {1: 3}}]
@@ -114,7 +114,7 @@ def test_containers_are_aligned_one_by_one_or_in_scope_pod_together() -> None:
     }
 
 
-def test_a_container_gets_what_an_init_container_had_and_not_what_a_sidecar_has() -> None:
+def test_a_container_reuses_resources_of_init_containers_not_sidecars() -> None:
     init, sidecar = container(2, "4"), container(2, "4", restartPolicy="Always")
     main = container(4, "8")
     assert admitted(kubelet(), pod(main, init=[init])) == [{GPU: {0: 4}, "cpu": {0: 8}}]
@@ -127,7 +127,7 @@ def test_a_container_gets_what_an_init_container_had_and_not_what_a_sidecar_has(
     assert admit(beside, kubelet(scope="pod"), []) == REFUSED
 
 
-def test_a_container_joins_its_init_container_on_the_numa_node_that_this_one_was_given() -> None:
+def test_a_container_uses_the_numa_node_of_its_init_container() -> None:
     held = admitted(kubelet(), pod(container(cpu="46")))  # one CPU is left on NUMA node 0
     both = pod(container(2, "900m"), init=[container(1, "2")])
     assert admit(both, kubelet(), held) == {GPU: {1: 2}, "cpu": {1: 2}}

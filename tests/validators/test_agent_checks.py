@@ -179,7 +179,7 @@ def test_another_driver_is_no_fault_of_a_node_where_the_platform_installs_it(rol
     assert found["remediation"] == "wait for the rollout"
 
 
-def test_another_driver_is_a_warning_on_a_node_that_gets_its_driver_when_it_boots():
+def test_another_driver_is_a_warning_if_it_is_installed_at_boot():
     held = {"version": 1, "expect": {"driver-version": {"value": "580.65.06", "source": "", "at_boot": True}}}
     entries = run_checks(node(healthy_gpu(), driver="575.57.08"), parse_expectations(json.dumps(held), "test"))
     [found] = [one for one in entries if one["id"] == "driver-version"]
@@ -201,7 +201,7 @@ def test_a_layout_is_judged_only_on_a_node_whose_label_asks_for_it(label, verdic
 
 @pytest.mark.parametrize("label", ["lab-old", "all-disabled", "lab-new", ""])
 @pytest.mark.parametrize(("check", "value"), [("mig-mode", True), ("mig-instances", [{"1g.10gb": 7}])])
-def test_a_node_whose_label_nothing_but_its_owner_changes_fails_with_the_label_to_set(label, check, value):
+def test_nodes_that_only_their_owner_labels_fail_with_the_label_to_set(label, check, value):
     found = layout_check(check, value, label, rolled=False)
     assert found["verdict"] == NO
     asked = f"asked for MIG config {label}, not lab-new: drain the node and set its label nvidia.com/mig.config"
@@ -261,7 +261,7 @@ def test_a_gpu_that_nvml_counts_and_that_does_not_answer_is_not_a_gpu():
 
 
 @pytest.mark.parametrize("unread", ["temperature", "handle"])
-def test_a_gpu_that_has_fallen_off_the_bus_fails_also_where_no_count_is_expected(unread):
+def test_a_gpu_off_the_bus_fails_without_an_expected_count(unread):
     lost = {unread: Reading(problem="gpu-lost", call="nvmlDeviceGetX")}
     snapshot = node(healthy_gpu(0), healthy_gpu(1, **lost))
     assert ("gpu-count", None, "fail", "1 (GPU 1: gpu lost)") in findings(snapshot, expecting())
@@ -280,7 +280,7 @@ def test_a_gpu_that_says_that_it_must_be_reset_fails_with_that_remedy(unread, ex
 
 
 @pytest.mark.parametrize("problem", ["reset-required", "gpu-lost"])
-def test_a_gpu_is_not_counted_as_missing_for_what_is_answered_of_it_and_another_one(problem):
+def test_pairwise_readings_do_not_count_a_gpu_as_missing(problem):
     broken = Reading(problem=problem, call="nvmlDeviceGetX")
     snapshot = node(healthy_gpu(0, peers=broken), healthy_gpu(1, temperature=broken, peers=broken))
     [found] = [one for one in run_checks(snapshot, expecting(gpu_count=2)) if one["id"] == "gpu-count"]

@@ -147,7 +147,7 @@ def test_a_gpu_of_a_rack_that_is_not_registered_in_the_fabric_is_found():
     assert findings(simulated("p6e-gb200.36xlarge"), of_machine("p6e-gb200.36xlarge")) == []
 
 
-def test_whether_a_driver_offers_imex_channels_is_unknown_where_the_kernels_list_of_devices_has_no_nvidia_driver():
+def test_imex_channels_are_unknown_if_proc_devices_has_no_nvidia_driver():
     # This happens with container runtimes that have a separate kernel, and with other simulated NVMLs without
     # device files.
     with install(NodeProfile(machine_type="p6e-gb200.36xlarge", driver_version=DRIVER)):
@@ -219,7 +219,7 @@ def test_few_retired_pages_are_no_failure():
     ("fault", "found"),
     [("row-remap-pending", [("recovery-action", "GPU 3")]), ("row-remap-failed", [])],
 )
-def test_of_row_remapping_behind_mig_instances_the_drivers_request_is_found_and_no_flag(fault, found):
+def test_row_remapping_on_mig_is_found_only_by_the_recovery_action(fault, found):
     """NVML reports no remapped rows for MIG instances, and a bank without spare rows is not a failure."""
     layouts = (SEVEN,) * 8
     held = of_machine("p4de.24xlarge", mig_layouts=layouts, mig_source="stack")
@@ -227,7 +227,7 @@ def test_of_row_remapping_behind_mig_instances_the_drivers_request_is_found_and_
     assert [(one[0], one[1]) for one in findings(snapshot, held)] == found
 
 
-def test_a_process_on_a_node_that_should_be_idle_is_found_and_elsewhere_is_only_shown():
+def test_processes_are_a_finding_only_on_nodes_that_should_be_idle():
     snapshot = simulated("g4dn.xlarge", {"kind": "stray-process", "index": 0})
     held = of_machine("g4dn.xlarge")
     assert findings(snapshot, held) == []
@@ -282,7 +282,7 @@ def test_a_driver_older_than_535_is_asked_by_the_older_name():
     assert "nvmlDeviceGetCurrentClocksThrottleReasons on GPU 0" in calls
 
 
-def test_memory_in_use_is_without_what_the_driver_keeps_where_the_driver_tells_them_apart():
+def test_used_memory_excludes_driver_memory_if_it_is_known():
     newer = simulated("p5.48xlarge").gpus[0]
     fault = {"kind": "function-missing", "call": "nvmlDeviceGetMemoryInfo_v2"}
     older = simulated("p5.48xlarge", fault).gpus[0]

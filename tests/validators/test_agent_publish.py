@@ -123,7 +123,7 @@ def marked(api, token, *reports):
     return found
 
 
-def test_the_node_of_a_passing_report_has_the_hash_that_it_passed_and_a_failing_one_has_none(api, token):
+def test_only_a_node_that_passes_has_the_hash_of_its_expectations(api, token):
     passed, failed = marked(api, token, {}, {"verdict": "fail", "checks": [FAILED]})
     assert (passed[0], passed[1]["status"], passed[2]) == ({"gpu-platform.dev/validated": "abc"}, "True", [])
     assert (failed[0], failed[1]["status"], len(failed[2])) == ({}, "False", 1)
@@ -284,9 +284,7 @@ def test_a_node_that_has_lost_its_instances_is_held_back_as_a_new_one(
     [([{"1g.10gb": 7}] * 8, True), ([{}] * 8, False), (None, False)],
     ids=["mig", "off", "none"],
 )
-def test_a_node_whose_driver_goes_away_under_its_mig_instances_is_held_back_as_a_new_one(
-    api, token, problem, layout, held
-):
+def test_a_mig_node_that_loses_its_driver_is_held_back_as_a_new_node(api, token, problem, layout, held):
     api.node["spec"] = {"taints": [GPU]}
     gone = _closed(Reading(problem=problem, call="nvmlInitWithFlags"))
     checks = run_checks(gone, of_machine("dgx-h100", mig_layouts=layout, mig_source="stack"))
@@ -297,7 +295,7 @@ def test_a_node_whose_driver_goes_away_under_its_mig_instances_is_held_back_as_a
     assert sent == ([[GPU, STARTING]] if held else [])
 
 
-def test_a_pool_that_holds_no_new_nodes_back_holds_none_without_instances_either(api, token):
+def test_pools_without_a_gate_do_not_hold_back_unpartitioned_nodes(api, token):
     api.node["spec"] = {"taints": [GPU]}
     entry = {"id": "mig-mode", "device": None, "verdict": "fail", "expected": "on", "observed": "off"}
     report = {**REPORT, "verdict": "fail", "checks": [entry]}
@@ -308,7 +306,7 @@ def test_a_pool_that_holds_no_new_nodes_back_holds_none_without_instances_either
     assert api.requests == []
 
 
-def test_a_failing_node_is_held_back_by_a_lease_that_goes_with_the_node_and_ends_with_a_pass(api, token):
+def test_a_lease_holds_a_failing_node_back_until_it_passes_or_is_gone(api, token):
     said, sent = tainted(api, token, "fail", [GPU], most=2)
     assert said == ""
     assert sent["held-train-0"]["spec"] == {"holderIdentity": "train-0"}

@@ -48,7 +48,7 @@ def test_a_node_is_read_through_the_zipapps_own_bindings(simulated_reader):
     assert [gpu.name.value for gpu in snapshot.gpus] == ["NVIDIA A10G"] * 8
 
 
-def test_a_call_that_hangs_is_named_its_process_is_gone_and_the_other_values_are_read(simulated_reader):
+def test_a_hanging_call_is_named_killed_and_other_values_are_read(simulated_reader):
     reader = simulated_reader({"kind": "nvml-hang", "call": "nvmlDeviceGetTemperature", "index": 1})
     snapshot, seconds = None, 0.0
     for seconds in DEADLINES_SECONDS:
@@ -71,7 +71,7 @@ def test_a_call_that_ends_the_process_is_named(simulated_reader):
     assert [gpu.name.problem for gpu in snapshot.gpus] == [""] * 7 + ["ended-the-process"]
 
 
-def test_the_failure_of_a_process_that_cannot_start_reading_has_the_end_of_its_output():
+def test_a_process_that_cannot_start_reports_the_end_of_its_output():
     snapshot = NvmlReader([sys.executable, "-c", "import sys; sys.exit('no profile')"]).read(PATIENCE_SECONDS)
     assert snapshot.failure == "starting Python ended the reading process: exit code 1: no profile"
 
@@ -94,7 +94,7 @@ class Stuck:
         return not self.dead
 
 
-def test_a_call_in_which_an_earlier_process_hangs_is_not_made_again_and_few_processes_may_hang():
+def test_a_hanging_call_is_not_repeated_and_few_processes_may_hang():
     children = []
 
     def start(journal):
@@ -143,7 +143,7 @@ def test_lines_that_are_no_messages_are_ignored():
     assert (snapshot.failure, snapshot.unanswered, snapshot.gpu_count.value) == ("", (), 0)
 
 
-def test_a_process_that_a_library_forks_ends_with_the_reading_and_does_not_delay_it(tmp_path):
+def test_a_forked_process_neither_outlives_nor_delays_the_reading(tmp_path):
     pid = tmp_path / "pid"
     reader = child_of(
         "import time",

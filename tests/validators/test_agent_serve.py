@@ -82,7 +82,7 @@ def test_a_check_that_finished_too_long_ago_is_not_ready():
     assert readiness.why_not() == "the last check finished 61 s ago"
 
 
-def test_an_unchanged_report_is_published_once_in_ten_minutes_and_a_changed_one_at_once():
+def test_changed_reports_are_published_at_once_others_every_ten_minutes():
     clock, sent = Clock(), []
     publisher = Publisher(sent.append, clock)
     for moment, ecc in ((0, "pass"), (30, "pass"), (60, "fail"), (90, "fail"), (659, "fail"), (660, "fail")):
@@ -234,7 +234,7 @@ def test_a_service_on_a_failing_node_is_not_ready_and_ends_on_a_signal(service):
     assert process.wait() == 0
 
 
-def test_a_client_that_holds_connections_is_refused_more_and_keeps_no_other_out():
+def test_a_client_that_holds_connections_does_not_block_others():
     readiness = Readiness(60)
     readiness.set(report(), "")
     server = serve._Server(0, readiness)
@@ -262,7 +262,7 @@ def answered(port):
         return None
 
 
-def test_an_agent_that_is_blind_for_long_asks_to_be_restarted_and_one_that_sees_again_does_not() -> None:
+def test_an_agent_is_restarted_if_nvml_does_not_answer_for_long() -> None:
     now = [1.0]
     readiness = Readiness(stale_seconds=1e9, clock=lambda: now[0])
     blind = {"verdict": "unknown", "checks": [{"id": "nvml", "verdict": "unknown", "observed": "NVML hangs"}]}
@@ -284,7 +284,7 @@ def test_an_agent_that_is_blind_for_long_asks_to_be_restarted_and_one_that_sees_
 
 
 @pytest.mark.parametrize("worked", [True, False])
-def test_an_agent_whose_driver_was_replaced_asks_to_be_restarted_at_once_if_its_own_library_has_worked(
+def test_a_replaced_driver_restarts_an_agent_whose_library_worked(
     worked: bool,
 ) -> None:
     readiness = Readiness(stale_seconds=1e9, clock=lambda: 1.0)

@@ -87,7 +87,7 @@ def test_it_holds_the_agent_the_bindings_and_their_license_and_nothing_else():
     assert "THIS SOFTWARE IS PROVIDED" in notice
 
 
-def test_its_sources_are_python_3_9_and_import_nothing_but_the_standard_library_and_pynvml():
+def test_its_sources_are_python_3_9_and_import_only_pynvml():
     for path in Path(agent_package.__file__).parent.glob("*.py"):
         tree = ast.parse(path.read_text("utf-8"), feature_version=(3, 9))
         for statement in ast.walk(tree):

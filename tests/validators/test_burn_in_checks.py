@@ -88,7 +88,7 @@ def test_a_slow_gpu_is_named_with_its_figure_and_a_remedy() -> None:
     assert found["device-device"].remediation
 
 
-def test_one_changed_product_and_one_gpu_that_computes_otherwise_fail_the_node() -> None:
+def test_a_changed_product_or_a_differing_gpu_fails_the_node() -> None:
     bad = healthy(wrong_products=[0, 2] + [0] * 6, products=["5c1d"] * 5 + ["ffff"] + ["5c1d"] * 2)
     found = checks(record(bad, between(487.0)))["products"]
     assert (found.verdict, found.severity, found.device) == ("fail", "critical", "GPUs 1, 5")

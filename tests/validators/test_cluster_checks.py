@@ -117,7 +117,7 @@ def test_a_missing_device_plugin_label_is_named_as_the_cause_and_with_its_fix():
         )
 
 
-def test_gpus_that_the_device_plugin_calls_unhealthy_are_told_from_gpus_that_are_not_there():
+def test_unhealthy_gpus_are_distinguished_from_missing_gpus():
     ill = node(allocatable={"nvidia.com/gpu.shared": "12"})
     assert "unhealthy" in remedy(ill)
     gone = node(allocatable={"nvidia.com/gpu.shared": "12"}, capacity={"nvidia.com/gpu.shared": "12"})
@@ -290,7 +290,7 @@ def test_a_driver_upgrade_that_is_done_is_no_finding():
     assert not findings(node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-done"}))
 
 
-def test_a_failed_driver_upgrade_names_the_pods_in_its_way_and_the_commands_that_help():
+def test_a_failed_driver_upgrade_names_blocking_pods_and_commands():
     failed = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-failed"})
     [check] = [
         each for each in check_node(failed, EXPECTED, left=[LeftPod("vision/bare")]) if each.needs_attention

@@ -67,7 +67,7 @@ def test_values_are_in_base_units():
     assert sum(found["gpu_nvlink_up"].values()) == 8 * 12
 
 
-def test_a_gpu_instance_has_its_own_memory_in_place_of_its_gpus_and_no_utilisation():
+def test_a_gpu_instance_has_its_own_memory_and_no_utilisation():
     found = samples(Once("p4de.24xlarge", mig_layout=({"3g.40gb": 2}, *[None] * 7)))
     sizes = found["gpu_memory_size_bytes"]
     assert len([place for place in sizes if place[0] == "0"]) == 2

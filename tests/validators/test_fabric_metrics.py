@@ -93,7 +93,7 @@ def test_counters_of_errors_are_those_of_each_driver(sysfs):
     }
 
 
-def test_a_node_without_such_nics_or_without_sysfs_and_an_unreadable_counter_have_no_series(sysfs, tmp_path):
+def test_missing_nics_sysfs_and_counters_export_no_series(sysfs, tmp_path):
     assert samples() == {}
     sysfs({"0000:10:00.0": (EFA, "efa", {"hw_counters/tx_bytes": "N/A (no PMA)"})})
     assert samples() == {}

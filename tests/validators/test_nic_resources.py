@@ -60,7 +60,7 @@ def test_a_node_with_every_efa_interface_passes() -> None:
     assert of_efa(node("32")).verdict == "pass"
 
 
-def test_efa_interfaces_that_are_unhealthy_are_told_from_those_that_are_not_there() -> None:
+def test_unhealthy_efa_interfaces_are_distinguished_from_missing_ones() -> None:
     assert "unhealthy" in of_efa(node("30")).remediation
     assert "created with" in of_efa(node("30", capacity="30")).remediation
     assert "spec.nodeName=ip-10-0-0-1" in of_efa(node(None)).remediation

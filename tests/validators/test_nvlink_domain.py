@@ -55,7 +55,7 @@ def test_nodes_with_one_value_of_the_label_pass(
     assert bool(result.remediation) == (verdict != "pass")
 
 
-def test_a_pool_without_nodes_and_pools_whose_nvlink_ends_at_the_node_have_no_such_check() -> None:
+def test_empty_pools_and_pools_without_rack_nvlink_have_no_such_check() -> None:
     assert check_domain(RACK, []) is None
     assert check_domain(NodeExpectation(pool="train", allocatable={}, labels={}), nodes("u.0", "v.0")) is None
 

@@ -90,7 +90,7 @@ def test_nodes_that_come_when_they_are_needed_are_not_missed(cloud: Any, why: st
     assert too_many.verdict == "fail"
 
 
-def test_a_node_that_lost_the_label_of_its_pool_is_named_with_the_command_that_labels_it() -> None:
+def test_a_node_without_its_pool_label_is_named_with_the_fix() -> None:
     plan = environment({"train": 2})
 
     class Relabelled(Cluster):

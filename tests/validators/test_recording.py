@@ -97,7 +97,7 @@ def test_the_command_records_replays_and_compares(tmp_path, capsys, monkeypatch)
         (H100, "p5.48xlarge", "NVIDIA H100 80GB HBM3", "81559 MiB"),
     ],
 )
-def test_the_recording_of_a_real_gpu_passes_alone_and_lacks_seven_gpus_as_a_machine_of_eight(
+def test_a_recorded_gpu_passes_and_is_one_of_eight_on_larger_machines(
     recording, machine_type, product, memory, capsys
 ):
     real = Recordings(replay=recording)

@@ -87,7 +87,7 @@ def test_a_reservation_that_karpenter_has_not_found_fails_validation(
     assert report.exit_code is ExitCode.FINDING
 
 
-def test_a_finding_says_what_was_expected_where_it_is_written_and_how_to_look_it_up() -> None:
+def test_a_finding_names_expected_value_source_and_command() -> None:
     [check] = [check for one in report_of(node_class()).nodes for check in one.checks if check.needs_attention]
     assert check.expected == f"{OWN} of p5.48xlarge in us-east-2a"
     assert check.source == "stack: pools[0].capacity"
@@ -149,7 +149,7 @@ def test_karpenter_must_have_found_a_block_only_while_it_can_have_nodes(
     assert report.exit_code is (ExitCode.FINDING if missing else ExitCode.GOOD)
 
 
-def test_a_managed_pool_needs_no_nodes_before_its_block_begins_and_its_desired_ones_then() -> None:
+def test_a_managed_pool_needs_its_nodes_only_once_its_block_begins() -> None:
     block = {"type": "capacity-block", **BLOCKS[0]}
     plan = plan_eks({"count": {"desired": 2}, "capacity": block})
     before = report_of(plan=plan, now=datetime.fromisoformat("2026-11-25T00:00:00Z"))

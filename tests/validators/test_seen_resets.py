@@ -55,7 +55,7 @@ def server(api, token, monkeypatch):
     return ApiServer.of_environment()
 
 
-def test_an_agent_that_starts_anew_knows_the_reset_that_the_one_before_has_seen(api, server):
+def test_a_restarted_agent_knows_the_reset_that_its_predecessor_saw(api, server):
     machine = Machine()
     reader, resets = agent(machine)
     resets.recall()

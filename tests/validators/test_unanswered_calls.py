@@ -129,7 +129,7 @@ def test_a_call_that_hangs_on_every_gpu_is_tried_on_two_only(read):
     assert [call for call in made if "EccMode" in call] == [f"nvmlDeviceGetEccMode on GPU {gpu}" for gpu in (0, 1)]
 
 
-def test_a_gpu_on_which_two_functions_hang_is_asked_nothing_more_and_the_others_are(read):
+def test_a_gpu_is_skipped_after_two_hanging_functions(read):
     journal = Journal()
     journal.lose("nvmlDeviceGetEccMode on GPU 1", DID_NOT_RETURN)
     journal.lose("nvmlDeviceGetName on GPU 1", DID_NOT_RETURN)
@@ -191,7 +191,7 @@ def test_an_answer_that_is_not_valid_is_unknown_and_nothing_else_is(monkeypatch)
     }
 
 
-def test_a_handle_without_an_answer_leaves_the_count_unknown_and_a_lost_gpu_fails_it():
+def test_an_unanswered_handle_is_unknown_and_a_lost_gpu_fails():
     silent = healthy_gpu(1, handle=Reading(problem=DID_NOT_RETURN, call="nvmlX"))
     [count] = [
         e for e in run_checks(node(healthy_gpu(0), silent), expecting(gpu_count=2)) if e["id"] == "gpu-count"

@@ -271,7 +271,7 @@ def test_the_terminal_breaks_no_word_of_a_command(width):
     assert f"--overwrite {label}" in text
 
 
-def test_the_driver_of_a_node_in_an_upgrade_is_explained_by_the_upgrade_and_not_by_the_agent():
+def test_during_an_upgrade_the_driver_is_explained_by_the_upgrade():
     old = entry("driver-version", "fail", "580.1")
     waiting = node("serve-1", labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"})
     reports = {f"serve-{index}": agent_report(f"serve-{index}", old) for index in range(2)}

@@ -197,7 +197,7 @@ def test_the_text_of_an_nvlink_error_decides_whether_it_is_fatal(text, verdict, 
 
 
 @pytest.mark.parametrize(("action", "verdict"), [(0, "pass"), (1, "fail"), (None, "fail")])
-def test_an_nvlink_error_without_a_line_fails_unless_the_driver_asks_for_nothing(action, verdict):
+def test_unlogged_nvlink_errors_fail_unless_no_action_is_required(action, verdict):
     snapshot = simulated("p5.48xlarge", {"kind": "xid", "index": 0, "code": 145, "seen_by": "event"})
     gpu = replace(snapshot.gpus[0], recovery_action=Reading(action, "" if action is not None else "not-supported"))
     assert xid_entry(replace(snapshot, gpus=(gpu, *snapshot.gpus[1:])))["verdict"] == verdict
@@ -285,7 +285,7 @@ def test_a_code_that_is_not_known_is_for_the_vendor():
 
 
 @pytest.mark.skipif(not CATALOGUE.exists(), reason="NVIDIA's catalogue as a table is not part of the repository")
-def test_every_code_of_the_catalogue_has_the_kind_of_action_that_the_catalogue_has():
+def test_every_xid_code_has_the_action_in_nvidias_catalogue():
     with CATALOGUE.open() as file:
         rows = [row for row in csv.DictReader(file) if row["description"] != "Unused"]
     wrong: set[tuple[str, str, str]] = set()
@@ -299,7 +299,7 @@ def test_every_code_of_the_catalogue_has_the_kind_of_action_that_the_catalogue_h
     assert not wrong
 
 
-def test_the_log_of_a_simulated_node_is_there_although_nobody_holds_the_installation():
+def test_the_log_of_a_simulated_node_outlives_its_installation():
     fault = {"kind": "xid", "index": 1, "code": 48}
     install(
         NodeProfile(machine_type="g4dn.12xlarge", driver_version=DRIVER, faults=parse_faults(json.dumps([fault])))

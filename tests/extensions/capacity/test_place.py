@@ -64,7 +64,7 @@ def test_the_report_is_the_one_that_was_reviewed(
     assert ran.out == snapshot
 
 
-def test_pods_of_manifests_get_the_defaults_of_their_team_and_the_command_ends_well_if_all_fit(
+def test_manifests_get_team_defaults_and_the_command_passes_if_all_fit(
     run: Run, write: Callable[[str], str]
 ) -> None:
     ran = run("place", "local", "--workloads", write(MANIFESTS), "--format", "json")

@@ -133,7 +133,7 @@ def test_gpus_that_are_free_on_two_numa_nodes_do_for_no_pod_that_needs_one(rest:
 
 
 @WAYS
-def test_a_pod_of_more_gpus_than_a_numa_node_has_runs_under_restricted_and_never_under_single_numa_node(
+def test_pods_larger_than_a_numa_node_run_only_under_restricted(
     rest: dict[str, bool],
 ) -> None:
     trace = (job("five", "a", 0, 10, 5), job("four", "a", 0, 10, 4))
@@ -142,7 +142,7 @@ def test_a_pod_of_more_gpus_than_a_numa_node_has_runs_under_restricted_and_never
     assert [(one.state, one.ended) for one in found] == [("impossible", None), ("ended", 10)]
 
 
-def test_pods_that_an_empty_node_has_room_for_in_sum_alone_are_impossible_together() -> None:
+def test_pods_that_fit_a_node_only_in_total_are_impossible() -> None:
     """Two pods with three GPUs each fit, one on each NUMA node. With five pods of two GPUs, one pod never fits."""
     assert ends(aligned(), job("two", "a", 0, 10, 3, pods=2)) == {"two": 10}
     (three,) = rehearse(aligned(), (job("three", "a", 0, 10, 2, pods=5),)).jobs

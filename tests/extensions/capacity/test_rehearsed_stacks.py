@@ -75,7 +75,7 @@ def rehearsed(on: RehearsalStack, *entries: TraceEntry, checkpoint: float | None
     return report(on.platform, rehearse(on.platform, jobs, Assumptions(checkpoint=checkpoint)), steps=4)
 
 
-def test_a_part_of_a_gpu_becomes_the_smallest_share_or_instance_that_is_large_enough() -> None:
+def test_a_gpu_fraction_becomes_the_smallest_sufficient_share() -> None:
     """In the stack `local`, one pool offers quarters of GPUs and another one sevenths."""
     assert shape_of(entry(gpus=0.1, team="search"), local()) == (SLICE, 1, 1)
     assert shape_of(entry(gpus=0.2, team="search"), local()) == (SHARE, 1, 1)
@@ -99,7 +99,7 @@ def test_a_job_has_the_priority_of_its_team_or_the_one_that_it_names() -> None:
     assert [job.shape.priority for job in jobs] == [1000, 100]
 
 
-def test_a_job_without_requests_has_its_gpus_part_of_a_node_or_the_default_of_older_kubernetes() -> None:
+def test_jobs_without_requests_get_the_defaults_of_their_kubernetes() -> None:
     """Since Kubernetes 1.36, admission sets the GPUs' share. In older versions, the LimitRange sets 500m and 1
     GiB.
     """
@@ -114,7 +114,7 @@ def test_a_job_without_requests_has_its_gpus_part_of_a_node_or_the_default_of_ol
     assert (job.shape.cpu, job.shape.memory) == (500, 2**30)
 
 
-def test_a_stack_with_queues_has_their_quotas_on_each_pool_and_an_autoscaler_where_the_cloud_has_one() -> None:
+def test_queued_stacks_have_quotas_per_pool_and_the_clouds_autoscaler() -> None:
     plan = load_stack("eks-training").plan
     assert plan.kind == "environment"
     found = stack_of(plan, load_catalog()).platform
@@ -131,7 +131,7 @@ def test_a_stack_with_queues_has_their_quotas_on_each_pool_and_an_autoscaler_whe
     assert (found.topology, found.fair_sharing, found.pods_ready_timeout) == (False, True, 7200)
 
 
-def test_teams_of_a_trace_are_mapped_and_those_that_the_stack_does_not_have_are_errors() -> None:
+def test_trace_teams_are_mapped_and_unknown_teams_are_errors() -> None:
     jobs = trace(entry(team="vc1"), entry(team="vc2", row=7), entry(team="vc2", row=8))
     assert [one.team for one in fit(jobs, stack(), {"vc1": "search", "*": "vision"}).jobs] == [
         "search", "vision", "vision",
@@ -197,14 +197,14 @@ def test_work_that_a_stopped_job_does_again_is_counted_less_with_checkpoints() -
     assert saved.seconds == 7200
 
 
-def test_a_job_that_no_node_has_room_for_is_impossible_and_not_among_the_waits() -> None:
+def test_a_job_that_fits_no_node_is_impossible_and_does_not_wait() -> None:
     found = rehearsed(stack(), entry(gpus=9), entry(gpus=1, duration=60))
     assert (found.total.impossible, found.total.ended, found.total.unfinished) == (1, 1, 0)
     assert found.total.wait is not None
     assert found.total.wait.worst == 0
 
 
-def test_jobs_of_a_trace_without_teams_are_those_of_the_only_team_and_of_none_of_two() -> None:
+def test_trace_jobs_without_a_team_belong_to_the_only_team() -> None:
     asked = trace(entry(team=""))
     one = stack(teams=[{"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:v"]}])
     assert [job.team for job in fit(asked, one, {}).jobs] == ["vision"]

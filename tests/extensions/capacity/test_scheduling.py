@@ -83,7 +83,7 @@ def test_higher_priority_goes_first_whatever_the_order_of_the_file() -> None:
     assert pending_of(scenario, place(scenario)) == {"low": 4}
 
 
-def test_pods_above_a_quota_stay_pending_and_the_quota_is_used_in_the_order_of_the_file() -> None:
+def test_pods_above_a_quota_stay_pending_in_the_order_of_the_file() -> None:
     scenario = Scenario(
         nodes=(node(gpus=8),),
         groups=(pods("first", 2, gpus=2), pods("second", 2, gpus=2, priority=100)),
@@ -266,7 +266,7 @@ def on_two_numa_nodes(*, single: bool = False) -> Node:
     return replace(node(gpus=8), numa=(0, 0, 0, 0, 1, 1, 1, 1), single_numa=single)
 
 
-def test_gpus_of_a_pod_are_on_as_few_numa_nodes_as_can_be_where_the_kubelet_aligns_them() -> None:
+def test_aligned_gpus_use_as_few_numa_nodes_as_possible() -> None:
     groups = (pods("three", gpus=3), pods("four", gpus=4), pods("one", gpus=1))
     scenario = Scenario(nodes=(on_two_numa_nodes(),), groups=groups)
     found = {scenario.groups[one.group].name: one.gpus for one in place(scenario).assignments}
@@ -275,7 +275,7 @@ def test_gpus_of_a_pod_are_on_as_few_numa_nodes_as_can_be_where_the_kubelet_alig
     assert [one.gpus for one in unaligned.assignments][1] == (3, 4, 5, 6)
 
 
-def test_a_pod_whose_gpus_are_free_on_too_many_numa_nodes_stays_pending_and_is_told_so() -> None:
+def test_pods_with_scattered_free_gpus_stay_pending_with_the_reason() -> None:
     scenario = Scenario(nodes=(on_two_numa_nodes(),), groups=(pods("three", 2, gpus=3), pods("two", gpus=2)))
     assert pending_of(scenario, place(scenario)) == {"two": 1}
     assert reasons(scenario) == [
@@ -285,7 +285,7 @@ def test_a_pod_whose_gpus_are_free_on_too_many_numa_nodes_stays_pending_and_is_t
     assert pending_of(scenario, place(replace(scenario, nodes=(node(gpus=8),)))) == {}
 
 
-def test_a_pod_of_more_gpus_than_one_numa_node_has_starts_unless_the_policy_is_single_numa_node() -> None:
+def test_large_pods_start_unless_the_policy_is_single_numa_node() -> None:
     groups = (pods("five", gpus=5),)
     assert place(Scenario(nodes=(on_two_numa_nodes(),), groups=groups)).pending == ()
     single = Scenario(nodes=(on_two_numa_nodes(single=True),), groups=groups)

@@ -123,7 +123,7 @@ def test_moves_make_a_pending_pod_fit() -> None:
     assert [(one.purpose, one.node, one.group) for one in plans] == [("pod", 0, 0)]
 
 
-def test_pods_without_a_controller_and_pods_that_a_budget_protects_are_not_moved() -> None:
+def test_bare_pods_and_pods_under_a_budget_are_not_moved() -> None:
     alone = running(0, "a", 1, controller="")
     kept = running(1, "b", 2, pinned="disruption budget")
     scenario = Scenario(nodes=TWO, groups=(), running=(alone, kept))

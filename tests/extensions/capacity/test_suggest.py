@@ -120,7 +120,7 @@ def test_the_cheapest_pools_are_what_a_count_by_hand_says(
     assert_planner_places(found, [want])
 
 
-def test_gpus_of_one_node_have_different_layouts_where_one_layout_for_all_costs_twice_as_much() -> None:
+def test_gpus_of_a_node_have_different_layouts_if_that_is_cheaper() -> None:
     # By hand: 42 small pods fill 6 GPUs with 7 instances each, and 4 large pods use the other two. If all GPUs
     # have the same layout, at most 36 small pods fit next to the 4 large pods, so two nodes are needed.
     wants = [
@@ -187,7 +187,7 @@ def test_compute_that_was_measured_on_a_model_is_met_on_that_model_alone() -> No
     assert there.pools[0].pool["machine_type"].startswith("g6e")
 
 
-def test_the_next_best_does_without_the_machine_type_in_its_mode_and_costs_no_less() -> None:
+def test_the_next_best_avoids_the_machine_type_in_its_mode() -> None:
     found = _suggest(_want(count=8, gpu_memory="3GB", compute=0.1), families=["g4dn"], provider="aws")
     (pool,) = found.pools
     assert pool.next_best is not None
@@ -211,9 +211,7 @@ def test_without_a_provider_the_cheapest_is_taken_and_the_others_are_told() -> N
     assert (found.others["aws"].usd_per_hour or 0) > found.usd_per_hour
 
 
-def test_machine_types_of_unknown_price_are_left_out_and_said_to_be_and_a_price_of_ones_own_brings_them_in() -> (
-    None
-):
+def test_unpriced_types_are_reported_and_a_given_price_includes_them() -> None:
     want = _want(kind="training", gpus=8, count=1, gpu_memory="70GB")
     with pytest.raises(BadInput, match="no allowed machine type has a known price"):
         _suggest(want, provider="on-prem")
@@ -339,7 +337,7 @@ def test_any_workloads_are_placed_by_the_planner_and_the_rules_hold(wants: list[
     assert_planner_places(found, wants)
 
 
-def test_fewer_pools_are_preferred_within_one_percent_of_the_cheapest_which_is_named() -> None:
+def test_fewer_pools_are_preferred_within_one_percent_of_the_cheapest() -> None:
     # By hand: an L4 at 0.75 USD/h holds three pods, a T4 at 0.526 USD/h two. The last two of 302 are cheaper on a
     # T4.
     want = _want(kind="development", count=302, gpu_memory="6Gi", compute=0.33)
@@ -360,7 +358,7 @@ def test_more_pools_stay_where_fewer_cost_more_than_one_percent() -> None:
     assert [nodes for _, nodes, _ in _pools(found)] == [10, 1]
 
 
-def test_the_machine_type_with_the_most_work_for_the_money_is_named_beside_the_cheapest_for_training() -> None:
+def test_the_most_cost_effective_type_is_named_next_to_the_cheapest() -> None:
     """A100: 8 x 312 TFLOP/s at 27.44705 USD/h is 90.9 per USD/h. H100: 8 x 989 at 55.04 USD/h is 143.8."""
     job = _want(kind="training", gpu_memory="70GB", gpus=8, cpu="80", memory="500Gi")
     [pool] = _suggest(job, provider="aws", families=["p4de", "p5"]).pools

@@ -49,7 +49,7 @@ def test_a_suggestion_is_the_one_that_was_reviewed(
     assert out == snapshot
 
 
-def test_what_is_printed_is_a_pools_section_that_plans_as_part_of_a_stack(
+def test_the_printed_pools_section_plans_as_part_of_a_stack(
     capsys: pytest.CaptureFixture[str], workloads: Path
 ) -> None:
     _, out, _ = _run(capsys, "--workloads", str(workloads))
@@ -84,7 +84,7 @@ def test_the_prices_of_the_region_are_compared_and_named_with_their_date(
     )
 
 
-def test_a_time_limit_is_printed_with_the_gap_and_what_a_provider_cannot_hold_with_the_workload(
+def test_a_time_limit_prints_the_gap_and_unfit_workloads(
     capsys: pytest.CaptureFixture[str], workloads: Path
 ) -> None:
     wide = "{name: wide, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB, gpus: 16}"

@@ -44,7 +44,7 @@ def test_a_cut_of_more_than_a_tenth_is_no_near_miss() -> None:
     assert _suggest(_want(cpu="110"), machine_families=["p4de", "p5"]).near_misses == ()
 
 
-def test_gpu_memory_just_above_that_of_a_cheaper_gpu_is_a_near_miss_among_other_workloads() -> None:
+def test_gpu_memory_just_above_a_cheaper_gpu_is_a_near_miss() -> None:
     want = _want("chat", kind="inference", gpus=1, count=4, gpu_memory="16Gi", cpu="1", memory="4Gi")
     other = {**want, "name": "rank", "count": 1, "gpu_memory": "8Gi"}
     found = _suggest(want, other, machine_families=["g4dn", "g6"], provider="aws")

@@ -66,7 +66,7 @@ def test_a_zone_outside_the_region_is_refused(place: dict[str, str]) -> None:
         _suggest(_train(), **place)
 
 
-def test_spot_is_the_capacity_of_every_pool_and_no_machine_on_premises_is_sold_so() -> None:
+def test_spot_applies_to_every_pool_and_not_on_premises() -> None:
     found = _suggest(_train(), provider="aws", capacity="spot")
     assert found.pools[0].pool["capacity"] == {"type": "spot"}
     with pytest.raises(BadInput, match="capacity: found 'spot' with provider on-prem"):
@@ -86,12 +86,12 @@ def test_inference_that_asks_for_rdma_gets_whole_machines_with_efa_and_the_netwo
     assert refusals(stack_of(found, [want], CLUSTERS["aws"]), tmp_path) == []
 
 
-def test_a_pod_that_asks_for_rdma_and_no_whole_machine_is_refused_with_the_sizes_that_have_it() -> None:
+def test_rdma_on_a_partial_machine_is_refused_with_valid_sizes() -> None:
     with pytest.raises(BadInput, match=r"workloads\[0\].rdma: found 4 GPUs with RDMA; allowed: .*: 8\. Fix"):
         _suggest(_train(gpus=4, rdma=True), provider="aws", machine_families=["p4de"])
 
 
-def test_a_machine_type_whose_fabric_no_supported_version_can_use_is_suggested_without_it(tmp_path: Path) -> None:
+def test_machine_types_with_an_unsupported_fabric_are_suggested_without(tmp_path: Path) -> None:
     want = _train(gpu_memory="30GB")
     found = _suggest(want, provider="gcp", machine_families=["a3-highgpu"])
     assert found.pools[0].pool["network"] == {"rdma": False}

@@ -58,7 +58,7 @@ def test_tiny_pods_get_no_more_replicas_than_the_rule_allows(
     assert refusals(stack_of(found, [want]), tmp_path) == []
 
 
-def test_only_one_trust_domain_shares_by_replicas_for_a_quota_of_shares_is_good_on_every_pool(
+def test_only_one_trust_domain_shares_gpus_by_replicas(
     tmp_path: Path,
 ) -> None:
     wants = [

@@ -67,7 +67,7 @@ def test_workloads_that_share_no_pool_share_a_reservation() -> None:
     assert found.usd_per_hour == pytest.approx(27.44705, abs=0.001)
 
 
-def test_the_next_best_of_a_reserved_pool_is_what_its_pods_cost_without_the_reservation() -> None:
+def test_a_reserved_pools_next_best_is_its_cost_without_reservation() -> None:
     [pool] = _suggest(_train(2), provider="aws", reservations=[_reserved(2)]).pools
     assert pool.next_best is not None
     assert pool.next_best.pools == ("2 x p4de.24xlarge (whole)",)

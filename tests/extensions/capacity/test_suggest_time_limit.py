@@ -47,7 +47,7 @@ def test_without_any_time_each_provider_has_a_mix_and_its_gap() -> None:
     assert all(other.usd_per_hour is not None and not other.unfit for other in found.others.values())
 
 
-def test_a_provider_that_has_no_machine_for_a_pod_cannot_hold_it_however_little_time_there_is() -> None:
+def test_a_provider_without_a_fitting_machine_is_unfit_without_time() -> None:
     # Only a2-megagpu-16g of Google Cloud has 16 GPUs in one machine.
     found = _suggest([_want(), _want("wide", gpus=16, count=1)], 0)
     assert found.vendor == "gcp"
@@ -77,7 +77,7 @@ def test_with_time_the_same_workloads_are_not_said_to_have_run_out_of_it() -> No
         max_size=4,
     )
 )
-def test_what_is_found_without_time_plans_and_costs_no_less_than_the_cheapest_nor_its_bound_more(
+def test_a_result_without_time_plans_and_its_bound_is_not_too_high(
     drawn: list[dict[str, Any]],
 ) -> None:
     wants = [_want(f"w{index}", **want) for index, want in enumerate(drawn)]

@@ -55,14 +55,14 @@ def test_every_mistake_of_a_table_is_named_with_row_and_column(tmp_path: Path) -
     assert "seconds, or a date and time such as 2026-03-01 08:30:00" in found[0]
 
 
-def test_a_column_that_is_missing_or_unknown_is_named_with_the_one_that_is_meant(tmp_path: Path) -> None:
+def test_missing_and_unknown_columns_are_named_with_a_suggestion(tmp_path: Path) -> None:
     found = problems(tmp_path, "team,arrival,duraton,gpus\nvision,0,1,1\n")
     assert len(found) == 2
     assert "add the column duration" in found[0]
     assert "did you mean 'duration'?" in found[1]
 
 
-def test_of_many_mistakes_the_first_are_named_and_the_rest_are_counted(tmp_path: Path) -> None:
+def test_the_first_of_many_mistakes_are_named_and_the_rest_counted(tmp_path: Path) -> None:
     found = problems(tmp_path, "team,arrival,duration,gpus\n" + "vision,x,1,1\n" * 50)
     assert len(found) == 21
     assert "30 more problems" in found[-1]
@@ -98,7 +98,7 @@ def test_a_file_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
         read_trace(file)
 
 
-def test_openb_pods_run_from_their_scheduling_to_their_deletion_and_shares_are_parts_of_a_gpu(
+def test_openb_pods_run_from_scheduling_to_deletion_with_gpu_shares(
     tmp_path: Path,
 ) -> None:
     text = (
@@ -117,7 +117,7 @@ def test_openb_pods_run_from_their_scheduling_to_their_deletion_and_shares_are_p
     assert found.entries[0].memory == 12288 * 2**20
 
 
-def test_helios_jobs_have_their_gpus_of_all_pods_together_and_the_virtual_cluster_as_team(tmp_path: Path) -> None:
+def test_helios_jobs_have_total_gpus_and_the_virtual_cluster_as_team(tmp_path: Path) -> None:
     text = (
         "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
         "1425511,uX,vcJkd,16,1,2,COMPLETED,1970-01-01 00:01:00,1970-01-01 00:02:00,1970-01-01 00:03:00,60,60\n"
@@ -151,7 +151,7 @@ def philly_job(**changed: Any) -> dict[str, Any]:
     return {**job, **changed}
 
 
-def test_philly_jobs_run_as_long_as_their_attempts_together_on_the_gpus_of_the_largest(tmp_path: Path) -> None:
+def test_philly_jobs_last_as_long_as_all_their_attempts(tmp_path: Path) -> None:
     running = [{"start_time": "1970-01-01 00:02:00", "end_time": None, "detail": []}]
     text = json.dumps([philly_job(), philly_job(attempts=[]), philly_job(attempts=running)])
     found = read(tmp_path, text)

@@ -166,7 +166,7 @@ def test_a_team_whose_pods_may_be_under_no_network_policy_is_named() -> None:
     assert found.evidence[-1].startswith("vision admits pods without a controller")
 
 
-def test_of_a_cluster_of_others_encryption_and_enforcement_are_questions() -> None:
+def test_encryption_and_enforcement_are_questions_on_existing_clusters() -> None:
     existing = {"provider": "eks", "name": "prod", "region": "us-east-2", "kubernetes": "1.36"}
     storage = {"shared": {"type": "nfs", "file_system": "fs-0a1b2c3d4e5f60718"}}
     points = {point.name: point.status for point in checklist(_subject(cluster=existing, storage=storage))}

@@ -61,7 +61,7 @@ def test_pods_cannot_be_scaled_by_metrics_that_no_prometheus_collects() -> None:
     )
 
 
-def test_metrics_of_gpus_are_those_of_the_agents_where_no_pool_has_the_operators_exporter() -> None:
+def test_agents_provide_gpu_metrics_without_the_operators_exporter() -> None:
     cluster = {**STACKS["existing"]["cluster"], "parts": {"dcgm_exporter": "present"}}
     without = answered("existing", cluster=cluster)["accelerator_metrics"]
     found = answered("existing", cluster=cluster, validation={"metrics": True})["accelerator_metrics"]
@@ -102,7 +102,7 @@ def test_networks_that_pods_join_for_gpudirect_are_a_fabric() -> None:
     assert "networks of tcpxo" in " ".join(found.by)
 
 
-def test_who_owns_the_toolkit_that_gives_no_gpu_by_a_variable_is_said_as_it_is() -> None:
+def test_the_owner_of_the_container_toolkit_is_named_correctly() -> None:
     assert any("toolkit of image" in by for by in answered("eks")["secure_accelerator_access"].by)
 
 
@@ -118,7 +118,7 @@ def test_sharing_is_met_by_a_pool_that_shares() -> None:
     )
 
 
-def test_autoscaling_is_for_the_owner_to_answer_where_the_program_creates_no_nodes() -> None:
+def test_autoscaling_is_the_owners_answer_if_nodes_exist_already() -> None:
     assert answered("existing")["cluster_autoscaling"].status is Status.NOT_APPLICABLE
 
 
@@ -150,7 +150,7 @@ def test_a_controller_that_the_cluster_does_not_run_is_met_in_part() -> None:
     assert seen.status is Status.PARTIAL
 
 
-def test_the_product_file_has_ids_levels_and_descriptions_as_the_project_wrote_them() -> None:
+def test_the_product_file_has_the_published_ids_and_levels() -> None:
     document = yaml.safe_load(product_file(CHECKLIST, list(answered("eks").values())))
     written = [
         (area, one["id"], one["level"], one["description"])

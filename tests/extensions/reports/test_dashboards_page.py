@@ -82,9 +82,7 @@ def test_a_line_has_its_values_beside_it_and_ends_where_samples_are_missing(run:
     assert 'aria-label="In use by pool, at the end: train 75 %"' in shown
 
 
-def test_the_scale_of_a_ratio_is_whole_and_that_of_a_temperature_begins_near_its_values(
-    run: Run, server: Server
-) -> None:
+def test_ratio_scales_are_whole_and_temperature_scales_fit_the_values(run: Run, server: Server) -> None:
     server.series = one_line([61.0, 68.0])
     page = run("dashboards", "--prometheus", server.address, "--board", "node").out
     texts = re.findall(r"<text [^>]*>([^<]+)</text>", figure(page, "Temperature"))

@@ -218,7 +218,7 @@ def planned(**of_pool: Any) -> dict[str, str]:
     return {one["name"]: one["value"] for one in container["env"] if "value" in one}
 
 
-def test_the_configuration_of_a_planned_job_has_the_memory_network_and_disks_of_its_nodes(tmp_path: Path) -> None:
+def test_a_planned_job_is_configured_with_its_nodes_resources(tmp_path: Path) -> None:
     variables = planned(machine_type="p5.48xlarge")
     job = Job.of(variables, disk=28_000 * GIB)
     assert (job.machines.pods, job.machines.gpus) == (2, 8)

@@ -38,7 +38,7 @@ def test_an_error_that_came_back_at_the_same_step_is_a_bug() -> None:
     assert code_of(ValueError("a shard cannot be read"), repeated=True) == BUG
 
 
-def test_running_out_of_memory_is_a_bug_unless_others_take_memory_of_the_same_gpu() -> None:
+def test_out_of_memory_is_a_bug_unless_the_gpu_is_shared() -> None:
     assert code_of(OutOfMemoryError("tried to allocate 2 GiB")) == BUG
     assert code_of(OutOfMemoryError("tried to allocate 2 GiB"), shared=True) == FAILED
 

@@ -134,7 +134,7 @@ def roll(account: Account, group: NodeGroup) -> None:
 
 
 def relabel(account: Account, group: NodeGroup, old: Properties) -> None:
-    """Change labels and taints of existing nodes, as UpdateNodegroupConfig does. Others' labels and taints stay."""
+    """Change labels and taints of existing nodes, as UpdateNodegroupConfig does. Those of others stay."""
     client = _client(group.cluster)
     labels = {**dict.fromkeys(old.get("labels", {})), **group.inputs.get("labels", {})}
     before = {(one["key"], one["effect"]) for one in _taints(old)}

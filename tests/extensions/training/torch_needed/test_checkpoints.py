@@ -114,14 +114,14 @@ def test_a_torn_checkpoint_is_skipped_with_a_message(
     assert message in caplog.text
 
 
-def test_a_training_does_not_begin_anew_where_all_checkpoints_are_damaged(tmp_path: Path) -> None:
+def test_training_does_not_restart_if_all_checkpoints_are_damaged(tmp_path: Path) -> None:
     _save(tmp_path, [10])
     _half_a_file(tmp_path / "step-0000000010")
     with pytest.raises(NoGoodCheckpoint, match="delete them to begin anew"):
         _load(tmp_path)
 
 
-def test_a_training_begins_anew_where_no_checkpoint_was_ever_complete(tmp_path: Path) -> None:
+def test_training_restarts_if_no_checkpoint_was_ever_complete(tmp_path: Path) -> None:
     _save(tmp_path, [10])
     _without_end(tmp_path / "step-0000000010")
     assert _load(tmp_path)[0] is None

@@ -200,7 +200,7 @@ def test_on_sigterm_a_request_that_was_accepted_is_answered(server: Server) -> N
 # -- sweeps and notebook ------------------------------------------------------------------------------------
 
 
-def test_each_part_of_the_sweep_tries_its_setting_and_the_best_one_is_found_in_their_logs() -> None:
+def test_each_sweep_part_tries_its_setting_and_the_logs_show_the_best() -> None:
     logs = "".join(ran("sweep.py", JOB_COMPLETION_INDEX=index, STEPS="40") for index in ("0", "8"))
     best = json.loads(ran("sweep.py", "best", stdin=f"warning: a line of a log\n{logs}"))
     assert {key: best[key] for key in ("index", "rate", "width", "layers")} == {"index": 8, **sweep.SETTINGS[8]}
