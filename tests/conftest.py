@@ -34,8 +34,7 @@ from sandbox.control_plane import Status
 from tests.support.emptied import Contents
 from tests.support.size import THOROUGH, size
 
-# `make test` draws the same few examples each time, so that a repeated run gives the same result. `make
-# test-thorough` draws many examples, and different ones each time.
+# `make test` draws the same few examples each time; `make test-thorough` draws many and different ones.
 settings.register_profile(
     "suite",
     deadline=None,
@@ -158,8 +157,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the control plane before the first test, because a build on a new machine exceeds the time limit of a
     test.
     """
-    # The cloud SDKs and some 8,000 tests are a million objects. Freezing them saves a tenth of the CPU time of all
-    # tests.
+    # The cloud SDKs and 8,000 tests are a million objects. Freezing them saves a tenth of all CPU time.
     gc.freeze()  # without a prior collection, which would take half a second and free little
     gc.set_threshold(20_000, 20, 50)
     gc.enable()

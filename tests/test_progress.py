@@ -35,7 +35,7 @@ class Screen(io.StringIO):
 
 @pytest.fixture
 def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
-    """Replace standard error with a terminal of 100 columns."""
+    """Standard error, replaced by a terminal with 100 columns."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     return Screen()

@@ -98,8 +98,7 @@ def _sliced(replicas: int) -> dict[str, Any]:
         (_stack("g4dn.12xlarge", _team({"gpus": 2}, {"cpu": "47760m"})), "impossible"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47760m"})), "placed"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47761m"})), "impossible"),
-        # On an existing cluster, 3 interfaces with 9 addresses and 2 host pods allow 29 pods, and 21 are
-        # DaemonSets' pods.
+        # On an existing cluster, 3 interfaces with 9 addresses and 2 host pods allow 29 pods, 21 of DaemonSets.
         (
             _stack("g4dn.xlarge", _team({"shared": 8}), provider="existing", nodes=_NODES, sharing=_sliced(12)),
             "placed",
@@ -111,8 +110,7 @@ def _sliced(replicas: int) -> dict[str, Any]:
         # Pods of 5, 5, 4 and 2 GPUs on two nodes of 8 GPUs: no two of the three large pods share a node.
         (_stack("p4d.24xlarge", _team({"gpus": 15}, *_of(5, 5, 4)), count={"desired": 2}), "impossible"),
         (_stack("p4d.24xlarge", _team({"gpus": 16}, *_of(5, 5, 3, 3)), count={"desired": 2}), "placed"),
-        # Pods of 3, 3 and 2 GPUs on two NUMA nodes of 4 GPUs: all 8 fit, but no NUMA node has 2 GPUs left for the
-        # third.
+        # Pods of 3, 3 and 2 GPUs fit on two NUMA nodes of 4 GPUs, but the third pod uses GPUs on both.
         (_stack("p4d.24xlarge", _team({"gpus": 8}, *_of(3, 3, 2)), topology={"policy": "best-effort"}), "placed"),
         (
             _stack("p4d.24xlarge", _team({"gpus": 8}, *_of(3, 3, 2)), topology={"policy": "restricted"}),

@@ -42,7 +42,7 @@ def ends_and_waits(order: str, nodes: int, *rows: Row) -> list[tuple[float | Non
     return [found[f"{at}"] for at in range(len(rows))]
 
 
-# -- orders -------------------------------------------------------------------------------------------------
+# -- queue orders -------------------------------------------------------------------------------------------
 
 ALL_THEN_ALL_THEN_ONE: tuple[Row, ...] = ((0, 100, 16), (1, 50, 16), (2, 5, 1))
 
@@ -276,7 +276,7 @@ def test_the_table_has_each_cluster_by_each_order_and_names_what_is_left_out(
         assert f"left out: {line}\n" in err
 
 
-# What `numpy.argsort` of NumPy 1.23.5 returned for 17 of 18 equal values, and then for 17 equal values.
+# Results of `numpy.argsort` in NumPy 1.23.5 for 18 equal values (without the last one) and for 17 equal values.
 FIRST_SORT = [0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 16]
 SECOND_SORT = [0, 14, 13, 12, 11, 10, 9, 15, 8, 6, 5, 4, 3, 2, 1, 7, 16]
 

@@ -71,7 +71,7 @@ def quotas_are_free(client: KubernetesClient, namespace: str = "") -> bool:
     """Return whether the quotas of a namespace, or of all namespaces, count no GPUs, MIG instances, CPUs and
     memory.
 
-    Quotas count deleted pods for a moment longer, and the next pod may be refused meanwhile.
+    Quotas count a deleted pod for a moment longer, so the next pod might be refused.
     """
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     used = [item for quota in quotas for item in quota.get("status", {}).get("used", {}).items()]

@@ -22,8 +22,7 @@ def members_objects(namespace: str) -> list[dict[str, Any]]:
                     {"name": "main", "image": "db:1", "resources": {"limits": {"nvidia.com/gpu": 1}}},
                 ],
                 "tolerations": [TOLERATION],
-                # A namespace controller waits for half of this time before it checks again whether the pods are
-                # gone.
+                # The namespace controller checks every half of this time whether the pods are gone.
                 "terminationGracePeriodSeconds": 1,
             }
         ),

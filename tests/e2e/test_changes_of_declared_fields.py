@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2
 
 _SAME = ("apiVersion", "kind", "metadata", "status")
 Path = tuple[str | int, ...]
-# An object with other content gets another name, and its users switch to it before the old object is deleted.
+# Changed content gives the object a new name, and its users switch before the old object is deleted.
 NAMED_BY_CONTENT = {"core/ConfigMap": ("data", "binaryData", "immutable")}
 
 

@@ -291,8 +291,7 @@ def test_removing_a_pool_and_a_team_removes_their_objects_and_no_others(
     ("node", "fault", "check", "source"),
     [
         ("train-0", '{"kind": "gpu-missing", "index": 3}', "gpu-count", "machine type p4de.24xlarge"),
-        # One fault is enough to test how `up` reports faults. tests/validators/test_agent_on_simulated_nodes.py
-        # has them all.
+        # One fault is enough for `up`; tests/validators/test_agent_on_simulated_nodes.py tests all of them.
         pytest.param(
             "train-0",
             '{"kind": "nvlink-degraded", "index": 0, "link": 5}',

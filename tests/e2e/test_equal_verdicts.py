@@ -138,7 +138,7 @@ LIVES: list[Object] = [
     {"terminationGracePeriodSeconds": 3600},
     {"terminationGracePeriodSeconds": 3601},
 ]
-# Pod Security refuses volumes that name servers first. The rule matters only at the level baseline.
+# Volumes that name servers are refused by Pod Security before this rule, except at level baseline.
 VOLUMES: list[Object] = [
     {"emptyDir": {}},
     {"csi": {"driver": "gcsfuse.csi.storage.gke.io"}},
@@ -223,8 +223,8 @@ def random_toleration(chance: random.Random) -> Object:
 LABELS = {"app": "attempt"}
 SELECTED = {"selector": {"matchLabels": LABELS}}
 JOBS = "spec.replicatedJobs[second].template.spec.template"
-# How each kind contains pod templates: group and version, plural, the spec around a template (and around a
-# harmless template if the kind has several), and the template's path in messages.
+# Group and version, plural, a function that returns the spec around a template, and the path in messages.
+# If a kind has several templates, the function also takes a harmless one.
 HOLDERS: dict[str, tuple[str, str, Callable[[Object, Object], Object], str]] = {
     "Deployment": ("apps/v1", "deployments", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
     "ReplicaSet": ("apps/v1", "replicasets", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
@@ -427,7 +427,7 @@ def random_trigger(chance: random.Random) -> Object:
     }
 
 
-# -- both sides -------------------------------------------------------------------------------------------
+# -- the pack and the API server --------------------------------------------------------------------------
 
 
 @dataclass
@@ -501,8 +501,7 @@ def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[Kuber
         live = client.get(*identity(one))
         assert live is not None
         client.delete(live)
-    # The next file creates the same CustomResourceDefinitions, and must not find them while they are being
-    # deleted.
+    # The next test file must not find these definitions while they are being deleted.
     eventually(lambda: all(client.get(*identity(one)) is None for one in made))
 
 
@@ -556,7 +555,7 @@ def identity(one: Object) -> tuple[str, str, str]:
     return one["apiVersion"], one["kind"], one["metadata"]["name"]
 
 
-# -- equal ------------------------------------------------------------------------------------------------
+# -- equal verdicts ---------------------------------------------------------------------------------------
 
 
 def test_the_rules_of_pods_are_those_of_the_pack(place: Place):
@@ -584,8 +583,8 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     ]
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     counts = Counter(found)
-    # On GKE, shares have no separate resource name, so most requests for shares name unknown resources. If shares
-    # use the resource name of whole GPUs, the pods may run on nodes without alignment.
+    # On GKE, shares have no separate resource name, so most requests for shares name unknown resources.
+    # If shares use the GPUs' resource name, pods may run on nodes without alignment.
     of_pods = OF_ALIGNED_PODS if place.namespace == "equal-operator" else OF_PODS
     assert all(counts[verdict] >= 2 for verdict in (*of_pods, *OF_OBJECTS, NO_RULE)), counts
     assert counts[NO_RULE] > len(found) * 0.15
@@ -649,7 +648,7 @@ def test_what_train_jobs_add_to_their_runtimes_is_refused_by_the_rules_of_pods(p
     assert set(found) == {BYPASS, ANNOTATION, VOLUME, NO_RULE}
 
 
-# -- different, on purpose --------------------------------------------------------------------------------
+# -- intentional differences ------------------------------------------------------------------------------
 
 operator = pytest.mark.parametrize("place", ["operator"], indirect=True)
 gke = pytest.mark.parametrize("place", ["gke"], indirect=True)
@@ -769,8 +768,7 @@ def test_only_the_pack_requires_whole_nodes_for_a_daemons_devices(
 ):
     eight, four = (a_pod([main({"nvidia.com/gpu": count, "cpu": "900m"})], daemons_devices()) for count in (8, 4))
     assert verdicts(place, eight) == (set(), NO_RULE)
-    # No container gets the devices. The annotation applies to a container with the daemon's name, which must be
-    # the daemon.
+    # The annotation grants devices only to a container with the daemon's name, which must be the real daemon.
     assert verdicts(place, four) == ({ANNOTATION}, NO_RULE)
     four["spec"]["containers"][0]["name"] = PUBLISHED.devices
     assert "fabric-daemon:" in refusal(place.client, place.moved(four))
@@ -785,7 +783,7 @@ def test_only_teams_with_a_whole_node_get_a_daemons_devices(client: KubernetesCl
         remove(client, ["equal-few"])
 
 
-# -- objects that exist --------------------------------------------------------------------------------------
+# -- existing objects ----------------------------------------------------------------------------------------
 
 
 def create_without(client: KubernetesClient, policy: str, forbidden: dict[str, Any]) -> None:
@@ -841,7 +839,7 @@ def test_templates_older_than_a_rule_can_be_scaled_but_not_changed(place: Place)
         client.delete(live)
 
 
-# -- classes of priority ------------------------------------------------------------------------------------
+# -- priority classes ---------------------------------------------------------------------------------------
 
 
 def test_a_class_above_the_teams_own_is_refused_in_the_templates_of_every_kind(client: KubernetesClient):

@@ -117,8 +117,7 @@ def test_an_object_that_leaves_the_grant_is_refused(vision: KubernetesClient, at
         **({"spec": attempt["spec"]} if "spec" in attempt else {}),
         **attempt.get("fields", {}),
     }
-    # The API server serves a kind shortly after its definition is created, and enforces policies on it a second
-    # later.
+    # Policies apply to a new kind about a second after the API server starts to serve it.
     message = eventually(lambda: found if attempt["refused"] in (found := refusal(vision, wanted)) else "")
     assert says_what_to_do(message), message
 
@@ -325,7 +324,7 @@ def test_an_honest_object_is_admitted(vision: KubernetesClient, attempt: Object)
     assert refusal(vision, wanted) == ""
 
 
-# -- how much members may write ---------------------------------------------------------------------------------
+# -- limits on members' objects ---------------------------------------------------------------------------------
 
 
 def test_the_api_server_counts_every_kind_that_a_member_may_create(vision: KubernetesClient, platform: Platform):
@@ -420,7 +419,7 @@ def test_a_pod_does_not_grow_by_ephemeral_containers(vision: KubernetesClient, p
         platform.client.delete(live)
 
 
-# -- what members may write, and why it leads nowhere ----------------------------------------------------------
+# -- objects that members may write without gaining access -----------------------------------------------------
 
 
 def test_a_running_pod_is_not_resized_past_the_quota(vision: KubernetesClient, platform: Platform):
@@ -458,8 +457,8 @@ def claim(**spec: Any) -> Object:
 
 
 def test_a_claim_is_filled_from_no_other_namespace(vision: KubernetesClient):
-    # The API server drops the namespace unless the alpha feature CrossNamespaceVolumeDataSource is on. With it, a
-    # ReferenceGrant in the other namespace is needed, which no member creates.
+    # The API server drops the namespace unless CrossNamespaceVolumeDataSource (alpha) is enabled.
+    # With this feature, a ReferenceGrant in the other namespace is needed, which no member creates.
     source = {"apiGroup": "", "kind": "PersistentVolumeClaim", "name": "dataset", "namespace": "search"}
     live = vision.create(claim(dataSourceRef=source), dry_run=True)
     assert "namespace" not in live["spec"].get("dataSourceRef", {})
@@ -529,8 +528,7 @@ def test_tokens_for_another_audience_are_invalid_on_the_api_server(vision: Kuber
 
 
 def test_names_of_hosts_are_written_into_the_own_pod_alone(vision: KubernetesClient):
-    # Host aliases change only /etc/hosts in the pod's containers. Network policies match addresses, not host
-    # names.
+    # Host aliases change only the pod's /etc/hosts. Network policies match addresses, not host names.
     aliases = [{"ip": "10.0.0.1", "hostnames": ["search.example.com"]}]
     assert refusal(vision, pod({"spec": {"hostAliases": aliases}})) == ""
 

@@ -1,4 +1,4 @@
-"""Only pods that use a fabric may have its privileges: attempts on the real API server, and honest pods."""
+"""Only pods that use a fabric may have its privileges. Tests abusive and honest pods on the real API server."""
 
 from __future__ import annotations
 

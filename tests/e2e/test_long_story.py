@@ -29,8 +29,7 @@ from tests.support.restricted import satisfying
 from tests.support.size import THOROUGH, size
 from tests.support.witness import Gone, Witness
 
-# The test runs the command line dozens of times, which takes minutes, and longer on a loaded machine or with
-# Pulumi.
+# The test runs the command line dozens of times, which takes minutes, and longer on a loaded machine.
 pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.timeout(7200)]
 
 KILLS = size(4, 20)
@@ -267,8 +266,7 @@ def test_members_lose_nothing_and_every_change_is_announced(story: Story) -> Non
         story.members_run(team, name, resource, replicas)
     story.witness.take()
 
-    # One team is renamed, and its data stays under the old name. Another team leaves, and its pods continue to
-    # run.
+    # One team is renamed, and its data stays under the old name. Another team leaves, but its pods run on.
     story.stack["teams"][2]["name"] = "sound"
     search = story.stack["teams"].pop(1)
     rows = story.change(kills=3)
@@ -283,8 +281,8 @@ def test_members_lose_nothing_and_every_change_is_announced(story: Story) -> Non
     assert (rows["pool serve"]["effect"], rows["pool serve"]["nodes"]) == ("removes-capacity", 1)
     assert story.nodes("serve") == {"serve-0", "serve-1"}
 
-    # A pool is renamed, so its nodes are replaced despite a budget, which `preview` names. The renamed team gets
-    # its old name back and finds its data.
+    # A pool is renamed, so its nodes are replaced despite a disruption budget, which `preview` names.
+    # The renamed team gets its old name back and finds its data.
     guard = story.budget("search", "api", least=6)
     story.stack["pools"][1]["name"] = "infer"
     story.stack["teams"][2]["name"] = "audio"

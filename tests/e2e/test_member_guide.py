@@ -98,8 +98,7 @@ def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
 
 
 def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_ends(ada: Ada) -> None:
-    # It uses the team's eight GPUs and the other team's, and its class is the guide's, so the guide's job preempts
-    # nothing.
+    # The job uses the GPUs of both teams, and has the class of the guide's job, which cannot preempt it.
     ada.others.job("first", gpus=8, pods=2, priority="training")
     eventually(lambda: ada.others.running("first") == 2)
     workload = ada.apply("training")

@@ -1,4 +1,4 @@
-"""The pods that `gpu-platform place` leaves pending are those that the real kube-scheduler leaves pending."""
+"""`gpu-platform place` and the real kube-scheduler leave the same pods pending."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STACK: dict[str, Any] = {
             "machine_type": "p4de.24xlarge",
             "count": {"desired": 2},
             "workload": "training",
-            "topology": {"policy": "none"},  # otherwise the kubelet also decides
+            "topology": {"policy": "none"},  # otherwise the kubelet could also refuse pods
         },
         {
             "name": "serve",

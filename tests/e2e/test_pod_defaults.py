@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 
 Object = dict[str, Any]
 MIG = "nvidia.com/mig-1g.10gb"
-# On a p4de.24xlarge, pods can use 95,690m CPU minus 50m for the node agent. Each GPU and each MIG instance has its
-# share of 9/10 of the node's memory.
+# CPU that pods can use on a p4de.24xlarge: 95,690m minus 50m for the node agent.
+# Memory of a GPU and of a MIG instance in MiB: their shares of 9/10 of the node's memory.
 MILLICORES, MIB_OF_GPU, MIB_OF_INSTANCE = 95640, 131758, 18822
 
 

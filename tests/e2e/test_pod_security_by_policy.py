@@ -1,4 +1,4 @@
-"""The rules that replace Pod Security in a namespace with a fabric refuse exactly what Pod Security refuses."""
+"""In a namespace with a fabric, the rules that replace Pod Security refuse exactly the same pods."""
 
 from __future__ import annotations
 

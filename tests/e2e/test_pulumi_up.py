@@ -1,5 +1,4 @@
-"""The real Pulumi CLI with the Automation API and a file backend deploys to the sandbox; a comparison of both
-engines.
+"""The real Pulumi CLI deploys to the sandbox with the Automation API and a file backend. Compares both engines.
 
 The tests run if `pulumi` and its Kubernetes provider are on PATH.
 """

@@ -22,8 +22,7 @@ from tests.e2e.conftest import Platform
 from tests.e2e.queues import Team, bring, job, stack
 from tests.support.eventually import eventually
 
-# This test compares the rehearsal with Kueue, event by event, which takes minutes. Hand-computed cases in
-# test_rehearsal.py and tests of Kueue in test_team_queues.py already cover which jobs run and wait.
+# test_rehearsal.py and test_team_queues.py cover single cases; this slow test compares whole rehearsals.
 pytestmark = [pytest.mark.sandbox, pytest.mark.thorough, pytest.mark.xdist_group("e2e-queues")]
 
 SEEDS = (1, 4, 6)

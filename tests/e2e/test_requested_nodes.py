@@ -1,4 +1,4 @@
-"""A gang that requests GPUs in several pod templates does not wait for nodes that the queue requests."""
+"""Gangs with GPUs in several pod templates are refused on pools whose nodes GKE creates on request."""
 
 from __future__ import annotations
 

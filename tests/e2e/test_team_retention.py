@@ -170,8 +170,7 @@ class Hand:
         """Delete the team's namespace with all its contents."""
         for live in self.client.objects("v1", "Namespace", label_selector=f"{names.TEAM_LABEL}={TEAM}"):
             self.client.delete(live)
-            # Kubernetes empties a namespace after 5 s, and checks again 5 s later if its pods take a moment to
-            # end.
+            # Kubernetes empties a namespace after 5 s, and checks again 5 s later if pods are still ending.
             for kind in MEMBERS_KINDS:
                 for content in self.client.objects(*kind, namespace=TEAM):
                     self.client.delete(content)

@@ -78,7 +78,7 @@ def place(client: KubernetesClient) -> Iterator[Place]:
 
 
 def asking(kind: str, tolerations: list[Object], gpus: int = 1) -> Object:
-    """Return an object of a kind whose pods request GPUs."""
+    """Return an object of the given kind whose pods request GPUs."""
     resources = {"nvidia.com/gpu": gpus} if gpus else {}
     wanted = a_pod([main(resources, image="none:1")], tolerations=tolerations)
     return requesting(wanted if kind == "Pod" else held(kind, wanted))

@@ -1,4 +1,4 @@
-"""A changed driver: announced with its pods and budgets, rolled node by node, validated; the upgrade report."""
+"""A changed driver is announced with its pods and budgets, rolled out node by node, and validated."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def serve(replicas: int) -> dict[str, Any]:
             "sharing": sharing}  # fmt: skip
 
 
-# -- without a mistake ------------------------------------------------------------------------------------
+# -- a correct planner ------------------------------------------------------------------------------------
 
 
 def test_without_a_mistake_every_check_passes(simulate: Callable[..., Simulated]) -> None:
@@ -255,7 +255,7 @@ def test_a_planner_that_configures_more_replicas_than_are_allowed_is_seen(
     assert simulate(serve(6)).broken_rules == {"sharing-replicas-bounded"}
 
 
-# -- allocatable ------------------------------------------------------------------------------------------
+# -- allocatable resources --------------------------------------------------------------------------------
 
 
 def test_the_planner_never_promises_more_than_the_kubelet_leaves() -> None:

@@ -1,4 +1,4 @@
-"""The control plane of a real sandbox: what its API server, scheduler, controllers and KWOK do."""
+"""The control plane of a real sandbox: the behaviour of its API server, scheduler, controllers and KWOK."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def small_layouts(table: MigTable) -> Iterator[dict[str, int]]:
             yield dict(Counter(chosen))
 
 
-# -- against the catalogue --------------------------------------------------------------------------------
+# -- comparison with the catalogue ------------------------------------------------------------------------
 
 
 def test_the_driver_and_the_catalogue_know_mig_on_the_same_gpus() -> None:

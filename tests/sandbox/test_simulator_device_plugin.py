@@ -44,7 +44,7 @@ def _counts(hardware: Hardware, text: str = "", strategy: str = "none") -> dict[
     return {name.removeprefix("nvidia.com/"): offer.count for name, offer in offered.items()}
 
 
-# -- which config a node takes (cmd/config-manager/main.go) ------------------------------------------------
+# -- config selection of a node (cmd/config-manager/main.go) -----------------------------------------------
 
 
 def test_the_node_label_chooses_the_config_before_the_default() -> None:
@@ -156,7 +156,7 @@ def test_with_both_blocks_mps_takes_the_place_of_time_slicing() -> None:
     assert any("timeSlicing is ignored" in warning for warning in config.warnings)
 
 
-# -- what is advertised (internal/rm/device_map.go) --------------------------------------------------------
+# -- advertised resources (internal/rm/device_map.go) ------------------------------------------------------
 
 
 @pytest.mark.parametrize(

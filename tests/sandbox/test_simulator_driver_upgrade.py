@@ -39,7 +39,7 @@ def node(name: str, state: State = State.UPGRADE_REQUIRED, **more: Any) -> NodeS
 FOUR = [node(name) for name in "abcd"]
 
 
-# -- limits ----------------------------------------------------------------------------------------------------
+# -- limits on parallel upgrades -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_without_auto_upgrade_nodes_keep_their_driver(cluster: Cluster) -> None:
     assert version(cluster, name) == OLD
 
 
-# -- another release of the operator ------------------------------------------------------------------------------
+# -- a new operator release ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.sandbox

@@ -168,7 +168,7 @@ def test_mig_nodes_without_a_config_are_labelled_with_the_default() -> None:
     assert "nvidia.com/mig.config" not in _desired({"nvidia.com/mig.config": "seven"}, node(A100), told).labels
 
 
-# -- the MIG manager's wish -------------------------------------------------------------------------------
+# -- config requests to the MIG manager -------------------------------------------------------------------
 
 
 def _request(labels: Mapping[str, str], hardware: Hardware | None = None, **changes: Any) -> Any:
@@ -248,7 +248,7 @@ def test_the_memory_of_the_gpus_survives_its_annotation() -> None:
     assert read_mig_memory(memory.to_text(), 3) == memory
 
 
-# -- what NVML shows --------------------------------------------------------------------------------------
+# -- NVML readings ----------------------------------------------------------------------------------------
 
 
 def _observed(faults: list[dict[str, Any]], *layouts: Mapping[str, int] | None) -> Hardware:

@@ -203,7 +203,7 @@ def test_the_planner_calls_alignable_exactly_what_an_empty_node_admits(machine: 
     simulated = kubelet(policy, machine)
     reserved = nodes.cpus * nodes.count - sum(simulated.usable["cpu"].values())
     every = range(1, one.vcpu + 1 - reserved)
-    # The answer can change only where a NUMA node is used up, with or without its reserved CPUs.
+    # The answer can change only at numbers of CPUs that use up NUMA nodes, with or without reserved CPUs.
     edges = {nodes.cpus * count - less for count in range(nodes.count + 1) for less in (0, reserved)}
     near = {edge + by for edge in edges for by in (-1, 0, 1, 2)}
     tried = [cpus for cpus in every if THOROUGH or cpus in near or cpus % 16 == 0]

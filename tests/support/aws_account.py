@@ -80,7 +80,7 @@ class AwsAccount:
 
         def client(service: str, *, region_name: str, config: Config) -> Any:
             assert region_name == self.region
-            assert getattr(config, "connect_timeout") <= 10, "a question must not wait for long"  # noqa: B009
+            assert getattr(config, "connect_timeout") <= 10, "a request must not wait for long"  # noqa: B009
             # pyrefly: ignore[no-matching-overload]
             return original(service, region_name=region_name, config=config, endpoint_url=_endpoint())
 

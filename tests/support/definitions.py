@@ -18,9 +18,7 @@ def definition(file: str) -> dict[str, Any]:
 
 
 def unknown_fields(one: Mapping[str, Any], file: str) -> list[str]:
-    """Return the fields of an object's spec that its definition does not have, that have another type, or that are
-    required but missing.
-    """
+    """Return fields of an object's spec that its definition lacks, that have another type, or that are missing."""
     version = one["apiVersion"].rpartition("/")[2]
     versions = definition(file)["spec"]["versions"]
     (schema,) = (each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == version)

@@ -1,10 +1,10 @@
 """The right check finds every fault on every profile that can have it. `-s` prints the matrix.
 
-A profile has everything by which the agent distinguishes machine types: GPU model, NVLinks, NUMA nodes, rack, one
-GPU or several. The machine type with the fewest GPUs represents its profile. `make test` omits profiles that
-differ from another one only in the model and the number of NVLinks, because faults have the same requirements on
-them. It tries a fault once for each GPU architecture, processor architecture and presence of NVLinks, on the
-smallest suitable node.
+A profile is the set of properties that the agent distinguishes: GPU model, NVLinks, NUMA nodes, rack, one GPU or
+several. The machine type with the fewest GPUs represents its profile. `make test` omits profiles that differ from
+another one only in the model and the number of NVLinks, because faults have the same requirements on them. It
+tries a fault once for each GPU architecture, processor architecture and presence of NVLinks, on the smallest
+suitable node.
 """
 
 from __future__ import annotations

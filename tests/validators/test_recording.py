@@ -201,7 +201,7 @@ def test_the_topology_of_every_machine_type_is_as_expected(machine_type):
     assert "expected:" not in text
 
 
-# -- the simulator replays it -----------------------------------------------------------------------------
+# -- replay in the simulator ------------------------------------------------------------------------------
 
 REPLAYED = (
     (),

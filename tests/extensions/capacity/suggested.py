@@ -1,6 +1,4 @@
-"""Stack files with suggested pools, in which each workload is a set of Deployments in the team of its trust
-domain.
-"""
+"""Stack files with suggested pools. Each workload consists of Deployments in the team of its trust domain."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def reasons(scenario: Scenario) -> list[str]:
     return [reason_of(scenario, one).text for one in place(scenario).pending]
 
 
-# -- which pods stay pending -----------------------------------------------------------------------------
+# -- pending pods ----------------------------------------------------------------------------------------
 
 
 def test_pods_that_fit_all_get_a_node() -> None:
@@ -159,7 +159,7 @@ def test_the_number_of_pods_on_a_node_is_limited() -> None:
     assert reasons(scenario) == [f"pods: 1 node has 6 or more free {GPU} but at most 0 free; the pod requests 1"]
 
 
-# -- where pods go ---------------------------------------------------------------------------------------
+# -- node selection --------------------------------------------------------------------------------------
 
 
 def test_scores_are_those_of_kube_scheduler() -> None:
@@ -175,9 +175,9 @@ def test_scores_are_those_of_kube_scheduler() -> None:
 def test_scores_of_the_profile_packed_are_those_of_kube_scheduler() -> None:
     """Hand-computed for 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs, where one GPU and one core are in use.
 
-    MostAllocated uses 3 of 4 GPUs, which is 75. The balance before is that of (1/8, 0, 1/4): deviation 0.10206, so
-    89. The balance after is that of (3/8, 1/4, 3/4): deviation 0.21246, so 78. The score is 50 + (50 + 78 - 89) //
-    2 = 69.
+    MostAllocated is 75, because 3 of 4 GPUs are used. The balance before is 89, from (1/8, 0, 1/4) with a
+    deviation of 0.10206. The balance after is 78, from (3/8, 1/4, 3/4) with a deviation of 0.21246. The score is
+    50 + (50 + 78 - 89) // 2 = 69.
     """
     state = NodeState(0, node(cpu=8, memory=16, gpus=4))
     state.take(pods("there", cpu=1, memory=0, gpus=1))

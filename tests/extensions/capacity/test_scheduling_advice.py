@@ -98,7 +98,7 @@ def test_every_advice_lets_all_pods_of_its_group_run(scenario: Scenario) -> None
         assert place(after).placed(len(after.groups))[one.group] == after.groups[one.group].count
 
 
-# -- moves -----------------------------------------------------------------------------------------------
+# -- advised moves ---------------------------------------------------------------------------------------
 
 
 def running(index: int, name: str, gpus: int, controller: str = "Deployment web", pinned: str = "") -> RunningPod:

@@ -92,7 +92,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
             ["g4dn"],
             [("g4dn.xlarge", 1, {"mode": "mps", "replicas": 3})],
         ),
-        # Training on one GPU shares it only with MIG.
+        # Training jobs on one GPU share it only through MIG.
         (_want(kind="training", count=2, compute=0.5), ["g6"], [("g6.xlarge", 2, {"mode": "none"})]),
         # Training on several GPUs needs NVLink, which G6 and G6e do not have.
         (
@@ -102,8 +102,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
         ),
         # Several GPUs without NVLink: the cheapest machine type.
         (_want(gpus=4, count=1, gpu_memory="20GB"), ["g6", "p4d"], [("g6.12xlarge", 1, {"mode": "none"})]),
-        # Two pods with 3 CPUs each need one g4dn.2xlarge at 0.752 USD/h. A g4dn.xlarge at 0.526 has only 3.92 CPUs
-        # for pods.
+        # Two pods with 3 CPUs need a g4dn.2xlarge (0.752 USD/h); a g4dn.xlarge (0.526) has only 3.92 CPUs.
         (
             _want(count=2, gpu_memory="1GB", compute=0.1, cpu="3"),
             ["g4dn"],
@@ -121,8 +120,7 @@ def test_the_cheapest_pools_are_what_a_count_by_hand_says(
 
 
 def test_gpus_of_a_node_have_different_layouts_if_that_is_cheaper() -> None:
-    # By hand: 42 small pods fill 6 GPUs with 7 instances each, and 4 large pods use the other two. If all GPUs
-    # have the same layout, at most 36 small pods fit next to the 4 large pods, so two nodes are needed.
+    # By hand: 6 GPUs hold 42 small pods and 2 hold 4 large ones. One layout for all holds at most 36 small pods.
     wants = [
         _want("small", count=42, gpu_memory="9GB", compute=0.1, cpu="1", memory="2Gi", trust_domain="a"),
         _want("large", count=4, gpu_memory="35GB", compute=0.4, cpu="1", memory="2Gi", trust_domain="b"),
@@ -264,8 +262,7 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
         each = min(gpu.memory_mib // (memory * 1024), int(1 / compute + 1e-9), 8) if kind == "inference" else 1
         each = each if memory * 1024 <= gpu.memory_mib else 0
         room = allocatable(machine)
-        # Requests of the DaemonSets of EKS, its volume drivers and the platform, and of the EFA driver if there is
-        # EFA.
+        # Requests of the DaemonSets of EKS, its volume drivers, the platform and, if present, EFA.
         efa = (100, 50) if machine.rdma_interfaces else (0, 0)
         by_cpu = (room.cpu_millicores - 380 - efa[0]) // (cpu * 1000)
         by_memory = (room.memory_mib - 488 - efa[1]) // 1024
@@ -338,8 +335,7 @@ def test_any_workloads_are_placed_by_the_planner_and_the_rules_hold(wants: list[
 
 
 def test_fewer_pools_are_preferred_within_one_percent_of_the_cheapest() -> None:
-    # By hand: an L4 at 0.75 USD/h holds three pods, a T4 at 0.526 USD/h two. The last two of 302 are cheaper on a
-    # T4.
+    # By hand: an L4 (0.75 USD/h) holds three pods, a T4 (0.526) two. A T4 is cheaper for the last two of 302.
     want = _want(kind="development", count=302, gpu_memory="6Gi", compute=0.33)
     allowed: dict[str, Any] = {"families": ["g4dn", "g6"], "provider": "aws", "usd_per_hour": {"g6.xlarge": 0.75}}
     found = _suggest(want, **allowed)

@@ -8,7 +8,7 @@ from gpu_platform_training.exit_codes import BUG, FAILED, FINISHED, INTERRUPTED,
 
 
 class OutOfMemoryError(RuntimeError):
-    """Has the name of torch.OutOfMemoryError, by which the module recognizes the error."""
+    """Has the same name as torch.OutOfMemoryError. The module recognizes the error by this name."""
 
 
 def code_of(error: BaseException, *, saved: bool = False, repeated: bool = False, shared: bool = False) -> int:

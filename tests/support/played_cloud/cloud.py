@@ -24,8 +24,7 @@ FOLDER: Final = "PLAYED_CLOUD"
 _PROVIDER: Final = f"""#!/bin/sh
 PLAYED_VERSION=%s PYTHONPATH={PROJECT_ROOT} exec {sys.executable} -m tests.support.played_cloud "$@"
 """
-# Stands in for `aws --region R eks get-token --cluster-name NAME ...`, and prints a token that the API server
-# accepts.
+# Stands in for `aws eks get-token --cluster-name NAME`; prints a token that the API server accepts.
 _AWS: Final = """#!/bin/sh
 while [ $# -gt 0 ] && [ "$1" != --cluster-name ]; do shift; done
 exec cat "$PLAYED_CLOUD/token-$2.json"
@@ -34,9 +33,7 @@ exec cat "$PLAYED_CLOUD/token-$2.json"
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What a step did to the nodes of each pool. The values are nodes and GPUs by pool; None stands for system
-    nodes.
-    """
+    """Changes of a step to the nodes of each pool, as numbers of nodes and GPUs. None stands for system nodes."""
 
     created: Mapping[str | None, tuple[int, int]]
     removed: Mapping[str | None, tuple[int, int]]

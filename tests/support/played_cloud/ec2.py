@@ -10,8 +10,8 @@ from tests.support.played_cloud.account import Account, Refused
 Properties = Mapping[str, Any]
 TEMPLATE: Final = "aws:ec2/launchTemplate:LaunchTemplate"
 
-# Changes to these properties create no new version: `updateKeys` in ec2_launch_template.go of
-# terraform-provider-aws has neither tags nor these (read 2026-11-23).
+# Properties whose changes create no new version.
+# Source: `updateKeys` in ec2_launch_template.go of terraform-provider-aws (read 2026-11-23), also without tags.
 _NO_NEW_VERSION: Final = {"tags", "name", "namePrefix", "defaultVersion", "updateDefaultVersion"}
 
 

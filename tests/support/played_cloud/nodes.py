@@ -134,7 +134,7 @@ def roll(account: Account, group: NodeGroup) -> None:
 
 
 def relabel(account: Account, group: NodeGroup, old: Properties) -> None:
-    """Change labels and taints of existing nodes, as UpdateNodegroupConfig does. Those of others stay."""
+    """Change a node group's labels and taints on existing nodes, as UpdateNodegroupConfig does. Others stay."""
     client = _client(group.cluster)
     labels = {**dict.fromkeys(old.get("labels", {})), **group.inputs.get("labels", {})}
     before = {(one["key"], one["effect"]) for one in _taints(old)}

@@ -44,8 +44,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=request.news)
 
     def DiffConfig(self, request: Any, context: Any) -> Any:
-        # No AWS configuration change replaces the provider, because terraform-provider-aws has no ForceNew in
-        # provider.go.
+        # A changed configuration never replaces the AWS provider: its provider.go has no ForceNew.
         same = values.read(request.olds) == values.read(request.news)
         changes = provider_pb2.DiffResponse.DIFF_NONE if same else provider_pb2.DiffResponse.DIFF_SOME
         return provider_pb2.DiffResponse(changes=changes)

@@ -62,7 +62,7 @@ class Pod:
         self.go_on()
 
     def wait_for_the_pause(self) -> None:
-        """Wait until all processes have reached the step in which they pause."""
+        """Wait until all processes have paused in their step."""
         self._wait_for(self._losses.with_suffix(".paused"))
 
     def go_on(self) -> None:

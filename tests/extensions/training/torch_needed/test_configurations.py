@@ -58,8 +58,7 @@ def test_deepspeed_reads_each_key_as_it_was_meant(parameters: str, tmp_path: Pat
 def test_deepspeed_offloads_to_the_scratch_directory_of_the_pod(tmp_path: Path) -> None:
     little = {"GPU_PLATFORM_MEMORY_MIB": "20000", "GPU_PLATFORM_SCRATCH": str(tmp_path)}
     config = ["deepspeed", "--parameters", "0.6b", "--largest-layer", "1m", "--out", str(tmp_path / "ds.json")]
-    # The GPU share is so small that its state is offloaded, and the model is small enough for the disk of any
-    # machine.
+    # The GPU share is too small for the state, and the model is small enough for the disk of any machine.
     pod = {**POD, **little, "GPU_PLATFORM_GPUS": "1", "GPU_PLATFORM_GPU_MEMORY_MIB": "2400", "PET_NNODES": "1"}
     pod["GPU_PLATFORM_MEMORY_MIB"] = "9000"
     assert configure.main(config, pod) == 0
@@ -133,7 +132,7 @@ def test_accelerate_hands_deepspeed_its_file_and_starts_no_node_by_ssh(tmp_path:
 
 
 def test_a_model_trains_in_one_process_as_the_files_say(tmp_path: Path) -> None:
-    """Runs on a CPU what Accelerate builds from the file for a pod with one GPU."""
+    """Trains on a CPU with the configuration file of a pod with one GPU."""
     file = tmp_path / "accelerate.yaml"
     pod = {**POD, "GPU_PLATFORM_GPUS": "1", "PET_NNODES": "1"}
     assert configure.main(["accelerate", "--parameters", "1m", "--out", str(file)], pod) == 0
