@@ -214,7 +214,7 @@ class Story:
         stopped = {(pod["namespace"], pod["owner"]) for row in rows for pod in row["pods"] or ()}
         lost = [one for one in gone if one.kind == "Pod" and one.namespace in (*TEAMS, "sound")]
         unannounced = [one for one in lost if (one.namespace, one.owner) not in stopped]
-        assert not unannounced, f"stopped, and not announced: {unannounced}; announced: {stopped}"
+        assert not unannounced, f"stopped without an announcement: {unannounced}; announced: {stopped}"
         self.compare_nodes(rows, gone, cordoned)
         deleted = [one for one in gone if one.kind in DATA and one.namespace in TEAMS]
         assert not deleted, f"lost without consent: {deleted}"
@@ -228,7 +228,7 @@ class Story:
         removed = {one.name for one in gone if one.kind == "Node"}
         for pool in {_pool_of(node) for node in removed}:
             effects = [row for row in rows if row["subject"] == f"pool {pool}" and row["effect"] in TAKES_NODES]
-            assert effects, f"nodes of pool {pool} were deleted, and that was not announced"
+            assert effects, f"nodes of pool {pool} were deleted without an announcement"
             count = sum(_pool_of(node) == pool for node in removed)
             assert count <= max(row["nodes"] for row in effects)
         rolled = {row["subject"] for row in rows if row["effect"] == "rolls-nodes"}

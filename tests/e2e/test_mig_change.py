@@ -675,6 +675,8 @@ def test_a_stack_that_releases_a_node_keeps_the_labels_of_other_field_managers(l
     assert labels_by(manager, lab.node("lab-0")) == {names.MIG_CONFIG_LABEL: held}
     release(lab.client, "shop")
     assert labels_by(manager, lab.node("lab-0")) == {}
-    assert lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL] == held, "the engine reports it, too"
+    assert lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL] == held, (
+        "the engine also declares the label"
+    )
     assert lab.platform.up(lab.same()).code == 0
     assert labels_by(manager, lab.node("lab-0")) == {names.MIG_CONFIG_LABEL: held}
