@@ -296,7 +296,7 @@ def test_a_controller_that_is_handed_over_is_announced_as_uninstalled() -> None:
     after = plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster={**EXISTING, "parts": {"karpenter": "present"}})
     (found,) = impacts(before, after)
     assert found.effect is Effect.REMOVES_CAPACITY
-    assert found.because.startswith("Karpenter is uninstalled; with Karpenter its CRDs go")
+    assert found.because.startswith("Karpenter is uninstalled; with Karpenter its CRDs are deleted")
 
 
 def test_a_login_that_goes_is_announced_with_its_groups() -> None:

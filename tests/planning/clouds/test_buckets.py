@@ -56,7 +56,7 @@ def refused(**storage: Any) -> dict[str, str]:
 @pytest.mark.parametrize(("bucket", "uses"), [(CHECKPOINTS, "reads and writes it"), (DATASETS, "reads it")])
 def test_the_decision_on_a_bucket_states_how_the_driver_uses_it(bucket: dict[str, Any], uses: str) -> None:
     [why] = [one.why for one in eks(bucket=bucket).decisions if (one.subject, one.what) == ("storage", "bucket")]
-    assert f"the identity of the driver {uses}" in why
+    assert f"the driver's identity {uses}" in why
     assert "a bucket outside us-east-2 cannot be mounted" in why
 
 

@@ -116,14 +116,14 @@ def test_empty_additions_do_not_change_the_user_data() -> None:
         (
             {**BOTTLEROCKET, "bootstrap": {"settings": {"kubernetes": {"max-pods": 200}}}},
             "bootstrap.settings.kubernetes.max-pods",
-            "the plan counts the pods of a node",
+            "the plan already counts the pods of a node",
         ),
         (
             {**BOTTLEROCKET, "bootstrap": {"settings": {"kubernetes": {"topology-manager-scope": "pod"}}}},
             "bootstrap.settings.kubernetes.topology-manager-scope",
             "write topology.scope",
         ),
-        ({**G6, "bootstrap": {"commands": ["x" * 4000] * 3}}, "bootstrap", "user data has 16 KiB in all"),
+        ({**G6, "bootstrap": {"commands": ["x" * 4000] * 3}}, "bootstrap", "user data has 16 KiB in total"),
         (
             {**G6, "bootstrap": {"script": SCRIPT}},
             "bootstrap.script",

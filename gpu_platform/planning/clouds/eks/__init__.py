@@ -1,1 +1,1 @@
-"""Decide clusters and pools of Amazon EKS, using the names of the EC2, EKS and Karpenter APIs."""
+"""Plan clusters and node pools of Amazon EKS, using the names of the EC2, EKS and Karpenter APIs."""

@@ -1,4 +1,4 @@
-"""Types of the plan of who can log in to an EKS cluster."""
+"""Types of the plan that describe who can log in to an EKS cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginPlan:
-    """An access entry of type STANDARD without an access policy. `username` None: what EKS derives of the ARN."""
+    """An access entry of type STANDARD without an access policy.
+
+    If `username` is None, EKS derives the user name from the ARN.
+    """
 
     principal: str
     groups: tuple[str, ...]
@@ -16,7 +19,9 @@ class LoginPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcPlan:
-    """The OIDC provider of a cluster, using the names of the stack file; None: EKS' default."""
+    """The OIDC provider of a cluster, using the names of the stack file. A field that is None keeps the EKS
+    default.
+    """
 
     name: str
     issuer: str

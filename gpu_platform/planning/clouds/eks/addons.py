@@ -1,4 +1,4 @@
-"""Plan the EKS add-ons of a new cluster, each with an IAM role of its own.
+"""Plan the EKS add-ons of a new cluster, and an IAM role for each add-on that needs one.
 
 Sources: EKS user guide, IAM roles for add-ons, EKS Pod Identity, node health; aws/eks-node-monitoring-agent v1.6.6
 (chart, configuration schema); read 2026-11-21. aws/amazon-vpc-cni-k8s, README and docs/prefix-and-ip-target.md;
@@ -16,8 +16,8 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 
-# The DaemonSet that finds broken GPUs has no tolerations. It must not run on nodes with MIG: a MIG mode cannot be
-# changed while a process uses the GPU, and the MIG manager does not stop this one.
+# By default the DaemonSet that detects broken GPUs has no tolerations. It must not run on MIG nodes: the MIG mode
+# of a GPU cannot be changed while a process uses the GPU, and the MIG manager does not stop this DaemonSet.
 _DCGM_AGENT: Mapping[str, Any] = {
     "tolerations": [{"operator": "Exists"}],
     "affinity": {
@@ -37,12 +37,12 @@ _DCGM_AGENT: Mapping[str, Any] = {
     },
 }
 
-# A prefix is 16 addresses in the place of one. The EFA-only interface on network card 0 takes one of the two
-# interfaces of p5.48xlarge: 49 addresses would be left for the 100 pods or more that the kubelet allows, and EKS
-# lets nobody lower `maxPods` on its images.
+# With prefix delegation, an interface takes prefixes of 16 addresses instead of single addresses. On p5.48xlarge
+# the EFA-only interface takes one of the two interfaces of network card 0. Single addresses would leave only 49
+# for the 100 or more pods that the kubelet allows. EKS images do not support a lower `maxPods`.
 _PREFIXES: Mapping[str, str] = {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}
 
-# A node takes the subnet of its pods from the ENIConfig that is named as its zone. The add-on creates the
+# A node takes its pod subnet from the ENIConfig that has the name of the node's zone. The add-on creates the
 # ENIConfigs, so that they exist before the first node does.
 _CUSTOM_NETWORKING: Mapping[str, str] = {
     "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "true",
@@ -51,7 +51,7 @@ _CUSTOM_NETWORKING: Mapping[str, str] = {
 
 
 def key_statements(keys: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
-    """Return what the driver of volumes may do with customer-managed keys, and with no others.
+    """Return IAM statements that let a volume driver use these customer-managed keys, and no others.
 
     Source: EKS user guide, Amazon EBS CSI driver, "create your Amazon EBS CSI driver IAM role", read 2026-11-23.
     """
@@ -81,11 +81,11 @@ def plan_addons(
     company_tags: Mapping[str, str] | None = None,
     pod_subnets: bool = False,
 ) -> tuple[Addon, ...]:
-    """Return the add-ons of a cluster of a Kubernetes minor version, in the order of their creation.
+    """Return the add-ons of a cluster with a Kubernetes minor version, in the order of their creation.
 
-    `volume_keys`: ARNs of customer-managed keys of EBS volumes; `company_tags`: for what add-ons create (volumes,
-    and network interfaces of nodes beyond those of the launch template); `pod_subnets`: whether pods have subnets
-    of their own.
+    `volume_keys` are the ARNs of customer-managed keys for EBS volumes. `company_tags` are set on what add-ons
+    create: volumes, and network interfaces of nodes beyond those in the launch template. `pod_subnets` is true if
+    pods have separate subnets.
     """
 
     def pinned(name: str) -> str:
@@ -95,7 +95,7 @@ def plan_addons(
         return (managed_policy(partition, name),)
 
     return (
-        # First: later add-ons get their credentials from it.
+        # This add-on is first, because later add-ons get their credentials from it.
         Addon(
             name="eks-pod-identity-agent",
             version=pinned("eks-pod-identity-agent"),
@@ -105,8 +105,8 @@ def plan_addons(
         Addon(
             name="vpc-cni",
             version=pinned("vpc-cni"),
-            # NetworkPolicies are off unless they are enabled: EKS user guide, "Configure your cluster for
-            # Kubernetes network policies"; read 2026-11-25. The value is a text in the add-on's schema.
+            # Network policies are disabled by default: EKS user guide, "Configure your cluster for Kubernetes
+            # network policies"; read 2026-11-25. The schema of the add-on requires a string.
             configuration={
                 "enableNetworkPolicy": "true",
                 "env": {**_cni_environment(company_tags or {}), **(_CUSTOM_NETWORKING if pod_subnets else {})},
@@ -124,11 +124,12 @@ def plan_addons(
             configuration={"controller": {"extraVolumeTags": dict(company_tags)}} if company_tags else {},
             before_nodes=False,
             service_account="ebs-csi-controller-sa",
-            # V2 allows only volumes tagged by the driver; the cluster-scoped policy excludes Karpenter's nodes.
+            # V2 allows only volumes that the driver has tagged. The cluster-scoped policy excludes Karpenter's
+            # nodes.
             managed_policies=policy("AmazonEBSCSIDriverPolicyV2"),
             statements=key_statements(volume_keys),
         ),
-        # Node repair replaces nodes by the findings of this agent, GPUs included.
+        # Node repair replaces nodes that this agent reports as broken. The agent also checks GPUs.
         Addon(
             name="eks-node-monitoring-agent",
             version=pinned("eks-node-monitoring-agent"),
@@ -139,19 +140,22 @@ def plan_addons(
 
 
 def _cni_environment(tags: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment of the VPC CNI; source: aws/amazon-vpc-cni-k8s, README, ADDITIONAL_ENI_TAGS."""
+    """Return the environment variables of the VPC CNI.
+
+    Source: aws/amazon-vpc-cni-k8s, README, ADDITIONAL_ENI_TAGS.
+    """
     return {**_PREFIXES, **({"ADDITIONAL_ENI_TAGS": json.dumps(tags, sort_keys=True)} if tags else {})}
 
 
 def with_pod_subnets(configuration: Mapping[str, Any], region: str, subnets: Mapping[str, str]) -> dict[str, Any]:
-    """Return the configuration of the VPC CNI with the subnet of the pods by zone.
+    """Return the configuration of the VPC CNI with the pod subnet of each zone.
 
-    Without security groups of an ENIConfig the pods' interfaces have those of the node's primary one.
+    An ENIConfig without security groups gives pod interfaces the security groups of the node's primary interface.
     """
     by_zone = {zone: {"id": subnet} for zone, subnet in subnets.items()}
     return {**configuration, "eniConfig": {"create": True, "region": region, "subnets": by_zone}}
 
 
 def managed_policy(partition: str, name: str) -> str:
-    """Return the ARN of a policy that AWS manages."""
+    """Return the ARN of an AWS managed policy."""
     return f"arn:{partition}:iam::aws:policy/{name}"

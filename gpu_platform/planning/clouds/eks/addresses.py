@@ -1,8 +1,8 @@
-"""Count the addresses that nodes and their pods take of subnets, and compare a new VPC with its pools.
+"""Count the subnet addresses that nodes and their pods take, and check whether a new VPC has enough for its pools.
 
-On a cluster that the program creates pods have prefixes of 16 addresses: a node has an address for each interface
-with IP, and a prefix that is free next to those of its pods, of which each node has some (WARM_PREFIX_TARGET=1;
-aws/amazon-vpc-cni-k8s, docs/prefix-and-ip-target.md, read 2026-11-23).
+On a cluster that the program creates, pods use prefixes of 16 addresses. A node takes one address for each
+interface with an IP address, the prefixes of its pods, and one free prefix (WARM_PREFIX_TARGET=1;
+aws/amazon-vpc-cni-k8s, docs/prefix-and-ip-target.md, read 2026-11-23). Every node runs some pods.
 """
 
 from __future__ import annotations
@@ -25,35 +25,41 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 
-_PREFIX: Final = 16  # addresses of a /28
-_RESERVED: Final = 5  # addresses of each subnet; VPC user guide, "Subnet CIDR blocks"
+_PREFIX: Final = 16  # number of addresses in a /28
+_RESERVED: Final = 5  # addresses that AWS reserves in each subnet; VPC user guide, "Subnet CIDR blocks"
 _MORE_ROOM: Final = "name more zones in the pools, or a VPC with larger subnets in create.network"
 _Field = Literal["cidr", "pods_cidr"]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAddresses:
-    """The addresses that a node takes of a subnet: with the first pods, and full of pods."""
+    """The addresses that a node takes from a subnet: `least` with its first pods, `most` when full of pods."""
 
     least: int
     most: int
 
 
 def addresses_of_node(cloud: object | None) -> int:
-    """Return how many addresses a node takes for itself: one for each interface with IP."""
+    """Return how many addresses a node takes for itself, one for each interface that has an IP address."""
     if isinstance(cloud, EksPoolPlan) and cloud.interfaces:
         return sum(one.interface_type != "efa-only" for one in cloud.interfaces)
     return 1
 
 
 def addresses_with_pods(own: int, vcpus: int) -> NodeAddresses:
-    """Return the addresses that a node takes with pods in prefixes; `own`: for its interfaces in that subnet."""
+    """Return the addresses that a node takes if its pods use prefixes.
+
+    `own` is the number of addresses for the node's interfaces in that subnet.
+    """
     return NodeAddresses(own + 2 * _PREFIX, own + _PREFIX * (1 + ceil(eks_pod_cap(vcpus) / _PREFIX)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Nodes of one kind at their most, and what each takes of the subnets of a field. `path`: of their number."""
+    """A group of similar nodes at its maximum size, with the subnet addresses that each node takes.
+
+    `path` is the stack file field with the number of nodes. `rolled` counts the nodes that a roll adds.
+    """
 
     name: str
     path: str = ""
@@ -82,7 +88,7 @@ class _Shortage:
 
     @property
     def nodes(self) -> str:
-        """The nodes, for people."""
+        """The number of nodes and the names of their groups, as text for messages."""
         return f"{counted(sum(one.nodes for one in self.groups), 'node')} of " + ", ".join(
             one.name for one in self.groups
         )
@@ -91,9 +97,10 @@ class _Shortage:
 def check_addresses(
     cluster: EksClusterPlan, pools: Sequence[PoolPlan], catalog: Catalog, problems: Problems
 ) -> tuple[Decision, ...]:
-    """Record a new VPC in which nodes get no addresses for pods, and return one in which full nodes may get none.
+    """Record a problem if a new VPC lacks addresses for the first pods of nodes; return a warning if it lacks some
+    for full nodes.
 
-    A subnet keeps its addresses, and a VPC its range, for life. `problems` is at `create`.
+    The range of a subnet or VPC cannot be changed after its creation. `problems` points at `create`.
     """
     if cluster.create is None or not isinstance(vpc := cluster.create.vpc, VpcPlan):
         return ()
@@ -111,14 +118,14 @@ def check_addresses(
         where = _where(short, vpc)
         wider = _wider(vpc, field, groups)
         if short.least <= short.room:
-            why = f"{short.nodes} take {short.most} when they are full of pods: " + (
+            why = f"{short.nodes} take {short.most} addresses when they are full of pods: " + (
                 f"write {field}: {wider} before the VPC is created" if wider else _MORE_ROOM
             )
             warnings.append(
                 Decision(subject=f"cluster {cluster.name}", what="warning: addresses", chosen=where, why=why)
             )
         elif wider:
-            allowed = f"{short.least} or more, which {short.nodes} take, those of a roll included"
+            allowed = f"{short.least} or more, which {short.nodes} , including the nodes that a roll adds"
             problems.at(field).add(where, allowed, f"write {field}: {wider} before the VPC is created")
         else:
             _refuse_nodes(short, vpc, groups, problems)
@@ -130,7 +137,10 @@ def _where(short: _Shortage, vpc: VpcPlan) -> str:
 
 
 def _refuse_nodes(found: _Shortage, vpc: VpcPlan, groups: Sequence[_Group], problems: Problems) -> None:
-    """Record the largest of the pools for which no range of a new VPC is large enough: what the widest has."""
+    """Record a problem for the largest pool if even the widest range of a new VPC is too small.
+
+    The message counts the addresses of the widest range.
+    """
     widest = _widest(vpc, found.field)
     alike = (one for one in _shortages(widest, groups) if (one.field, one.zones) == (found.field, found.zones))
     short = next(alike, found)
@@ -139,7 +149,7 @@ def _refuse_nodes(found: _Shortage, vpc: VpcPlan, groups: Sequence[_Group], prob
     each = largest.takes(short.field, pods_apart=vpc.pods_cidr is not None).least
     fewer = max(0, largest.nodes - ceil((short.least - short.room) / each))
     Problems(largest.path, problems.found).add(
-        f"{largest.nodes} nodes with those of a roll, which take {largest.nodes * each} addresses",
+        f"{largest.nodes} nodes including those that a roll adds, which take {largest.nodes * each} addresses",
         f"{fewer}, or more zones: there are {_where(short, widest)} for {short.nodes}",
         f"write {max(0, fewer - largest.rolled)}{with_range}, or {_MORE_ROOM}",
     )
@@ -174,7 +184,7 @@ def _groups(cluster: EksClusterPlan, pools: Sequence[PoolPlan], catalog: Catalog
 
 
 def _shortages(vpc: VpcPlan, groups: Sequence[_Group]) -> Iterator[_Shortage]:
-    """Yield the sets of zones whose subnets are too small for the nodes that can be nowhere else."""
+    """Yield a shortage for each set of zones whose subnets are too small for the nodes that can run only there."""
     rooms: dict[_Field, dict[str, int]] = {"cidr": {one.zone: _room(one.private_cidr) for one in vpc.zones}}
     if vpc.pods_cidr is not None:
         rooms["pods_cidr"] = {one.zone: _room(one.pods_cidr) for one in vpc.zones if one.pods_cidr is not None}
@@ -196,14 +206,14 @@ def _room(cidr: str) -> int:
 
 
 def _wider(vpc: VpcPlan, field: _Field, groups: Sequence[_Group]) -> str | None:
-    """Return the widest range of a field, if all nodes have addresses in it."""
+    """Return the widest range of a field, or None if it is already in use or too small for all nodes."""
     larger = _widest(vpc, field)
     short = any(one.field == field and one.least > one.room for one in _shortages(larger, groups))
     return None if short or larger == vpc else getattr(larger, field)
 
 
 def _widest(vpc: VpcPlan, field: _Field) -> VpcPlan:
-    """Return the VPC with the widest range of a field that it may have."""
+    """Return the VPC with the widest possible range in `field`."""
     wider = str(IPv4Network(getattr(vpc, field)).supernet(new_prefix=PREFIXES[0]))
     ranges = {"cidr": vpc.cidr, "pods_cidr": vpc.pods_cidr, field: wider}
     zones = tuple(zone_subnets(str(ranges["cidr"]), one.zone, ranges["pods_cidr"]) for one in vpc.zones)

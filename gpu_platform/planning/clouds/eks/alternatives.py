@@ -1,7 +1,7 @@
-"""Check the alternative machine types of an EKS pool: pods must run on each of them alike.
+"""Check the alternative machine types of an EKS pool: pods must run equally well on each of them.
 
-EKS tries the types of an on-demand node group in their order, and takes spot nodes where capacity is least likely
-to be reclaimed; Karpenter takes the cheapest. A node group has the types in place of its launch template.
+EKS tries the types of an on-demand node group in order, and starts spot nodes where capacity is least likely to be
+reclaimed. Karpenter takes the cheapest type. A node group lists the types itself, not in its launch template.
 
 Sources: EKS user guide, "Managed node group capacity types" and "Customize managed nodes with launch templates";
 EKS API, CreateNodegroup (instanceTypes); read 2026-11-23.
@@ -21,25 +21,27 @@ from gpu_platform.stack.pool import Pool
 
 
 def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> tuple[MachineType, ...]:
-    """Return the pool's machine type and its alternatives, in the order of the file."""
+    """Return the pool's machine type and its alternatives, in the order of the stack file."""
     return (machine, *(catalog.machine_types[name] for name in pool.alternatives))
 
 
 def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record alternatives that are not equal to the pool's machine type; `problems` is at the pool."""
+    """Record a problem for each alternative that differs from the pool's machine type. `problems` points at the
+    pool.
+    """
     of_karpenter = pool.karpenter.alternatives if pool.karpenter is not None else ()
     of_capacity = () if reserved(pool.capacity) else pool.capacity_alternatives
     old, new = problems.at("karpenter").at("alternatives"), problems.at("capacity").at("alternatives")
     if of_karpenter and of_capacity:
         old.add(
-            f"{', '.join(of_karpenter)} beside capacity.alternatives",
+            f"{', '.join(of_karpenter)} together with capacity.alternatives",
             "one of the two: they mean the same",
             "write all of them in capacity.alternatives, and remove karpenter.alternatives",
         )
         return
     if of_karpenter and reserved(pool.capacity):
         old.add(
-            f"{', '.join(of_karpenter)} beside a reservation",
+            f"{', '.join(of_karpenter)} together with a reservation",
             f"no alternatives: the reservation has only {machine.name}",
             "remove alternatives",
         )
@@ -49,12 +51,16 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
         place = here.at(f"[{index}]")
         other = catalog.machine_types.get(name)
         if name in taken:
-            place.add(f"{name!r} again", "each machine type once; the pool's own is always included", "remove it")
+            place.add(
+                f"{name!r} again",
+                "each machine type only once; the pool's own type is always included",
+                "remove it",
+            )
         elif other is None or other.vendor != "aws":
             known = [one.name for one in catalog.machine_types.values() if one.vendor == "aws"]
             place.add(
                 f"{name!r}",
-                f"one of the {len(known)} machine types of AWS in the catalogue",
+                f"one of the {len(known)} AWS machine types in the catalogue",
                 similar_machine_type(name, known) or "remove it",
             )
         else:
@@ -66,32 +72,35 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
 def _differences(
     pool: Pool, machine: MachineType, other: MachineType, catalog: Catalog
 ) -> Iterator[tuple[str, str]]:
-    """Yield the differences that affect pods or the validation of nodes: the value found, the values allowed."""
+    """Yield the differences that affect pods or node validation, each as the actual and the allowed value."""
     if other.gpu != machine.gpu:
-        own = f"GPU {machine.gpu}, that of {machine.name}" if machine.gpu else f"no GPUs, as {machine.name}"
+        own = f"GPU {machine.gpu}, as {machine.name}" if machine.gpu else f"no GPUs, as {machine.name}"
         yield (f"GPU {other.gpu}" if other.gpu else "no GPUs"), own
     elif not machine.has_gpus and (other.vcpu < machine.vcpu or other.memory_mib < machine.memory_mib):
         yield (
             f"{other.vcpu} vCPUs and {other.memory_mib}Mi",
-            f"at least {machine.vcpu} vCPUs and {machine.memory_mib}Mi of {machine.name}: pods are planned for it",
+            f"at least {machine.vcpu} vCPUs and {machine.memory_mib}Mi of {machine.name}: pods are planned for "
+            "these resources",
         )
     if other.gpu and other.gpu_count != machine.gpu_count:
         yield counted(other.gpu_count, "GPU"), f"{machine.gpu_count}, as many as {machine.name}"
     if other.arch != machine.arch:
-        yield other.arch, f"{machine.arch}, as {machine.name}: a node image is of one architecture"
+        yield other.arch, f"{machine.arch}, as {machine.name}: a node image has only one architecture"
     if other.nvlinks_per_gpu != machine.nvlinks_per_gpu:
         yield f"{other.nvlinks_per_gpu} NVLinks per GPU", f"{machine.nvlinks_per_gpu}, as {machine.name}"
     if other.numa_nodes != machine.numa_nodes:
-        yield "GPUs on other NUMA nodes", f"the NUMA nodes of {machine.name}: the checks of a node compare them"
+        yield "GPUs on different NUMA nodes", f"the NUMA nodes of {machine.name}: node validation compares them"
     if uses_efa(pool, machine) and _layout(pool, other, catalog) != _layout(pool, machine, catalog):
         yield (
             f"{other.rdma_interfaces} EFA interfaces",
-            f"{machine.rdma_interfaces} on the network cards of {machine.name}: all nodes of a pool have the same",
+            f"{machine.rdma_interfaces} on the network cards of {machine.name}: all nodes of a pool have the same "
+            "interfaces",
         )
     if pool.local_nvme and (other.local_nvme_gb > 0) != (machine.local_nvme_gb > 0):
         yield (
             "local NVMe" if other.local_nvme_gb > 0 else "no local NVMe",
-            f"the same as {machine.name}, or local_nvme: false: the nodes prepare their disks alike",
+            f"the same as {machine.name}, or local_nvme: false: all nodes of a pool prepare their disks in the "
+            "same way",
         )
 
 

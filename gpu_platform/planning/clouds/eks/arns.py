@@ -9,7 +9,8 @@ from gpu_platform.stack.cluster import EksCluster
 
 _COMMERCIAL: Final = "aws"
 _GOVCLOUD: Final = "aws-us-gov"
-# By the start of a region's name; all others are commercial (botocore 1.44.5, partitions.json; read 2026-11-28).
+# By prefix of the region's name. All other regions are commercial (botocore 1.44.5, partitions.json; read
+# 2026-11-28).
 _PARTITIONS: Final = {
     "us-gov-": _GOVCLOUD,
     "cn-": "aws-cn",
@@ -33,17 +34,19 @@ def cluster_arn(cluster: EksCluster) -> str:
 
 
 def check_region_supported(region: str, problems: Problems) -> None:
-    """Record a region of a partition that the program does not know; `problems` is at the region."""
+    """Record a problem if the program does not support a region's partition. `problems` points at the region."""
     if (partition := partition_of(region)) not in (_COMMERCIAL, _GOVCLOUD):
         problems.add(
-            f"{region!r}, of the partition {partition}",
-            f"a region of {_COMMERCIAL} or {_GOVCLOUD}: service principals, policies and images of others differ",
+            f"{region!r}, in the partition {partition}",
+            f"a region of {_COMMERCIAL} or {_GOVCLOUD}: service principals, policies and images differ in other "
+            "partitions",
             "take another region",
         )
 
 
 def key_text(key: str) -> str:
-    """Return a key as a reader must name it in a policy: an alias is no resource of statements on keys.
+    """Return the name of a key for a policy. IAM does not accept an alias as the resource of a statement about
+    keys.
 
     Source: KMS developer guide, "Specifying KMS keys in IAM policy statements"; read 2026-11-29.
     """
@@ -54,10 +57,11 @@ def key_text(key: str) -> str:
 
 
 def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias: bool = False) -> None:
-    """Record a KMS key that the cluster cannot use; `problems` is at its field, `alias`: aliases are keys there.
+    """Record a problem for a KMS key that the cluster cannot use.
 
-    It may be of another account, whose key policy then admits this one. IAM policies of drivers name the key
-    itself; launch templates take aliases (EC2 API, LaunchTemplateEbsBlockDeviceRequest, KmsKeyId, 2026-11-29).
+    `problems` points at the key's field. If `alias` is true, the field accepts aliases of keys. The key may belong
+    to another account if its key policy admits the account of the cluster. IAM policies of drivers name the key
+    itself; launch templates accept aliases (EC2 API, LaunchTemplateEbsBlockDeviceRequest, KmsKeyId, 2026-11-29).
     Sources: EKS, EBS, EFS and FSx user guides, encryption; read 2026-11-28.
     """
     if key is None:
@@ -65,8 +69,9 @@ def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias
     if ":alias/" in key and not alias:
         problems.add(
             f"{key!r}, an alias",
-            "the ARN of the key itself, arn:...:key/ID, which IAM policies name; disks of nodes take aliases, too",
-            f"write what this prints: aws kms describe-key --region {cluster.region} --key-id {key} --query "
+            "the ARN of the key itself, arn:...:key/ID, because IAM policies name it; only disks of nodes accept "
+            "aliases",
+            f"write the output of: aws kms describe-key --region {cluster.region} --key-id {key} --query "
             "KeyMetadata.Arn",
         )
         return
@@ -79,54 +84,63 @@ def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias
     if check_partition(key, cluster, problems) and region != cluster.region:
         problems.add(
             f"a key in {region}",
-            f"a key in {cluster.region}: what it encrypts needs a key of its region",
-            f"take a key of {cluster.region}, or a replica of it there",
+            f"a key in {cluster.region}, the region of what it encrypts",
+            f"use a key in {cluster.region}, or a replica of this key there",
         )
 
 
 def check_partition(arn: str | None, cluster: EksCluster, problems: Problems) -> bool:
-    """Return whether an ARN is of the cluster's partition, and record it otherwise; `problems` is at its field."""
+    """Return whether an ARN belongs to the cluster's partition, and record a problem if not.
+
+    `problems` points at the ARN's field.
+    """
     partition = partition_of(cluster.region)
     if arn is None or arn.split(":")[1] == partition:
         return True
     problems.add(
         f"{arn!r} with a cluster in {cluster.region}",
-        f"an ARN that begins with arn:{partition}: the partition of {cluster.region}",
+        f"an ARN that begins with arn:{partition}: for the partition of {cluster.region}",
         f"write arn:{partition}:{arn.split(':', 2)[2]}",
     )
     return False
 
 
 def is_reserved_role(arn: str) -> bool:
-    """Return whether a role is AWS' own: of IAM Identity Center (a permission set), or service-linked.
+    """Return whether AWS manages a role: a role of IAM Identity Center (a permission set) or a service-linked
+    role.
 
-    AWS alone changes whom it trusts, so that no command, node or pod can assume it. People get the first at their
-    login. Sources: IAM Identity Center user guide, "Referencing permission sets in resource policies, Amazon EKS,
-    and AWS KMS"; AWSSSOServiceRolePolicy; IAM user guide, "Update a role trust policy"; read 2026-11-29.
+    Only AWS changes the trust policy of such a role, so no command, node or pod can assume it. People receive a
+    role of IAM Identity Center when they log in. Sources: IAM Identity Center user guide, "Referencing permission
+    sets in resource policies, Amazon EKS, and AWS KMS"; AWSSSOServiceRolePolicy; IAM user guide, "Update a role
+    trust policy"; read 2026-11-29.
     """
     return ":role/aws-reserved/" in arn or ":role/aws-service-role/" in arn
 
 
-_OWN_ROLE: Final = "create a role with the rights and the trust policy that it needs, and write its ARN"
+_OWN_ROLE: Final = "create a role with the required permissions and trust policy, and write its ARN"
 
 
 def check_assumable(arn: str | None, problems: Problems, fix: str = _OWN_ROLE) -> None:
-    """Record a role that nobody can assume by its ARN; `problems` is at its field."""
+    """Record a problem for a role that nobody can assume by its ARN. `problems` points at the ARN's field."""
     if arn is not None and is_reserved_role(arn):
         problems.add(
             f"{arn!r}, which AWS manages",
-            "a role of your own: AWS alone decides who assumes a role of IAM Identity Center or of a service",
+            "your own role: only AWS decides who can assume a role of IAM Identity Center or a service-linked "
+            "role",
             fix,
         )
 
 
 def check_account(arn: str | None, cluster: EksCluster, problems: Problems) -> None:
-    """Record an ARN of another partition, or of another account than the cluster's; `problems` is at its field."""
+    """Record a problem for an ARN whose partition or account differs from the cluster's.
+
+    `problems` points at the ARN's field.
+    """
     account = arn.split(":")[4] if arn is not None else None
     elsewhere = cluster.account is not None and account not in (None, "aws", cluster.account)
     if check_partition(arn, cluster, problems) and elsewhere:
         problems.add(
-            f"{arn!r} of account {account}",
-            f"one of the cluster's account, {cluster.account}",
+            f"{arn!r} in account {account}",
+            f"one in the cluster's account, {cluster.account}",
             "correct the ARN, or the cluster's account",
         )

@@ -1,14 +1,18 @@
-"""Check and plan EC2 Capacity Blocks: when their node groups get nodes, and the hand-over from one to the next.
+"""Check and plan EC2 Capacity Blocks: when their node groups have nodes, and the handover from one block to the
+next.
 
-Sources, read 2026-11-23. EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups": a
-node group that is created before its block begins has desired size 0; a scheduled action at the start scales it
-up; EKS itself adds "Amazon EKS Node Group Capacity Scaledown Before Reservation End", which scales it to zero 40
-minutes before the end and must not be edited. EC2 user guide, Capacity Blocks: EC2 terminates instances from 30
-minutes before the end; with scheduled scaling AWS handles retries. Amazon EC2 Auto Scaling user guide, "Use
-Capacity Blocks for machine learning workloads": one block for each Auto Scaling group.
+Sources, read 2026-11-23:
+- EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups". A node group that is created
+  before its block begins has desired size 0, and a scheduled action scales it up at the start. EKS adds the action
+  "Amazon EKS Node Group Capacity Scaledown Before Reservation End". The action scales the group to zero 40 minutes
+  before the end, and must not be edited.
+- EC2 user guide, Capacity Blocks. EC2 terminates instances from 30 minutes before the end. With scheduled scaling,
+  AWS handles retries.
+- Amazon EC2 Auto Scaling user guide, "Use Capacity Blocks for machine learning workloads". An Auto Scaling group
+  uses one block.
 
-Instances of some families must be gone earlier than EKS empties the node group (`instances_end_minutes` of
-`AwsFamily`): for these a scheduled action of the program does it.
+Instances of some families must end before EKS empties the node group (`instances_end_minutes` of `AwsFamily`). For
+these families the program adds its own scheduled action, which empties the group earlier.
 """
 
 from __future__ import annotations
@@ -26,24 +30,25 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation
 
 DRAIN_BEFORE_END = timedelta(minutes=40)
-"""How long before the end of a capacity block EKS scales its nodes to zero."""
+"""Time before the end of a capacity block at which EKS scales its nodes to zero."""
 _TIME_TO_DRAIN = timedelta(minutes=10)
-"""How long before the last moment of instances nodes are drained: as long as EKS gives those of other blocks."""
+"""Time that nodes have to drain before their instances end. EKS gives the nodes of other blocks the same time."""
 _LONGEST = timedelta(days=364)
 _AFTER_START = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledSize:
-    """A scheduled action of the node group's Auto Scaling group that sets its number of nodes.
+    """A scheduled action that sets the number of nodes of a node group's Auto Scaling group.
 
-    `recurrence`: cron: minute, hour, day, month and weekday; `time_zone`: its IANA time zone, None: UTC.
-    Auto Scaling refuses a one-time action whose time has passed, and deletes it once it has run: after a refresh
-    of the state every later `up` would fail (terraform-provider-aws#3033, read 2026-11-23). A recurring one can be
-    created at any time, and stays; that of a block runs once a year, while a block is reserved at most eight weeks
-    ahead.
-    `name`: has time and size, so that another one is another action: an update would repeat the time that AWS
-    computed for the action's last run (terraform-provider-aws#38983).
+    `recurrence` is a cron expression with minute, hour, day, month and weekday. `time_zone` is its IANA time zone,
+    or None for UTC. The action recurs, because Auto Scaling rejects a one-time action whose time has passed, and
+    deletes a one-time action once it has run. After a refresh of the state every later `up` would then fail
+    (terraform-provider-aws#3033, read 2026-11-23). A recurring action can be created at any time, and is not
+    deleted. The action of a block runs once a year, and a block is reserved at most eight weeks ahead.
+
+    `name` contains the time and the size, so that a change of either creates a new action. An update would repeat
+    the time that AWS computed for the action's last run (terraform-provider-aws#38983).
     """
 
     name: str
@@ -54,10 +59,11 @@ class ScheduledSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockPlan:
-    """A capacity block and the node group that has its nodes.
+    """A capacity block and the node group for its nodes.
 
-    `former_name`: what the node group was called while the stack file had the block in the other form; it keeps
-    that name. `start` None: the node group starts with its nodes. `stop` None: EKS empties it in time.
+    The stack file can declare a single block or a list of blocks. `former_name` is the name of the node group if
+    it was created for the other form; the group keeps that name. If `start` is None, the group is created with its
+    nodes. If `stop` is None, EKS empties the group in time.
     """
 
     node_group: str
@@ -68,14 +74,14 @@ class BlockPlan:
 
 
 def drain_before_end(family: AwsFamily) -> timedelta:
-    """Return how long before the end of a capacity block its nodes are drained."""
+    """Return the time before the end of a capacity block at which its nodes are drained."""
     return max(DRAIN_BEFORE_END, timedelta(minutes=family.instances_end_minutes) + _TIME_TO_DRAIN)
 
 
 def windows_of(pool: Pool, drain: timedelta = DRAIN_BEFORE_END) -> tuple[CapacityWindow, ...]:
-    """Return the reserved capacity of a pool in the order of its times; empty: it has none, or none complete.
+    """Return the reserved capacity of a pool, sorted by time. The result is empty if none is completely declared.
 
-    `drain`: how long before the end of a block its nodes are drained.
+    `drain` is the time before the end of a block at which its nodes are drained.
     """
     match pool.capacity:
         case Reservation(reservation=reservation, zone=zone):
@@ -112,14 +118,14 @@ def _windows(capacity: CapacityBlock, drain: timedelta) -> tuple[CapacityWindow,
 
 
 def block_endings(windows: Sequence[CapacityWindow]) -> tuple[PodEnding, ...]:
-    """Return how the ends of capacity blocks end pods; nothing for other reserved capacity."""
+    """Return how the end of a capacity block ends pods. The result is empty for other reserved capacity."""
     drain = next((window.drain for window in windows if window.drain), timedelta())
     why = f"nodes of a capacity block are drained {minutes(drain)} minutes before its end"
     return window_endings(windows, why, int(_TIME_TO_DRAIN.total_seconds()))
 
 
 def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
-    """Return the blocks of a pool in the order of their times; none for other capacity."""
+    """Return the capacity blocks of a pool, sorted by time. The result is empty for other capacity."""
     if not isinstance(pool.capacity, CapacityBlock):
         return ()
     several = pool.capacity.blocks is not None
@@ -129,7 +135,7 @@ def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
             window=window,
             start=_start(pool, window),
             stop=_stop(window),
-            # The pool's only block becomes the earliest of several, and the other way round.
+            # A pool's only block can become the earliest of several blocks, and the reverse.
             former_name=(pool.name if several else _own_name(pool, window)) if index == 0 else None,
         )
         for index, window in enumerate(windows_of(pool, drain_before_end(family)))
@@ -137,14 +143,14 @@ def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
 
 
 def _own_name(pool: Pool, window: CapacityWindow) -> str:
-    """Return the name of a block's own node group, of 63 characters at most: a pool's name has up to 40."""
+    """Return the name of a block's node group, at most 63 characters: a pool's name has at most 40."""
     return f"{pool.name}-{window.reservation.removeprefix('cr-')}"
 
 
 def _start(pool: Pool, window: CapacityWindow) -> ScheduledSize | None:
     if window.starts is None or pool.provisioner == "karpenter":
         return None
-    # Launches before the block is active fail, and are only tried again later.
+    # A launch before the block is active fails, and is retried only later.
     return _scheduled("start", window.starts + _AFTER_START, pool.count.desired)
 
 
@@ -164,20 +170,20 @@ def _scheduled(what: str, when: datetime, nodes: int) -> ScheduledSize:
 
 
 def check_form(capacity: CapacityBlock, here: Problems) -> bool:
-    """Record a block that is neither a single one nor in a list, or both; return whether it is one of them."""
+    """Return whether capacity is either a single block or a list of blocks, and record a problem if not."""
     single = [name for name in ("reservation", "zone", "starts", "ends") if getattr(capacity, name) is not None]
     if capacity.blocks is not None and single:
         here.at("blocks").add(
-            f"blocks beside {', '.join(single)}",
+            f"blocks together with {', '.join(single)}",
             "blocks, or the fields of a single block",
-            "move the single block into an entry of blocks",
+            "move the single block into a new entry of blocks",
         )
         return False
     missing = [name for name in ("reservation", "zone") if getattr(capacity, name) is None]
     if capacity.blocks is None and missing:
         (here if len(missing) > 1 else here.at(missing[0])).add(
             f"a capacity block without {' and '.join(missing)}",
-            "reservation and zone of a block, or several in blocks",
+            "the reservation and zone of a block, or several blocks in blocks",
             "write the id and the zone that aws ec2 describe-capacity-reservations shows",
         )
         return False
@@ -185,7 +191,9 @@ def check_form(capacity: CapacityBlock, here: Problems) -> bool:
 
 
 def check_blocks(pool: Pool, capacity: CapacityBlock, family: AwsFamily, here: Problems) -> None:
-    """Record times that cannot be, blocks that overlap, and a `min` that a block without nodes cannot have."""
+    """Record problems for impossible times, for overlapping blocks, and for a `min` that a block without nodes
+    cannot have.
+    """
     drain = drain_before_end(family)
     if capacity.blocks is None:
         _check_times(capacity.starts, capacity.ends, drain, here)
@@ -210,7 +218,8 @@ def _check_times(starts: datetime | None, ends: datetime | None, drain: timedelt
     if ends - drain <= starts:
         here.at("ends").add(
             f"{utc_text(ends)}, with a start at {utc_text(starts)}",
-            f"an end more than {minutes(drain)} minutes after the start: {who_drains(drain)} that long before",
+            f"an end more than {minutes(drain)} minutes after the start: {who_drains(drain)} that long before the "
+            "end",
             "write starts and ends as aws ec2 describe-capacity-reservations shows StartDate and EndDate",
         )
     elif ends - starts > _LONGEST:
@@ -234,8 +243,8 @@ def _check_together(capacity: CapacityBlock, here: Problems) -> None:
             here.add(
                 f"{next_.reservation} begins at {utc_text(next_.starts)}, before {one.reservation} ends at "
                 f"{utc_text(one.ends)}",
-                "blocks one after the other: count is the number of nodes of each, and quotas count it once",
-                "use another pool for a block beside this one",
+                "blocks one after the other: count is the number of nodes of each block, and quotas count it once",
+                "use another pool for a block at the same time",
             )
 
 
@@ -245,13 +254,13 @@ def minutes(drain: timedelta) -> int:
 
 
 def who_drains(drain: timedelta) -> str:
-    """Return the start of a sentence that names what scales the nodes of a block to zero."""
+    """Return the beginning of a sentence that names what scales the nodes of a block to zero."""
     who = "EKS" if drain <= DRAIN_BEFORE_END else "a scheduled action of the program"
     return f"{who} scales a block's nodes to zero"
 
 
 def gaps(blocks: Sequence[BlockPlan]) -> Iterator[tuple[CapacityWindow, CapacityWindow, str]]:
-    """Yield the blocks between which a pool has no nodes, and for how long: at least 40 minutes."""
+    """Yield two consecutive blocks between which a pool has no nodes, and how long: at least 40 minutes."""
     for one, next_ in itertools.pairwise(block.window for block in blocks):
         if one.drains is not None and next_.starts is not None:
             yield one, next_, duration_text(int((next_.starts - one.drains).total_seconds()))

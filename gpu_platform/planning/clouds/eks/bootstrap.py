@@ -1,7 +1,7 @@
-"""Check `bootstrap` of an EKS pool: commands on AL2023, settings on Bottlerocket, run before a node joins.
+"""Check `bootstrap` of an EKS pool, which runs before a node joins: commands on AL2023, settings on Bottlerocket.
 
-Sources: bottlerocket.dev 1.54, settings reference: a node with a setting that the image does not know never joins;
-EC2 user guide, user data (16 KiB in all, to which EKS adds the cluster's access); read 2026-11-25.
+Sources: bottlerocket.dev 1.54, settings reference: a node never joins if its image does not know one of the
+settings; EC2 user guide, user data (16 KiB in total, including the cluster access that EKS adds); read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _SECTIONS = (
     "updates",
 )
 _MOST_BYTES = 10 * 1024
-"""Of the 16 KiB of user data; the rest is the program's and the cluster's access."""
+"""Part of the 16 KiB of user data that commands and settings may use. The program and the access data of the
+cluster need the rest.
+"""
 _INSTEAD = {
     "kernel.sysctl": "write tuning.sysctls",
     "kubernetes.pod-pids-limit": "write bootstrap.kubelet.pod_pids_limit",
@@ -44,8 +46,8 @@ _INSTEAD = {
     "kubernetes.image-gc-high-threshold-percent": "write bootstrap.kubelet.image_gc_high_percent",
     "kubernetes.image-gc-low-threshold-percent": "write bootstrap.kubelet.image_gc_low_percent",
     "kubernetes.cpu-cfs-quota-enforced": "write bootstrap.kubelet.cpu_cfs_quota",
-    "kubernetes.node-labels": "write labels of the pool",
-    "kubernetes.node-taints": "write taints of the pool",
+    "kubernetes.node-labels": "write labels in the pool",
+    "kubernetes.node-taints": "write taints in the pool",
     "kubernetes.topology-manager-policy": "write topology.policy",
     "kubernetes.topology-manager-scope": "write topology.scope",
     "kubernetes.cpu-manager-policy": "write topology.policy",
@@ -54,18 +56,18 @@ _INSTEAD = {
     "kubernetes.api-server": "remove it",
     "kubernetes.cluster-name": "remove it",
     "kubernetes.cluster-certificate": "remove it",
-    "kubernetes.max-pods": "remove it: the plan counts the pods of a node",
-    "kubernetes.kube-reserved": "remove it: the plan counts what the kubelet reserves",
-    "kubernetes.system-reserved": "remove it: the plan counts what the kubelet reserves",
-    "kubernetes.eviction-hard": "remove it: the plan counts what the kubelet reserves",
-    "bootstrap-commands.local-nvme": "rename it: the program has local-nvme",
+    "kubernetes.max-pods": "remove it: the plan already counts the pods of a node",
+    "kubernetes.kube-reserved": "remove it: the plan already counts what the kubelet reserves",
+    "kubernetes.system-reserved": "remove it: the plan already counts what the kubelet reserves",
+    "kubernetes.eviction-hard": "remove it: the plan already counts what the kubelet reserves",
+    "bootstrap-commands.local-nvme": "rename it: the program already uses local-nvme",
     "container-runtime.snapshotter": "write image.fast_pull",
 }
-"""By setting that the program sets, or that another field sets: what to do instead."""
+"""What to do instead of each setting that the program or another field sets."""
 
 
 def check_bootstrap(pool: Pool, problems: Problems) -> None:
-    """Record additions that the pool's image cannot run; `problems` is at `bootstrap`."""
+    """Record a problem for each addition that the pool's image cannot run. `problems` points at `bootstrap`."""
     declared = pool.bootstrap
     if declared is None:
         return
@@ -73,13 +75,13 @@ def check_bootstrap(pool: Pool, problems: Problems) -> None:
     if declared.commands and bottlerocket:
         problems.at("commands").add(
             f"{len(declared.commands)} on image family bottlerocket",
-            "none: Bottlerocket has no shell; a container of bootstrap-containers runs before the kubelet",
+            "none: Bottlerocket has no shell; use bootstrap-containers, which run before the kubelet",
             "write settings: {bootstrap-containers: {NAME: {source: IMAGE, mode: once}}}",
         )
     if declared.settings and not bottlerocket:
         problems.at("settings").add(
             f"settings of {', '.join(declared.settings)} on image family al2023",
-            "none: they are settings of Bottlerocket",
+            "none: only Bottlerocket has settings",
             "write commands, or image: {family: bottlerocket}",
         )
     elif declared.settings:
@@ -88,7 +90,7 @@ def check_bootstrap(pool: Pool, problems: Problems) -> None:
     if size > _MOST_BYTES:
         problems.add(
             f"{size} bytes",
-            f"at most {_MOST_BYTES} bytes of commands and settings: user data has 16 KiB in all",
+            f"at most {_MOST_BYTES} bytes of commands and settings: user data has 16 KiB in total",
             "let one command fetch a script, or write a bootstrap container",
         )
 
@@ -96,7 +98,7 @@ def check_bootstrap(pool: Pool, problems: Problems) -> None:
 def _check_settings(settings: Mapping[str, Any], here: Problems) -> None:
     for section, value in settings.items():
         if section not in _SECTIONS:
-            instead = "write sharing of the pool" if section == "kubelet-device-plugins" else None
+            instead = "write sharing in the pool" if section == "kubelet-device-plugins" else None
             fix = instead or did_you_mean(section, _SECTIONS) or "remove it"
             here.at(section).add(f"{section!r}", "one of " + ", ".join(_SECTIONS), fix)
         for name in cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else ():

@@ -1,8 +1,9 @@
-"""Check and plan S3 buckets as volumes of teams: Mountpoint for Amazon S3 CSI driver, version 2.
+"""Check and plan S3 buckets as team volumes, using version 2 of the Mountpoint for Amazon S3 CSI driver.
 
-The driver's own identity reads and writes: a team reaches a bucket only by a PersistentVolume that is bound to its
-claim, which no team can create, and no pod of a team ever has credentials of S3. The driver's processes run in a
-namespace of their own, so the network policies of teams stay closed.
+The driver reads and writes with its own identity, so pods of teams never have S3 credentials. A team can reach a
+bucket only through a PersistentVolume that is bound to the team's claim, and teams cannot create
+PersistentVolumes. The driver's processes run in a separate namespace, so the network policies of teams stay
+closed.
 
 Sources: awslabs/mountpoint-s3-csi-driver v2.7, docs/CONFIGURATION.md and docs/CACHING.md; awslabs/mountpoint-s3,
 doc/CONFIGURATION.md, IAM permissions; EKS user guide, Mountpoint for Amazon S3 add-on; read 2026-11-23.
@@ -26,19 +27,19 @@ ADDON: Final = "aws-mountpoint-s3-csi-driver"
 SERVICE_ACCOUNT: Final = "s3-csi-driver-sa"
 _DIRECTORY_BUCKET: Final = "--x-s3"
 _LONGEST_NAME: Final = 63
-# The listing of what datasets have, in seconds: a new file is seen after five minutes.
+# Seconds for which directory listings of datasets are cached. A new file appears after at most five minutes.
 _DATASETS_TTL: Final = 300
 
 
 def check_bucket(one: Bucket, cluster: EksCluster, here: Problems, name: str = "bucket") -> None:
-    """Record a name that S3 cannot have, and a key of another region.
+    """Record a problem for an invalid S3 bucket name, and for a key in another region.
 
-    `here`: at the entry of the stack file; `name`: its field with the name of the bucket.
+    `here` points at the entry of the stack file. `name` is the field of the entry that contains the bucket's name.
     """
     if one.bucket.endswith(_DIRECTORY_BUCKET):
         here.at(name).add(
             f"{one.bucket!r}, a directory bucket",
-            "a general purpose bucket: a directory bucket is in one zone and has permissions of its own",
+            "a general purpose bucket: a directory bucket is in one zone and has its own permissions",
             "take another bucket, or type: lustre",
         )
     elif "_" in one.bucket or len(one.bucket) > _LONGEST_NAME:
@@ -51,7 +52,7 @@ def check_bucket(one: Bucket, cluster: EksCluster, here: Problems, name: str = "
 
 
 def plan_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team; `one.teams`: resolved."""
+    """Yield the volume of each team. The teams of `one` must be resolved."""
     for team in one.teams or ():
         yield VolumePlan(
             name=name,
@@ -66,7 +67,7 @@ def plan_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Iterator[
             },
             mount_options=tuple(_mount_options(one, cluster)),
             read_only=not one.writable,
-            renames=False,  # Mountpoint for S3, Semantics: renames in directory buckets only; read 2026-11-25
+            renames=False,  # Mountpoint for S3, Semantics: only directory buckets support renames; read 2026-11-25
         )
 
 
@@ -75,14 +76,15 @@ def _source(one: BucketStorage) -> str:
 
 
 def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
-    # Pods cannot ask the node for its region: its metadata is one hop away. With a region Mountpoint follows no
-    # redirect to another (awslabs/mountpoint-s3, validate_client_for_bucket; read 2026-11-29).
+    # Pods cannot read the region from the instance metadata, because the metadata hop limit is 1. With a region
+    # option, Mountpoint follows no redirect to another region (awslabs/mountpoint-s3, validate_client_for_bucket;
+    # read 2026-11-29).
     yield f"region {cluster.region}"
     if one.directory:
         yield f"prefix {one.directory}"
     if one.purpose == "datasets":
         yield f"metadata-ttl {_DATASETS_TTL}"
-    # Members' pods run as any user; the claim is their team's alone.
+    # Pods of members run as any user. Only their team has the claim.
     yield "allow-other"
     if one.writable:
         yield from ("dir-mode 0777", "file-mode 0666", "allow-delete", "allow-overwrite")
@@ -91,7 +93,7 @@ def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
 
 
 def bucket_statements(buckets: Sequence[Bucket], partition: str, region: str) -> tuple[Mapping[str, Any], ...]:
-    """Return IAM statements of an identity: list and read below the prefixes, write where it may."""
+    """Return IAM statements that allow listing and reading below the prefixes, and writing to writable buckets."""
     return tuple(_statements(buckets, partition, region))
 
 
@@ -125,11 +127,11 @@ def _objects(buckets: Sequence[Bucket], partition: str) -> list[str]:
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
-    """Return the decision about a bucket: its volumes, and the rights of its teams."""
+    """Return the decision about a bucket, which describes its volumes and the permissions of its teams."""
     access = "read and written" if one.writable else "read"
     uses = "reads and writes" if one.writable else "reads"
     driver = (
-        f"the identity of the driver {uses} it, and pods have no credentials"
+        f"the driver's identity {uses} it, and pods have no credentials"
         if cluster.create is not None
         else f"the cluster's owner installs {ADDON}, version 2, with an identity that reaches the bucket"
     )
@@ -137,6 +139,7 @@ def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
         subject="storage",
         what=name,
         chosen=f"{_source(one)}, {access} by {', '.join(one.teams or ()) or 'no team'}",
-        why=f"a claim of this name in the namespace of each; {driver}; a bucket outside {cluster.region} cannot "
+        why=f"a claim of this name in the namespace of each team; {driver}; a bucket outside {cluster.region} "
+        "cannot "
         "be mounted",
     )

@@ -1,4 +1,4 @@
-"""Plan how EKS nodes are bought: on demand, spot, capacity reservation or capacity block.
+"""Plan how EKS nodes are bought: on demand, as spot, or from a capacity reservation or capacity block.
 
 Sources: EKS user guide, "Create a managed node group with Capacity Blocks for ML"; EC2 user guide, Capacity Blocks
 and On-Demand Capacity Reservations; read 2026-11-21.
@@ -28,7 +28,9 @@ _RESERVATION = re.compile(r"cr-([0-9a-f]{17}|[0-9a-f]{8})")
 
 
 class Purchase(NamedTuple):
-    """`capacity_type` of the node group; market type of the launch template; whether it is reserved."""
+    """The `capacity_type` of the node group, the market type of the launch template, and whether capacity is
+    reserved.
+    """
 
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
@@ -36,7 +38,7 @@ class Purchase(NamedTuple):
 
 
 def purchase(capacity: Capacity) -> Purchase:
-    """Return how a pool without problems buys its nodes."""
+    """Return how a valid pool buys its nodes."""
     match capacity:
         case CapacityBlock():
             return Purchase("CAPACITY_BLOCK", "capacity-block", reserved=True)
@@ -49,14 +51,14 @@ def purchase(capacity: Capacity) -> Purchase:
 
 
 def reserved(capacity: Capacity) -> bool:
-    """Return whether capacity is a fixed number of instances, which does not suffice for a second pool."""
+    """Return whether the capacity is a fixed number of instances, which a second pool cannot use as well."""
     return isinstance(capacity, Reservation | CapacityBlock)
 
 
 def avoids_reservations(pool: Pool, pools: Iterable[Pool]) -> bool:
-    """Return whether a pool on demand must stay out of reservations, because one of `pools` names one.
+    """Return whether an on-demand pool must avoid reservations, because one of `pools` names such a reservation.
 
-    Karpenter uses no open reservation for nodes on demand.
+    Karpenter uses no open reservations for on-demand nodes.
     """
     if not isinstance(pool.capacity, OnDemand):
         return False
@@ -64,11 +66,13 @@ def avoids_reservations(pool: Pool, pools: Iterable[Pool]) -> bool:
 
 
 def names_reservation(pools: Iterable[Pool], machine_types: Collection[str], zones: Collection[str]) -> bool:
-    """Return whether one of `pools` has a reservation that nodes on demand would use; no `zones`: any.
+    """Return whether one of `pools` has a reservation that on-demand nodes would use. Empty `zones` means any
+    zone.
 
-    EC2 runs an instance in any open reservation of its machine type and zone unless it is told not to: such nodes
-    would take instances that the reserved pool waits for. Without a reserved pool the default stays, since the
-    owner may have open reservations for these nodes.
+    EC2 runs an instance in any open reservation of its machine type and zone unless the launch excludes
+    reservations. Such nodes would take instances that the reserved pool waits for. If no pool is reserved, the
+    default stays, because the owner may have open reservations for these nodes.
+
     Sources: EC2 API, CapacityReservationSpecification; Karpenter docs, On-Demand Capacity Reservations, migration;
     read 2026-11-29.
     """
@@ -83,7 +87,7 @@ def names_reservation(pools: Iterable[Pool], machine_types: Collection[str], zon
 def check_capacity(
     pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
 ) -> None:
-    """Record capacity that does not fit the machine type, the region or `needed_until`."""
+    """Record problems for capacity that does not match the machine type, the region or `needed_until`."""
     here, capacity = problems.at("capacity"), pool.capacity
     if isinstance(capacity, CapacityBlock) and not check_form(capacity, here):
         return
@@ -107,7 +111,7 @@ def _check_reservation(reservation: str, zone: str, cluster: EksCluster, here: P
 
 
 def check_region(zone: str, cluster: EksCluster, problems: Problems) -> None:
-    """Record a zone outside the cluster's region."""
+    """Record a problem for a zone outside the cluster's region."""
     if region_of_zone(zone) != cluster.region or zone[-1] not in ZONE_LETTERS:
         problems.add(
             f"{zone!r} with a cluster in {cluster.region}",
@@ -138,8 +142,8 @@ def _check_block(
         )
     elif ends - drain < block.needed_until:
         here.at("ends" if block.blocks is None else "blocks").add(
-            f"{ends.isoformat()}, so that nodes drain from {(ends - drain).isoformat()}",
+            f"{ends.isoformat()}, so nodes drain from {(ends - drain).isoformat()}",
             f"an end at least {minutes(drain)} minutes after needed_until ({block.needed_until.isoformat()}): "
-            f"{who_drains(drain)} that long before",
+            f"{who_drains(drain)} that long before the end",
             "extend the block, or lower needed_until",
         )

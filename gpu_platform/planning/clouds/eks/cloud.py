@@ -1,4 +1,4 @@
-"""Amazon EKS as a provider."""
+"""Amazon EKS as a cloud of the program."""
 
 from __future__ import annotations
 
@@ -81,9 +81,10 @@ def eks(
     identities: Sequence[str] = (),
     pools: Sequence[Pool] = (),
 ) -> Cloud:
-    """Return EKS for an existing cluster, or for one that the program creates.
+    """Return EKS for an existing cluster, or for a cluster that the program creates.
 
-    `storage`: declared classes; `identities`: teams that have one; `pools`: all of the stack.
+    `storage` contains the declared storage classes. `identities` names the teams that have a cloud identity.
+    `pools` contains all pools of the stack.
     """
     create, classes = cluster.create, storage or {}
     drivers, partition = _volume_drivers(classes), partition_of(cluster.region)
@@ -98,8 +99,8 @@ def eks(
         chooses_kubernetes=create is not None,
         managed_control_plane=True,
         autoscaler_flags="program" if cluster.parts.cluster_autoscaler == "install" else "owner",
-        # Of pods that a SecurityGroupPolicy selects. Source: EKS docs, "Security groups for Pods"; read
-        # 2026-11-29.
+        # EKS adds this resource to pods that a SecurityGroupPolicy selects. Source: EKS docs, "Security groups for
+        # Pods"; read 2026-11-29.
         added_resources=("vpc.amazonaws.com/pod-eni",),
         scheduler=ASSUMED_SCHEDULER if create is None else _scheduler(create),
         pools=CloudPools(
@@ -120,7 +121,7 @@ def eks(
         software=CloudSoftware(
             owners=eks_software,
             explain=explain_software,
-            # The nodes are virtual machines.
+            # The nodes are virtual machines, which must reboot to change the MIG mode.
             operator_settings=lambda pools: OperatorSettings(reboots_for_mig=True),
             release_with_driver=release_with_driver,
             check=check_software,
@@ -132,8 +133,9 @@ def eks(
             system_rooms=partial(_system_rooms, drivers),
             documents=partial(_documents, identities),
             window_note=lambda window: (
-                "EKS has no maintenance window: it replaces nodes of a node group when `up` changes it; repairs, "
-                "and what Karpenter replaces, are at any time"
+                "EKS has no maintenance window: it replaces nodes of a node group when `up` changes the group; "
+                "repairs "
+                "and replacements by Karpenter happen at any time"
             ),
             check=partial(check_eks_cluster, cluster),
         ),
@@ -149,9 +151,9 @@ def eks(
             check=lambda identity, problems: check_identity(identity, cluster, partition, problems),
         ),
         network=CloudNetwork(
-            # AWS promises network policies of the VPC CNI for pods with an owner alone. An existing cluster may
-            # have another network plugin, which the stack file does not name. Source: EKS user guide, "Limit Pod
-            # traffic with Kubernetes network policies", considerations; read 2026-11-26.
+            # AWS supports network policies of the VPC CNI only for pods that have an owner. An existing cluster
+            # may use another network plugin, which the stack file does not name. Source: EKS user guide, "Limit
+            # Pod traffic with Kubernetes network policies", considerations; read 2026-11-26.
             isolates_bare_pods=False,
             closed_ports=_closed_ports(cluster.security_groups),
             pod_egress=_POD_EGRESS[: 1 if create is not None else 2],
@@ -166,19 +168,19 @@ def eks(
     )
 
 
-# The addresses of the EKS Pod Identity agent; an existing cluster may have IPv6. Sources: EKS user guide, "Set up
-# the Amazon EKS Pod Identity Agent": it listens at 169.254.170.23 and fd00:ec2::23 on each node; "Limit Pod
-# traffic with Kubernetes network policies": rules of the other family are ignored; read 2026-11-26.
+# The addresses of the EKS Pod Identity agent on each node. An existing cluster may use IPv6. Sources: EKS user
+# guide, "Set up the Amazon EKS Pod Identity Agent" (169.254.170.23 and fd00:ec2::23), and "Limit Pod traffic with
+# Kubernetes network policies" (rules of the other address family are ignored); read 2026-11-26.
 _POD_EGRESS: Final = (
     PodEgress(name="identity", cidr="169.254.170.23/32", ports=((80, "TCP"),)),
     PodEgress(name="identity-ipv6", cidr="fd00:ec2::23/128", ports=((80, "TCP"),)),
 )
 _VolumeDrivers = tuple[tuple[DaemonSet, str], ...]
-"""The DaemonSet and the add-on of each driver of volumes beyond EBS that storage classes need."""
+"""The DaemonSet and the add-on of each volume driver that storage classes need, except the EBS driver."""
 
 
 def _scheduler(create: CreateEks) -> SchedulerPlan:
-    """Return the kube-scheduler of a new control plane, whose scores the stack file may set."""
+    """Return the kube-scheduler of a new control plane. The stack file may set how it scores nodes."""
     packs = create.scheduling == "pack"
     return SchedulerPlan(
         scores="most-allocated" if packs else "default", why=f"cluster.create.scheduling: {create.scheduling}"
@@ -186,7 +188,9 @@ def _scheduler(create: CreateEks) -> SchedulerPlan:
 
 
 def _closed_ports(groups: Sequence[str]) -> str | None:
-    """Return why the owner of nodes with security groups of their own must open ports."""
+    """Return why the owner must open ports if nodes have their own security groups, or None if no ports are
+    closed.
+    """
     return f"the existing nodes have {', '.join(groups)}, not the cluster's own group" if groups else None
 
 
@@ -197,7 +201,9 @@ def _volume_drivers(storage: Mapping[str, StorageClass]) -> _VolumeDrivers:
 
 
 def _daemonsets(drivers: _VolumeDrivers, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return the add-ons, the drivers of the storage classes, and what gives pods EFA interfaces."""
+    """Return the DaemonSets of a pool: add-ons, drivers of the storage classes, and the device plugin or driver
+    for EFA.
+    """
     volumes = (of_nodes for of_nodes, _ in drivers)
     fabric = [daemonsets.EFA_PLUGIN] if pool.cloud_nodes.nic_resources else []
     fabric += [daemonsets.DRANET] if pool.cloud_nodes.nic_devices is not None else []
@@ -211,7 +217,7 @@ def _check_together(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record placement groups that pools cannot share, and images of another Kubernetes version."""
+    """Record problems for placement groups that pools cannot share, and images of another Kubernetes version."""
     check_shared_groups(pools, cluster, catalog, problems)
     release = catalog.operator_releases.get(operator.release) if operator is not None else None
     kubernetes = planned_kubernetes(cluster, release, catalog)
@@ -226,13 +232,13 @@ def _check_together(
 def _check_sharing(
     pool: Pool, software: NodeSoftware, machine: MachineType, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record sharing that Bottlerocket's device plugin or the driver of EKS' images cannot do."""
+    """Record problems for sharing that Bottlerocket's device plugin or the driver in EKS images cannot do."""
     check_mig(pool, catalog.aws_family(machine), problems)
     check_provider_sharing(pool, software.device_plugin, machine, catalog.gpu_of(machine), problems)
 
 
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
-    """Return rights on buckets, or the existing role."""
+    """Return the permissions of a team on buckets, or its existing role."""
     return (*bucket_rights(identity.buckets, "s3"), *existing_rights(identity))
 
 
@@ -246,7 +252,9 @@ def _plan_cluster(
     release: OperatorRelease,
     catalog: Catalog,
 ) -> Decided[EksClusterPlan]:
-    """Return the plan of the cluster, with the keys of the storage classes and the images that the file names."""
+    """Return the plan of the cluster, with the keys of the storage classes and the images that the stack file
+    names.
+    """
     every = tuple(key for one in storage.values() if (key := getattr(one, "kms_key", None)) is not None)
     images = tuple(pinned_images(cluster, tuple(enumerate(declared_pools)), catalog))
     keys = volume_keys(storage)
@@ -263,7 +271,9 @@ def _plan_controllers(
     catalog: Catalog,
     problems: Problems,
 ) -> Decided[CloudCluster | None]:
-    """Return a new cluster with system nodes that hold the controllers, and compare its VPC with all nodes."""
+    """Return a new cluster whose system nodes have room for the controllers, and check its VPC for the addresses
+    of all nodes.
+    """
     if not isinstance(cluster, EksClusterPlan):
         return Decided(cluster)
     own = [addon for _, addon in drivers]
@@ -290,7 +300,7 @@ def _demands(
 def _system_rooms(
     drivers: _VolumeDrivers, cluster: CloudCluster | None, catalog: Catalog
 ) -> Sequence[Room] | None:
-    """Return the room of the node group `system` at its largest, where its machine types are known."""
+    """Return the room on the system nodes at their maximum number, or None if it is not known."""
     if not isinstance(cluster, EksClusterPlan) or cluster.create is None:
         return None
     pool = cluster.create.system_pool
@@ -305,7 +315,7 @@ def _documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> Iterator[Document]:
-    """Yield IAM policies, user data, tags, and the instances of capacity blocks."""
+    """Yield what has size limits: IAM policies, user data, tags, and the instances of capacity blocks."""
     assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     of_cluster = cluster.create.addons if cluster.create is not None else ()
     of_storage = storage.cloud.drivers if isinstance(storage.cloud, EksStorage) else ()
@@ -324,6 +334,6 @@ def _plan_storage(
     kubernetes: str | None,
     catalog: Catalog,
 ) -> Decided[StoragePlan]:
-    """Return classes of EBS, EFS and FSx, with their drivers and file systems."""
+    """Return the EBS, EFS and FSx storage classes, with their drivers and file systems."""
     zones = sorted({zone for pool in pools for zone in pool.cloud_nodes.zones})
     return plan_eks_storage(cluster, storage, stack, zones, kubernetes, catalog)

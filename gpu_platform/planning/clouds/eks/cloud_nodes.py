@@ -1,4 +1,4 @@
-"""Derive zones, NICs, rolls, replacement and ends of pods from the plan of an EKS pool."""
+"""Derive zones, NICs, rolls, replacement and pod endings from the plan of an EKS pool."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _EMPTY_BLOCK: Final = (
     "a node group of a capacity block must have desired size 0 while EKS updates it: the block has no instance "
     "for a replacement"
 )
-# Karpenter docs, troubleshooting, "Missing Service Linked Role"; AWS Batch user guide (the error where it exists);
-# read 2026-11-23. EC2 Auto Scaling may create the role itself (AutoScalingServiceRolePolicy).
+# Karpenter docs, troubleshooting, "Missing Service Linked Role"; AWS Batch user guide (the error if the role
+# exists); read 2026-11-23. EC2 Auto Scaling may create the role itself (AutoScalingServiceRolePolicy).
 _SPOT_ROLE: Final = AccountNeed(
     name="role AWSServiceRoleForEC2Spot",
-    why="spot nodes of Karpenter: an account that never used spot has no service-linked role of EC2 Spot",
-    fix="run aws iam get-role --role-name AWSServiceRoleForEC2Spot, and where there is none: "
+    why="spot nodes of Karpenter: an account that never used spot has no service-linked role for EC2 Spot",
+    fix="run aws iam get-role --role-name AWSServiceRoleForEC2Spot, and if there is none: "
     "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
 )
 
@@ -71,7 +71,7 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
         alternatives=plan.alternatives,
         huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,
-        # An own image has its version and its labels: nodes are created with theirs.
+        # Nodes of a custom AMI keep its Kubernetes version, and get their labels only when they are created.
         keeps_version=plan.ami is not None,
         relabels_in_place=plan.ami is None,
         nic_resources={} if plan.dranet else efa_resources(efa),
@@ -82,8 +82,9 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
         if plan.dranet
         else requests,
         fabric_nics=_fabric_nics(efa),
-        replacement=f"EKS node group {plan.node_group}: drain the node and terminate its instance (the end of "
-        "spec.providerID, aws ec2 terminate-instances --instance-ids ID); the group creates another",
+        replacement=f"EKS node group {plan.node_group}: drain the node and terminate its instance (its id is the "
+        "end of "
+        "spec.providerID: aws ec2 terminate-instances --instance-ids ID); the group creates another",
         local_nvme=plan.local_nvme,
         disk_gib=plan.block_devices[-1].size_gib,
         sized_groups=tuple(
@@ -95,10 +96,12 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _leaves_zones(plan: EksPoolPlan) -> bool:
-    """Return whether the Auto Scaling group starts nodes in any of several zones, or the next block is in another.
+    """Return whether a new node may be in another zone than the node that it replaces or the autoscaler expects.
 
-    The Cluster Autoscaler takes the first zone of a group for that of its next node, and EC2 chooses another.
-    With fewer nodes than zones the successor of a node may be in another one, too.
+    An Auto Scaling group starts nodes in any of its zones, and the next capacity block may be in another zone. The
+    Cluster Autoscaler expects the next node in the first zone of a group, but EC2 may choose another. If a group
+    has fewer nodes than zones, the successor of a node may also be in another zone.
+
     Sources: Cluster Autoscaler, cloudprovider/aws/README.md, common notes and gotchas; kubernetes/autoscaler
     #1431; read 2026-11-29.
     """
@@ -117,7 +120,9 @@ def _fabric_nics(efa_interfaces: int) -> FabricNics | None:
 def _group_endings(
     plan: EksPoolPlan, windows: Sequence[CapacityWindow], catalog: Catalog
 ) -> tuple[PodEnding, ...]:
-    """Return the notice of spot nodes, the ends of capacity blocks, and the drain between zones."""
+    """Return the pod endings of a node group: spot interruptions, ends of capacity blocks, and moves between
+    zones.
+    """
     if plan.capacity_type == "SPOT":
         return (reclaimed("eks", catalog),)
     drain = catalog.drain_limits["eks", "rebalance"].seconds
@@ -136,26 +141,26 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
         platform=plan.kind,
         protect=plan.protect,
         zones=plan.zones,
-        # Karpenter creates nodes in the zone of a pod's disk, but the next block may be in another.
+        # Karpenter creates nodes in the zone of a pod's disk, but the next block may be in another zone.
         leaves_zones=plan.several_blocks and len(plan.zones) > 1,
         placement=_placement(plan.placement_group),
-        # The nodes may drain for the whole grace period.
+        # Nodes may drain for the whole grace period.
         timeouts=Timeouts(delete=grace + TERMINATION_SECONDS),
         roll_limits=_karpenter_rolls(plan, grace),
         alternatives=tuple(requirements["node.kubernetes.io/instance-type"][1:]),
-        # Karpenter's own role may not create the role of EC2 Spot.
+        # The role of Karpenter is not allowed to create the service-linked role for EC2 Spot.
         account_needs=(_SPOT_ROLE,) if spot else (),
         created_on_demand="created by Karpenter for pending pods",
         huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else 0,
         autoscaled=True,
         keeps_version=plan.keeps_version,
         nic_resources=efa_resources(efa),
-        # Karpenter does not support huge pages, and creates no node for a pod that requests them; libfabric works
-        # without. Neither does it create nodes for claims of EFA interfaces.
+        # Karpenter creates no node for a pod that requests huge pages, which libfabric does not require. Karpenter
+        # also creates no node for claims of EFA interfaces.
         network_requests=efa_requests(efa, huge_pages=False),
         fabric_nics=_fabric_nics(efa),
         replacement=f"Karpenter NodePool {plan.name}: delete the NodeClaim of the node (kubectl get nodeclaims -o "
-        "wide); it is drained, and Karpenter creates another for pods that wait",
+        "wide); the node is drained, and Karpenter creates another for pending pods",
         replaced_by_claim=True,
         local_nvme=plan.node_class.get("instanceStorePolicy") == "RAID0",
         disk_gib=int(plan.node_class["blockDeviceMappings"][-1]["ebs"]["volumeSize"].removesuffix("Gi")),
@@ -170,9 +175,9 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _karpenter_drain(grace: int, age: str) -> PodEnding:
-    """Return the longest drain.
+    """Return the pod ending for the longest drain.
 
-    Pods with karpenter.sh/do-not-disrupt hold a drain until then, too (Karpenter docs, Disruption; read
+    Pods with karpenter.sh/do-not-disrupt also hold a drain until then (Karpenter docs, Disruption; read
     2026-11-28).
     """
     why = f"Karpenter drains nodes for at most {duration_text(grace)}"
@@ -182,10 +187,10 @@ def _karpenter_drain(grace: int, age: str) -> PodEnding:
 
 
 def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
-    """Return how Karpenter replaces nodes that have drifted, which it does after the deployment."""
+    """Return how Karpenter replaces drifted nodes, which it does after the deployment."""
     held = "0" in plan.drift_budgets
     if held:
-        allowed = "its disruption budget allows none now: a node goes when it is empty"
+        allowed = "its disruption budget allows none now: a node is replaced when it is empty"
     else:
         budgets = (f"{nodes} of the nodes at a time" for nodes in plan.drift_budgets)
         allowed = ", ".join(budgets) or "as its disruption budgets allow"
@@ -193,20 +198,20 @@ def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
         f"Karpenter replaces the nodes after the deployment ({allowed}), and drains each for at most "
         f"{duration_text(grace)} (terminationGracePeriod)"
     )
-    # A node with pods is replaced only once its successor is possible: sigs.k8s.io/karpenter v1.14.1,
-    # disruption/drift.go: ComputeCommands; karpenter-provider-aws v1.14.1,
+    # Karpenter replaces a node with pods only once a successor is possible. Sources: sigs.k8s.io/karpenter
+    # v1.14.1, disruption/drift.go: ComputeCommands; karpenter-provider-aws v1.14.1,
     # offering/reserved_capacity_resolver.go; read 2026-11-29.
     spare = "while the reservation has a free instance" if plan.reservations and not held else ""
     if spare:
         unlimited += (
-            "; without a free instance of the reservation it replaces none whose pods have room nowhere else, "
-            "until the node is empty, or you delete its NodeClaim"
+            "; while the reservation has no free instance, a node whose pods fit nowhere else is replaced only "
+            "when it is empty or you delete its NodeClaim"
         )
     return RollLimits(unlimited=unlimited, only_while=spare)
 
 
 def surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
-    """Return how many nodes EKS or Karpenter adds to a pool for a roll."""
+    """Return how many nodes EKS or Karpenter adds to a pool during a roll."""
     plan = pool.cloud
     assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     assert isinstance(plan, EksPoolPlan | KarpenterPoolPlan)  # noqa: S101 - its pools are, too
@@ -218,10 +223,12 @@ def surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
 
 
 def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
-    """Return how many nodes Karpenter adds for a roll, beyond the NodePool's limits; none of a reservation.
+    """Return how many nodes Karpenter adds during a roll, beyond the limits of the NodePool; 0 for reserved
+    capacity.
 
-    The limits do not count a node that is replaced, from before its successor is created until its instance
-    ends. The budget is of all nodes, successors and replaced ones, rounded up.
+    The limits exclude a node that is being replaced, from before its successor is created until its instance ends.
+    The budget is a share of all nodes, including successors and replaced nodes, rounded up.
+
     Sources: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption (helpers.go, queue.go: StartCommand),
     state/cluster.go: updateNodePoolResources, pkg/apis/v1/nodepool.go: GetAllowedDisruptions; read 2026-11-29.
     """
@@ -234,5 +241,5 @@ def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
 
 
 def _allowed(budget: str, nodes: int) -> int:
-    """Return how many of a number of nodes a budget of Karpenter allows at a time."""
+    """Return how many of `nodes` a disruption budget of Karpenter allows to be replaced at a time."""
     return -(-nodes * int(budget[:-1]) // 100) if budget.endswith("%") else int(budget)

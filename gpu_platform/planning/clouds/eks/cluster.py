@@ -1,4 +1,4 @@
-"""Check and plan the EKS cluster of a stack: an existing or a new one.
+"""Check and plan the EKS cluster of a stack, which exists or is new.
 
 Sources: EKS user guide (VPC requirements, node IAM role, access entries, cluster upgrade policy, control-plane
 logs); terraform-aws-eks 21; read 2026-11-21.
@@ -56,19 +56,19 @@ from gpu_platform.stack.pool import Pool
 MOST_PUBLIC_NETWORKS = 40
 MOST_PRIVATE_NETWORKS = 50
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-ROLE_PREFIX = 35  # of IAM's 64 characters; suffixes and what Pulumi appends take the rest
+ROLE_PREFIX = 35  # IAM allows 64 characters; suffixes and Pulumi's additions need the rest
 
 
 def check_eks_cluster(
     cluster: EksCluster, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record what is wrong with a cluster for its pools; `problems` is at `cluster`."""
+    """Record problems of a cluster and of the combination with its pools. `problems` points at `cluster`."""
     check_region_supported(cluster.region, problems.at("region"))
     check_tags(cluster.tags, problems.at("tags"))
     check_alike(cluster.tags, problems.at("tags"))
     check_logins(cluster, problems)
     check_account(cluster.assume_role, cluster, problems.at("assume_role"))
-    has_it = "remove assume_role: who logs in by IAM Identity Center has the role already"
+    has_it = "remove assume_role: people who log in through IAM Identity Center already have the role"
     check_assumable(cluster.assume_role, problems.at("assume_role"), has_it)
     check_assumable(cluster.iam.node_role, problems.at("iam").at("node_role"))
     for field in ("permissions_boundary", "node_role"):
@@ -97,7 +97,7 @@ def _check_zone(zone: str, found: str, cluster: EksCluster, problems: Problems) 
 
 
 def _check_local_zones(zones: Iterable[str], network: EksNetwork | None, problems: Problems) -> None:
-    """Record Local Zones of a new cluster whose subnets would become those of its control plane.
+    """Record a problem for Local Zones of a new cluster if the control plane would use their subnets.
 
     Source: EKS user guide, Launch low-latency EKS clusters with AWS Local Zones; read 2026-11-23.
     """
@@ -106,7 +106,7 @@ def _check_local_zones(zones: Iterable[str], network: EksNetwork | None, problem
         return
     problems.at("create").at("network").add(
         f"no control_plane_subnets, with {', '.join(local)}",
-        "subnets of the control plane in Availability Zones: EKS puts none of its interfaces into a Local Zone",
+        "control plane subnets in Availability Zones: EKS puts none of its interfaces into a Local Zone",
         "name an existing VPC in create.network, with control_plane_subnets",
     )
 
@@ -122,7 +122,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
             + ("each pod takes an address" if create.pods_cidr is None else "each zone has an eighth of it"),
             "write for example cidr: 10.0.0.0/16"
             + (
-                ", or give pods a range of their own: pods_cidr: 100.64.0.0/16"
+                ", or give pods a separate range: pods_cidr: 100.64.0.0/16"
                 if narrowest < prefix <= NARROWEST_OF_NODES
                 else ""
             ),
@@ -140,7 +140,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     if cluster.assume_role is not None and cluster.assume_role not in create.admins:
         here.at("admins").add(
             f"no {cluster.assume_role}, which `up` assumes",
-            "cluster.assume_role among them: only admins can log in to a new cluster",
+            "admins that include cluster.assume_role: only admins can log in to a new cluster",
             f"add {cluster.assume_role}",
         )
     check_key(create.kms_key, cluster, here.at("kms_key"))
@@ -154,16 +154,17 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     if cluster.security_groups:
         problems.at("security_groups").add(
             "security_groups together with create",
-            "security_groups only for an existing cluster: nodes of a new one have the cluster's own group",
+            "security_groups only for an existing cluster: nodes of a new one have the cluster's security group",
             "remove security_groups, or create",
         )
 
 
 def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
-    """Record networks that are partly private, and more than EKS and a security group take.
+    """Record problems for partly private networks, and for more networks than EKS and a security group allow.
 
     Sources: EKS user guide, Service quotas (public endpoint access CIDR ranges, 40) and Cluster API server
-    endpoint; VPC user guide, quotas (60 inbound rules of a security group, of which EKS has one); read 2026-11-28.
+    endpoint; VPC user guide, quotas (60 inbound rules of a security group, one of which EKS uses); read
+    2026-11-28.
     """
     private = [network for network in networks if is_private(network)]
     public = [network for network in networks if network not in private]
@@ -171,9 +172,9 @@ def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
         inside = [one for one in PRIVATE_RANGES if IPv4Network(network).overlaps(one)]
         if inside and not wide_networks([network]):
             problems.add(
-                f"{network!r}, of which {inside[0]} is private",
-                "networks that are private or public as a whole: private ones reach the API server at its address "
-                "in the VPC, others at its public address, where EKS refuses private networks",
+                f"{network!r}, which overlaps the private range {inside[0]}",
+                "networks that are entirely private or public: private ones reach the API server at its address "
+                "in the VPC, others at its public address, for which EKS refuses private networks",
                 "write its private and its public part as two networks",
             )
     for kind, found, most in (
@@ -184,20 +185,22 @@ def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
             problems.add(
                 f"{len(found)} {kind} networks",
                 f"at most {most}",
-                "write fewer, wider networks, or those of a proxy",
+                "write fewer, wider networks, or the networks of a proxy",
             )
 
 
 def _check_kubernetes(
     cluster: EksCluster, operator: Operator | None, catalog: Catalog, problems: Problems
 ) -> None:
-    """Check the version of a new cluster; the operator's check compares a declared one with its support matrix."""
+    """Check the version of a new cluster. The operator's check compares a declared version with its support
+    matrix.
+    """
     pinned = addon_kubernetes(catalog)
     if cluster.kubernetes is not None:
         if cluster.kubernetes not in pinned:
             problems.add(
                 f"{cluster.kubernetes!r} for a new cluster",
-                f"{', '.join(pinned)}: in standard support, and add-ons are pinned for them",
+                f"{', '.join(pinned)}, the versions in standard support for which add-ons are pinned",
                 f'write kubernetes: "{pinned[-1]}"',
             )
         return
@@ -206,8 +209,8 @@ def _check_kubernetes(
         problems.add(
             "nothing",
             f"a version that GPU Operator {release.version} supports ({' to '.join(release.kubernetes)}) and that "
-            f"EKS makes new clusters of ({', '.join(pinned)})",
-            "take a newer operator release",
+            f"EKS offers for new clusters ({', '.join(pinned)})",
+            "use a newer operator release",
         )
 
 
@@ -237,10 +240,11 @@ def plan_eks_cluster(
     storage_keys: Sequence[str] = (),
     images: Sequence[PinnedImage] = (),
 ) -> Decided[EksClusterPlan]:
-    """Return the plan of a cluster for pools that are planned.
+    """Return the plan of a cluster for pools that are already planned.
 
-    `volume_keys`: ARNs of keys of EBS volumes; `identities`: teams whose pods have an identity; `storage_keys`:
-    ARNs of keys of all storage classes; `images`: releases that the stack file names.
+    `volume_keys` are the ARNs of keys of EBS volumes. `identities` are the teams whose pods have an identity.
+    `storage_keys` are the ARNs of keys of all storage classes. `images` are the releases that the stack file
+    names.
     """
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
@@ -303,7 +307,7 @@ def plan_eks_cluster(
             subject=f"cluster {cluster.name}",
             what="warning: quota",
             chosen=f"{one.name}: {one.amount}",
-            why=f"for {one.what}: request a higher one before `up`, or declare fewer",
+            why=f"for {one.what}: request a higher quota before `up`, or declare fewer",
         )
         for one in group_quotas(plan)
     )
@@ -320,14 +324,14 @@ def _group_sizes(
 
 
 def _group_keys(pools: Sequence[EksPoolPlan | KarpenterPoolPlan], create: CreateEks | None) -> tuple[str, ...]:
-    """Return the keys of the disks of node groups, sorted."""
+    """Return the keys that encrypt the disks of node groups, sorted."""
     devices = [device for pool in pools if isinstance(pool, EksPoolPlan) for device in pool.block_devices]
     keys = {device.kms_key for device in devices} | {create.system.kms_key if create is not None else None}
     return tuple(sorted(key for key in keys if key is not None))
 
 
 def _other_keys(create: CreateEks | None, storage_keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the keys of Secrets and volumes, sorted."""
+    """Return the keys that encrypt Secrets and volumes, sorted."""
     return tuple(sorted({*storage_keys, *((create.kms_key,) if create is not None and create.kms_key else ())}))
 
 
@@ -347,8 +351,8 @@ def _kubernetes(cluster: EksCluster, release: OperatorRelease, catalog: Catalog)
         subject=f"cluster {cluster.name}",
         what="Kubernetes",
         chosen=chosen,
-        why=f"newest that EKS has in standard support and GPU Operator {release.version} supports; "
-        "declare it as cluster.kubernetes, or a newer operator release upgrades the cluster",
+        why=f"newest version that is in EKS standard support and that GPU Operator {release.version} supports; "
+        "declare it as cluster.kubernetes, otherwise a newer operator release upgrades the cluster",
     )
     return Decided(chosen, (decision,))
 
@@ -372,7 +376,8 @@ def _plan_create(
         subject=f"cluster {cluster.name}",
         what="addresses of pods",
         chosen="prefixes of 16 (VPC CNI, ENABLE_PREFIX_DELEGATION)",
-        why="EFA-only interfaces have no addresses: single ones would run out before the kubelet's maxPods, which "
+        why="EFA-only interfaces have no addresses: single addresses would run out before the kubelet's maxPods, "
+        "which "
         "EKS sets on its images",
     )
     of_pods = tuple(
@@ -380,8 +385,8 @@ def _plan_create(
             subject=f"cluster {cluster.name}",
             what="subnets of pods",
             chosen=", ".join(vpc.value.pod_networks),
-            why="declared: pods take no addresses of the nodes' subnets, and none of a node's primary interface; "
-            "what they send out of the VPC has the address of their node",
+            why="declared: pods take no addresses from the nodes' subnets or from a node's primary interface; "
+            "their traffic out of the VPC has the address of their node",
         )
         for _ in vpc.value.pod_networks[:1]
     )
@@ -396,7 +401,7 @@ def _plan_create(
         support_type="EXTENDED" if create.support == "extended" else "STANDARD",
         packed_resources=_packed_resources(pools) if create.scheduling == "pack" else (),
         logs=CONTROL_PLANE_LOGS,
-        # EKS requires this name.
+        # EKS requires this name for the log group.
         log_group=f"/aws/eks/{cluster.name}/cluster",
         logs_retention_days=create.logs_retention_days,
         retain_data=cluster.production,
@@ -423,11 +428,12 @@ def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
         why = "api_from_anywhere: it is reachable from the whole internet, protected only by IAM"
     elif locked_out:
         why = (
-            "create.api_access names no network from which the first `up` could reach it, so that is refused: "
-            "others in the VPC, and what reaches it by VPN or peering, need an entry, too"
+            "create.api_access names no network from which the first `up` could reach it, so that `up` is "
+            "refused: "
+            "other networks in the VPC, and networks connected by VPN or peering, also need an entry"
         )
     else:
-        why = "create.api_access declares it: others in the VPC, and networks that reach it, need an entry, too"
+        why = "create.api_access declares it: other networks in the VPC or connected with it also need an entry"
     return Decision(
         subject=f"cluster {cluster.name}",
         what="warning: API server" if create.api_from_anywhere or locked_out else "API server",
@@ -437,9 +443,10 @@ def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:
-    """Nodes describe their own instance when they join, so EKS's minimal policy is too little.
+    """Return the managed policies of nodes.
 
-    On a new cluster the VPC CNI has a role of its own; on an existing one that is not known.
+    Nodes describe their own instance when they join, so EKS's minimal policy is not sufficient. On a new cluster
+    the VPC CNI has its own role. On an existing cluster its role is not known, so nodes get its policy.
     """
     policies = ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]
     if cluster.create is None:
@@ -463,6 +470,6 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
 
 
 def _packed_resources(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
-    """Return the resources whose use makes nodes preferred; GPUs count for pods that request them."""
+    """Return the resources whose use makes nodes preferred. GPUs count for pods that request them."""
     gpus = {offer.name for pool in pools for offer in pool.resources if "/" in offer.name}
     return ("cpu", "memory", *sorted(gpus))

@@ -1,9 +1,9 @@
-"""Decide which managed node groups the Cluster Autoscaler scales, and their tags that describe a new node.
+"""Decide which managed node groups the Cluster Autoscaler scales, and the tags that describe their new nodes.
 
-From zero nodes the autoscaler takes labels and taints of a new node from EKS (DescribeNodegroup), CPU, memory and
-whole GPUs from the instance type, and everything else from tags of the Auto Scaling group, which do not come from
-the node group. Nodes with the accelerator label count as unready until they offer `nvidia.com/gpu`, so no node has
-it that offers GPUs under other names alone.
+From zero nodes the autoscaler reads labels and taints of a new node from EKS (DescribeNodegroup), CPU, memory and
+whole GPUs from the instance type, and everything else from tags of the Auto Scaling group. The node group's tags
+are not copied to that group. Nodes with the accelerator label count as unready until they offer `nvidia.com/gpu`,
+so nodes that offer GPUs only under other names do not have the label.
 
 Sources: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws (README.md; buildNodeFromTemplate and
 GetAsgOptions in aws_manager.go; GPULabel), commit 55c37cd5, 2026-08-22; kubernetes/autoscaler#8095; EKS user
@@ -28,27 +28,30 @@ from gpu_platform.stack.sharing import Dra
 
 ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
 SCALED_TAG: Final = "gpu-platform.dev/cluster-autoscaler"
-"""On Auto Scaling groups that the autoscaler may change, with the name of the cluster as value. EKS sets the usual
-tags of the autoscaler on all groups: those of other owners and of fixed size, too."""
+"""Tag of the Auto Scaling groups that the autoscaler may change. Its value is the name of the cluster.
+
+EKS sets the usual autoscaler tags on all groups, including groups of other owners and groups of fixed size.
+"""
 
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
-# A node goes only when its utilisation is below: 0 would keep nodes without pods, whose utilisation is 0.
+# A node is removed only if its utilisation is below the threshold. A threshold of 0 would keep nodes without pods,
+# because their utilisation is 0.
 _ONLY_EMPTY: Final = "0.01"
 _UNDERUSED: Final = "0.5"
 _NEVER: Final = "8760h"
-# Of a file system the kubelet keeps 10 % as eviction threshold; file system and image take some more.
+# The kubelet keeps 10 % of a file system as eviction threshold. The file system and the image need some more.
 _USABLE_SHARE: Final = 0.85
 
 
 def owned_tag(cluster: str) -> str:
-    """Return the tag that EKS sets on the Auto Scaling groups of a cluster's node groups; its value is `owned`."""
+    """Return the tag that EKS sets on the Auto Scaling groups of a cluster's node groups. Its value is `owned`."""
     return f"k8s.io/cluster-autoscaler/{cluster}"
 
 
 def fixed_because(pool: Pool) -> str | None:
-    """Return why no autoscaler may change the size of a managed node group; None: one may."""
+    """Return why no autoscaler may change the size of a managed node group, or None if one may."""
     if not pool.count.is_range:
-        return "max is desired: `up` sets the number of nodes"
+        return "max equals desired: `up` sets the number of nodes"
     if isinstance(pool.capacity, CapacityBlock):
         return "the instances of a capacity block are paid for, and EKS removes them at its end"
     if isinstance(pool.sharing, Dra):
@@ -66,12 +69,14 @@ def scaled(pool: Pool, cluster: EksCluster) -> bool:
 
 
 def kept_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
-    """Return the tags that keep the autoscaler of the cluster's owner from removing nodes; of scaled pools none.
+    """Return the tags that keep the autoscaler of the cluster's owner from removing nodes, or none for scaled
+    pools.
 
-    It finds every node group by the tags of EKS. Those whose minimum is below their size would lose idle nodes:
-    reserved capacity, and pools with claims. Utilisation is never below a threshold of 0. Sources:
-    kubernetes/autoscaler, cloudprovider/aws/README.md (autoscaling options) and core/scaledown/eligibility
-    (isNodeBelowUtilizationThreshold); read 2026-11-28.
+    That autoscaler discovers every node group by the tags of EKS. A group whose minimum is below its size would
+    lose idle nodes: reserved capacity, and pools with claims. Utilisation is never below a threshold of 0.
+
+    Sources: kubernetes/autoscaler, cloudprovider/aws/README.md (autoscaling options) and
+    core/scaledown/eligibility (isNodeBelowUtilizationThreshold); read 2026-11-28.
     """
     if cluster.parts.cluster_autoscaler != "present" or fixed_because(pool) is None:
         return {}
@@ -84,7 +89,7 @@ def kept_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
 
 
 def accelerator_label(gpu_model: str, resources: Sequence[ResourceOffer]) -> Mapping[str, str]:
-    """Return the label of nodes that offer whole GPUs, or GPUs under that name; else nothing."""
+    """Return the accelerator label for nodes that offer `nvidia.com/gpu`, or nothing for other nodes."""
     if any(offer.name == names.GPU_RESOURCE and offer.per_node > 0 for offer in resources):
         return {ACCELERATOR_LABEL: f"nvidia-{gpu_model}"}
     return {}
@@ -98,10 +103,10 @@ def group_tags(
     nic_resources: Mapping[str, int],
     huge_pages_mib: int,
 ) -> Mapping[str, str]:
-    """Return the tags of the Auto Scaling group of a pool that is scaled.
+    """Return the tags for the Auto Scaling group of a scaled pool.
 
-    `machines`: the pool's machine type and its alternatives: a node has at least what the smallest has;
-    `huge_pages_mib`: memory that only pods with huge pages can use.
+    `machines` are the pool's machine type and its alternatives. A new node has at least the resources of the
+    smallest. `huge_pages_mib` is memory that only pods with huge pages can use.
     """
     disruption = DISRUPTION[pool.workload]
     underused = disruption.policy == "WhenEmptyOrUnderutilized"
@@ -126,13 +131,14 @@ def _offered(
     nic_resources: Mapping[str, int],
     huge_pages_mib: int,
 ) -> Iterator[tuple[str, str]]:
-    """Yield what a pod can request on a new node, by resource."""
+    """Yield each resource and the amount of it that pods can request on a new node."""
     free = [allocatable(machine) for machine in machines]
     yield "cpu", f"{min(one.cpu_millicores for one in free)}m"
     yield "memory", f"{min(one.memory_mib for one in free) - huge_pages_mib}Mi"
     usable = min(data_volume_gib(pool, machine) for machine in machines) * _USABLE_SHARE
     yield "ephemeral-storage", f"{int(usable)}Gi"
-    # The instance type has whole GPUs, which nodes with other names for them do not offer.
+    # The autoscaler takes whole GPUs from the instance type, but nodes with other names for GPUs do not offer
+    # these.
     yield names.GPU_RESOURCE, "0"
     for offer in resources:
         yield offer.name, str(offer.per_node)

@@ -1,6 +1,8 @@
 """Plan the Cluster Autoscaler: its Helm release and its IAM policy.
 
-All Kubernetes versions have the same release: its image is of one minor version, and runs on neighbouring ones.
+All Kubernetes versions use the same release. Its image is built for one minor version, and also runs on
+neighbouring versions.
+
 Sources: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md (IAM, auto-discovery) and the values
 of the chart, commit 55c37cd5, 2026-08-22; EKS best practices guide, "Cluster Autoscaler" (writes by tag); read
 2026-11-23.
@@ -25,9 +27,10 @@ SERVICE_ACCOUNT: Final = "cluster-autoscaler"
 def cluster_autoscaler(
     cluster: EksCluster, partition: str, priorities: Mapping[int, Sequence[str]], catalog: Catalog
 ) -> ClusterAutoscalerPlan:
-    """Return the autoscaler of a cluster with managed node groups that are scaled.
+    """Return the autoscaler for a cluster with scaled managed node groups.
 
-    `partition`: of its ARNs; `priorities`: patterns of the names of groups by priority, where pools have an order.
+    `partition` is the partition of the ARNs. `priorities` are patterns of group names by priority, if pools have
+    an order.
     """
     chart = catalog.charts[CHART]
     return ClusterAutoscalerPlan(
@@ -54,7 +57,7 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
         "fullnameOverride": CHART,
         "cloudProvider": "aws",
         "awsRegion": cluster.region,
-        # EKS sets its own tags on every node group; the second is on those of the pools that may be scaled.
+        # EKS sets the first tag on every node group. The second tag is only on groups of pools that may be scaled.
         "autoDiscovery": {
             "clusterName": cluster.name,
             "tags": [f"{owned_tag(cluster.name)}=owned", f"{SCALED_TAG}={cluster.name}"],
@@ -69,11 +72,13 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
                 }
             }
         },
-        # Pools that a pod fits differ in CPU and memory beside the GPUs: the one that wastes least gets the node.
-        # No balance-similar-node-groups: every pool has a label of its own, so no two groups are similar.
+        # Pools that fit a pod may differ in CPU and memory as well as GPUs. The pool that wastes least gets the
+        # node. The flag balance-similar-node-groups is not set: every pool has its own label, so no two groups are
+        # similar.
         "extraArgs": {
-            # The Node Readiness Controller's taint of new nodes; our own taint has the autoscaler's prefix.
-            # Without the flag no pod fits a new node: kubernetes/autoscaler, utils/taints/taints.go, 2026-11-29.
+            # The Node Readiness Controller sets this taint on new nodes. The program's own taint has the
+            # autoscaler's prefix. Without the flag no pod fits a new node: kubernetes/autoscaler,
+            # utils/taints/taints.go, 2026-11-29.
             "startup-taint": names.READINESS_TAINT_KEY,
             "expander": "priority,least-waste" if priorities else "least-waste",
             "logtostderr": True,
@@ -85,7 +90,7 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
 
 
 def autoscaler_policy(cluster: EksCluster, partition: str) -> Mapping[str, Any]:
-    """Return the IAM policy: reads, and writes on groups of this cluster that the program lets it scale alone."""
+    """Return the IAM policy. It allows reads, and writes only to scalable groups of this cluster."""
     region, account = cluster.region, cluster.account or "*"
     groups = f"arn:{partition}:autoscaling:{region}:{account}:autoScalingGroup:*:autoScalingGroupName/eks-*"
     return {

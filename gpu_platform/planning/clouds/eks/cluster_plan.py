@@ -34,7 +34,7 @@ from gpu_platform.planning.clouds.section import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneSubnets:
-    """The subnets that a new VPC has in a zone. `pods_cidr`: of its pods, None: they share the nodes' subnet."""
+    """The subnets of a new VPC in one zone. If `pods_cidr` is None, pods share the nodes' subnet."""
 
     zone: str
     private_cidr: str
@@ -44,10 +44,10 @@ class ZoneSubnets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VpcPlan:
-    """A new VPC: private nodes, gateway endpoint for S3, all other traffic to the internet by NAT.
+    """A new VPC with private nodes and a gateway endpoint for S3. All other traffic to the internet uses NAT.
 
-    `no_control_plane`: ids of zones whose subnets the control plane must not get; their letters differ by account.
-    `pods_cidr`: secondary range, of the pods.
+    `no_control_plane` contains the ids of zones whose subnets the control plane must not use. Ids are used because
+    the letters of zones differ between accounts. `pods_cidr` is a secondary range for pods.
     """
 
     cidr: str
@@ -58,7 +58,7 @@ class VpcPlan:
 
     @property
     def shown(self) -> str:
-        """Identifies the VPC in a preview."""
+        """Value that identifies the VPC in a preview."""
         return self.cidr
 
     @property
@@ -68,53 +68,54 @@ class VpcPlan:
 
     @property
     def pod_networks(self) -> tuple[str, ...]:
-        """Networks of pod addresses where pods have subnets of their own; empty: the nodes' subnets."""
+        """Networks of pod addresses if pods have separate subnets. Empty if pods use the nodes' subnets."""
         return tuple(f"{zone.pods_cidr} in {zone.zone}" for zone in self.zones if zone.pods_cidr is not None)
 
     @property
     def nat_zones(self) -> tuple[str, ...]:
-        """Zones with a NAT gateway; with one, all zones share it."""
+        """Zones with a NAT gateway. If there is only one gateway, all zones share it."""
         zones = tuple(zone.zone for zone in self.zones)
         return zones if self.nat == "per-zone" else zones[:1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpcPlan:
-    """An existing VPC of a new cluster: subnets of nodes and of pods by zone, and those of the control plane."""
+    """An existing VPC for a new cluster, with the subnets of nodes and pods by zone and of the control plane."""
 
     vpc: str
     subnets: Mapping[str, str]
     control_plane_subnets: tuple[str, ...]
     pod_subnets: Mapping[str, str]
-    """Empty: pods have addresses of the nodes' subnets."""
+    """Subnets of pods by zone. If empty, pods take addresses from the nodes' subnets."""
 
     @property
     def shown(self) -> str:
-        """Identifies the VPC in a preview."""
+        """Value that identifies the VPC in a preview."""
         return self.vpc
 
     @property
     def zone_names(self) -> tuple[str, ...]:
-        """Zones with a private subnet; Local Zones only have nodes of pools that name them."""
+        """Zones with a private subnet, without Local Zones, which only pools that name them use."""
         return tuple(sorted(zone for zone in self.subnets if not is_local_zone(zone)))
 
     @property
     def pod_networks(self) -> tuple[str, ...]:
-        """Networks of pod addresses where pods have subnets of their own; empty: the nodes' subnets."""
+        """Networks of pod addresses if pods have separate subnets. Empty if pods use the nodes' subnets."""
         return tuple(f"{subnet} in {zone}" for zone, subnet in sorted(self.pod_subnets.items()))
 
     @property
     def nat_zones(self) -> tuple[str, ...]:
-        """Zones with a NAT gateway of the program: none."""
+        """Zones with a NAT gateway of the program. An existing VPC has none."""
         return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IamPlan:
-    """How IAM roles are created. `boundary`: ARN of the permissions boundary; `node_role`: of an existing role.
+    """How IAM roles are created.
 
-    `cluster`: pattern of the cluster's ARN, with `*` for an account that the stack file does not name. Roles are
-    global, and names of clusters are unique in a region.
+    `boundary` is the ARN of the permissions boundary. `node_role` is the ARN of an existing role for nodes.
+    `cluster` is a pattern of the cluster's ARN, with `*` for an account that the stack file does not name. IAM
+    roles are global, but names of clusters are unique only within a region.
     """
 
     cluster: str
@@ -124,29 +125,32 @@ class IamPlan:
 
     @property
     def new_role(self) -> str:
-        """Identifies a role that the program creates in a preview: a role keeps its path."""
+        """Value that identifies a new role in a preview. It contains the path, because a role keeps its path."""
         return f"created in {self.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addon:
-    """An EKS add-on, with the service account that gets an IAM role by EKS Pod Identity, where it needs one."""
+    """An EKS add-on. If it needs an IAM role, its service account gets the role through EKS Pod Identity."""
 
     name: str
     version: str
     configuration: Mapping[str, Any]
     before_nodes: bool
-    """Whether nodes need it to become ready; other add-ons are Deployments, which need nodes."""
+    """Whether nodes need the add-on to become ready. Other add-ons are Deployments, which need nodes."""
     takes_pod_subnets: bool = False
-    """Whether the subnets of the pods become part of its configuration: their ids are outputs of a new VPC."""
+    """Whether the configuration needs the ids of the pod subnets, which are outputs in a new VPC."""
     service_account: str | None = None
     managed_policies: tuple[str, ...] = ()
-    """ARNs."""
+    """ARNs of the managed policies of its role."""
     statements: tuple[Mapping[str, Any], ...] = ()
-    """IAM statements of its role beside these policies."""
+    """IAM statements of its role, in addition to the managed policies."""
     own_association: bool = False
-    """Whether the role is associated before the add-on exists: its pods read their credentials as they start, and
-    no description of the add-on says that it takes a role by EKS Pod Identity itself."""
+    """Whether the role is associated before the add-on exists.
+
+    This is necessary if the add-on's pods read their credentials only when they start, and no documentation of the
+    add-on mentions a role for EKS Pod Identity.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,40 +158,42 @@ class SystemPool:
     """Nodes without GPUs, for pods that must run before any GPU node exists."""
 
     instance_types: tuple[str, ...]
-    """In order of preference: EC2 takes the first with capacity."""
+    """Instance types in order of preference. EC2 takes the first type that has capacity."""
     ami_type: str
     release_version: str | None
-    """Release of the image; None: the newest at the creation, and again at an upgrade of Kubernetes."""
+    """Release of the image. If None, EKS uses the newest release at creation, and again at an upgrade of
+    Kubernetes.
+    """
     disk: BlockDevice
     metadata_hop_limit: int
     min_size: int
     desired_size: int
     max_size: int
     avoids_reservations: bool = False
-    """Whether the nodes run in no open reservation, because it is a pool's."""
+    """Whether the nodes avoid open reservations, because a pool uses such a reservation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterControllerPlan:
-    """Karpenter itself: charts, version, namespace, and its AWS resources."""
+    """Karpenter's controller: charts, version, namespace, and its AWS resources."""
 
     cluster: str
     region: str
     iam: IamPlan
     chart: str
     crd_chart: str
-    """The CRDs' own chart, of the same repository and version."""
+    """Chart of the CRDs, which has the same repository and version."""
     repository: str
     version: str
     namespace: str
     service_account: str
     values: Mapping[str, Any]
     queue: str
-    """Name of the SQS queue for interruption notices of EC2."""
+    """Name of the SQS queue for EC2 interruption notices."""
     disk_keys: tuple[str, ...]
-    """ARNs of the keys, or of their aliases, that encrypt volumes of the stack."""
+    """ARNs of the keys, or of aliases of the keys, that encrypt volumes of the stack."""
     events: Mapping[str, Mapping[str, Any]]
-    """EventBridge patterns by name: the events of the queue."""
+    """EventBridge patterns of the events that are sent to the queue, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +216,7 @@ class ClusterAutoscalerPlan:
     release: HelmChartPlan
     service_account: str
     role: str
-    """Name of the resource; the role gets a suffix."""
+    """Name of the Pulumi resource. The name of the role has an additional suffix."""
     iam: IamPlan
     policy: Mapping[str, Any]
 
@@ -223,25 +229,25 @@ class CreateEksPlan:
     kms_key: str | None
     """ARN of an existing key for the Secrets."""
     cluster_policies: tuple[str, ...]
-    """ARNs of the managed policies of the cluster's own IAM role."""
+    """ARNs of the managed policies of the cluster's IAM role."""
     api_access: tuple[str, ...]
     admins: tuple[str, ...]
     admin_policy: str
-    """ARN of the access policy of admins."""
+    """ARN of the access policy for admins."""
     support_type: Literal["STANDARD", "EXTENDED"]
     packed_resources: tuple[str, ...]
-    """Resources by which kube-scheduler prefers nodes that are in use; empty for its default."""
+    """Resources whose use makes kube-scheduler prefer a node. If empty, kube-scheduler uses its default."""
     logs: tuple[str, ...]
     log_group: str
     logs_retention_days: int
     retain_data: bool
-    """`destroy` keeps the logs and the key of the Secrets."""
+    """Whether `destroy` keeps the logs and the key of the Secrets."""
     addons: tuple[Addon, ...]
     system_pool: SystemPool
 
     @property
     def private_networks(self) -> tuple[str, ...]:
-        """Networks that reach the API server at its address in the VPC, beside the cluster's own nodes."""
+        """Networks that reach the API server at its address in the VPC, besides the cluster's nodes."""
         return tuple(network for network in self.api_access if is_private(network))
 
     @property
@@ -256,7 +262,7 @@ class CreateEksPlan:
 
     @property
     def system_leaves_zones(self) -> bool:
-        """Whether some zone has no system node; no autoscaler adds one there.
+        """Whether some zone has no system node. No autoscaler adds a node there.
 
         Source: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas (persistent volumes); read 2026-11-29.
         """
@@ -264,7 +270,7 @@ class CreateEksPlan:
 
     @property
     def upgrade_order(self) -> str | None:
-        """None: that of all clusters of EKS."""
+        """Always None: the cluster upgrades in the order of all EKS clusters."""
         return None
 
 
@@ -277,46 +283,47 @@ class EksClusterPlan:
     region: str
     account: str | None
     kubernetes: str | None
-    """Minor version; of an existing cluster the one that the stack file declares."""
+    """Minor version. For an existing cluster, the version that the stack file declares."""
     operator: str
     operator_kubernetes: tuple[str, str]
     """Lowest and highest minor version that the GPU Operator's release supports."""
     role_prefix: str
-    """Prefix of the names of IAM roles: IAM allows 64 characters, EKS 100."""
+    """Prefix of IAM role names. IAM allows 64 characters, but EKS allows 100 in a cluster's name."""
     assume_role: str | None
     """ARN of the role that the provider and the kubeconfig assume."""
     iam: IamPlan
     create: CreateEksPlan | None
     subnets: Mapping[str, str]
-    """Existing cluster: subnet by zone, as the stack file declares; other zones are looked up."""
+    """For an existing cluster, the subnets that the stack file declares, by zone. Other subnets are looked up."""
     security_groups: tuple[str, ...]
-    """Existing cluster: ids of the security groups of nodes beside the cluster's own."""
+    """For an existing cluster, the ids of the nodes' security groups, besides the cluster's own security group."""
     zones: tuple[str, ...]
     """All zones that pools name, sorted."""
     anywhere: bool
-    """Whether a pool names no zone, and so uses the subnets of all."""
+    """Whether a pool names no zone, and therefore uses the subnets of all zones."""
     efa: bool
     """Whether a pool has EFA, which needs the EFA security group and the EFA device plugin."""
     node_policies: tuple[str, ...]
     """ARNs of the managed policies of the nodes' IAM roles."""
     parts: tuple[PartPlan, ...]
-    """Controllers that the pools need, which the program installs or the owner of the cluster has installed."""
+    """Controllers that the pools need. Either the program installs them, or the owner of the cluster has done so.
+    """
     karpenter_pools: bool
     karpenter_node_role: str | None
-    """Name of an existing IAM role of Karpenter's nodes; None: the program creates one."""
+    """Name of an existing IAM role for Karpenter's nodes. If None, the program creates a role."""
     karpenter: KarpenterControllerPlan | None
-    """Karpenter where the program installs it."""
+    """Karpenter, if the program installs it."""
     efa_plugin: HelmChartPlan | None
-    """EFA device plugin where the program installs it."""
+    """EFA device plugin, if the program installs it."""
     cluster_autoscaler: ClusterAutoscalerPlan | None = None
-    """Cluster Autoscaler where the program installs it."""
+    """Cluster Autoscaler, if the program installs it."""
     dranet: HelmChartPlan | None = None
-    """EFA DRA driver where the program installs it."""
+    """EFA DRA driver, if the program installs it."""
     access: AccessPlan
     images: tuple[PinnedImage, ...] = ()
-    """Releases of images that the stack file names, for the version of an existing cluster."""
+    """Image releases that the stack file names. They are checked against the version of an existing cluster."""
     identities: tuple[str, ...] = ()
-    """Teams whose pods have an identity by EKS Pod Identity."""
+    """Teams whose pods have an identity through EKS Pod Identity."""
     group_keys: tuple[str, ...] = ()
     """Customer-managed keys of the disks of node groups, whose instances EC2 Auto Scaling starts."""
     karpenter_keys: tuple[str, ...] = ()
@@ -324,18 +331,18 @@ class EksClusterPlan:
     other_keys: tuple[str, ...] = ()
     """Customer-managed keys of Secrets and volumes."""
     group_sizes: tuple[int, ...] = ()
-    """The most nodes of each managed node group, those of the system among them."""
+    """Maximum number of nodes of each managed node group, including the group of system nodes."""
     minimum_vpc_cni: str | None
-    """Existing cluster: the VPC CNI version that the pools need, where known."""
+    """For an existing cluster, the VPC CNI version that the pools need, if it is known."""
     tags: Mapping[str, str]
     company_tags: Mapping[str, str]
-    """Those of the stack file alone."""
+    """Only the tags from the stack file."""
     protect: bool
     retained: tuple[str, ...]
-    """Resources that `destroy` does not delete, as text."""
+    """Resources that `destroy` does not delete, as text for messages."""
 
     def role_name(self, suffix: str) -> str:
-        """Return the name of an IAM role of the cluster, before what Pulumi appends."""
+        """Return the name of an IAM role of the cluster, without the suffix that Pulumi appends."""
         return role_name(self.role_prefix, suffix)
 
     def kubernetes_problem(self, running: str) -> Problem | None:
@@ -346,7 +353,10 @@ class EksClusterPlan:
 
     @property
     def first_up_problem(self) -> Problem | None:
-        """Why an `up` that creates the cluster would fail: no client reaches a private API server in a new VPC."""
+        """Why an `up` that creates the cluster would fail, or None.
+
+        No client outside a new VPC reaches a private API server.
+        """
         if self.create is None or self.create.public_networks:
             return None
         networks = ", ".join(self.create.api_access) or "nothing"
@@ -354,45 +364,48 @@ class EksClusterPlan:
             return Problem(
                 "cluster.create.api_access",
                 f"{networks}, and the VPC does not exist yet",
-                "the public network of the machine that runs the first `up`: it creates the VPC and then objects "
+                "the public network of the machine that runs the first `up`, which creates the VPC and then "
+                "objects "
                 "in the cluster",
-                "name it, and replace it when a network that reaches the VPC runs `up`; nothing was changed",
+                "name it, and replace it once `up` runs in a network that reaches the VPC; nothing was changed",
             )
         if self.create.private_networks:
             return None
         return Problem(
             "cluster.create.api_access",
             networks,
-            "the network of the machine that runs `up`, in the VPC, connected with it, or public: the security "
-            "group of the cluster admits its nodes and pods alone",
+            "the network of the machine that runs `up`, whether in the VPC, connected with it or public: the "
+            "cluster's security group admits only the cluster's nodes and pods",
             "name it, such as api_access: [10.0.0.0/16]; nothing was changed",
         )
 
     @property
     def known_subnets(self) -> Mapping[str, str]:
-        """Subnets of the nodes that the stack file names, by zone; others are created or looked up."""
+        """Node subnets that the stack file names, by zone. Other subnets are created or looked up."""
         vpc = self.create.vpc if self.create is not None else None
         return vpc.subnets if isinstance(vpc, ExistingVpcPlan) else self.subnets
 
     @property
     def known_zones(self) -> tuple[str, ...]:
-        """Zones of pools that name none, where the stack file decides all of them; else empty."""
+        """Zones of pools that name none, if the stack file decides all of these zones. Otherwise empty."""
         zones = self.create.vpc.zone_names if self.create is not None else self.subnets
         return tuple(zone for zone in zones if not is_local_zone(zone))
 
     @property
     def common_subnets(self) -> tuple[str, ...]:
-        """Declared subnets of an existing cluster for pools that name no zone: none in a Local Zone."""
+        """Declared subnets of an existing cluster for pools that name no zone. Subnets in Local Zones are
+        excluded.
+        """
         return tuple(subnet for zone, subnet in self.subnets.items() if not is_local_zone(zone))
 
     @property
     def system_surge(self) -> int:
-        """Nodes that EKS adds to the system nodes for a roll, which takes one node at a time."""
+        """Nodes that EKS adds to the system nodes during a roll, which replaces one node at a time."""
         return surge_of(self.zone_count, 1) if self.create is not None else 0
 
     @property
     def releases(self) -> Mapping[str, Mapping[str, Any]]:
-        """Values of Karpenter and the Cluster Autoscaler where the program installs them."""
+        """Helm values of Karpenter and the Cluster Autoscaler, if the program installs them, by chart."""
         found = {self.karpenter.chart: self.karpenter.values} if self.karpenter is not None else {}
         if self.cluster_autoscaler is not None:
             found[self.cluster_autoscaler.release.chart] = self.cluster_autoscaler.release.values
@@ -400,7 +413,10 @@ class EksClusterPlan:
 
     @property
     def zone_count(self) -> int:
-        """Zones of a node group that names none; of an existing cluster those that the stack file names."""
+        """Number of zones of a node group that names none.
+
+        For an existing cluster, this counts the zones that the stack file names.
+        """
         if self.create is not None:
             return len(self.create.vpc.zone_names)
         return max(LEAST_ZONES, len({*self.zones, *self.subnets}))
@@ -417,15 +433,17 @@ class EksClusterPlan:
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long an engine waits for the cluster itself."""
+        """Timeouts for the cluster itself."""
         return CLUSTER_TIMEOUTS
 
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
-        """How long an engine waits for a pool, by platform."""
+        """Timeouts for a pool, by platform."""
         of_karpenter = Timeouts(delete=KARPENTER_LONGEST_GRACE + TERMINATION_SECONDS)
         return {"eks": NODE_GROUP_TIMEOUTS, "karpenter": of_karpenter}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""
+        """Return what an `up` needs from the cloud. `resource_types` are Pulumi's types of the resources that it
+        creates.
+        """
         return eks_prerequisites(self, resource_types)

@@ -1,4 +1,7 @@
-"""Settings of an EKS cluster whose change a preview announces: network, replicas, access, what `destroy` keeps."""
+"""Settings of an EKS cluster whose changes a preview announces.
+
+They cover the network, replicas, access, and what `destroy` keeps.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ if TYPE_CHECKING:
     from gpu_platform.planning.clouds.eks.access import LoginPlan, OidcPlan
     from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
 
-_REPLICAS = "replicas"  # Karpenter's chart
-_MOVES = "all pods of add-ons and controllers move to new nodes, Karpenter and the GPU Operator, too"
+_REPLICAS = "replicas"  # a value of Karpenter's chart
+_MOVES = "all pods of add-ons and controllers move to new nodes, including Karpenter and the GPU Operator"
 _ONE_BY_ONE = f"EKS replaces the system nodes one by one; {_MOVES}"
-_NEW_GROUP = f"a new one is created, then the old is deleted; {_MOVES}"
+_NEW_GROUP = f"a new group is created, then the old one is deleted; {_MOVES}"
 
 
 def cluster_settings(cluster: EksClusterPlan) -> tuple[ClusterSetting, ...]:
@@ -36,8 +39,9 @@ def _of_karpenter(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         field="cluster.parts",
         values=tuple(part.title for part in cluster.parts if part.install),
         loss="removes-capacity",
-        on_loss="{lost} is uninstalled; with Karpenter its CRDs go, and with them all NodePools and their nodes; "
-        "without the Cluster Autoscaler managed pools keep the nodes that they have",
+        on_loss="{lost} is uninstalled; with Karpenter its CRDs are deleted, and with them all NodePools and "
+        "their nodes; "
+        "without the Cluster Autoscaler managed pools keep their current nodes",
     )
     if cluster.karpenter is None:
         return
@@ -68,8 +72,8 @@ def _of_access(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         field="cluster.oidc",
         values=() if oidc is None else (_oidc_text(oidc),),
         loss="cuts-access",
-        on_loss="the provider is deleted: tokens of {lost} are no longer accepted, and members of teams are to be "
-        "named as the new one names users and groups",
+        on_loss="the provider is deleted: tokens of {lost} are no longer accepted, and the stack file must name "
+        "members of teams as the new provider names users and groups",
         on_gain="EKS takes up to an hour until tokens are accepted",
     )
 
@@ -80,7 +84,7 @@ def _login_text(login: LoginPlan) -> str:
 
 
 def _oidc_text(oidc: OidcPlan) -> str:
-    """Return a provider with all that EKS does not let change: another value replaces it."""
+    """Describe a provider by all fields that EKS cannot change. A new value of a field replaces it."""
     parts = {
         "users by claim": oidc.username_claim,
         "with prefix": oidc.username_prefix,
@@ -93,16 +97,19 @@ def _oidc_text(oidc: OidcPlan) -> str:
 
 
 def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
-    """Return the zones of a new VPC, of which none may go: control plane and node groups keep their subnets."""
+    """Return the zones of a new VPC. None may be removed, because the control plane and node groups keep their
+    subnets.
+    """
     return ClusterSetting(
-        # A cluster of another name or region, and one in another network, has a VPC of its own.
+        # A cluster with another name, region or network has a different VPC.
         name=f"zones of {cluster.name} in {cluster.region}, {create.vpc.shown}",
         what="zones of the VPC",
         field="cluster.create.zones",
         values=create.vpc.zone_names,
         loss="removes-capacity",
         on_loss="the control plane, system nodes and pools without zones keep the subnets that they were created "
-        "in, so that of {lost} must stay: without its route nodes there lose the internet, and EC2 refuses to "
+        "in, so the subnet of {lost} must stay: without its route nodes there lose the internet, and EC2 refuses "
+        "to "
         "delete it",
         on_gain=_staying(cluster),
         kept=True,
@@ -110,20 +117,23 @@ def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
 
 
 def _of_subnets(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
-    """Yield the declared subnets of nodes, which those that name no zone keep (`ignore_changes` of components)."""
+    """Yield the declared subnets of nodes.
+
+    Node groups that name no zone keep the subnets that they were created in (`ignore_changes` of components).
+    """
     subnets = [f"{zone}={one}" for zone, one in sorted(cluster.known_subnets.items()) if not is_local_zone(zone)]
     create = cluster.create
     if not subnets or (create is None and not cluster.anywhere):
         return
     stay = _staying(cluster)
     yield ClusterSetting(
-        # In another VPC or cluster all nodes are new ones.
+        # In another VPC or cluster, all nodes are new.
         name=f"subnets of {cluster.name}" + (f" in {create.vpc.shown}" if create is not None else ""),
         what="subnets of nodes",
         field="cluster.create.network.subnets" if create is not None else "cluster.subnets",
         values=tuple(subnets),
         loss="in-place",
-        on_loss=f"{stay}; {{lost}} must stay while they are in it",
+        on_loss=f"{stay}; {{lost}} must stay while nodes are in it",
         on_gain=stay,
     )
 
@@ -131,8 +141,8 @@ def _of_subnets(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
 def _staying(cluster: EksClusterPlan) -> str:
     who = "managed pools without zones" + (" and the system nodes" if cluster.create is not None else "")
     return (
-        f"{who} that exist stay in the subnets that they were created in until another change replaces them: to "
-        "move a pool write its zones, which replaces it; pools of Karpenter take the new subnets"
+        f"existing {who} stay in the subnets that they were created in until another change replaces them: to "
+        "move a pool write its zones, which replaces it; Karpenter pools use the new subnets"
     )
 
 
@@ -182,7 +192,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_gain=tagged,
     )
     role = cluster.iam.node_role or cluster.iam.new_role
-    replaced = f"a node group keeps the role of its nodes, also the system nodes: {_NEW_GROUP}"
+    replaced = f"a node group, including the group of system nodes, keeps the role of its nodes: {_NEW_GROUP}"
     yield ClusterSetting(
         name="node_role",
         what="IAM role of the nodes",
@@ -283,16 +293,14 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
     )
     pinned = pool.release_version is not None
     yield ClusterSetting(
-        # With another version of Kubernetes the nodes are rolled in any case.
+        # A change of the Kubernetes version rolls the nodes in any case.
         name=f"system_image of Kubernetes {kubernetes}",
         what="image release of the system nodes",
         field="cluster.create.system.release",
         values=(pool.release_version,) if pool.release_version is not None else (),
-        # The AWS provider changes nothing for a release that is removed (see `rolled_image`).
+        # The AWS provider changes nothing if a release is removed (see `rolled_image`).
         loss="rolls-nodes" if pinned else "in-place",
-        on_loss=_ONE_BY_ONE
-        if pinned
-        else "no node is replaced for it: the next roll takes the newest image of EKS",
+        on_loss=_ONE_BY_ONE if pinned else "no node is replaced for it: the next roll takes the newest EKS image",
         gain="rolls-nodes",
         on_gain=_ONE_BY_ONE,
     )
@@ -300,4 +308,4 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
 
 def _rolled(pool: SystemPool) -> str:
     image = rolled_image("create.system.release", pool.release_version)
-    return f"{_ONE_BY_ONE}; where create.system.release stays as it is, {image}"
+    return f"{_ONE_BY_ONE}; if create.system.release stays unchanged, {image}"

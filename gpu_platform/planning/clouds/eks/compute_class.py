@@ -1,8 +1,9 @@
 """Plan the order in which pools of a compute class get nodes on EKS.
 
-Karpenter takes the NodePool with the highest weight first, and the next one while that one's limits are reached or
-its capacity is unavailable. The Cluster Autoscaler has the priority expander: patterns of the names of Auto
-Scaling groups in a ConfigMap, the highest priority first; a group without capacity is left out for some minutes.
+Karpenter uses the NodePool with the highest weight first. It uses the next NodePool while the first one has
+reached its limits or its capacity is unavailable. The Cluster Autoscaler uses the priority expander, which reads
+patterns of Auto Scaling group names from a ConfigMap, highest priority first. It skips a group without capacity
+for some minutes.
 
 Sources: Karpenter 1.14 docs, NodePools, "spec.weight" (1 to 100); kubernetes/autoscaler,
 cluster-autoscaler/expander/priority/readme.md; EKS user guide, managed node groups (names of Auto Scaling groups);
@@ -29,45 +30,51 @@ _OTHERS: Final = 1
 
 
 def priority(place: ClassPlace) -> int:
-    """Return the weight of a NodePool, or the priority of a node group: 100 for the first of a class."""
+    """Return the weight of a NodePool, or the priority of a node group. The first pool of a class has 100."""
     return _HIGHEST - _STEP * place.rank
 
 
 def group_priorities(pools: Mapping[str, EksPoolPlan]) -> Mapping[int, Sequence[str]]:
-    """Return patterns of the names of Auto Scaling groups by priority; empty where no pool is in a class."""
+    """Return patterns of Auto Scaling group names by priority. The result is empty if no pool is in a class."""
     found: dict[int, list[str]] = {}
     for name, pool in pools.items():
         if pool.compute_class is not None and pool.autoscaled:
             found.setdefault(priority(pool.compute_class), []).append(_group_pattern(name))
-    # The expander leaves out groups that match nothing where another matches.
+    # The expander skips groups that match no pattern if another group matches one.
     return {**found, _OTHERS: [".*"]} if found else {}
 
 
 def _group_pattern(pool: str) -> str:
-    """EKS names a group eks-<node group>-<UUID>; Pulumi may add seven hexadecimal digits to the node group."""
+    """Return the pattern of a node group's Auto Scaling groups.
+
+    EKS names a group eks-<node group>-<UUID>. Pulumi may append seven hexadecimal digits to the node group's name.
+    """
     return f"^eks-{re.escape(pool)}(-[0-9a-f]{{7}})?-[0-9a-f]{{8}}-[0-9a-f-]+$"
 
 
 def check_compute_class(cluster: EksCluster, pools: Sequence[Pool], problems: Problems) -> None:
-    """Record pools that different autoscalers scale, and node groups that the program's autoscaler does not."""
+    """Record a problem for pools of different autoscalers, and for node groups that the program's autoscaler does
+    not scale.
+    """
     here = problems.at("pools")
     by_karpenter = [pool.name for pool in pools if pool.provisioner == "karpenter"]
     managed = [pool for pool in pools if pool.provisioner == "managed"]
     if by_karpenter and managed:
         here.add(
-            f"{', '.join(by_karpenter)} of Karpenter beside managed {', '.join(pool.name for pool in managed)}",
+            f"{', '.join(by_karpenter)} of Karpenter together with managed "
+            f"{', '.join(pool.name for pool in managed)}",
             f"pools of one provisioner: {BOTH_ADD_NODES}",
             "write the same provisioner in all of them",
         )
     elif cluster.parts.cluster_autoscaler != "install" and any(pool.count.is_range for pool in managed):
         here.add(
             f"managed pools with cluster.parts.cluster_autoscaler: {cluster.parts.cluster_autoscaler}",
-            "the program's own Cluster Autoscaler, or Karpenter: the order is in their configuration",
+            "the program's own Cluster Autoscaler, or Karpenter: the order is part of their configuration",
             "write cluster.parts.cluster_autoscaler: install, or provisioner: karpenter",
         )
     elif managed and not any(scaled(pool, cluster) for pool in managed):
         here.add(
-            f"{', '.join(pool.name for pool in managed)}, none of which an autoscaler scales",
-            "at least one pool whose count has a range: the order is that in which nodes are added",
+            f"{', '.join(pool.name for pool in managed)}, which no autoscaler scales",
+            "at least one pool whose count has a range: the order decides which pool gets new nodes first",
             "write count: {min: 0, desired: 0, max: N} in one of them",
         )

@@ -1,4 +1,4 @@
-"""Plan the EBS volumes of EKS nodes; all of them are encrypted.
+"""Plan the EBS volumes of EKS nodes. All volumes are encrypted.
 
 Sources: EC2 and EBS user guides (gp3: 3000 IOPS and 125 MiB/s are included, up to 0.25 MiB/s per IOPS; io2 needs
 IOPS); Karpenter's default volumes of Bottlerocket; read 2026-11-21.
@@ -17,18 +17,21 @@ from gpu_platform.stack.pool import Pool
 
 OS_DEVICE = "/dev/xvda"
 OS_DISK_GIB = 4
-"""What Bottlerocket keeps beside its data disk."""
+"""Size of Bottlerocket's operating system volume, which is separate from its data volume."""
 
 IO2_IOPS = 3000
 IMAGE_THROUGHPUT_MIBPS = 500
 PARALLEL_THROUGHPUT_MIBPS = 750
-"""With `fast_pull`: 600 at least (amazon-eks-ami, nodeadm/doc/examples.md); more needs paid IOPS."""
+"""Throughput with `fast_pull`, which needs at least 600 MiB/s (amazon-eks-ami, nodeadm/doc/examples.md).
+
+A higher value would need paid IOPS.
+"""
 
 
 def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDevice, ...]:
-    """Return the volumes of a node; `on_nvme`: images and pods' data lie on the machine's own disks.
+    """Return the volumes of a node. `on_nvme` means that images and the data of pods are on local NVMe disks.
 
-    GPU images have 10 GB and more: gp3 volumes that images are pulled to get more than the included throughput.
+    GPU images have 10 GB and more, so gp3 volumes that images are pulled to get more than the included throughput.
     """
     kind = pool.disk.type or "gp3"
     data = BlockDevice(
@@ -54,31 +57,31 @@ def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDev
 
 
 def data_volume_gib(pool: Pool, machine: MachineType) -> int:
-    """Return the size of the file system of images and pods' data: the machine's own disks, or the volume."""
+    """Return the size of the file system for images and pod data, on local NVMe disks or the data volume."""
     if pool.local_nvme and machine.local_nvme_gb > 0:
         return machine.local_nvme_gb * 10**9 // 2**30
     return pool.disk.size_gb
 
 
 def _throughput(pool: Pool, on_nvme: bool) -> int | None:
-    """Return the throughput of a gp3 volume that images are pulled to; None: they are not, the included one."""
+    """Return the throughput of a gp3 volume that images are pulled to, or None to keep the included throughput."""
     if pool.image.fast_pull:
-        # Karpenter binds no directory of SOCI to the local disks of Bottlerocket.
+        # Karpenter does not bind the directory of SOCI to Bottlerocket's local disks.
         elsewhere = pool.provisioner == "karpenter" and pool.image.family == "bottlerocket"
         return None if on_nvme and not elsewhere else PARALLEL_THROUGHPUT_MIBPS
     return None if on_nvme else IMAGE_THROUGHPUT_MIBPS
 
 
 def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
-    """Record a key that EBS cannot use."""
+    """Record a problem for a key that EBS cannot use."""
     check_key(pool.disk.kms_key, cluster, problems.at("disk").at("kms_key"), alias=True)
 
 
 def disk_key(pool: Pool, admitted: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what the policy of the key of a pool's disks must do; `admitted`: who starts the instances."""
+    """Yield what the policy of a disk key must allow. `admitted` names who starts the instances."""
     if pool.disk.kms_key is not None:
         yield (
             "disk key",
             pool.disk.kms_key,
-            f"the stack file sets it; its policy must admit {admitted}, or no node starts",
+            f"the stack file sets it; the key's policy must admit {admitted}, or no node starts",
         )

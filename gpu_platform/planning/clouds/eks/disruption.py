@@ -1,4 +1,4 @@
-"""Decide when Karpenter or the Cluster Autoscaler removes nodes of a pool, by the pool's workload."""
+"""Decide when Karpenter or the Cluster Autoscaler removes nodes of a pool, depending on the pool's workload."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpu_platform.stack.pool import Workload
 
 
 class Disruption(NamedTuple):
-    """When nodes are removed; the fields are those of a NodePool of Karpenter."""
+    """When nodes are removed. The fields correspond to the fields of a Karpenter NodePool."""
 
     policy: Literal["WhenEmpty", "WhenEmptyOrUnderutilized"]
     consolidate_after: str

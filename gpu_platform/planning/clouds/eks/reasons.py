@@ -82,7 +82,7 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
 
 def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]:
     if not plan.keeps_size:
-        return f"{plan.desired_size}", "max is desired: `up` sets the number of nodes"
+        return f"{plan.desired_size}", "max equals desired: `up` sets the number of nodes"
     if plan.schedule:
         return (
             f"{plan.desired_size} or 0",

@@ -411,7 +411,7 @@ def test_too_many_node_groups_or_nodes_are_a_warning_and_a_prerequisite() -> Non
     ):
         chosen, why = decisions(created({"pods_cidr": "100.64.0.0/16"}), *pools)["warning: quota"]
         assert chosen == f"{quota}: {amount}"
-        assert "request a higher one" in why
+        assert "request a higher quota" in why
         needed = cloud(created({"pods_cidr": "100.64.0.0/16"}), *pools).prerequisites(())
         assert (quota, amount) in {(one.name, one.amount) for one in needed.quotas}
     assert "warning: quota" not in decisions(created())
