@@ -298,7 +298,7 @@ def test_networks_that_reach_a_private_api_server_are_named(account: AwsAccount)
 
 def test_an_existing_ipv6_cluster_is_refused(account: AwsAccount) -> None:
     findings = ask(account, existing_cluster(account, family="ipv6"))
-    assert "with IPv6 addresses of pods" in by_title(findings, "existing cluster ml").found
+    assert "with IPv6 addresses for pods" in by_title(findings, "existing cluster ml").found
 
 
 def test_an_existing_cluster_whose_vpc_cni_enforces_no_network_policies_is_warned_of(account: AwsAccount) -> None:

@@ -180,7 +180,7 @@ def test_check_names_the_vpc_that_the_file_systems_owner_connects() -> None:
         plan = eks(**rest, scratch=FSX, data=EFS)
         return [one.why for one in plan.decisions if one.subject == "storage" and one.what in ("scratch", "data")]
 
-    assert all("connects its VPC to the one that this stack creates" in one for one in why())
+    assert all("connects its VPC to the VPC that this stack creates" in one for one in why())
     assert not any("connects its VPC" in one for one in why(cluster=EXISTING))
 
 

@@ -125,7 +125,7 @@ def check_addresses(
                 Decision(subject=f"cluster {cluster.name}", what="warning: addresses", chosen=where, why=why)
             )
         elif wider:
-            allowed = f"{short.least} or more, which {short.nodes} , including the nodes that a roll adds"
+            allowed = f"{short.least} or more, which {short.nodes} take, including the nodes that a roll adds"
             problems.at(field).add(where, allowed, f"write {field}: {wider} before the VPC is created")
         else:
             _refuse_nodes(short, vpc, groups, problems)

@@ -140,6 +140,5 @@ def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
         what=name,
         chosen=f"{_source(one)}, {access} by {', '.join(one.teams or ()) or 'no team'}",
         why=f"a claim of this name in the namespace of each team; {driver}; a bucket outside {cluster.region} "
-        "cannot "
-        "be mounted",
+        "cannot be mounted",
     )

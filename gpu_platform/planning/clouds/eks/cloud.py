@@ -134,8 +134,7 @@ def eks(
             documents=partial(_documents, identities),
             window_note=lambda window: (
                 "EKS has no maintenance window: it replaces nodes of a node group when `up` changes the group; "
-                "repairs "
-                "and replacements by Karpenter happen at any time"
+                "repairs and replacements by Karpenter happen at any time"
             ),
             check=partial(check_eks_cluster, cluster),
         ),

@@ -83,8 +83,7 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
         else requests,
         fabric_nics=_fabric_nics(efa),
         replacement=f"EKS node group {plan.node_group}: drain the node and terminate its instance (its id is the "
-        "end of "
-        "spec.providerID: aws ec2 terminate-instances --instance-ids ID); the group creates another",
+        "end of spec.providerID: aws ec2 terminate-instances --instance-ids ID); the group creates another",
         local_nvme=plan.local_nvme,
         disk_gib=plan.block_devices[-1].size_gib,
         sized_groups=tuple(

@@ -377,8 +377,7 @@ def _plan_create(
         what="addresses of pods",
         chosen="prefixes of 16 (VPC CNI, ENABLE_PREFIX_DELEGATION)",
         why="EFA-only interfaces have no addresses: single addresses would run out before the kubelet's maxPods, "
-        "which "
-        "EKS sets on its images",
+        "which EKS sets on its images",
     )
     of_pods = tuple(
         Decision(
@@ -429,8 +428,7 @@ def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
     elif locked_out:
         why = (
             "create.api_access names no network from which the first `up` could reach it, so that `up` is "
-            "refused: "
-            "other networks in the VPC, and networks connected by VPN or peering, also need an entry"
+            "refused: other networks in the VPC, and networks connected by VPN or peering, also need an entry"
         )
     else:
         why = "create.api_access declares it: other networks in the VPC or connected with it also need an entry"

@@ -365,8 +365,7 @@ class EksClusterPlan:
                 "cluster.create.api_access",
                 f"{networks}, and the VPC does not exist yet",
                 "the public network of the machine that runs the first `up`, which creates the VPC and then "
-                "objects "
-                "in the cluster",
+                "objects in the cluster",
                 "name it, and replace it once `up` runs in a network that reaches the VPC; nothing was changed",
             )
         if self.create.private_networks:

@@ -40,8 +40,7 @@ def _of_karpenter(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         values=tuple(part.title for part in cluster.parts if part.install),
         loss="removes-capacity",
         on_loss="{lost} is uninstalled; with Karpenter its CRDs are deleted, and with them all NodePools and "
-        "their nodes; "
-        "without the Cluster Autoscaler managed pools keep their current nodes",
+        "their nodes; without the Cluster Autoscaler managed pools keep their current nodes",
     )
     if cluster.karpenter is None:
         return
@@ -109,8 +108,7 @@ def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
         loss="removes-capacity",
         on_loss="the control plane, system nodes and pools without zones keep the subnets that they were created "
         "in, so the subnet of {lost} must stay: without its route nodes there lose the internet, and EC2 refuses "
-        "to "
-        "delete it",
+        "to delete it",
         on_gain=_staying(cluster),
         kept=True,
     )

@@ -1,6 +1,7 @@
-"""What of an EKS stack has hard limits: IAM policies, user data, tags, and the instances of a capacity block.
+"""Documents of an EKS stack that have hard limits: IAM policies, user data, tags, and instances of a capacity
+block.
 
-Sizes with ARNs that are known at the deploy are those of the longest possible names.
+ARNs that are known only at deployment are counted with the longest possible names.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ from gpu_platform.planning.clouds.eks.resource_names import LONGEST_ROLE
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 
-_ACCOUNT: Final = "123456789012"  # as long as every account's
-_SUFFIX: Final = "-1234567"  # that Pulumi appends
+_ACCOUNT: Final = "123456789012"  # as long as the id of every account
+_SUFFIX: Final = "-1234567"  # suffix that Pulumi appends
 _ACCESS_BYTES: Final = 3000
-"""Endpoint, certificate and network of the cluster, which every node needs in user data. EKS and Karpenter add
-them, with labels and taints; the program does for an image of the stack file."""
+"""Bytes for the endpoint, certificate and network of the cluster, which every node needs in its user data.
+
+EKS and Karpenter add them, together with labels and taints. For a custom AMI the program adds them.
+"""
 _OTHER_TAGS: Final = 6
-"""The most tags that EKS or Karpenter adds to an instance (Karpenter docs, NodeClasses, tags; read 2026-11-28)."""
+"""Maximum number of tags that EKS or Karpenter adds to an instance (Karpenter docs, NodeClasses, tags; read
+2026-11-28).
+"""
 
 
 def cluster_documents(cluster: EksClusterPlan, addons: Sequence[Addon]) -> Iterator[Document]:
-    """Yield the policies of controllers and add-ons; `addons`: those of the cluster and of its storage."""
+    """Yield the policies of controllers and add-ons. `addons` are the add-ons of the cluster and its storage."""
     if cluster.karpenter is not None:
         partition, region = partition_of(cluster.region), cluster.region
         node_role = f"arn:{partition}:iam::{_ACCOUNT}:role{cluster.iam.path}{'x' * (LONGEST_ROLE + len(_SUFFIX))}"
@@ -37,7 +42,7 @@ def cluster_documents(cluster: EksClusterPlan, addons: Sequence[Addon]) -> Itera
         yield Document(
             limit="iam-role-policies",
             place="pools",
-            what=f"{len(cluster.karpenter.disk_keys)} keys of disks make a policy of Karpenter",
+            what=f"{len(cluster.karpenter.disk_keys)} disk keys make a policy of Karpenter",
             size=policy_size(*policy["Statement"]),
             fix="use one key for the disks of several pools",
         )
@@ -60,19 +65,19 @@ def cluster_documents(cluster: EksClusterPlan, addons: Sequence[Addon]) -> Itera
 
 
 def identity_documents(identities: EksIdentities, teams: Sequence[str]) -> Iterator[Document]:
-    """Yield the policies of teams' roles; `teams`: those of the stack file, in its order."""
+    """Yield the policies of teams' roles. `teams` are the teams of the stack file, in its order."""
     for role in identities.roles:
         yield Document(
             limit="iam-role-policies",
             place=f"teams[{teams.index(role.team)}].identity.buckets",
             what=f"{len(role.buckets)} entries make a policy",
             size=policy_size(*role.statements),
-            fix="name fewer prefixes, or write role_arn with a role of your own",
+            fix="name fewer prefixes, or write role_arn with your own role",
         )
 
 
 def block_sizes(pools: Sequence[PoolPlan]) -> Iterator[Document]:
-    """Yield the nodes of each capacity block over all pools. UltraServers have blocks of their own."""
+    """Yield the number of nodes that all pools have in each capacity block. UltraServers have separate blocks."""
     nodes: dict[str, int] = {}
     last: dict[str, PoolPlan] = {}
     for pool in pools:
@@ -114,7 +119,7 @@ def pool_documents(pools: Sequence[PoolPlan], cluster: EksClusterPlan) -> Iterat
 
 
 def _user_data(pool: EksPoolPlan | KarpenterPoolPlan) -> str:
-    """Return the user data of the program; empty: none."""
+    """Return the user data that the program adds, or an empty string if it adds none."""
     if isinstance(pool, KarpenterPoolPlan):
         return pool.node_class.get("userData", "")
     return "" if pool.user_data is None else write_user_data(pool.user_data)

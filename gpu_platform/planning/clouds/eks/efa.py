@@ -23,7 +23,7 @@ DRANET_CHART = "aws-dranet"
 
 
 def efa_device_plugin(pools: Sequence[PoolPlan], region: str, catalog: Catalog) -> HelmChartPlan:
-    """Return the device plugin of all nodes with EFA interfaces; it tolerates the taints of their pools."""
+    """Return the device plugin for all nodes with EFA interfaces. It tolerates the taints of their pools."""
     chart = catalog.charts[CHART]
     taints = {taint for pool in pools if pool.cloud_nodes.nic_resources for taint in pool.tolerated_by_daemons}
     return HelmChartPlan(
@@ -34,7 +34,7 @@ def efa_device_plugin(pools: Sequence[PoolPlan], region: str, catalog: Catalog) 
         namespace=chart.namespace,
         values={
             **_image(chart, region, catalog),
-            # The chart selects types that can have EFA; the label is on nodes that have it.
+            # The chart selects instance types that support EFA. This label is only on nodes that use EFA.
             "supportedInstanceLabels": {"keys": [EFA_PRESENT_LABEL], "values": ["true"]},
             "tolerations": [_toleration(taint) for taint in sorted(taints, key=lambda one: (one.key, one.effect))],
         },
@@ -42,10 +42,10 @@ def efa_device_plugin(pools: Sequence[PoolPlan], region: str, catalog: Catalog) 
 
 
 def dranet(pools: Sequence[PoolPlan], region: str, catalog: Catalog) -> HelmChartPlan:
-    """Return the EFA DRA driver of the nodes whose pods claim EFA interfaces.
+    """Return the EFA DRA driver for nodes whose pods claim EFA interfaces.
 
-    Its chart selects all instance types with EFA and tolerates no taint of GPU nodes. Sources: EKS user guide,
-    Manage EFA devices; aws/eks-charts, stable/aws-dranet at commit 52396092; read 2026-11-23.
+    By default its chart selects all instance types with EFA and tolerates no taint of GPU nodes. Sources: EKS user
+    guide, Manage EFA devices; aws/eks-charts, stable/aws-dranet at commit 52396092; read 2026-11-23.
     """
     chart = catalog.charts[DRANET_CHART]
     taints = {
@@ -69,9 +69,10 @@ def dranet(pools: Sequence[PoolPlan], region: str, catalog: Catalog) -> HelmChar
 
 
 def _image(chart: Chart, region: str, catalog: Catalog) -> Mapping[str, Any]:
-    """Return the value that names the chart's image in the region; empty: its registry is not known.
+    """Return the Helm value with the chart's image in the region, or nothing if the region's registry is not
+    known.
 
-    The chart's own value is that of us-west-2, which refuses nodes of other partitions.
+    The chart's default is the registry of us-west-2, which refuses nodes of other partitions.
     """
     registry = catalog.eks_registries.get(region)
     if registry is None:

@@ -1,4 +1,4 @@
-"""Compare the facts of an existing EKS cluster with the needs of its plan."""
+"""Compare an existing EKS cluster with the requirements of its plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NETWORK_POLICY = "enableNetworkPolicy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonFacts:
-    """An EKS add-on of an existing cluster. `configuration`: JSON or YAML as its owner wrote it; empty: none."""
+    """An EKS add-on of an existing cluster. `configuration` is JSON or YAML as the owner wrote it, or empty."""
 
     version: str
     configuration: str = ""
@@ -37,33 +37,35 @@ class ExistingEksFacts:
     """Facts of an existing cluster, looked up from AWS."""
 
     kubernetes: str
-    """Minor version: 1.34."""
+    """Minor version, such as 1.34."""
     authentication_mode: str
     """CONFIG_MAP, API or API_AND_CONFIG_MAP."""
     vpc_cni: str | None
-    """Version of the VPC CNI add-on; None: not known, or no EKS add-on."""
+    """Version of the VPC CNI add-on. None if it is not known, or if the VPC CNI is not an EKS add-on."""
     vpc_cni_configuration: str = ""
-    """Its configuration, as its owner wrote it."""
+    """Configuration of the VPC CNI add-on, as its owner wrote it."""
     subnets: Mapping[str, tuple[str, ...]]
-    """By zone: subnets with the tag, or the one of the stack file."""
+    """Subnets with the tag, or the subnet that the stack file names, by zone."""
     all_subnets: tuple[str, ...]
-    """Subnets of all zones; empty where no pool needs them."""
+    """Subnets of all zones. Empty if no pool needs them."""
     auto_mode: bool = False
     """Whether EKS Auto Mode manages compute."""
     ip_family: str = "ipv4"
-    """Of pods and services: ipv4 or ipv6."""
+    """IP family of pods and services: ipv4 or ipv6."""
 
 
 def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
-    """Return the add-ons that an existing cluster needs, as EKS add-ons or otherwise, and why."""
-    of_cni = ["NetworkPolicies of teams are enforced by it, or by another network plugin of the cluster's owner"]
+    """Return the add-ons that an existing cluster needs, as EKS add-ons or otherwise installed, with the reason
+    for each.
+    """
+    of_cni = ["it or another network plugin of the cluster's owner must enforce NetworkPolicies of teams"]
     if plan.minimum_vpc_cni is not None:
         of_cni.append(f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer")
     wanted = {VPC_CNI: "; ".join(of_cni)}
     controllers = {"Karpenter": plan.karpenter, "Cluster Autoscaler": plan.cluster_autoscaler}
     needs: list[str] = []
     if served := [title for title, installed in controllers.items() if installed is not None]:
-        needs.append(f"{' and '.join(served)} gets its credentials from it, and does not start without it")
+        needs.append(f"without credentials from it {' and '.join(served)} cannot start")
     if plan.identities:
         needs.append(f"pods of {', '.join(plan.identities)} have no identity without it")
     if needs:
@@ -72,16 +74,16 @@ def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
 
 
 def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Problem]:
-    """Return the problems for which the existing cluster cannot run the pools of the plan."""
+    """Return the problems that prevent the existing cluster from running the pools of the plan."""
     problems = Problems("cluster")
     _check_version(found, plan, problems.at("kubernetes"))
     _check_form(found, plan, problems.at("name"))
-    # Managed node groups join in either mode; Karpenter's nodes only by an access entry of the program.
+    # Managed node groups join in either mode. Karpenter's nodes join only through an access entry of the program.
     creates_role = plan.karpenter_pools and plan.karpenter_node_role is None
     if creates_role and found.authentication_mode == "CONFIG_MAP":
         problems.at("name").add(
             f"{plan.name!r} with authentication mode CONFIG_MAP",
-            "API or API_AND_CONFIG_MAP: nodes of Karpenter join by an access entry",
+            "API or API_AND_CONFIG_MAP: Karpenter's nodes join through an access entry",
             f"aws eks update-cluster-config --name {plan.name} --access-config authenticationMode="
             "API_AND_CONFIG_MAP; the change cannot be undone",
         )
@@ -97,7 +99,7 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
     if least is not None and found.vpc_cni is not None and _numbers(found.vpc_cni) < _numbers(least):
         problems.at("name").add(
             f"{plan.name!r} with VPC CNI {found.vpc_cni}",
-            f"VPC CNI {least} or newer: older ones use EFA-only interfaces as their own",
+            f"VPC CNI {least} or newer: older versions use EFA-only interfaces as their own",
             "update the add-on vpc-cni, one minor version at a time",
         )
     for zone in plan.zones:
@@ -112,10 +114,10 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
 
 
 def network_policy_warning(found: ExistingEksFacts, plan: EksClusterPlan) -> Problem | None:
-    """Return the warning that nothing enforces NetworkPolicies; None: they are, or it is not known.
+    """Return a warning if nothing enforces NetworkPolicies, or None if they are enforced or this is not known.
 
     Source: EKS user guide, "Restrict Pod network traffic with Kubernetes network policies": the VPC CNI enforces
-    them from 1.14 with `enableNetworkPolicy` alone; read 2026-11-25.
+    them from 1.14, and only with `enableNetworkPolicy`; read 2026-11-25.
     """
     if found.vpc_cni is None:
         return None
@@ -126,8 +128,8 @@ def network_policy_warning(found: ExistingEksFacts, plan: EksClusterPlan) -> Pro
     problems = Problems("cluster")
     problems.at("name").add(
         f"the VPC CNI of {plan.name} without {_NETWORK_POLICY}",
-        "it set, unless another network plugin enforces NetworkPolicies: without, the pods of teams reach each "
-        "other and every address, regardless of `egress` and the isolation of the teams",
+        "the option set, unless another network plugin enforces NetworkPolicies: otherwise pods of teams reach "
+        "each other and every address, regardless of `egress` and the isolation of the teams",
         f"aws eks update-addon --cluster-name {plan.name} --addon-name {VPC_CNI} --resolve-conflicts PRESERVE "
         f"--configuration-values '{values}'",
     )
@@ -153,7 +155,7 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
     if not minor(lowest) <= minor(found.kubernetes) <= minor(highest):
         problems.add(
             f"{found.kubernetes!r} on {plan.name}",
-            f"{lowest} to {highest}: what GPU Operator {plan.operator} supports",
+            f"{lowest} to {highest}: the versions that GPU Operator {plan.operator} supports",
             operator_fix(found.kubernetes, plan.operator_kubernetes),
         )
     dranet = any(part.name == "dranet" for part in plan.parts)
@@ -168,26 +170,28 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
 
 
 def _check_form(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problems) -> None:
-    """Record forms of a cluster that the pools cannot join.
+    """Record problems for kinds of clusters that the pools cannot join.
 
-    Auto Mode has its own Karpenter, whose CRDs and objects the program's would meet, and brings device plugins,
-    network and Pod Identity within its nodes, so that the add-ons which other nodes need are missing. In an IPv6
-    cluster the VPC CNI needs IPv6 rights of the nodes' role and prefixes, and nodeadm another NodeConfig. Sources:
-    EKS user guide, "Automate cluster infrastructure with EKS Auto Mode" and "Learn about IPv6 addresses to
-    clusters, Pods, and services"; terraform-aws-eks#3256; eksctl#8293; read 2026-11-28.
+    Auto Mode has its own Karpenter, whose CRDs and objects would conflict with the program's Karpenter. It
+    includes device plugins, network and Pod Identity in its nodes, so the add-ons that other nodes need are
+    missing. In an IPv6 cluster the VPC CNI needs prefixes and IPv6 permissions of the node role, and nodeadm needs
+    another NodeConfig.
+
+    Sources: EKS user guide, "Automate cluster infrastructure with EKS Auto Mode" and "Learn about IPv6 addresses
+    to clusters, Pods, and services"; terraform-aws-eks#3256; eksctl#8293; read 2026-11-28.
     """
     if found.auto_mode:
         problems.add(
             f"{plan.name!r} with EKS Auto Mode",
-            "a cluster without Auto Mode: it has a Karpenter of its own, and network, DNS and Pod Identity within "
-            "its own nodes, which other nodes lack",
-            "create another cluster, or let the owner switch Auto Mode off and install the add-ons of EKS",
+            "a cluster without Auto Mode: Auto Mode has its own Karpenter, and network, DNS and Pod Identity "
+            "within its nodes, which other nodes lack",
+            "create another cluster, or let the owner switch Auto Mode off and install the EKS add-ons",
         )
     if found.ip_family == "ipv6":
         problems.add(
-            f"{plan.name!r} with IPv6 addresses of pods",
-            "a cluster with ipFamily ipv4: network policies, roles of nodes and images are planned for IPv4",
-            "create another cluster: the family of an existing one cannot be changed",
+            f"{plan.name!r} with IPv6 addresses for pods",
+            "a cluster with ipFamily ipv4: network policies, node roles and images are planned for IPv4",
+            "create another cluster: the IP family of an existing cluster cannot be changed",
         )
 
 
@@ -205,5 +209,5 @@ def _check_subnets(zone: str, subnets: tuple[str, ...], problems: Problems) -> N
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return 1, 18, 5 of v1.18.5-eksbuild.1: the build is not part of the version of the plugin."""
+    """Return the numbers of a version, such as 1, 18, 5 for v1.18.5-eksbuild.1, without the EKS build."""
     return tuple(int(number) for number in re.findall(r"\d+", version.partition("-")[0]))

@@ -1,4 +1,4 @@
-"""Check and plan existing file systems of AWS as volumes of teams: EFS, and FSx for Lustre.
+"""Check and plan existing AWS file systems as team volumes: EFS, and FSx for Lustre.
 
 Sources: aws-efs-csi-driver v3, static provisioning and volume path; aws-fsx-csi-driver v1.9, static provisioning
 and pkg/driver/node.go (mounts DNS name and mount name, with a directory after it); FSx for Lustre guide, DNS
@@ -20,7 +20,7 @@ from gpu_platform.stack.storage import ExistingStorage
 EFS_DRIVER: Final = "efs.csi.aws.com"
 FSX_DRIVER: Final = "fsx.csi.aws.com"
 _NAMES: Final = {"efs": "EFS", "fsx-lustre": "FSx for Lustre"}
-# Nodes mount by these alone: their drivers create nothing for a file system that exists.
+# These permissions suffice to mount. The drivers create nothing for a file system that exists.
 READ_EFS: Final[Mapping[str, Any]] = {
     "Effect": "Allow",
     "Action": [
@@ -35,7 +35,7 @@ READ_FSX: Final[Mapping[str, Any]] = {"Effect": "Allow", "Action": ["fsx:Describ
 
 
 def check_existing(one: ExistingStorage, here: Problems) -> None:
-    """Record an id that AWS cannot have, and a mount name that is missing or too much."""
+    """Record a problem for an invalid file system id, and for a mount name that is missing or not allowed."""
     if not one.file_system.startswith("fs-"):
         here.at("file_system").add(
             f"{one.file_system!r}", "the id of a file system", "write file_system: fs-..., as AWS prints it"
@@ -43,7 +43,7 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
     if one.system == "fsx-lustre" and one.mount_name is None:
         here.at("mount_name").add(
             "nothing with system fsx-lustre",
-            "the mount name: FSx gives each file system one",
+            "the mount name that FSx gives each file system",
             f"see aws fsx describe-file-systems --file-system-ids {one.file_system}",
         )
     if one.system == "efs" and one.mount_name is not None:
@@ -53,11 +53,12 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
 
 
 def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team; `one.teams`: resolved."""
+    """Yield the volume of each team. The teams of `one` must be resolved."""
     for team in one.teams or ():
         path = one.path(team)
         source = f"{_NAMES[one.system]} {one.file_system}/{path}"
-        # EFS mounts this directory. FSx mounts its attributes: to the kubelet volumes of one handle are one.
+        # EFS mounts the directory in the handle, FSx the directory in its attributes. FSx handles have the
+        # directory too, because the kubelet treats volumes with the same handle as one volume.
         handle = f"{one.file_system}:/{path}" if path else one.file_system
         if one.system == "efs":
             yield VolumePlan(
@@ -94,12 +95,12 @@ def by_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Decisio
     if cluster.create is None:
         more = ", and installs the driver"
     elif cluster.create.network is None:
-        more = ", and connects its VPC to the one that this stack creates, by peering for example"
+        more = ", and connects its VPC to the VPC that this stack creates, for example by peering"
     return Decision(
         subject="storage",
         what=name,
         chosen=f"{_NAMES[one.system]} {one.file_system}, {'read' if one.read_only else 'read and written'} by "
         f"{', '.join(one.teams or ()) or 'no team'}",
-        why=f"a claim of this name in the namespace of each; its owner admits {ports} from the nodes' security "
-        f"group{more}",
+        why=f"a claim of this name in the namespace of each team; the owner of the file system admits {ports} "
+        f"from the nodes' security group{more}",
     )

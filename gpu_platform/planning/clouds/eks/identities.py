@@ -1,8 +1,9 @@
-"""Check and plan the identities of teams on EKS: an IAM role of each, for one service account by EKS Pod Identity.
+"""Check and plan team identities on EKS. Each team has an IAM role for one service account, through EKS Pod
+Identity.
 
-The conditions of a role's trust policy are the tags that EKS puts on the session: the ARN of the cluster, the
-namespace and the service account. So no association that somebody else makes for the role gives it to another
-namespace, or to a cluster of the same name in another region.
+The trust policy of a role requires the tags that EKS sets on the session: the ARN of the cluster, the namespace
+and the service account. So even if somebody else associates the role, neither another namespace nor a cluster of
+the same name in another region can use it.
 
 Sources: EKS user guide, "Learn how EKS Pod Identity grants pods access to AWS services" and "Create IAM role with
 trust policy required by EKS Pod Identity"; IAM user guide, "IAM and AWS STS quotas"; read 2026-11-23.
@@ -28,12 +29,15 @@ AGENT: Final = "eks-pod-identity-agent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamRole:
-    """The IAM role of a team's service account. `role_arn`: of an existing role; None: the program creates one."""
+    """The IAM role of a team's service account.
+
+    `role_arn` is the ARN of an existing role. If it is None, the program creates a role.
+    """
 
     team: str
     service_account: str
     suffix: str
-    """Of the name of the role, after the cluster's prefix."""
+    """Suffix of the role's name, which follows the cluster's prefix."""
     role_arn: str | None
     statements: tuple[Mapping[str, Any], ...] = ()
     buckets: tuple[str, ...] = ()
@@ -41,7 +45,7 @@ class TeamRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksIdentities:
-    """The roles of teams on an EKS cluster. `rights`: of each team, as text."""
+    """The roles of teams on an EKS cluster. `rights` describes the permissions of each team as text."""
 
     kind: Literal["eks"] = "eks"
     roles: tuple[TeamRole, ...]
@@ -49,7 +53,7 @@ class EksIdentities:
 
 
 def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, here: Problems) -> None:
-    """Record buckets that S3 cannot have, and a role that the cluster cannot use."""
+    """Record problems for buckets that are not valid in S3, and for a role that the cluster cannot use."""
     for index, one in enumerate(identity.buckets):
         check_bucket(one, cluster, here.at("buckets").at(f"[{index}]"), "name")
     role = identity.role_arn
@@ -59,14 +63,14 @@ def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, 
     account = role.split(":")[4]
     if cluster.account is not None and account != cluster.account:
         here.at("role_arn").add(
-            f"a role of account {account}",
-            f"a role of the cluster's account, {cluster.account}: EKS associates no other",
-            "take a role of that account, which may assume the other one",
+            f"a role in account {account}",
+            f"a role in the cluster's account, {cluster.account}: EKS associates no role of another account",
+            "use a role in that account that may assume the other role",
         )
     if role in (cluster.iam.node_role, cluster.assume_role):
         here.at("role_arn").add(
             f"{role!r}, which nodes or `up` use",
-            "a role of the team's own",
+            "a separate role for the team",
             "create a role for the team, or write buckets",
         )
 
@@ -77,7 +81,7 @@ def plan_identities(
     partition: str,
     rights: Mapping[str, tuple[str, ...]],
 ) -> Decided[EksIdentities | None]:
-    """Return the roles of teams; `identities` and `rights`: by team."""
+    """Return the roles of teams. The keys of `identities` and `rights` are names of teams."""
     if not identities:
         return Decided(None)
     roles = tuple(
@@ -114,5 +118,5 @@ def _decisions(team: str, identity: TeamIdentity, cluster: EksCluster) -> Iterat
         subject=f"team {team}",
         what="identity",
         chosen=chosen,
-        why=f"of pods with the service account {SERVICE_ACCOUNT}, by EKS Pod Identity{trust}{agent}",
+        why=f"for pods with the service account {SERVICE_ACCOUNT}, through EKS Pod Identity{trust}{agent}",
     )

@@ -1,4 +1,4 @@
-"""Check and choose node images of EKS: a family of EKS, or an AMI that is built on one.
+"""Check and choose node images of EKS: an EKS image family, or an AMI that is built on an image of a family.
 
 `_check_driver` of `planning/pools/checks.py` checks whether the driver of the image supports the GPUs.
 """
@@ -19,53 +19,58 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra, Mig
 
 DEFAULT_FAMILY = "al2023"
-# Release versions of EKS and aliases of Karpenter. awslabs/amazon-eks-ami, release v20260818; Karpenter docs,
-# "Managing AMIs"; EKS API, Nodegroup.releaseVersion of Bottlerocket: version and commit. Read 2026-11-23.
+# Release versions of EKS and aliases of Karpenter. Sources: awslabs/amazon-eks-ami, release v20260818; Karpenter
+# docs, "Managing AMIs"; EKS API, Nodegroup.releaseVersion of Bottlerocket (version and commit); read 2026-11-23.
 _RELEASES = {
     "al2023": (re.compile(r"(?P<minor>1\.\d+)\.\d+-\d{8}"), "1.36.2-20260818"),
     "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}"), "1.64.0-2f4c3a1b"),
 }
-# SOCI: amazon-eks-ami#2352 (v20250821), its directory on local disks #2548 (v20260120); Bottlerocket 1.44.0.
+# First releases with SOCI: amazon-eks-ami#2352 (v20250821), with its directory on local disks #2548 (v20260120);
+# Bottlerocket 1.44.0.
 _FIRST_WITH_SOCI = {"al2023": "20260120", "bottlerocket": "1.44.0"}
-# Before it the runtime gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all, which images of
-# CUDA set themselves, where no admission sees it (awslabs/amazon-eks-ami#2706, v20260423; read 2026-11-25).
+# In older releases the runtime gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all. CUDA
+# images set this variable themselves, so no admission policy can see it (awslabs/amazon-eks-ami#2706, v20260423;
+# read 2026-11-25).
 _FIRST_WITHOUT_BYPASS = {"al2023": "20260423"}
 _ORDER = {"al2023": re.compile(r"\d{8}$"), "bottlerocket": re.compile(r"\d+\.\d+\.\d+")}
 _ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.\d+\.\d+")}
 
 
-# The provider calls UpdateNodegroupVersion for every change of launch template, version or release, and sends the
-# release only where that changed; EKS then takes the newest (terraform-provider-aws, internal/service/eks/
-# node_group.go, resourceNodeGroupUpdate, and its issue 40902; EKS API, UpdateNodegroupVersion, releaseVersion).
-# EKS user guide, "Update a managed node group": no way back to an older release. Read 2026-11-29.
+# The provider calls UpdateNodegroupVersion for every change of launch template, version or release. It sends the
+# release only if the release changed; otherwise EKS uses the newest release. EKS does not allow an older release
+# afterwards. Sources: terraform-provider-aws, internal/service/eks/node_group.go, resourceNodeGroupUpdate, and its
+# issue 40902; EKS API, UpdateNodegroupVersion, releaseVersion; EKS user guide, "Update a managed node group"; read
+# 2026-11-29.
 _NEWEST: Final = "the new nodes get the newest image of EKS"
 
 
 def rolled_image(field: str, release: str | None) -> str:
-    """Return what image nodes of a managed node group get in a roll for another reason than their release."""
+    """Return the image that nodes of a managed node group get in a roll with another cause than their release."""
     if release is None:
         return f"{_NEWEST}, whose kernel, container runtime and, on GPU nodes, driver may be newer"
     return (
-        f"{_NEWEST}, and not {release}: the AWS provider sends {field} only when it changes. Name the release "
-        f"that they shall get in {field} in the same edit, or afterwards the one that "
-        "`aws eks describe-nodegroup` prints: EKS takes no older one"
+        f"{_NEWEST}, and not {release}: the AWS provider sends {field} only when it changes. In the same edit set "
+        f"{field} to the release that they must get, or afterwards to the release that "
+        "`aws eks describe-nodegroup` prints: EKS accepts no older release"
     )
 
 
 def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
-    """Return the image family of the nodes, or of their own AMI; None for a family that EKS does not have."""
+    """Return the image family of the nodes or of their custom AMI, or None for a family that EKS does not have."""
     return catalog.node_images.get(("aws", pool.image.family or DEFAULT_FAMILY))
 
 
 def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
-    """Return the image family of a pool without problems."""
+    """Return the image family of a valid pool."""
     image = node_image(pool, catalog)
     assert image is not None  # noqa: S101 - `check_declared_fields` refuses other families
     return image
 
 
 def driver_branch(pool: Pool, image: NodeImage, catalog: Catalog) -> int | None:
-    """Return the branch of the driver that nodes load of the image, by its release and their machine type."""
+    """Return the branch of the driver that nodes load from the image. It depends on the release and the machine
+    type.
+    """
     later = _later_driver(pool, image, catalog)
     release = pool.image.release
     if later is None or release is None or pool.image.ami is not None:
@@ -75,7 +80,9 @@ def driver_branch(pool: Pool, image: NodeImage, catalog: Catalog) -> int | None:
 
 
 def release_with_driver(pool: Pool, catalog: Catalog) -> str | None:
-    """Return the first release with a driver for the machine type, as text; None where no release has another."""
+    """Return the first release with a driver for the machine type, as text, or None if all releases have the same
+    driver.
+    """
     image = node_image(pool, catalog)
     later = _later_driver(pool, image, catalog) if image is not None else None
     if later is None:
@@ -92,24 +99,27 @@ def _later_driver(pool: Pool, image: NodeImage, catalog: Catalog) -> LaterDriver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedImage:
-    """A release that the stack file names for nodes whose Kubernetes version is the cluster's."""
+    """An image release that the stack file names for nodes with the Kubernetes version of the cluster."""
 
     place: str
-    """Its field of the stack file."""
+    """Stack file field that names the release."""
     release: str
     family: str
     minor: str | None
-    """The Kubernetes version in its name. Names of Bottlerocket and aliases of Karpenter have none."""
+    """Kubernetes version in the name of the release. Bottlerocket releases and Karpenter aliases have none."""
     alias: bool = False
-    """Whether Karpenter uses it, which takes aliases, too."""
+    """Whether Karpenter uses the release. Karpenter also accepts aliases."""
     first_releases: Mapping[str, str]
-    """The first release of the family with an image of a Kubernetes version, by version."""
+    """The family's first release with an image for a Kubernetes version, by version."""
 
 
 def pinned_images(
     cluster: EksCluster, pools: Sequence[tuple[int, Pool]], catalog: Catalog
 ) -> Iterator[PinnedImage]:
-    """Yield the releases that the system nodes and the pools name; `pools`: index in the file, pool."""
+    """Yield the releases that the system nodes and the pools name.
+
+    `pools` contains each pool with its index in the stack file.
+    """
     system = cluster.create.system.release if cluster.create is not None else None
     if system is not None:
         image = catalog.node_images["aws", DEFAULT_FAMILY]
@@ -134,7 +144,10 @@ def _pinned(place: str, release: str, image: NodeImage, *, alias: bool = False) 
 
 
 def check_pinned_image(image: PinnedImage, kubernetes: str, why: str, problems: Problems) -> None:
-    """Record a release of another Kubernetes version than the cluster's; `why`: where that comes from."""
+    """Record a problem if the Kubernetes version of a release differs from the cluster's.
+
+    `why` explains where the cluster's version comes from.
+    """
     here, found = Problems(image.place, problems.found), f"{image.release!r} on Kubernetes {kubernetes}, {why}"
     if image.minor not in (None, kubernetes):
         here.add(
@@ -153,13 +166,16 @@ def check_pinned_image(image: PinnedImage, kubernetes: str, why: str, problems: 
 
 
 def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record a driver version without an image that has it, a release that its family has not, and what the image
-    or the machine lacks for pulling container images sooner."""
+    """Record problems with a pool's image.
+
+    These are a driver without an image that has it, an invalid release, and unmet requirements of faster image
+    pulls.
+    """
     image, here = pool.image, problems.at("image")
     if image.family == "bottlerocket" and catalog.nvlink_domain(machine) is not None:
         here.at("family").add(
             f"'bottlerocket' on {machine.name}",
-            "al2023: the image that EKS documents for UltraServers, with IMEX and its settings of the driver",
+            "al2023: the image that EKS documents for UltraServers, with IMEX and the driver settings for it",
             "remove family",
         )
     _check_fast_pull(pool, here)
@@ -167,7 +183,7 @@ def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pr
     if image.driver is not None and image.ami is None and image.release is None:
         here.at("driver").add(
             f"{image.driver!r} without ami or release",
-            "driver only beside ami or release: the newest image of EKS has its own driver",
+            "driver only together with ami or release: the newest image of EKS has its own driver",
             "remove driver, or name the AMI or release that has it",
         )
     if image.release is not None:
@@ -177,22 +193,22 @@ def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pr
 
 
 def check_mig(pool: Pool, family: AwsFamily, problems: Problems) -> None:
-    """Record MIG that the driver of EKS' images excludes; `problems` is at the sharing."""
+    """Record a problem for MIG if the driver in EKS images excludes it. `problems` points at the sharing."""
     sharing = pool.sharing
     partitioned = isinstance(sharing, Mig) or (isinstance(sharing, Dra) and sharing.partitions)
     if family.mig or not partitioned or pool.image.ami is not None:
         return
     problems.at("mode" if isinstance(sharing, Mig) else "partitions").add(
         f"{sharing.mode!r} with MIG on {family.name}",
-        "whole GPUs, time-slicing or MPS: the driver of EKS' images manages GPU memory coherently (CDMM), without "
+        "whole GPUs, time-slicing or MPS: the driver in EKS images manages GPU memory coherently (CDMM), without "
         "MIG",
-        f"remove {'sharing' if isinstance(sharing, Mig) else 'partitions'}, or name an own image in image.ami "
+        f"remove {'sharing' if isinstance(sharing, Mig) else 'partitions'}, or name your own image in image.ami "
         "whose driver has CDMM off",
     )
 
 
 def _check_fast_pull(pool: Pool, here: Problems) -> None:
-    """Record a release that is older than SOCI in it; of an own AMI nothing is known."""
+    """Record a problem for a release that is too old for SOCI. Custom AMIs are not checked."""
     family, release = pool.image.family or DEFAULT_FAMILY, pool.image.release
     if not pool.image.fast_pull or release is None:
         return
@@ -205,7 +221,9 @@ def _check_fast_pull(pool: Pool, here: Problems) -> None:
 
 
 def _check_bypass(pool: Pool, release: str, here: Problems) -> None:
-    """Record a release whose runtime gives GPUs to pods that asked for none; an own AMI is its owner's."""
+    """Record a problem for a release whose runtime gives GPUs to pods that request none. Custom AMIs are not
+    checked.
+    """
     family = pool.image.family or DEFAULT_FAMILY
     if pool.image.ami is not None:
         return
@@ -219,7 +237,10 @@ def _check_bypass(pool: Pool, release: str, here: Problems) -> None:
 
 
 def _first_if_older(family: str, release: str, firsts: Mapping[str, str]) -> str | None:
-    """Return the first release of a family that has something, if a release is older; None: not, or not known."""
+    """Return the first release of the family in `firsts` if `release` is older.
+
+    Return None if it is not older, or if one of the two is not known.
+    """
     first = firsts.get(family)
     if first is None:
         return None
@@ -232,7 +253,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
-    """Record a snapshot that no node would use."""
+    """Record a problem for a snapshot that no node would use."""
     cache = pool.image.cache
     if cache is None:
         return
@@ -241,7 +262,7 @@ def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
     if pool.image.family != "bottlerocket":
         here.add(
             f"a snapshot with family {pool.image.family or DEFAULT_FAMILY}",
-            "bottlerocket: other images have container images on the disk of the operating system",
+            "bottlerocket: other images store container images on the disk of the operating system",
             "write family: bottlerocket, or remove cache",
         )
     elif pool.local_nvme and machine.local_nvme_gb > 0:
@@ -253,19 +274,21 @@ def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
     if pool.image.fast_pull:
         here.add(
             "a snapshot with fast_pull",
-            "one of both: Bottlerocket deletes images of another snapshotter when it starts",
+            "only one of them: Bottlerocket deletes images of another snapshotter when it starts",
             "remove fast_pull, or cache",
         )
 
 
 def _check_release(pool: Pool, release: str, problems: Problems) -> None:
     if pool.image.ami is not None:
-        problems.add(f"{release!r} beside ami", "release or ami, not both: an AMI is one release", "remove one")
+        problems.add(
+            f"{release!r} together with ami", "release or ami, not both: an AMI is one release", "remove one"
+        )
         return
     family = pool.image.family or DEFAULT_FAMILY
     version, example = _RELEASES.get(family, (None, ""))
     if version is None:
-        return  # a family of GKE, which is refused
+        return  # GKE has this family; another check refuses it
     alias = _ALIASES[family] if pool.provisioner == "karpenter" else None
     if version.fullmatch(release) is None and not (alias is not None and alias.fullmatch(release)):
         problems.add(
@@ -277,7 +300,7 @@ def _check_release(pool: Pool, release: str, problems: Problems) -> None:
 
 
 def karpenter_alias(pool: Pool, image: NodeImage) -> str:
-    """Return the alias of a pinned image, of a pool without an own AMI: `al2023@v20260818`."""
+    """Return the alias of a pinned image for a pool without a custom AMI, such as `al2023@v20260818`."""
     release = pool.image.release
     if release is None or release.startswith("v"):
         return f"{image.family}@{release or image.release}"

@@ -1,4 +1,4 @@
-"""Plan a GPU pool of Karpenter: its NodePool (karpenter.sh/v1) and its EC2NodeClass (karpenter.k8s.aws/v1).
+"""Plan a GPU pool for Karpenter: its NodePool (karpenter.sh/v1) and its EC2NodeClass (karpenter.k8s.aws/v1).
 
 Sources: Karpenter 1.14 docs (NodePools, NodeClasses, disruption, managing AMIs, capacity reservations) and CRDs of
 v1.14.1; read 2026-11-21.
@@ -45,7 +45,7 @@ def plan_karpenter_pool(
     requirements: NodeRequirements,
     catalog: Catalog,
 ) -> Decided[CloudPool]:
-    """Return the plan of a pool without problems."""
+    """Return the plan of a valid pool."""
     efa = uses_efa(pool, machine)
     group = placement_group(pool, machine, cluster)
     settings = pool.karpenter or Karpenter()
@@ -77,12 +77,14 @@ def plan_karpenter_pool(
 def _node_class(
     pool: Pool, machine: MachineType, requirements: NodeRequirements, efa: bool, catalog: Catalog
 ) -> dict[str, Any]:
-    """Return the spec of the EC2NodeClass; the component adds role, subnets and security groups of the cluster."""
+    """Return the spec of the EC2NodeClass. The component adds the role, subnets and security groups of the
+    cluster.
+    """
     image = image_of(pool, catalog)
     on_nvme = pool.local_nvme and machine.local_nvme_gb > 0
     spec: dict[str, Any] = {
         "amiFamily": _AMI_FAMILIES[image.family],
-        # A pinned release: `latest` would replace every node when AWS publishes an image.
+        # The release is pinned, because `latest` would replace every node when AWS publishes an image.
         "amiSelectorTerms": [
             {"id": pool.image.ami} if pool.image.ami is not None else {"alias": karpenter_alias(pool, image)}
         ],
@@ -98,7 +100,7 @@ def _node_class(
     }
     if on_nvme:
         spec["instanceStorePolicy"] = "RAID0"
-    # Karpenter has a field for local disks; the Topology Manager is set by user data.
+    # Karpenter has its own field for local disks. User data sets the Topology Manager.
     base = user_data(
         pool.model_copy(update={"local_nvme": False}),
         machine,
@@ -154,8 +156,8 @@ def _node_pool(
     spec: dict[str, Any] = {
         "template": {
             "metadata": {"labels": dict(labels)},
-            # Karpenter itself waits until the GPUs and EFA interfaces that the pods request are advertised; of
-            # startup taints it knows that a pod need not tolerate them.
+            # Karpenter waits until a node advertises the GPUs and EFA interfaces that the pods request. It knows
+            # that pods need not tolerate startup taints.
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
                 "taints": _taints(requirements.taints),
@@ -197,7 +199,9 @@ def _requirements(pool: Pool, machine: MachineType) -> list[dict[str, Any]]:
 
 
 def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
-    """Return the capacity type; reserved alone, since Karpenter falls back to on-demand nodes silently."""
+    """Return the capacity type. Reserved pools exclude other types, because Karpenter falls back to on-demand
+    silently.
+    """
     bought = purchase(pool.capacity)
     if bought.reserved:
         return "reserved"
@@ -205,13 +209,15 @@ def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
 
 
 def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, str]:
-    """Return the limits of all nodes together.
+    """Return the limits for all nodes of the pool together.
 
-    Karpenter compares `nodes` with the nodes that exist, so many pods that wait at once get more. It counts CPU
-    and GPUs before it creates a node, too. A running node has the same CPU, but its shares instead of its GPUs:
-    there only CPU limits both. Larger alternatives take more of it, so there are fewer of them, unless
-    `karpenter.limits` allow more. Source: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/provisioning
-    (scheduling/scheduler.go: subtractMax; provisioner.go: Create); read 2026-11-28.
+    Karpenter compares `nodes` with the existing nodes, so many pods that wait at the same time get more nodes.
+    Karpenter counts CPU and GPUs before it creates a node, too. A running node has the same CPU, but its shares
+    instead of its GPUs, so with shares only CPU limits both. Larger alternatives use more CPU, so the pool gets
+    fewer of these nodes, unless `karpenter.limits` allow more.
+
+    Source: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/provisioning (scheduling/scheduler.go: subtractMax;
+    provisioner.go: Create); read 2026-11-28.
     """
     limits = {"nodes": str(pool.count.maximum)}
     shares = pool.sharing.replicas if isinstance(pool.sharing, TimeSlicing | Mps) else 1
@@ -250,7 +256,7 @@ def _explain(
             why="created for pending pods; broken nodes are replaced by hand, since Karpenter's repair is alpha",
         ),
     )
-    of_owner = ", whose IAM policy must allow it, too" if cluster.parts.karpenter == "present" else ""
+    of_owner = ", whose IAM policy must also allow it" if cluster.parts.karpenter == "present" else ""
     for what, chosen, why in disk_key(pool, f"the role of Karpenter{of_owner}"):
         yield Decision(subject=subject, what=what, chosen=chosen, why=why)
     if "networkInterfaces" in node_class:
@@ -265,5 +271,5 @@ def _explain(
             subject=subject,
             what="shares",
             chosen=f"{pool.sharing.replicas} of each GPU, as {names.GPU_RESOURCE}",
-            why="Karpenter plans one GPU for each share, and learns that a node has more only when it runs",
+            why="Karpenter plans one GPU for each share, and learns that a node has more only when the node runs",
         )

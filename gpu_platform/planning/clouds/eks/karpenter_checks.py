@@ -1,8 +1,8 @@
-"""Check a GPU pool for settings that Karpenter does not support, before pods wait for nodes that it never creates.
+"""Check a GPU pool for settings that Karpenter does not support, because pods would wait for nodes for ever.
 
 Sources: Karpenter 1.14 docs and source (NodePools, EC2NodeClass, capacity reservations, Bottlerocket settings);
 kubernetes-sigs/karpenter#729, #751 and #2140 (time-slicing, resources that it does not know);
-NVIDIA/gpu-operator#2670 (pods that take a GPU before MIG cuts it); read 2026-11-21.
+NVIDIA/gpu-operator#2670 (pods that take a GPU before MIG partitions it); read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
 
 
 def managed_instead(pool: Pool) -> str:
-    """Return the fix that gives a pool a managed node group, whose fields exclude those of Karpenter."""
+    """Return the fix that gives a pool a managed node group, whose fields exclude the fields of Karpenter."""
     return "write provisioner: managed" + (" and remove karpenter" if pool.karpenter is not None else "")
 
 
 def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record settings of a pool that Karpenter does not support; `check_eks_pool` checks the rest."""
+    """Record problems for settings of a pool that Karpenter does not support. `check_eks_pool` checks the rest."""
     if catalog.nvlink_domain(machine) is not None:
         problems.at("provisioner").add(
             f"'karpenter' on {machine.name}",
@@ -64,7 +64,9 @@ def _check_count(pool: Pool, here: Problems) -> None:
         )
     if count.maximum == 0:
         here.at("max").add(
-            "0", "at least 1: the most nodes that Karpenter may create", "write the maximum number of nodes"
+            "0",
+            "at least 1: the maximum number of nodes that Karpenter may create",
+            "write the maximum number of nodes",
         )
 
 
@@ -116,7 +118,7 @@ def _check_memory_manager(pool: Pool, here: Problems) -> None:
     if static and (pool.image.family or DEFAULT_FAMILY) == "bottlerocket":
         here.add(
             "'static' on Bottlerocket with Karpenter",
-            "none: Karpenter drops memory-manager-reserved-memory, and the kubelet does not start without",
+            "none: Karpenter drops memory-manager-reserved-memory, and the kubelet does not start without it",
             "write memory: none, or image: {family: al2023}",
         )
 
@@ -126,13 +128,13 @@ def _check_not_per_pool(pool: Pool, problems: Problems) -> None:
         problems.at("repair").add(
             "true with Karpenter",
             "false: repair is an alpha feature of the whole controller, which deletes nodes without draining them "
-            "and stops where more than a fifth of a pool is broken",
+            "and stops if more than a fifth of a pool is broken",
             f"remove repair, or {managed_instead(pool)}",
         )
     if "upgrade" in pool.model_fields_set:
         problems.at("upgrade").add(
             "upgrade with Karpenter",
-            "nothing: Karpenter replaces nodes by the disruption budget that follows from the workload",
+            "nothing: Karpenter replaces nodes according to the disruption budget for the workload",
             "remove upgrade",
         )
 
@@ -143,18 +145,20 @@ def _check_labels(pool: Pool, here: Problems) -> None:
         if slash and domain.endswith(_LABEL_DOMAINS):
             here.at(key).add(
                 f"{key!r}",
-                "a label outside the domains of Karpenter, which sets those of " + ", ".join(_LABEL_DOMAINS),
+                "a label outside the domains whose labels Karpenter sets: " + ", ".join(_LABEL_DOMAINS),
                 "remove it",
             )
 
 
 def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> list[MachineType]:
-    """Return the machine types that a node of the pool may have, the pool's own first."""
+    """Return the machine types that a node of the pool may have, starting with the pool's own type."""
     return [machine, *(catalog.machine_types[name] for name in pool.alternatives if name in catalog.machine_types)]
 
 
 def _check_limits(pool: Pool, machine: MachineType, catalog: Catalog, here: Problems) -> None:
-    """Record limits that allow fewer nodes than `count.max`, which everything else believes, or more."""
+    """Record problems for limits that allow fewer or more nodes than `count.max`, on which all other plans are
+    based.
+    """
     most, machines = pool.count.maximum, machines_of(pool, machine, catalog)
     vcpu, mib = max(one.vcpu for one in machines), max(one.memory_mib for one in machines)
     bounds = {
@@ -168,12 +172,12 @@ def _check_limits(pool: Pool, machine: MachineType, catalog: Catalog, here: Prob
             legal = parse_quantity(limit) * most <= parse_quantity(largest) * nodes
             here.at(resource).add(
                 limit,
-                f"at least {least}: the resources of {most} x {machine.name}, as count.max has it",
+                f"at least {least}: the resources of {most} x {machine.name}, as in count.max",
                 f"write {least}" + (f", or count.max: {nodes}" if nodes and legal else ""),
             )
         elif parse_quantity(limit) > parse_quantity(largest):
             here.at(resource).add(
                 limit,
-                f"at most {largest}: what {most} nodes may have, as count.max has it",
+                f"at most {largest}: the resources that {most} nodes may have, as in count.max",
                 f"write {largest}, raise count.max, or leave it out",
             )

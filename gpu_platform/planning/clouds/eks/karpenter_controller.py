@@ -53,7 +53,7 @@ def karpenter_controller(
 
 
 def disk_keys(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, ...]:
-    """Return the customer-managed keys of the disks of nodes, sorted."""
+    """Return the customer-managed keys that encrypt the disks of nodes, sorted."""
     devices = [device for pool in pools for device in pool.node_class["blockDeviceMappings"]]
     return tuple(sorted({device["ebs"]["kmsKeyID"] for device in devices if "kmsKeyID" in device["ebs"]}))
 
@@ -84,7 +84,7 @@ def _values(cluster: EksCluster, queue: str) -> Mapping[str, Any]:
 
 
 def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
-    """Return the policy of the interruption queue: EventBridge may write by these rules, and only with TLS."""
+    """Return the policy of the interruption queue. Only these EventBridge rules may write to it, over TLS."""
     return _document(
         _allow(
             "sqs:SendMessage",
@@ -105,9 +105,9 @@ def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
 def controller_policy(
     region: str, cluster: str, node_role_arn: str, queue_arn: str, disk_keys: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the IAM policy of the controller: create, tag and delete machines of this cluster, read prices.
+    """Return the IAM policy of the controller: create, tag and delete machines of this cluster, and read prices.
 
-    `disk_keys`: ARNs of keys, or of aliases, that volumes are encrypted with.
+    `disk_keys` are ARNs of the keys, or of aliases of the keys, that encrypt volumes.
     """
     partition, account = node_role_arn.split(":")[1], node_role_arn.split(":")[4]
     ours = f"kubernetes.io/cluster/{cluster}"
@@ -198,7 +198,9 @@ def controller_policy(
 def _use_of_keys(
     keys: Sequence[str], region: str, when: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], ...]:
-    """Return statements that let EC2 encrypt volumes with keys, the same for all of them: a policy is short."""
+    """Return statements that let EC2 encrypt volumes with keys. All keys share the statements, to keep the policy
+    short.
+    """
     if not keys:
         return ()
     on = keys[0] if len(keys) == 1 else list(keys)
@@ -215,7 +217,7 @@ def _use_of_keys(
 
 
 def _use_of_aliases(keys: Sequence[str], region: str) -> tuple[dict[str, Any], ...]:
-    """Return the same statements for aliases: IAM accepts no alias as a resource."""
+    """Return the same statements for aliases of keys. IAM accepts no alias as a resource."""
     owners = sorted({f"{key.partition(':alias/')[0]}:key/*" for key in keys})
     named = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key.rpartition(":")[2] for key in keys]}}
     return _use_of_keys(owners, region, named)
@@ -255,7 +257,7 @@ def _allow(
 
 
 def _tagged(key: str, exactly: Mapping[str, str], present: str) -> dict[str, Any]:
-    """Return the condition that a resource has, or a request sets, these tags, and `present` with any value."""
+    """Return the condition that a resource or a request has these tags, and the tag `present` with any value."""
     return {
         "StringEquals": {f"{key}/{tag}": value for tag, value in exactly.items()},
         "StringLike": {f"{key}/{present}": "*"},
@@ -263,5 +265,5 @@ def _tagged(key: str, exactly: Mapping[str, str], present: str) -> dict[str, Any
 
 
 def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two conditions as one: both must hold."""
+    """Return one condition that requires both conditions."""
     return {operator: {**one.get(operator, {}), **other.get(operator, {})} for operator in sorted({*one, *other})}

@@ -1,4 +1,4 @@
-"""Limits of the kubelet by the names of KubeletConfiguration (AL2023) and of Bottlerocket's settings.
+"""Limits of the kubelet, as fields of KubeletConfiguration (AL2023) and as settings of Bottlerocket.
 
 Sources: kubernetes.io, KubeletConfiguration v1beta1; bottlerocket.dev 1.54, kubernetes settings; read 2026-11-25.
 """
@@ -11,7 +11,7 @@ from gpu_platform.planning.nodes.section import KubeletLimits
 
 
 def kubelet_limits(limits: KubeletLimits) -> dict[str, Any]:
-    """Return fields of a KubeletConfiguration, of what is set."""
+    """Return the KubeletConfiguration fields of all limits that are set."""
     return _set(
         {
             "podPidsLimit": limits.pod_pids_limit,
@@ -25,7 +25,7 @@ def kubelet_limits(limits: KubeletLimits) -> dict[str, Any]:
 
 
 def bottlerocket_limits(limits: KubeletLimits) -> dict[str, Any]:
-    """Return settings of Bottlerocket below `kubernetes`, of what is set; its percentages are strings."""
+    """Return the `kubernetes` settings of Bottlerocket for all limits that are set. Percentages are strings."""
     high, low = limits.image_gc_high_percent, limits.image_gc_low_percent
     return _set(
         {

@@ -19,7 +19,7 @@ _ROLLBACK = "https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.h
 
 
 def version_problem(running: str, planned: str) -> Problem | None:
-    """Return why EKS cannot change a control plane from one minor version to another by an `up`."""
+    """Return why `up` cannot change an EKS control plane from one minor version to another, or None."""
     step = minor(planned) - minor(running)
     if step < 0:
         return Problem(
@@ -34,7 +34,7 @@ def version_problem(running: str, planned: str) -> Problem | None:
         return Problem(
             "cluster.kubernetes",
             f"{planned!r}, and the cluster has {running}",
-            "the next minor version: EKS upgrades a control plane by one at a time",
+            "the next minor version: EKS upgrades a control plane by one minor version at a time",
             f'write kubernetes: "{next_version}", run `up`, then continue; nothing was changed',
         )
     return None
@@ -48,9 +48,9 @@ def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
 
 
 def planned_kubernetes(cluster: EksCluster, release: OperatorRelease | None, catalog: Catalog) -> str | None:
-    """Return the minor version of the cluster as far as the stack file decides it, or None.
+    """Return the minor version of the cluster, or None if the stack file does not decide it.
 
-    A new cluster without a declared one gets the newest that its add-ons and the GPU Operator support.
+    A new cluster without a declared version gets the newest version that its add-ons and the GPU Operator support.
     """
     if cluster.kubernetes is not None or cluster.create is None or release is None:
         return cluster.kubernetes
@@ -62,7 +62,7 @@ def planned_kubernetes(cluster: EksCluster, release: OperatorRelease | None, cat
 def explain_support(
     cluster: EksCluster, support: Literal["standard", "extended"], kubernetes: str, catalog: Catalog
 ) -> Decision:
-    """Return the decision of a cluster's support type, with what happens at the end of standard support."""
+    """Return the decision about a cluster's support type, and what happens at the end of standard support."""
     dates = catalog.kubernetes_versions.get(("eks", kubernetes))
     end = f"{kubernetes}: {dates.standard_until}" if dates is not None else f"{kubernetes}: date unknown"
     platform = catalog.kubernetes_platforms["eks"]

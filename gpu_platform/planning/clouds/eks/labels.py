@@ -17,9 +17,10 @@ _EFFECTS: Mapping[str, str] = {
 
 
 def eks_labels(labels: Mapping[str, str], *, has_gpus: bool, efa: bool, dranet: bool = False) -> Mapping[str, str]:
-    """Return the labels of a pool, and those that select nodes for GPU software and one owner of EFA interfaces.
+    """Return the labels of a pool, and labels that select nodes for GPU software and for one driver of EFA
+    interfaces.
 
-    The EFA device plugin and its DRA driver would give the same interfaces to two pods.
+    The EFA device plugin and the EFA DRA driver would give the same interfaces to two pods.
     """
     present = {names.GPU_PRESENT_LABEL: "true"} if has_gpus else dict[str, str]()
     if dranet:

@@ -1,4 +1,4 @@
-"""Types of what a launch template has, using names of the EC2 API: interfaces, disks, user data."""
+"""Types for the contents of a launch template, using names of the EC2 API: interfaces, disks, user data."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ class BlockDevice:
     throughput_mibps: int | None
     kms_key: str | None
     snapshot: str | None = None
-    """What is on it at first; None: nothing."""
+    """Snapshot that the volume is created from. None for an empty volume."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserData:
-    """Settings of a node at its first boot; `user_data.write_user_data` writes them as text.
+    """Settings of a node at its first boot. `user_data.write_user_data` writes them as text.
 
-    `needs_cluster_access`: EKS adds no access data to nodes of an own image, so a ClusterAccess is written in.
+    `needs_cluster_access` is true for a custom AMI: EKS adds no access data to its nodes, so the program writes
+    them.
     """
 
     format: Literal["nodeadm", "bottlerocket"]
@@ -53,5 +54,5 @@ class ClusterAccess:
     name: str
     endpoint: str
     certificate_authority: str
-    """Base64 of the PEM, as EKS gives it."""
+    """PEM in Base64, as EKS returns it."""
     service_cidr: str

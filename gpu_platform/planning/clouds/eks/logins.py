@@ -19,7 +19,7 @@ _SESSION = "{{SessionName"  # EKS also knows {{SessionNameRaw}}
 
 
 def check_logins(cluster: EksCluster, problems: Problems) -> None:
-    """Record principals that would have two access entries, or are of another account."""
+    """Record problems for principals that would have two access entries, or that are in another account."""
     taken = dict.fromkeys(cluster.create.admins, "create.admins") if cluster.create is not None else {}
     for index, login in enumerate(cluster.logins):
         here = problems.at("logins").at(f"[{index}]").at("principal")
@@ -35,7 +35,7 @@ def check_logins(cluster: EksCluster, problems: Problems) -> None:
         if alike is not None:
             here.add(
                 f"{login.principal!r}, and {alike!r} in {taken[alike]}",
-                "principals of different names: their access entries are named after them",
+                "principals with different names: their access entries are named after them",
                 "rename one of the roles, or let people assume a role of the cluster's account",
             )
         taken[login.principal] = f"logins[{index}]"
@@ -43,7 +43,7 @@ def check_logins(cluster: EksCluster, problems: Problems) -> None:
 
 
 def _local(principal: str) -> str:
-    """Return a principal without its account: role/NAME."""
+    """Return a principal without its account, such as role/NAME."""
     return principal.rpartition(":")[2]
 
 
@@ -68,11 +68,11 @@ def plan_access(cluster: EksCluster) -> AccessPlan:
 
 
 def login_commands(cluster: EksCluster, members: Sequence[str]) -> tuple[str, ...]:
-    """Return the commands that write the kubeconfig of members, one for each role that is theirs.
+    """Return the commands that write the kubeconfig of members, one for each role that gives them access.
 
-    Without such a role the command is for people whose own credentials have access, as those of IAM Identity
-    Center have: their role comes with their login, and no command can assume it. People of an OIDC provider
-    take the cluster's address and certificate from it, and log in by a plugin of kubectl for their provider.
+    If there is no such role, the command is for people whose own credentials have access. People of IAM Identity
+    Center receive their role when they log in, and no command can assume it. People of an OIDC provider need only
+    the cluster's address and certificate from the command, and log in through a kubectl plugin of their provider.
     """
     command = f"aws eks update-kubeconfig --name {cluster.name} --region {cluster.region}"
     roles = [
@@ -85,7 +85,7 @@ def login_commands(cluster: EksCluster, members: Sequence[str]) -> tuple[str, ..
 
 
 def _logs_in(login: Login, member: str) -> bool:
-    """Return whether somebody who logs in is a member."""
+    """Return whether people who use a login have the user name or the group of a member."""
     kind, _, name = member.partition(":")
     return name in login.groups if kind == "group" else kind == "user" and _is_user(login, name)
 
@@ -93,7 +93,7 @@ def _logs_in(login: Login, member: str) -> bool:
 def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple[Decision, ...]:
     """Return a warning about members of a team that no user can log in as.
 
-    An existing cluster may have access entries of its owner, which planning cannot know: none is warned of.
+    An existing cluster may have access entries of its owner, which planning does not know, so there is no warning.
     """
     unreachable = list(_unreachable(members, cluster.logins, cluster.oidc)) if cluster.create is not None else []
     if not unreachable:
@@ -126,7 +126,7 @@ def _unreachable(members: Iterable[str], logins: Sequence[Login], oidc: Oidc | N
                 reachable = name in groups or _brings_group(oidc, name)
             case "user":
                 reachable = oidc is not None or any(_is_user(login, name) for login in logins)
-            case _:  # service accounts have tokens of the cluster
+            case _:  # service accounts use tokens of the cluster
                 reachable = True
         if not reachable:
             yield member
@@ -137,7 +137,7 @@ def _brings_group(oidc: Oidc | None, group: str) -> bool:
 
 
 def _is_user(login: Login, name: str) -> bool:
-    """Return whether somebody who logs in has a user name."""
+    """Return whether people who use a login may have this user name."""
     if login.username is not None:
         start, session, _ = login.username.partition(_SESSION)
         return name.startswith(start) if session else name == login.username

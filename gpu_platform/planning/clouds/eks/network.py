@@ -1,4 +1,4 @@
-"""Plan network interfaces of EKS nodes, and which pods reach the instance metadata.
+"""Plan the network interfaces of EKS nodes, and which pods reach the instance metadata.
 
 Sources: EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards" and
 "Elastic Fabric Adapter"; aws/aws-parallelcluster#7143 (p6-b300); read 2026-11-21.
@@ -20,8 +20,11 @@ Layout = Literal["ena-and-efa", "efa-primary"]
 
 DRANET_KUBERNETES = "1.34"
 METADATA_HOP_LIMIT = 1
-"""Pods without the host's network reach neither IMDS nor the node's role: pods get roles by EKS Pod Identity,
-and the readers of IMDS on a node (VPC CNI, EFA device plugin, node monitoring agent) use the host's network."""
+"""With this hop limit, pods without the host network reach neither IMDS nor the node's role.
+
+Pods get roles through EKS Pod Identity. The components on a node that read IMDS (VPC CNI, EFA device plugin, node
+monitoring agent) use the host network.
+"""
 
 
 def uses_efa(pool: Pool, machine: MachineType) -> bool:
@@ -37,21 +40,21 @@ def uses_dranet(pool: Pool, machine: MachineType) -> bool:
 
 
 def takes_plain_primary(family: AwsFamily) -> bool:
-    """Return whether all EFA interfaces of the family fit beside a plain primary interface."""
+    """Return whether all EFA interfaces of the family fit next to a plain primary interface."""
     return family.efa_only and (family.efa_only_beside_primary or family.first_efa_card > 0)
 
 
 def layout_of(pool: Pool, family: AwsFamily) -> Layout:
-    """Return how the interfaces of a pool with EFA are laid out."""
+    """Return the layout of the network interfaces of a pool with EFA."""
     if pool.network.layout is not None:
         return pool.network.layout
     return "ena-and-efa" if takes_plain_primary(family) else "efa-primary"
 
 
 def interfaces(machine: MachineType, family: AwsFamily, layout: Layout) -> tuple[NetworkInterface, ...]:
-    """Return the interfaces of a node with EFA on every network card that supports it.
+    """Return the interfaces of a node, with EFA on every network card that supports it.
 
-    Only the primary interface has IP addresses: plain `efa` interfaces on other cards would use more addresses,
+    Only the primary interface has IP addresses. Plain `efa` interfaces on other cards would use more addresses,
     and can prevent AL2023 nodes from joining.
     """
     first = family.first_efa_card
@@ -70,15 +73,15 @@ def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-on
 
 
 def _check_via(pool: Pool, machine: MachineType, cluster: EksCluster, here: Problems) -> None:
-    """Record a way to EFA interfaces without any, and DRANET before its first Kubernetes version."""
+    """Record a problem for `via` without EFA interfaces, or `dranet` on too old a Kubernetes version."""
     via = pool.network.via
     if via not in ("device-plugin", "dranet"):
         return
     if not uses_efa(pool, machine):
         here.add(
             f"{via!r} without EFA interfaces",
-            "via only with EFA",
-            "remove via, or write rdma: true on a type with EFA",
+            "via only on a pool with EFA",
+            "remove via, or write rdma: true on a machine type with EFA",
         )
     elif (
         via == "dranet" and cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(DRANET_KUBERNETES)
@@ -98,14 +101,17 @@ def check_network(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record interfaces that the machine type does not have, or a layout that does not fit its network cards."""
+    """Record problems for interfaces that the machine type does not have, and for a layout that its cards do not
+    support.
+    """
     here, network = problems.at("network"), pool.network
     _check_via(pool, machine, cluster, here.at("via"))
     if network.rdma and machine.rdma_interfaces == 0:
         larger = [one.name for one in _of_family(machine, catalog) if one.rdma_interfaces > 0]
         here.at("rdma").add(
             f"true on {machine.name}, which has no EFA",
-            "true only on types with EFA" + (f": {', '.join(larger)}" if larger else f"; {family.name} has none"),
+            "true only on machine types with EFA"
+            + (f": {', '.join(larger)}" if larger else f"; {family.name} has none"),
             f"take {larger[0]}, or remove rdma" if larger else "remove rdma, or take another machine type",
         )
         return
@@ -116,7 +122,7 @@ def check_network(
         layout.add(
             f"{network.layout!r} without EFA interfaces",
             "a layout only with EFA: it places the EFA interfaces",
-            "remove layout, or write rdma: true on a type with EFA",
+            "remove layout, or write rdma: true on a machine type with EFA",
         )
     elif network.layout == "efa-primary" and family.first_efa_card > 0:
         layout.add(
@@ -127,7 +133,8 @@ def check_network(
     elif network.layout == "ena-and-efa" and not takes_plain_primary(family):
         layout.add(
             f"'ena-and-efa' on {machine.name}",
-            f"efa-primary: card 0 of {family.name} supports no EFA interface beside a plain one ({family.source})",
+            f"efa-primary: card 0 of {family.name} supports no EFA interface next to a plain one "
+            f"({family.source})",
             "remove layout",
         )
 
@@ -135,10 +142,11 @@ def check_network(
 def check_pod_interfaces(
     pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
 ) -> None:
-    """Record nodes without an interface for pods: with subnets of their own they get none of the primary one.
+    """Record a problem for nodes without an interface for pods. Pods with separate subnets cannot use the primary
+    interface.
 
-    Pods have interfaces of the default network card alone, and one of these has prefixes for more pods than a
-    kubelet allows on every type (nodes with `default_enis` unknown are not judged). Sources: EKS best practices,
+    Pods use only interfaces of the default network card. On every type, one of these has prefixes for more pods
+    than a kubelet allows. Nodes whose `default_enis` is not known are not checked. Sources: EKS best practices,
     custom networking; aws/amazon-vpc-cni-k8s, notes of release v1.7.10 (network cards); read 2026-11-25.
     """
     if not cluster.has_pod_subnets or machine.default_enis is None:
@@ -147,18 +155,18 @@ def check_pod_interfaces(
     if machine.default_enis > len(taken):
         return
     if pool.provisioner == "managed" and layout_of(pool, family) == "ena-and-efa" and family.first_efa_card == 0:
-        fix = "write layout: efa-primary, which takes one"
+        fix = "write layout: efa-primary, which takes one interface"
     else:
-        fix = "write rdma: false, or give the cluster no subnets of pods"
+        fix = "write rdma: false, or give the cluster no pod subnets"
     problems.at("network").at("layout").add(
-        f"all {machine.default_enis} interfaces of network card 0 of {machine.name} in use, and subnets of pods",
-        "an interface left for pods: with subnets of their own they get no address of the primary one",
+        f"all {machine.default_enis} interfaces of network card 0 of {machine.name} in use, and pod subnets",
+        "an interface left for pods: with pod subnets they get no address of the primary interface",
         fix,
     )
 
 
 def _interfaces_of(pool: Pool, machine: MachineType, family: AwsFamily) -> tuple[NetworkInterface, ...]:
-    """Return the interfaces that a node is started with."""
+    """Return the interfaces that a node has when it starts."""
     if not uses_efa(pool, machine):
         return (_interface(0, 0, "interface"),)
     layout = "ena-and-efa" if pool.provisioner == "karpenter" else layout_of(pool, family)

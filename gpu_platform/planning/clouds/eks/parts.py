@@ -13,11 +13,11 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 
-# Releases of Karpenter: `networkInterfaces` and `placementGroupSelector` are in the CRD of v1.11.0 and not in that
-# of v1.10.2, `capacityReservationSelectorTerms` in that of v1.3.0 (aws/karpenter-provider-aws, pkg/apis/crds).
-# Capacity blocks: v1.6.0, #8011; EC2 asks for their market type, which older ones do not send. The
-# gate ReservedCapacity: Karpenter docs, Settings, "Feature gates"; rights: reference "CloudFormation" of 1.14.
-# Read 2026-11-29.
+# Oldest Karpenter releases with the fields of a plan. The CRD of v1.11.0 has `networkInterfaces` and
+# `placementGroupSelector`, but v1.10.2 does not. v1.3.0 has `capacityReservationSelectorTerms`. Capacity blocks
+# need v1.6.0 (#8011): EC2 requires their market type, which older releases do not send. Sources:
+# aws/karpenter-provider-aws, pkg/apis/crds; Karpenter docs, Settings, "Feature gates" (ReservedCapacity), and
+# reference "CloudFormation" of 1.14 (permissions); read 2026-11-29.
 _API: Final = "1.0.0"
 _RESERVATIONS: Final = "1.3.0"
 _BLOCKS: Final = "1.6.0"
@@ -26,7 +26,7 @@ _LAYOUTS: Final = "1.11.0"
 # Karpenter docs, NodeClasses, spec.instanceProfile, and getting started, "Private clusters"; IAM user guide,
 # "Create a VPC endpoint for IAM". Read 2026-11-29.
 _NEEDS_IAM: Final = (
-    "its pods must reach the IAM API, by which it makes the instance profile of its nodes: a VPC can have an "
+    "its pods must reach the IAM API, to create the instance profile of its nodes: a VPC can have an "
     "endpoint for it only in the Region of IAM's control plane (us-east-1 for commercial Regions). Without a "
     "route to the internet or to such an endpoint no node class becomes ready, and `up` waits in vain; pools with "
     "provisioner: managed do not need it"
@@ -34,13 +34,16 @@ _NEEDS_IAM: Final = (
 
 
 def check_parts(cluster: EksCluster, problems: Problems) -> None:
-    """Record parts that a new cluster cannot have, and an unused role; `problems` is at `cluster.parts`."""
+    """Record problems for parts that a new cluster cannot have, and for an unused role.
+
+    `problems` points at `cluster.parts`.
+    """
     parts = cluster.parts
     for name in ("karpenter", "cluster_autoscaler", "efa_plugin", "dranet"):
         if cluster.create is not None and getattr(parts, name) == "present":
             problems.at(name).add(
                 "present on a new cluster",
-                "present only on an existing cluster: a new one has no controllers of an owner",
+                "present only on an existing cluster: a new cluster has no controllers of an owner",
                 "write install, or remove create",
             )
     if parts.karpenter_node_role is not None and parts.karpenter == "install":
@@ -53,7 +56,7 @@ def check_parts(cluster: EksCluster, problems: Problems) -> None:
     if of_groups is not None and of_groups.rpartition("/")[2] == parts.karpenter_node_role:
         problems.at("karpenter_node_role").add(
             f"{parts.karpenter_node_role!r}, the role of cluster.iam.node_role",
-            "a role of its own: EKS deletes the access entry of a role with the last node group that has it, and "
+            "a separate role: EKS deletes the access entry of a role with the last node group that uses it, and "
             "Karpenter's nodes could no longer join",
             "write another role, or remove one of the two",
         )
@@ -64,7 +67,8 @@ def plan_parts(
 ) -> tuple[PartPlan, ...]:
     """Return the controllers that the pools need.
 
-    `karpenter`: the pools of Karpenter; `efa`: the device plugin gives pods EFA, `dranet`: claims do.
+    `karpenter` contains the pools of Karpenter. `scaled` means that the Cluster Autoscaler scales a pool. `efa`
+    means that the device plugin gives pods EFA interfaces, `dranet` that pods claim them.
     """
     parts = cluster.parts
     found: list[PartPlan] = []
@@ -121,7 +125,7 @@ def plan_parts(
 
 
 def _least(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, str]:
-    """Return the oldest release of Karpenter that knows the rendered fields, and why."""
+    """Return the oldest Karpenter release that knows the rendered fields, and the reason."""
     if named := [pool.name for pool in pools if pool.placement_group is not None or pool.efa_interfaces]:
         return _LAYOUTS, f"its EC2NodeClass has the EFA interfaces and placement groups of pools ({listed(named)})"
     if named := [pool.name for pool in pools if pool.blocks]:
@@ -134,12 +138,15 @@ def _least(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, str]:
 def explain_parts(
     cluster: EksCluster, parts: tuple[PartPlan, ...], karpenter: Sequence[KarpenterPoolPlan]
 ) -> tuple[Decision, ...]:
-    """Return what the parts need of the owner of the cluster or of its network; `karpenter`: its pools."""
+    """Return what the parts require from the owner of the cluster or of its network.
+
+    `karpenter` contains the pools of Karpenter.
+    """
     return (*_of_owners(cluster, parts, karpenter), *_of_network(cluster, parts))
 
 
 def _of_network(cluster: EksCluster, parts: tuple[PartPlan, ...]) -> Iterator[Decision]:
-    """Say what a Karpenter of the program needs of a network whose routes are not known here."""
+    """Yield what the program's Karpenter requires from a network whose routes are not known."""
     if cluster.create is not None and cluster.create.network is None:
         return  # a VPC of the program has NAT gateways
     for part in parts:
@@ -164,7 +171,7 @@ def _of_owners(
 
 
 def _needs(cluster: EksCluster, part: PartPlan, karpenter: Sequence[KarpenterPoolPlan]) -> Iterator[str]:
-    """Yield what the owner's controller must be able to do."""
+    """Yield the requirements for a controller that the owner installs."""
     if part.name == "efa_plugin":
         yield "it must run on nodes with the label vpc.amazonaws.com/efa.present and tolerate their taints"
     elif part.name == "cluster_autoscaler":
@@ -173,8 +180,8 @@ def _needs(cluster: EksCluster, part: PartPlan, karpenter: Sequence[KarpenterPoo
             f"k8s.io/cluster-autoscaler/enabled and k8s.io/cluster-autoscaler/{cluster.name}"
         )
         yield (
-            "its IAM policy must allow eks:DescribeNodegroup, from which it has the labels and taints of a pool "
-            "without nodes; else such a pool gets none"
+            "its IAM policy must allow eks:DescribeNodegroup, to read the labels and taints of a pool "
+            "without nodes; otherwise such a pool gets no nodes"
         )
     elif part.name == "dranet":
         yield f"it must run on nodes with the label {names.EFA_DRIVER_LABEL} and tolerate their taints"

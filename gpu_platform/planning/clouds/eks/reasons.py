@@ -93,9 +93,8 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
     first = 0 if waits else plan.desired_size
     return (
         f"{first} at first, then {plan.min_size} to {plan.max_size}",
-        f"{_who_scales(pool, plan, cluster)}; `up` does not change the number after the first deployment, "
-        "and an edit of "
-        "count applies once, with desired as the new number",
+        f"{_who_scales(pool, plan, cluster)}; `up` does not change the number after the first deployment, and an "
+        "edit of count applies once, with desired as the new number",
     )
 
 

@@ -53,8 +53,7 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
         here.add(
             f"a schedule on a pool with workload {pool.workload}",
             "development pools, or stops_work: true: pods that run at stop are terminated, jobs without "
-            "checkpoints lose "
-            "their work, and services do not answer",
+            "checkpoints lose their work, and services do not answer",
             "write stops_work: true, or remove schedule",
         )
     if pool.count.min > 0 and not pool.count.is_range:

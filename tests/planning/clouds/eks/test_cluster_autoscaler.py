@@ -231,7 +231,7 @@ def test_it_runs_beside_the_pools_and_never_on_a_node_that_it_may_remove() -> No
 
 def test_on_an_existing_cluster_it_needs_the_pod_identity_agent() -> None:
     why = required_addons(cloud(stack_cluster(), SCALED))["eks-pod-identity-agent"]
-    assert why.startswith("Cluster Autoscaler gets its credentials from it")
+    assert why.startswith("without credentials from it Cluster Autoscaler cannot start")
 
 
 def test_owners_autoscaler_is_unchanged_and_finds_groups_by_eks_tags() -> None:

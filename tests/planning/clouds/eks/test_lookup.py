@@ -52,7 +52,7 @@ def test_a_version_other_than_the_stack_says_is_a_problem() -> None:
 @pytest.mark.parametrize("version", ["1.32", "1.37"])
 def test_a_version_outside_the_operators_matrix_is_a_problem(version: str) -> None:
     found = found_problems(replace(GOOD, kubernetes=version), needed())
-    assert "1.33 to 1.36: what GPU Operator v26.7.0 supports" in found["cluster.kubernetes"]
+    assert "1.33 to 1.36: the versions that GPU Operator v26.7.0 supports" in found["cluster.kubernetes"]
 
 
 @pytest.mark.parametrize("version", ["v1.18.4-eksbuild.9", "v1.9.10-eksbuild.1", "1.18.3"])
