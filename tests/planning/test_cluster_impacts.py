@@ -132,8 +132,8 @@ def test_a_new_subnet_interrupts_access_to_created_file_systems() -> None:
     nfs, other = {"type": "nfs"}, {**EXISTING["subnets"], "us-east-2a": "subnet-9a1b2c3d4e5f60718"}
     found = impacts(plan(EXISTING["subnets"], home=nfs), plan(other, home=nfs))
     (row,) = [one for one in found if one.effect is Effect.CUTS_ACCESS]
-    assert "that in subnet-0a1b2c3d4e5f60718 is deleted, then" in row.because
-    assert "files of home hang" in row.because
+    assert "the mount target in subnet-0a1b2c3d4e5f60718 is deleted, then" in row.because
+    assert "access to files of home hangs" in row.because
     assert row.old == "mount target of file systems in us-east-2a: subnet-0a1b2c3d4e5f60718"
     without = impacts(plan(EXISTING["subnets"]), plan(other))
     assert all(one.effect is Effect.IN_PLACE for one in without)

@@ -183,7 +183,7 @@ def test_an_edit_of_count_applies_at_once_only_while_the_pool_is_on(when: str, r
         (
             {},
             {**EXISTING, "create": None, "parts": {"cluster_autoscaler": "present"}},
-            "a schedule beside cluster.parts.cluster_autoscaler: present",
+            "a schedule together with cluster.parts.cluster_autoscaler: present",
         ),
     ],
 )

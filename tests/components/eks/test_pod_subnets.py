@@ -115,12 +115,12 @@ def test_mistakes_about_subnets_of_pods_are_found_together() -> None:
     wrong = {**PODS, "us-east-2b": SUBNETS["us-east-2b"], "us-east-2c": "subnet-7a1b2c3d4e5f60718"}
     found = refusals({"network": {**NETWORK, "pod_subnets": wrong}})
     assert (
-        "a subnet of nodes; another subnet of the same zone"
+        "a subnet of nodes; another subnet in the same zone"
         in found["cluster.create.network.pod_subnets.us-east-2b"]
     )
-    assert "where no node is" in found["cluster.create.network.pod_subnets.us-east-2c"]
+    assert "where there is no node" in found["cluster.create.network.pod_subnets.us-east-2c"]
     both = refusals({"network": NETWORK, "pods_cidr": "100.64.0.0/16"})
-    assert "pods_cidr only of a VPC that the program creates" in both["cluster.create.pods_cidr"]
+    assert "pods_cidr only for a VPC that the program creates" in both["cluster.create.pods_cidr"]
 
 
 @pytest.mark.parametrize("cidr", ["172.16.0.0/16", "100.64.0.0/20", "10.0.0.0/16"])

@@ -94,7 +94,7 @@ def test_huge_pages_exist_before_the_kubelet_and_reduce_pod_memory() -> None:
                 "tuning": {"huge_pages": 512},
             },
             "tuning.huge_pages",
-            "Karpenter knows no huge pages",
+            "Karpenter does not support huge pages",
         ),
         ({"tuning": {"sysctls": {"vm.nr_hugepages": 512}}}, "tuning.sysctls.vm.nr_hugepages", "huge_pages"),
     ],

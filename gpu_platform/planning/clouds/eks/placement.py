@@ -1,7 +1,7 @@
 """Plan zones and cluster placement groups of EKS nodes.
 
 Sources: EC2 user guide, placement groups, Capacity Blocks and Capacity Reservations in placement groups;
-eksctl-io/eksctl#7949 and terraform-aws-eks#3730 (an own group in front of a reservation); read 2026-11-21.
+eksctl-io/eksctl#7949 and terraform-aws-eks#3730 (a separate group in front of a reservation); read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from gpu_platform.stack.pool import CapacityBlock, OnDemand, Pool, Reservation
 
 
 def zones_of(pool: Pool) -> tuple[str, ...]:
-    """Return the zones of a pool; empty: all of the cluster's. Each reservation or block is in one zone."""
+    """Return the zones of a pool, or nothing for all zones of the cluster. Each reservation or block is in one
+    zone.
+    """
     if windows := windows_of(pool):
         return tuple(dict.fromkeys(window.zone for window in windows))
     return tuple(pool.zones or ())
 
 
 def known_zones(cluster: EksCluster) -> tuple[str, ...]:
-    """Return the zones of nodes that name none, where the stack file names all subnets of the cluster; else none.
+    """Return the zones of nodes that name none. The result is empty unless the stack file names all subnets of the
+    cluster.
 
-    Zones of a VPC of the program are two at least; nodes without zones are in no Local Zone.
+    A VPC of the program has at least two zones. Nodes without zones are never in a Local Zone.
     """
     network = cluster.create.network if cluster.create is not None else None
     subnets = network.subnets if network is not None else cluster.subnets or {}
@@ -39,12 +42,12 @@ def known_zones(cluster: EksCluster) -> tuple[str, ...]:
 
 
 def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
-    """Return whether EC2 Auto Scaling may end nodes with pods, to have as many nodes in each zone of the pool.
+    """Return whether EC2 Auto Scaling may end nodes with pods to balance the zones of a pool.
 
-    It starts a node in the zone with fewer and ends one in another, after nodes were removed or a zone had no
-    capacity. EKS cannot suspend this, and the pods' annotations and budgets do not stop it. Sources: Cluster
-    Autoscaler, cloudprovider/aws/README.md, gotchas; aws/containers-roadmap#1453; EKS user guide, "Simplify node
-    lifecycle with managed node groups"; read 2026-11-29.
+    After nodes were removed or a zone had no capacity, it starts a node in the zone with fewer nodes and ends a
+    node in another zone. EKS cannot suspend this, and annotations and budgets of the pods do not stop it. Sources:
+    Cluster Autoscaler, cloudprovider/aws/README.md, gotchas; aws/containers-roadmap#1453; EKS user guide,
+    "Simplify node lifecycle with managed node groups"; read 2026-11-29.
     """
     if pool.provisioner == "karpenter" or windows_of(pool) or pool.count.maximum < 2:
         return False
@@ -54,7 +57,8 @@ def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
 def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> PlacementGroup | None:
     """Return the cluster placement group of a pool, or None.
 
-    With a reservation it is the reservation's group or none: nodes in another group get no reserved capacity.
+    With a reservation, only the reservation's own group is possible: nodes in another group get no reserved
+    capacity.
     """
     if isinstance(pool.capacity, Reservation):
         group = pool.capacity.placement_group
@@ -70,10 +74,10 @@ def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> Pl
 
 
 def placed_by_default(pool: Pool, machine: MachineType) -> bool:
-    """Return whether a pool without `placement` gets a placement group: only training over several nodes with EFA.
+    """Return whether a pool without `placement` gets a placement group.
 
-    Not on spot: EC2 would search spare capacity in one network spine only. Not on a capacity block: its
-    instances are close together already.
+    Only on-demand training across several nodes with EFA gets one. For spot, EC2 would search spare capacity in
+    only one network spine. The instances of a capacity block are already close together.
     """
     return (
         pool.workload == "training"
@@ -86,8 +90,9 @@ def placed_by_default(pool: Pool, machine: MachineType) -> bool:
 def own_group(pool: Pool, cluster: EksCluster) -> str:
     """Return the name of the group that the program creates.
 
-    EC2 refuses a second group of a name in the account's region: cluster `a-b` with pool `c` beside cluster `a`
-    with pool `b-c`. Another form of the name would replace the nodes of every pool that has a group.
+    EC2 refuses two groups with the same name in the account's region, such as the groups of pool `c` in cluster
+    `a-b` and of pool `b-c` in cluster `a`. Another form of the name would replace the nodes of every pool that has
+    a group.
     """
     return f"{cluster.name}-{pool.name}"
 
@@ -95,7 +100,7 @@ def own_group(pool: Pool, cluster: EksCluster) -> str:
 def check_placement(
     pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
 ) -> None:
-    """Record a placement that EC2 refuses, or that excludes nodes from their reserved capacity."""
+    """Record problems for a placement that EC2 refuses, or that excludes nodes from their reserved capacity."""
     placement = pool.placement
     if placement is None:
         return
@@ -124,7 +129,7 @@ def check_placement(
     if isinstance(pool.capacity, CapacityBlock):
         here.at("type").add(
             "'cluster' with a capacity block",
-            "none: the instances of a block are close together in one UltraCluster already",
+            "none: the instances of a block are already close together in one UltraCluster",
             "remove placement",
         )
     if isinstance(pool.capacity, Reservation):
@@ -136,14 +141,14 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
         made_in = "none" if capacity.placement_group is None else repr(capacity.placement_group)
         here.at("group").add(
             f"{group!r} with a reservation whose placement_group is {made_in}",
-            "the group of the reservation: instances in another one get no reserved capacity",
+            "the group of the reservation: instances in another group get no reserved capacity",
             "write the reservation's own group in capacity.placement_group, and remove placement",
         )
     elif capacity.placement_group is None:
         here.at("type").add(
             "'cluster' with a reservation that names no group",
-            "no group, or the reservation's own: another group in front of one reduced 16 reserved nodes to 11 "
-            "(eksctl-io/eksctl#7949)",
+            "no group, or the reservation's own: another group in front of a reservation reduced 16 reserved "
+            "nodes to 11 (eksctl-io/eksctl#7949)",
             "remove placement; name the group of the reservation, if any, in capacity.placement_group",
         )
 
@@ -151,9 +156,10 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
 def check_shared_groups(
     pools: Sequence[tuple[int, Pool]], cluster: EksCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record groups that a pool cannot name: one of the program, or one that a pool in another zone names.
+    """Record problems for groups that a pool cannot name: a group of the program, or a group that a pool in
+    another zone names.
 
-    The program creates a group for the nodes of one pool, and deletes it with them.
+    The program creates a group for the nodes of one pool, and deletes the group with these nodes.
     """
     created: dict[str, int] = {}
     for index, pool in pools:
@@ -168,12 +174,12 @@ def check_shared_groups(
             owner = created[group]
             problems.at(f"pools[{index}].{field}").add(
                 f"{group!r}, which the program creates for pools[{owner}]",
-                "a group that exists: the program deletes its own with the nodes of its pool",
+                "an existing group: the program deletes its own group with the nodes of its pool",
                 f"name a group that exists, or remove {field}",
             )
             continue
         zones = set(zones_of(pool))
-        if group is None or len(zones) != 1:  # several are refused by themselves
+        if group is None or len(zones) != 1:  # another check refuses several zones
             continue
         [zone] = zones
         other, its_zone = first.setdefault(group, (index, zone))
@@ -193,7 +199,9 @@ def _named_group(pool: Pool) -> tuple[str, str | None]:
 
 
 def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems: Problems) -> None:
-    """Record zones outside the region or beside that of reserved capacity, and several where one is needed."""
+    """Record problems for zones outside the region or the reserved capacity, and for several zones if one is
+    needed.
+    """
     here, capacity = problems.at("zones"), pool.capacity
     for index, zone in enumerate(pool.zones or ()):
         check_region(zone, cluster, here.at(f"[{index}]"))
@@ -204,8 +212,8 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
         if own and pool.zones is not None and set(pool.zones) != set(own):
             here.add(
                 ", ".join(pool.zones),
-                f"{', '.join(own)} alone: the zone of the {capacity.type} that the nodes come from",
-                "remove zones: the capacity has one",
+                f"only {', '.join(own)}, the zone of the {capacity.type} that the nodes come from",
+                "remove zones: the capacity determines the zone",
             )
         return
     if len(set(pool.zones or ())) == 1:

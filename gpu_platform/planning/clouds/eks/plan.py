@@ -13,12 +13,9 @@ from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.requirements.section import ClassPlace
 
 
-# EKS user guide, "Create a managed node group with Capacity Blocks for ML", considerations; read 2026-11-23.
-# Karpenter docs, troubleshooting, "Missing Service Linked Role"; AWS Batch user guide (the error where it exists);
-# read 2026-11-23.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementGroup:
-    """A `cluster` placement group: created by the program (`create`), or an existing one."""
+    """A `cluster` placement group. If `create` is false, the group already exists."""
 
     name: str
     create: bool
@@ -37,7 +34,7 @@ class EksTaint:
 class NodeGroupPlan:
     """One managed node group of a pool.
 
-    `zones` empty: all of the cluster's; `block`: the capacity block of its nodes.
+    If `zones` is empty, the node group uses all zones of the cluster. `block` is the capacity block of its nodes.
     """
 
     name: str
@@ -47,50 +44,54 @@ class NodeGroupPlan:
 
     @property
     def scheduled_window(self) -> CapacityWindow | None:
-        """The block at whose start a schedule gives it its nodes; None: it starts with them."""
+        """Capacity block at whose start a schedule starts the nodes. None if the group is created with its "
+        "nodes."""
         return self.block.window if self.block is not None and self.block.start is not None else None
 
     @property
     def former_name(self) -> str | None:
-        """The name under which it may have been created, too."""
+        """Another name that the node group may have been created with."""
         return self.block.former_name if self.block is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksPoolPlan:
-    """A managed node group with its launch template; with several capacity blocks one of each for each block."""
+    """A managed node group with its launch template. If there are several capacity blocks, each block has both."""
 
     kind: Literal["eks"] = "eks"
     node_group: str
     instance_type: str
-    """In the launch template, or with alternatives the first of the node group's own list."""
+    """Type in the launch template. With alternatives, the first type in the node group's own list."""
     ami_type: str
-    """CUSTOM with an own `ami`: without it the provider keeps the old type, and EKS refuses the image."""
+    """CUSTOM for a custom `ami`. Otherwise the provider would keep the old type, and EKS would refuse the image.
+    """
     ami: str | None
     release_version: str | None
-    """Release of the image; None: the newest at the creation, and again at an upgrade of Kubernetes."""
+    """Release of the image. If None, EKS uses the newest release at creation, and again at an upgrade of
+    Kubernetes.
+    """
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
     capacity_reservation: str | None
-    """With several blocks: of the earliest."""
+    """With several blocks, the reservation of the earliest block."""
     avoids_reservations: bool = False
-    """Whether the nodes run in no open reservation, because it is another pool's."""
+    """Whether the nodes avoid open reservations, because another pool uses such a reservation."""
     blocks: tuple[BlockPlan, ...]
-    """Capacity blocks, in the order of their times; each has a node group."""
+    """Capacity blocks, sorted by time. Each block has a node group."""
     several_blocks: bool
-    """Whether the stack file has a list of blocks, each of which gets a node group of its own name."""
+    """Whether the stack file has a list of blocks. Each block then gets a node group with a separate name."""
     interfaces: tuple[NetworkInterface, ...]
     efa: bool
     dranet: bool = False
     """Whether pods claim EFA interfaces from the EFA DRA driver, instead of the device plugin."""
     placement_group: PlacementGroup | None
     zones: tuple[str, ...]
-    """Exactly one where a placement group, a reservation or EFA needs it; empty: all of the cluster's."""
+    """Exactly one zone if a placement group, a reservation or EFA needs it. Empty for all zones of the cluster."""
     block_devices: tuple[BlockDevice, ...]
     user_data: UserData | None
-    """Beside the user data that EKS adds; None: none."""
+    """User data in addition to the user data that EKS adds, or None."""
     huge_pages: int = 0
-    """Huge pages of 2 MiB that the stack file sets aside."""
+    """Number of huge pages of 2 MiB that the stack file sets aside."""
     metadata_hop_limit: int
     labels: Mapping[str, str]
     taints: tuple[EksTaint, ...]
@@ -98,31 +99,38 @@ class EksPoolPlan:
     desired_size: int
     max_size: int
     keeps_size: bool
-    """Whether something else sets the number of nodes after the creation, so that only an edit of `count` does: an
-    autoscaler between `min` and `max`, EKS at the end of a capacity block, or the schedule."""
+    """Whether something else sets the number of nodes after creation, so that only an edit of `count` changes it.
+
+    Possible causes are an autoscaler between `min` and `max`, EKS at the end of a capacity block, or a schedule.
+    """
     max_unavailable: int
     update_strategy: Literal["DEFAULT", "MINIMAL"]
-    """MINIMAL: a node is deleted before its successor is created, where capacity does not suffice for both."""
+    """With MINIMAL, a node is deleted before its successor is created, because capacity does not suffice for both.
+    """
     node_repair: bool
     tags: Mapping[str, str]
     delete_before_replace: bool
-    """Reserved capacity does not suffice for a second pool beside the first."""
+    """Whether the pool is deleted before its successor is created, because reserved capacity does not suffice for
+    both.
+    """
     protect: bool
     company_tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Those of `tags` that the stack file declares for the pool."""
+    """The part of `tags` that the stack file declares for the pool."""
     group_tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tags of the Auto Scaling group, which those of the node group do not reach; none without an autoscaler."""
+    """Tags of the Auto Scaling group, to which EKS does not copy the node group's tags. Empty without an
+    autoscaler.
+    """
     alternatives: tuple[str, ...] = ()
-    """Instance types that nodes may have beside `instance_type`, in order of preference."""
+    """Instance types that nodes may have besides `instance_type`, in order of preference."""
     compute_class: ClassPlace | None = None
     local_nvme: bool = False
-    """Whether images and the own volumes of pods are on local disks of the node."""
+    """Whether images and pods' ephemeral volumes are on local disks of the node."""
     rebalanced: bool = False
-    """Whether EC2 Auto Scaling may end nodes with pods, to have as many in each zone."""
+    """Whether EC2 Auto Scaling may end nodes with pods to balance the zones."""
     one_zone: bool = False
-    """Whether it names no zones, in a cluster whose nodes are in one."""
+    """Whether the pool names no zone and all nodes of the cluster are in the same zone."""
     schedule: tuple[ScheduledSize, ...] = ()
-    """What starts and stops the nodes of the pool every week."""
+    """Scheduled actions that start and stop the nodes of the pool."""
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:
@@ -146,17 +154,19 @@ class EksPoolPlan:
 
     @property
     def instance_types(self) -> tuple[str, ...]:
-        """Types that the node group has in place of its launch template; empty without alternatives."""
+        """Types in the node group's own list, which replaces the type in the launch template. Empty without
+        alternatives.
+        """
         return (self.instance_type, *self.alternatives) if self.alternatives else ()
 
     @property
     def efa_interfaces(self) -> int:
-        """EFA interfaces of a node."""
+        """Number of EFA interfaces of a node."""
         return sum(one.interface_type != "interface" for one in self.interfaces)
 
     @property
     def autoscaled(self) -> bool:
-        """Whether the Cluster Autoscaler finds the node group by its tags."""
+        """Whether the Cluster Autoscaler discovers the node group by its tags."""
         return SCALED_TAG in self.group_tags
 
 
@@ -173,7 +183,7 @@ class KarpenterPoolPlan:
     placement_group: PlacementGroup | None
     zones: tuple[str, ...]
     reservations: tuple[CapacityWindow, ...]
-    """Reservation or capacity blocks, in the order of their times."""
+    """Reservation or capacity blocks, sorted by time."""
     several_blocks: bool
     """Whether the stack file has a list of blocks."""
     node_class: Mapping[str, Any]
@@ -182,22 +192,23 @@ class KarpenterPoolPlan:
 
     @property
     def drift_budgets(self) -> tuple[str, ...]:
-        """The budgets of nodes that have drifted: numbers or percentages of the nodes."""
+        """Disruption budgets of drifted nodes, each a number or a percentage of the nodes."""
         budgets = self.node_pool["disruption"]["budgets"]
         return tuple(one["nodes"] for one in budgets if "Drifted" in one.get("reasons", ("Drifted",)))
 
     @property
     def keeps_version(self) -> bool:
-        """Whether an upgrade of the cluster leaves the nodes as they are: an own image has its version.
+        """Whether an upgrade of the cluster leaves the nodes unchanged, because their custom AMI has a fixed
+        version.
 
-        Karpenter resolves an alias by the version of the control plane, also one of a fixed release, and replaces
-        the nodes (Karpenter docs, "Managing AMIs"; read 2026-11-29).
+        Karpenter resolves an alias by the version of the control plane, even if the alias names a release, and
+        replaces the nodes (Karpenter docs, "Managing AMIs"; read 2026-11-29).
         """
         return not any("alias" in term for term in self.node_class.get("amiSelectorTerms", ()))
 
     @property
     def efa_interfaces(self) -> int:
-        """EFA interfaces of a node."""
+        """Number of EFA interfaces of a node."""
         return sum(one["interfaceType"] != "interface" for one in self.node_class.get("networkInterfaces", ()))
 
     @property
@@ -207,5 +218,5 @@ class KarpenterPoolPlan:
 
     @property
     def blocks(self) -> tuple[CapacityWindow, ...]:
-        """Those of its reserved capacity that are capacity blocks: only their nodes are drained before an end."""
+        """The capacity blocks among the reservations. Only their nodes are drained before an end."""
         return tuple(window for window in self.reservations if window.drain)

@@ -51,16 +51,16 @@ from gpu_platform.stack.cluster import EksCluster
 from gpu_platform.stack.pool import CapacityBlock, Pool
 
 _LABEL_DOMAIN = "amazonaws.com"
-OWN_IMAGE = "CUSTOM"  # the one AMI type that EKS accepts beside an image of the launch template
-_MAX_TAINTS = 50  # of a node group, by the EKS API
-_LONGEST_KEY = 63  # of a label or taint of a node group, with its domain
-_OWN_TAINTS = _MAX_TAINTS - 2  # beside the GPU taint and the startup taint of `gate_nodes`
+OWN_IMAGE = "CUSTOM"  # the only AMI type that EKS accepts with an image in the launch template
+_MAX_TAINTS = 50  # limit of the EKS API for a node group
+_LONGEST_KEY = 63  # characters of a label or taint key of a node group, including its domain
+_OWN_TAINTS = _MAX_TAINTS - 2  # without the GPU taint and the startup taint of `gate_nodes`
 
 
 def check_eks_pool(
     pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record every combination that EKS refuses, or that wastes paid capacity."""
+    """Record a problem for each combination that EKS refuses, or that wastes paid capacity."""
     family = catalog.aws_family(machine)
     check_capacity(pool, machine, family, cluster, problems)
     check_tags(pool.tags, problems.at("tags"))
@@ -87,19 +87,19 @@ def _check_node_group(pool: Pool, machine: MachineType, problems: Problems) -> N
     if pool.karpenter is not None:
         problems.at("karpenter").add(
             "karpenter with provisioner managed",
-            "karpenter only with provisioner karpenter: a node group has a size of its own",
+            "karpenter only with provisioner karpenter: a node group has its own size",
             "write provisioner: karpenter, or remove karpenter",
         )
     if pool.count.maximum == 0:
         problems.at("count").at("max").add(
             "0",
-            "1 or more: a node group of EKS has a maximum of at least one node",
+            "1 or more: an EKS node group has a maximum of at least one node",
             "write max: 1, or remove the pool",
         )
     if machine.has_gpus and len(pool.taints) > _OWN_TAINTS:
         problems.at("taints").add(
-            f"{len(pool.taints)} beside the GPU taint and the startup taint of gate_nodes",
-            f"{_MAX_TAINTS} in all",
+            f"{len(pool.taints)} in addition to the GPU taint and the startup taint of gate_nodes",
+            f"{_MAX_TAINTS} in total",
             "use one taint per pool",
         )
     _check_node_group_labels(pool, problems)
@@ -107,7 +107,8 @@ def _check_node_group(pool: Pool, machine: MachineType, problems: Problems) -> N
 
 
 def _check_node_group_labels(pool: Pool, problems: Problems) -> None:
-    """Record labels and taints that Kubernetes has and the EKS API refuses; Karpenter takes them.
+    """Record problems for labels and taints that Kubernetes allows but the EKS API refuses. Karpenter accepts
+    them.
 
     Source: EKS API, model of botocore 1.44: labelKey and taintKey, 1 to 63; labelValue, 1 to 63; read 2026-11-29.
     """
@@ -117,7 +118,7 @@ def _check_node_group_labels(pool: Pool, problems: Problems) -> None:
         if not value:
             here.add(
                 "an empty value",
-                "a value: EKS refuses an empty one on a node group",
+                "a value: EKS refuses an empty value on a node group",
                 f"write a value, such as {key}: 'true'",
             )
     for index, taint in enumerate(pool.taints):
@@ -128,7 +129,7 @@ def _check_key(key: str, here: Problems) -> None:
     if len(key) > _LONGEST_KEY:
         here.add(
             f"{len(key)} characters",
-            f"at most {_LONGEST_KEY}, with the domain: EKS takes no longer key on a node group",
+            f"at most {_LONGEST_KEY}, including the domain: EKS refuses longer keys on a node group",
             "shorten the key",
         )
 
@@ -147,13 +148,13 @@ def _check_huge_pages(pool: Pool, machine: MachineType, problems: Problems) -> N
     if uses_efa(pool, machine):
         here.add(
             f"{pool.tuning.huge_pages} on {machine.name} with EFA",
-            f"none: the EFA installer of the image reserves {EFA_HUGE_PAGES_MIB} MiB of them itself",
+            f"none: the EFA installer of the image reserves {EFA_HUGE_PAGES_MIB} MiB of huge pages itself",
             "remove huge_pages",
         )
     elif pool.provisioner == "karpenter":
         here.add(
             f"{pool.tuning.huge_pages} with provisioner karpenter",
-            "none: Karpenter knows no huge pages and creates no node for pods that request them",
+            "none: Karpenter does not support huge pages, and creates no node for pods that request them",
             f"remove huge_pages, or {managed_instead(pool)}",
         )
 
@@ -163,7 +164,7 @@ def _check_kubelet(pool: Pool, problems: Problems) -> None:
     if topology is not None and topology.memory == "static" and topology.policy == "none":
         problems.at("topology").at("memory").add(
             "'static' with policy none",
-            "static only with a topology policy: without one memory is not aligned with CPUs and GPUs",
+            "static only with a topology policy: without a policy memory is not aligned with CPUs and GPUs",
             "write policy: restricted, or memory: none",
         )
 
@@ -184,7 +185,7 @@ def plan_eks_pool(
     catalog: Catalog,
     pools: Sequence[Pool] = (),
 ) -> Decided[CloudPool]:
-    """Return the plan of a pool without problems; `pools`: all of the stack."""
+    """Return the plan of a valid pool. `pools` contains all pools of the stack."""
     price = tuple(_price_of_region(pool, machine, cluster, catalog))
     if pool.provisioner == "karpenter":
         planned = plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
@@ -209,7 +210,8 @@ def plan_eks_pool(
     own_image = pool.image.ami is not None
     new_taints = (*requirements.taints, *requirements.startup_taints)
     plan = EksPoolPlan(
-        # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
+        # The name is unique within the cluster. EKS allows 63 characters, Pulumi may add 8, and a pool's name has
+        # up to 40.
         node_group=pool.name,
         instance_type=machine.name,
         alternatives=pool.alternatives,
@@ -265,7 +267,7 @@ def plan_eks_pool(
 def _price_of_region(
     pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog
 ) -> Iterator[Decision]:
-    """Warn of nodes in a Local Zone, which has prices of its own, where those of its region are counted.
+    """Yield a warning for nodes in a Local Zone whose cost is counted with the prices of the region.
 
     Source: AWS Well-Architected Framework, COST07-BP02: prices by location type; read 2026-11-29.
     """
@@ -274,17 +276,18 @@ def _price_of_region(
         yield Decision(
             subject=f"pool {pool.name}",
             what="warning: price",
-            chosen=f"that of {cluster.region} for nodes in {', '.join(local)}",
-            why="a Local Zone has its own prices, which the catalogue does not have: write usd_per_hour",
+            chosen=f"the price of {cluster.region} for nodes in {', '.join(local)}",
+            why="a Local Zone has its own prices, which are not in the catalogue: write usd_per_hour",
         )
 
 
 def _least(pool: Pool) -> int:
-    """Return the minimum of a node group.
+    """Return the minimum size of a node group.
 
-    An autoscaler of the cluster's owner finds groups of fixed size, too, and would empty an idle one. Of reserved
-    capacity EKS itself removes nodes, at the end of a block or in a roll, and a schedule removes all: there the
-    minimum is 0, and tags keep the autoscaler away (`cluster_autoscaler.kept_tags`).
+    An autoscaler of the cluster's owner also discovers groups of fixed size, and would empty an idle group. EKS
+    removes nodes of reserved capacity itself, at the end of a block or in a roll, and a schedule removes all
+    nodes. Such a group keeps the declared minimum, and tags keep the autoscaler away
+    (`cluster_autoscaler.kept_tags`).
     """
     changes = pool.count.is_range or reserved(pool.capacity) or pool.schedule is not None
     return pool.count.min if changes else pool.count.desired
@@ -293,6 +296,6 @@ def _least(pool: Pool) -> int:
 def repaired(pool: Pool) -> bool:
     """Return whether EKS replaces broken nodes.
 
-    A capacity block has no spare: a replacement would wait for the host that was released.
+    A capacity block has no spare instance, so a replacement would wait for the host that was released.
     """
     return not isinstance(pool.capacity, CapacityBlock) if pool.repair is None else pool.repair

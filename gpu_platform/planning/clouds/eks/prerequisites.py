@@ -13,18 +13,18 @@ from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota,
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 
-# The account of the shipped stack files and of AWS's own examples.
+# The account in the shipped stack files and in AWS's own examples.
 _EXAMPLE_ACCOUNT: Final = "123456789012"
 # Service Quotas (ec2), L-1216C47A and L-0263D0A3; EC2 user guide, On-Demand Instance quotas; read 2026-11-23.
 _STANDARD: Final = "acdhimrtz"
 _STANDARD_QUOTA: Final = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
 _ADDRESS_QUOTA: Final = "EC2-VPC Elastic IPs"
-# EKS user guide, View and manage Amazon EKS service quotas: the defaults, both adjustable; read 2026-11-29.
+# EKS user guide, View and manage Amazon EKS service quotas: both defaults are adjustable; read 2026-11-29.
 _GROUPS: Final = 30
 _NODES: Final = 450
-# EC2 instance types guide: large has 2 vCPUs, xlarge 4, Nxlarge N times as many.
+# EC2 instance types guide: large has 2 vCPUs, xlarge has 4, and Nxlarge has N times 4.
 _SIZE: Final = re.compile(r"(\d*)xlarge")
-# IAM's names for services, where Pulumi's module has another.
+# IAM names of services whose Pulumi module has another name.
 _SERVICES: Final = {
     "vpc": "ec2",
     "cloudwatch/logGroup": "logs",
@@ -34,7 +34,7 @@ _SERVICES: Final = {
 
 
 def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) -> CloudPrerequisites:
-    """Return the prerequisites; `resource_types`: Pulumi's types of what the stack creates."""
+    """Return the prerequisites. `resource_types` are Pulumi's types of the resources that the stack creates."""
     services = sorted({_service(each) for each in resource_types if each.startswith("aws:")})
     return CloudPrerequisites(
         cloud="AWS",
@@ -56,9 +56,9 @@ def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) ->
 
 
 def _key_rights(cluster: EksClusterPlan) -> Iterator[str]:
-    """Yield what the policy of each customer-managed key must allow, and to whom.
+    """Yield the permissions that the policy of each customer-managed key must grant, and the role that needs them.
 
-    Nodes of node groups are started by a service-linked role, to which no IAM policy can give rights. Sources: EC2
+    A service-linked role starts the nodes of node groups, and no IAM policy can grant it permissions. Sources: EC2
     Auto Scaling user guide, Required AWS KMS key policy for use with encrypted volumes; EKS user guide, Encrypt
     Kubernetes secrets with KMS; read 2026-11-28.
     """
@@ -74,7 +74,7 @@ def _key_rights(cluster: EksClusterPlan) -> Iterator[str]:
 
 
 def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
-    """Yield the quotas that the system nodes and the NAT gateways of a new cluster count against."""
+    """Yield the quotas against which the system nodes and NAT gateways of a new cluster count."""
     if cluster.create is None:
         return
     system, vpc = cluster.create.system_pool, cluster.create.vpc
@@ -101,7 +101,8 @@ def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
 
 
 def group_quotas(cluster: EksClusterPlan) -> tuple[CloudQuota, ...]:
-    """Return the quotas of EKS for managed node groups of which the pools need more than every account has."""
+    """Return the EKS quotas of managed node groups for which the pools need more than the default of an "
+    "account."""
     return tuple(
         CloudQuota(
             name=f"{name} (eks)",
@@ -119,7 +120,7 @@ def group_quotas(cluster: EksClusterPlan) -> tuple[CloudQuota, ...]:
 
 
 def vcpus_of(instance_type: str) -> int | None:
-    """Return the vCPUs of an instance type of a current generation by its size; None: metal and smaller sizes."""
+    """Return the vCPUs of a current instance type by its size, or None for metal and small sizes."""
     size = instance_type.partition(".")[2]
     if size == "large":
         return 2

@@ -1,6 +1,6 @@
 """Properties of EKS pools whose change replaces the pool or its nodes, using the names of the APIs.
 
-Their effects are in catalog/facts/pool_changes.yaml.
+The effects of a change are in catalog/facts/pool_changes.yaml.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _karpenter_properties(
         **_cluster(cluster),
         "node_role": cluster.karpenter_node_role or cluster.iam.new_role,
         "subnets": _subnets(cluster, pool.zones or everywhere),
-        # The owner of an existing cluster upgrades it, and the nodes follow before the stack file does.
+        # The owner upgrades an existing cluster, so its nodes can change before the stack file does.
         "version": NOT_SET if pool.keeps_version or cluster.create is None else cluster.kubernetes or NOT_SET,
         **_karpenter(pool, machine_type, capacity_type),
     }
@@ -80,7 +80,8 @@ def _interfaces(pool: EksPoolPlan) -> str:
 
 def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
-        # The component leaves the name of a group that has reserved capacity now: it may be older than that.
+        # An update does not change the name of a group with reserved capacity, which may be older than this
+        # capacity.
         "node_group_name": pool.node_group if pool.delete_before_replace else NOT_SET,
         "node_role": cluster.iam.node_role or cluster.iam.new_role,
         # A group without zones stays in the subnets that it was created in.
@@ -90,7 +91,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
         "version": NOT_SET if pool.ami is not None else cluster.kubernetes or NOT_SET,
         "release_version": pool.release_version or NOT_SET,
         "capacity_type": pool.capacity_type,
-        # With several blocks each has a node group in its own zone.
+        # With several blocks, each block has a node group in its own zone.
         "subnet_ids": listed(pool.zones[:1] if pool.several_blocks else pool.zones) or ALL_ZONES,
         "instance_type": pool.instance_type,
         "instance_types": listed(pool.instance_types),
@@ -121,13 +122,13 @@ def _blocks(blocks: Sequence[BlockPlan]) -> str:
 
 
 def _user_data_hash(user_data: UserData) -> str:
-    # The keys are those of deployed stacks: another hash would show as a replacement of all nodes.
+    # Keep the keys of deployed stacks: a different hash would appear as a replacement of all nodes.
     return content_hash(
         {
             "format": user_data.format,
             "settings": plan_to_json(user_data.settings),
             "joins": user_data.needs_cluster_access,
-            # Absent without any, so that pools of before keep their hash.
+            # Omitted if empty, so that existing pools keep their hash.
             **({"sysctls": dict(user_data.sysctls)} if user_data.sysctls else {}),
             **({"commands": list(user_data.commands)} if user_data.commands else {}),
         }
@@ -143,8 +144,8 @@ def _karpenter(pool: KarpenterPoolPlan, machine_type: str, capacity_type: str) -
     }
     node_class, zones = _spec(pool.node_class), pool.zones
     if pool.several_blocks:
-        # Another block, in another zone, changes no node of the others: Karpenter compares a node with what is
-        # selected now (docs, disruption, drift, read 2026-11-23).
+        # A new block in another zone changes no node of other blocks: Karpenter compares a node with the current
+        # selection (docs, disruption, drift, read 2026-11-23).
         requirements = [one for one in requirements if one["key"] != _ZONE]
         node_class = {key: val for key, val in node_class.items() if key != "capacityReservationSelectorTerms"}
         zones = ()

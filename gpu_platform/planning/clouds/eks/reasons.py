@@ -24,7 +24,7 @@ _LONG_WORK: Final = ("training", "development")
 
 
 def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> list[Decision]:
-    """Return the decisions of a pool that are not obvious from the stack file."""
+    """Return the decisions about a pool that are not obvious from the stack file."""
     lines = [
         _network(pool, machine, plan),
         _placement(pool, plan),
@@ -35,7 +35,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
         (
             "instance metadata",
             f"IMDSv2, hop limit {plan.metadata_hop_limit}",
-            "pods get IAM roles by EKS Pod Identity and must not use the role of the node",
+            "pods get IAM roles through EKS Pod Identity and must not use the role of the node",
         ),
         *disk_key(pool, "AWSServiceRoleForAutoScaling"),
         _repair(pool, machine, plan),
@@ -55,7 +55,7 @@ def _no_reservation(plan: EksPoolPlan) -> Iterator[_Line]:
         yield (
             "reservations",
             "none",
-            "another pool has a reservation of the machine type: if it is open, nodes on demand would take its "
+            "another pool has a reservation for the machine type: if it is open, on-demand nodes would take its "
             "instances",
         )
 
@@ -69,14 +69,14 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
         return (
             "image",
             f"{plan.ami_type} {plan.release_version}",
-            f"{pins}, until nodes are rolled for another reason while it stays the same: EKS then takes its "
-            "newest one, which `preview` shows",
+            f"{pins}, until nodes are rolled for another reason without a change of it: EKS then takes its "
+            "newest release, which `preview` shows",
         )
     return (
         "image",
         plan.ami_type,
         f"EKS's image for {whom}, at its newest release when the pool is created, and again at each change that "
-        "rolls the nodes; to patch them set image.release to a newer one",
+        "rolls the nodes; to patch them set image.release to a newer release",
     )
 
 
@@ -87,7 +87,7 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
         return (
             f"{plan.desired_size} or 0",
             "scheduled actions set the number of nodes; `up` does not change it, and an edit of count applies at "
-            "once while the pool is on, else at the next start",
+            "once while the pool is on, otherwise at the next start",
         )
     waits = any(group.scheduled_window is not None for group in plan.node_groups)
     first = 0 if waits else plan.desired_size
@@ -100,14 +100,15 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
 
 def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
     if plan.capacity_type == "CAPACITY_BLOCK":
-        owner = "that of the cluster's owner may add nodes" if plan.group_tags else "no autoscaler changes it"
+        owner = "the autoscaler of the cluster's owner may add nodes" if plan.group_tags else "no autoscaler "
+        "changes it"
         who = " or ".join(dict.fromkeys(_who_drains(block) for block in plan.blocks))
         return f"{who}, at the end of the block, sets the number of nodes, and {owner}"
     if plan.autoscaled:
         disruption = DISRUPTION[pool.workload]
         removed = "underused" if disruption.policy == "WhenEmptyOrUnderutilized" else "empty"
         return (
-            f"the Cluster Autoscaler adds nodes for pending pods, and removes one that is {removed} for "
+            f"the Cluster Autoscaler adds nodes for pending pods, and removes nodes that are {removed} for "
             f"{disruption.consolidate_after}"
         )
     if cluster.parts.cluster_autoscaler == "none":
@@ -116,21 +117,21 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
 
 
 def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[_Line]:
-    """Say that Auto Scaling ends nodes of several zones; a warning where pods do not continue on another node.
+    """Yield the decision that Auto Scaling may end nodes, as a warning if pods do not continue on another node.
 
-    Spot nodes end at any time without it. One node group for each zone would need a count for each zone.
+    Spot nodes can end at any time anyway. One node group for each zone would need a count for each zone.
     """
     if not plan.rebalanced or plan.capacity_type == "SPOT":
         return
     long = pool.workload in _LONG_WORK
-    why = "budgets and annotations of the pods do not stop it"
+    why = "disruption budgets and annotations of the pods do not stop it"
     if long:
         why += (
-            f": write zones: [{_a_zone(plan, cluster)}], or another one that offers {plan.instance_type}; for "
-            "several zones a pool in each, or provisioner: karpenter"
+            f": write zones: [{_a_zone(plan, cluster)}], or another zone that offers {plan.instance_type}; for "
+            "several zones use a pool in each, or provisioner: karpenter"
         )
     else:
-        why += "; services continue on other nodes, and what must not end needs a pool with one zone in zones"
+        why += "; services continue on other nodes, and pods that must not end need a pool with one zone in zones"
     yield (
         "warning: zones" if long else "zones",
         f"{', '.join(plan.zones) or 'the zones of the cluster when the pool is created'}: EC2 Auto Scaling may "
@@ -140,30 +141,33 @@ def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[
 
 
 def _a_zone(plan: EksPoolPlan, cluster: EksCluster) -> str:
-    """Return a zone that the pool may have."""
+    """Return a zone that the pool can use."""
     created = cluster.create.zones if cluster.create is not None else ()
     return next(iter(plan.zones or known_zones(cluster) or created), f"{cluster.region}a")
 
 
 def _growing_block(plan: EksPoolPlan) -> Iterator[_Line]:
-    """Warn of an autoscaler of the cluster's owner: tags keep it from removing nodes, and not from adding them."""
+    """Yield a warning about an autoscaler of the cluster's owner. Tags keep it from removing nodes, but not from
+    adding them.
+    """
     if plan.capacity_type == "CAPACITY_BLOCK" and plan.group_tags:
         yield (
             "warning: autoscaler",
-            "that of the cluster's owner adds nodes for pending pods, also before the block begins and after EKS "
-            "has drained it",
-            "EKS tags the Auto Scaling group for it: let it discover groups by a tag that only the owner's have",
+            "the autoscaler of the cluster's owner adds nodes for pending pods, even before the block begins and "
+            "after EKS has drained it",
+            "EKS tags the Auto Scaling group for it: let it discover groups by a tag that only the owner's groups "
+            "have",
         )
 
 
 def _late_gpus(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
-    """Warn of nodes that look ready to the autoscaler before they offer their GPUs."""
+    """Yield a warning if nodes look ready to the autoscaler before they offer their GPUs."""
     if plan.autoscaled and ACCELERATOR_LABEL not in plan.labels:
         yield (
             "warning: autoscaler",
             f"may add up to {plan.max_size} nodes for one pending pod",
-            "it waits only for nvidia.com/gpu of a new node, and these nodes offer GPUs under other names; "
-            "unused ones are removed again"
+            "it waits only for nvidia.com/gpu on a new node, but these nodes offer GPUs under other names; "
+            "unused nodes are removed again"
             + (". strategy: single keeps that name" if isinstance(pool.sharing, Mig) else ""),
         )
 
@@ -182,10 +186,10 @@ def _network(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
     return (
         "network",
         f"{count} EFA interfaces, "
-        + ("beside a plain primary interface" if plain else "including the primary interface"),
+        + ("next to a plain primary interface" if plain else "including the primary interface"),
         "the stack file sets it"
         if pool.network.rdma
-        else f"training on {machine.name} communicates between nodes by EFA",
+        else f"training on {machine.name} communicates between nodes through EFA",
     )
 
 
@@ -194,7 +198,7 @@ def _placement(pool: Pool, plan: EksPoolPlan) -> _Line:
     if group is None:
         match pool.capacity:
             case CapacityBlock():
-                why = "the instances of a capacity block are close together already"
+                why = "the instances of a capacity block are already close together"
             case Reservation():
                 why = "the reservation has no group, and nodes in a group would get no reserved capacity"
             case Spot() if plan.efa:
@@ -221,8 +225,12 @@ def _capacity(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
         yield (
             "machine types",
             ", ".join(plan.instance_types),
-            ("EC2 takes those least likely to be reclaimed" if spot else "EC2 takes the first that has capacity")
-            + "; pods can request the CPU and memory of the smallest",
+            (
+                "EC2 takes the types that are least likely to be reclaimed"
+                if spot
+                else "EC2 takes the first type that has capacity"
+            )
+            + "; pods can request the CPU and memory of the smallest type",
         )
 
 
@@ -252,7 +260,7 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
 
 
 def _end_of(block: BlockPlan) -> str:
-    """Return who drains the nodes of a block, and how long before its end."""
+    """Return who drains the nodes of a block, and how long before the end of the block."""
     early, who = minutes(block.window.drain), _who_drains(block)
     if who == _OWNER:
         return f"without ends in the stack file you must scale the pool to zero {early} minutes"

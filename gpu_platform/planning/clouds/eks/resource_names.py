@@ -1,7 +1,8 @@
-"""Names that begin with a cluster's name, in the characters that AWS allows: of IAM roles 64, of queues 80.
+"""Names that begin with the name of a cluster, within the limits of AWS: 64 characters for IAM roles, 80 for
+queues.
 
 Source: IAM user guide, "IAM and AWS STS quotas": role names have 64 characters at most; read 2026-11-23. Pulumi
-appends a dash and seven characters, and fails where the name is too long for them.
+appends a dash and seven characters, and fails if the name is too long for them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 from typing import Final
 
 LONGEST_ROLE: Final = 64 - 8
-"""Characters of the name of a role before what Pulumi appends."""
+"""Maximum length of a role's name before the suffix that Pulumi appends."""
 _LONGEST_QUEUE: Final = 80  # Amazon SQS developer guide, quotas; read 2026-11-28
 _HASH: Final = 6
 
@@ -21,12 +22,12 @@ def role_name(prefix: str, suffix: str) -> str:
 
 
 def queue_name(cluster: str) -> str:
-    """Return the name of the queue of a cluster's Karpenter."""
+    """Return the name of the queue for the Karpenter of a cluster."""
     return _shortened(f"{cluster}-karpenter", _LONGEST_QUEUE)
 
 
 def _shortened(name: str, most: int) -> str:
-    """Return of a long name the beginning and a hash, so that names alike stay different."""
+    """Return a name, or the beginning of a long name with a hash, so that similar names stay different."""
     if len(name) <= most:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH]

@@ -1,13 +1,15 @@
-"""Check and plan the schedules of managed node groups: scheduled actions of their Auto Scaling groups.
+"""Check and plan schedules of managed node groups, which are scheduled actions of their Auto Scaling groups.
 
-An action sets the number of nodes alone, as that of a capacity block does, and leaves minimum and maximum to EKS.
-So nothing else may change the number: a pool of fixed size, and no autoscaler that finds every node group. `up`
-leaves the number alone, but after an edit of `count` while the pool is on.
+An action sets only the number of nodes, like an action of a capacity block, and leaves the minimum and the maximum
+to EKS. So nothing else may change the number: the pool has a fixed size, and no autoscaler discovers every node
+group. `up` changes the number only after an edit of `count` while the pool is on.
 
-Sources, read 2026-11-25. EC2 Auto Scaling user guide, "Scheduled scaling for Amazon EC2 Auto Scaling" (recurrence
-by cron, IANA time zones, daylight saving time). EKS user guide, "Simplify node lifecycle with managed node
-groups": EKS drains nodes when the desired number is reduced, and terminates them after 15 minutes in any case.
-terraform-aws-modules/terraform-aws-eks#2504 (the same resource on the group of a managed node group).
+Sources, read 2026-11-25:
+- EC2 Auto Scaling user guide, "Scheduled scaling for Amazon EC2 Auto Scaling" (recurrence by cron, IANA time
+  zones, daylight saving time).
+- EKS user guide, "Simplify node lifecycle with managed node groups". EKS drains nodes when the desired number is
+  reduced, and terminates them after 15 minutes in any case.
+- terraform-aws-modules/terraform-aws-eks#2504 (the same resource on the group of a managed node group).
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _INSTEAD: Final = "nodes without pods are removed anyway, and cleanup.idle_after
 
 
 def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
-    """Record why a schedule of a pool would save nothing, or would be undone; `problems` is at the pool."""
+    """Record a problem if a schedule of a pool would save nothing or would be undone. `problems` points at the
+    pool.
+    """
     if pool.schedule is None:
         return
     here = problems.at("schedule")
@@ -64,7 +68,7 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
         )
     if cluster.parts.cluster_autoscaler == "present":
         here.add(
-            "a schedule beside cluster.parts.cluster_autoscaler: present",
+            "a schedule together with cluster.parts.cluster_autoscaler: present",
             "install or none: EKS tags every node group for the autoscaler of the cluster's owner, which would "
             "add nodes for waiting pods while the pool is off",
             "write cluster.parts.cluster_autoscaler: install, or none, or remove schedule",
@@ -72,14 +76,14 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
 
 
 def scheduled_sizes(pool: Pool) -> tuple[ScheduledSize, ...]:
-    """Return the actions that start and stop the nodes of a pool; none without a schedule.
+    """Return the actions that start and stop the nodes of a pool. The result is empty without a schedule.
 
-    It stops every day, so that nodes which a person or an `up` started on another day go, too.
+    The stop action runs every day, so that it also removes nodes that a person or an `up` started on another day.
     """
     schedule = schedule_of(pool.schedule)
     if schedule is None:
         return ()
-    days = ",".join(str((DAYS.index(day) + 1) % 7) for day in schedule.days)  # of cron: 0 is Sunday
+    days = ",".join(str((DAYS.index(day) + 1) % 7) for day in schedule.days)  # in cron, 0 is Sunday
     return (
         _action("start", schedule, schedule.start, days, pool.count.desired),
         _action("stop", schedule, schedule.stop, "*", 0),

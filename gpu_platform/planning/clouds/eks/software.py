@@ -1,4 +1,4 @@
-"""Who installs driver, toolkit and device plugin on EKS nodes: mostly the node image.
+"""Who installs the driver, toolkit and device plugin on EKS nodes. In most cases the node image contains them.
 
 Sources: NVIDIA GPU Operator docs (Amazon EKS) and its v26.7.0 source; awslabs/amazon-eks-ami; bottlerocket.dev
 (kubelet-device-plugins) and bottlerocket-core-kit; read 2026-11-21.
@@ -15,7 +15,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return the owner of each component: the image, if it has the component, else the operator."""
+    """Return the owner of each component: the image if it contains the component, otherwise the operator."""
     image = node_image(pool, catalog)
     if image is None:
         return declared_software(operator)
@@ -30,21 +30,21 @@ def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
 
 
 def explain_software(pool: Pool, software: NodeSoftware) -> str:
-    """Return the reason for the owners, as text."""
+    """Return the reason for the owners as text."""
     family = pool.image.family or DEFAULT_FAMILY
     match software.device_plugin:
         case "dra":
             return "mode dra: the DRA driver publishes the GPUs, and the toolkit of the image is set up for CDI"
         case "image":
-            return f"{family} has all three; no operand of the operator runs there, and so no DCGM exporter"
+            return f"{family} has all three; no operand of the operator runs there, so there is no DCGM exporter"
         case _:
-            return f"{family} has driver and toolkit, and no device plugin"
+            return f"{family} has driver and toolkit, but no device plugin"
 
 
 def check_software(
     pool: Pool, software: NodeSoftware, operator: Operator, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a pool on which two owners would install the same software, or none would."""
+    """Record a problem for a pool on which two owners or no owner would install the same software."""
     image = node_image(pool, catalog)
     if image is None:
         return
@@ -56,16 +56,16 @@ def check_software(
         of_operator.at("driver").at("version").add(
             f"{version!r} for pool {pool.name}, whose image has branch {branch}",
             f"a driver of branch {branch}: on EKS the image decides ({image.source})",
-            "remove version, or name an image of your own in image.ami and its driver in image.driver",
+            "remove version, or name your own image in image.ami and its driver in image.driver",
         )
 
 
 def _check_plugin(pool: Pool, image: NodeImage, problems: Problems) -> None:
     own = "device-plugin" in image.includes
-    # Bottlerocket has a setting to disable its plugin since 1.63; older images do not start with it.
+    # Bottlerocket has had a setting to disable its plugin since 1.63. Older images do not start if it is set.
     if own and pool.device_plugin == "operator":
         problems.at("device_plugin").add(
-            f"'operator' on {image.family}, whose image runs a device plugin of its own",
+            f"'operator' on {image.family}, whose image runs its own device plugin",
             "provider: two device plugins on one node count its GPUs twice",
             "remove device_plugin, or write image: {family: al2023}",
         )

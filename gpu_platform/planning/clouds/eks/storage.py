@@ -42,24 +42,28 @@ EBS_DRIVER = "ebs.csi.aws.com"
 EFS_DRIVER = "efs.csi.aws.com"
 FSX_DRIVER = "fsx.csi.aws.com"
 DEFAULT_CLASS = "gp3"
-"""The class that a created cluster has by default: EKS marks none as default since 1.30."""
+"""Default class of a created cluster. EKS has not marked a class as default since 1.30."""
 CLASS_OF_EKS = "gp2"
-"""The class that new clusters have from EKS, not as the default (EKS user guide, release notes of Kubernetes 1.30;
-read 2026-11-28). Parameters of a class cannot be changed."""
-_GP3_IOPS = (3000, 80_000)  # of a volume; EBS user guide, General Purpose SSD volumes; read 2026-11-28
+"""Class that EKS creates in new clusters, but not as the default (EKS user guide, release notes of Kubernetes
+1.30; read 2026-11-28). The parameters of a class cannot be changed.
+"""
+_GP3_IOPS = (3000, 80_000)  # IOPS of a volume; EBS user guide, General Purpose SSD volumes; read 2026-11-28
 LUSTRE_SIZES = ClaimSizes(smallest="1200Gi", step="2400Gi")
 """Sizes of FSx for Lustre file systems of type PERSISTENT_2 (FSx for Lustre user guide; read 2026-11-28)."""
 LUSTRE_PORTS = ((988, 988), (1018, 1023))
 NFS_PORT = 2049
-# The newest that FSx offers; clients of AL2023 and Bottlerocket speak it.
+# The newest version that FSx offers. The clients of AL2023 and Bottlerocket support it.
 _LUSTRE_VERSION = "2.15"
-# Members' pods run as any user; a directory belongs to the claim's own group id alone.
+# Pods of members run as any user. A directory belongs only to the group id of its claim.
 _DIRECTORY_MODE = "700"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemPlan:
-    """An EFS file system that the program creates for a class. `kms_key`: None: the default key of EFS."""
+    """An EFS file system that the program creates for a class.
+
+    If `kms_key` is None, EFS uses its default key.
+    """
 
     storage_class: str
     kms_key: str | None
@@ -69,8 +73,8 @@ class FileSystemPlan:
 class EksStorage:
     """Drivers, file systems and access that the storage classes of an EKS cluster need.
 
-    `drivers`: add-ons of a created cluster; `file_systems`: EFS file systems that are created; `lustre`: zone of
-    the file systems of each Lustre class.
+    `drivers` are the add-ons of a created cluster. `file_systems` are the EFS file systems that the program
+    creates. `lustre` contains the zone of the file systems of each Lustre class.
     """
 
     kind: Literal["eks"] = "eks"
@@ -82,11 +86,11 @@ class EksStorage:
 def check_eks_storage(
     cluster: EksCluster, storage: Mapping[str, StorageClass], pools: Sequence[Pool], problems: Problems
 ) -> None:
-    """Record what EKS or the cluster cannot have; `problems` is at `storage`."""
+    """Record problems for storage that EKS or the cluster does not support. `problems` points at `storage`."""
     for name, one in storage.items():
         here = problems.at(name)
         if name == CLASS_OF_EKS and not isinstance(one, TeamStorage):
-            here.add(f"{name!r}", "a name of your own: EKS makes a class of this one", "rename it")
+            here.add(f"{name!r}", "a name of your own: EKS creates a class with this name", "rename it")
         if isinstance(one, DiskStorage | NfsStorage | LustreStorage):
             check_key(one.kms_key, cluster, here.at("kms_key"))
         if isinstance(one, DiskStorage):
@@ -103,9 +107,7 @@ def check_eks_storage(
 
 def _check_disk(one: DiskStorage, here: Problems) -> None:
     if one.disk == "io2" and one.iops is None:
-        here.at("iops").add(
-            "nothing with disk io2", "IOPS: io2 volumes have none by themselves", "write iops: 10000"
-        )
+        here.at("iops").add("nothing with disk io2", "IOPS: io2 volumes have no default", "write iops: 10000")
     if one.disk != "io2":
         check_iops(one, "gp3", _GP3_IOPS, here)
 
@@ -114,7 +116,8 @@ def _check_nfs(one: NfsStorage, cluster: EksCluster, here: Problems) -> None:
     if one.file_system is None and cluster.create is None:
         here.at("file_system").add(
             "nothing on an existing cluster",
-            "an EFS file system with a mount target in every zone of the cluster: the network is its owner's",
+            "an EFS file system with a mount target in every zone of the cluster: the network belongs to its "
+            "owner",
             "write file_system: fs-...",
         )
     if one.file_system is not None and one.kms_key is not None:
@@ -148,14 +151,16 @@ def _named(pools: Sequence[Pool]) -> tuple[str, ...]:
 
 
 def _zones(cluster: EksCluster, pools: Sequence[Pool]) -> tuple[str, ...]:
-    """Return the zones whose subnet is known: of a created network all, of an existing one those of pools."""
+    """Return the zones with a known subnet: all zones of a created network, or the pools' zones in an existing
+    network.
+    """
     return vpc_zones(cluster, _named(pools)) if cluster.create is not None else _named(pools)
 
 
 def own_classes(cluster: EksCluster, storage: Mapping[str, StorageClass]) -> Mapping[str, DiskStorage]:
     """Return the default class of a created cluster, unless a class of disks is declared as the default.
 
-    A declared class of its name takes its place.
+    A declared class with the same name replaces it.
     """
     classes = {name: one for name, one in storage.items() if not isinstance(one, TeamStorage)}
     declared = classes.get(DEFAULT_CLASS, DiskStorage(type="disk"))
@@ -175,7 +180,8 @@ def plan_eks_storage(
 ) -> Decided[StoragePlan]:
     """Return the storage classes of a cluster, with the drivers and file systems that they need.
 
-    `pool_zones`: all that pools name, sorted; `kubernetes`: its minor version, known of a created one.
+    `pool_zones` are all zones that pools name, sorted. `kubernetes` is the cluster's minor version, which is known
+    for a created cluster.
     """
     of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
     own = own_classes(cluster, storage)
@@ -240,11 +246,11 @@ def plan_eks_storage(
 
 
 def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSetting]:
-    """Yield zones and subnets of an existing VPC in which the created file systems have mount targets.
+    """Yield the zones and subnets of an existing VPC in which the created file systems have mount targets.
 
-    A file system has one mount target in each zone, which keeps its subnet (EFS API, CreateMountTarget:
-    MountTargetConflict; hashicorp/terraform-provider-aws#2525). Nodes mount by the one in their zone (EFS user
-    guide, "Mounting on Amazon EC2 with a DNS name"). Read 2026-11-29.
+    A file system has one mount target in each zone, and the mount target keeps its subnet (EFS API,
+    CreateMountTarget: MountTargetConflict; hashicorp/terraform-provider-aws#2525). Nodes use the mount target in
+    their zone (EFS user guide, "Mounting on Amazon EC2 with a DNS name"). Read 2026-11-29.
     """
     network = cluster.create.network if cluster.create is not None else None
     if network is None or not cloud.file_systems:
@@ -259,8 +265,8 @@ def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSe
         values=tuple(zones),
         loss="cuts-access",
         on_loss=f"the mount target in {{lost}} is deleted, and no other is created there: on nodes that "
-        f"stay in the zone files of {classes} hang in running pods, and new pods cannot mount them",
-        on_gain="pods in the new zone reach the files by a mount target there",
+        f"stay in the zone access to files of {classes} hangs in running pods, and new pods cannot mount them",
+        on_gain="pods in the new zone reach the files through a mount target there",
     )
     for zone, subnet in zones.items():
         yield ClusterSetting(
@@ -269,14 +275,16 @@ def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSe
             field="cluster.create.network.subnets",
             values=(subnet,),
             loss="cuts-access",
-            on_loss="EFS has one mount target in each zone, which keeps its subnet: that in {lost} is deleted, "
-            f"then the one in another subnet is created. For some minutes files of {classes} hang in pods of the "
+            on_loss="EFS has one mount target in each zone, which keeps its subnet: the mount target in {lost} is "
+            "deleted, "
+            f"then another is created in the new subnet. For some minutes access to files of {classes} hangs in "
+            "pods of the "
             "zone",
         )
 
 
 def _volumes(name: str, one: StorageClass, cluster: EksCluster) -> Iterator[VolumePlan]:
-    """Yield the volumes of teams that an entry declares."""
+    """Yield the team volumes that an entry declares."""
     if isinstance(one, BucketStorage):
         yield from buckets.plan_bucket(name, one, cluster)
     elif isinstance(one, ExistingStorage):
@@ -286,7 +294,7 @@ def _volumes(name: str, one: StorageClass, cluster: EksCluster) -> Iterator[Volu
 def _bucket_driver(
     of_buckets: Mapping[str, BucketStorage], cluster: EksCluster, kubernetes: str, catalog: Catalog
 ) -> Iterator[Addon]:
-    """Yield the add-on of buckets, if there is one to mount."""
+    """Yield the add-on for buckets if there is a bucket to mount."""
     if of_buckets:
         yield Addon(
             name=buckets.ADDON,
@@ -347,7 +355,7 @@ def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]
                 shared=True,
                 parameters=parameters,
                 reclaim_policy=reclaim,
-                binding="Immediate",  # it takes minutes to make, and its zone is fixed
+                binding="Immediate",  # creation takes minutes, and the zone is fixed
                 expandable=True,
                 smallest=LUSTRE_SIZES.smallest,
             )
@@ -356,7 +364,7 @@ def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]
 def _drivers(
     storage: Mapping[str, StorageClass], stack: str, kubernetes: str, region: str, catalog: Catalog
 ) -> Iterator[Addon]:
-    """Yield the add-ons of file systems; that of EBS every created cluster has."""
+    """Yield the add-ons of file systems. Every created cluster already has the EBS add-on."""
 
     partition = partition_of(region)
     types = {one.type for one in storage.values()}
@@ -385,7 +393,7 @@ def _drivers(
         statements = (existing_file_systems.READ_EFS,)
         yield addon("aws-efs-csi-driver", "efs-csi-controller-sa", statements=statements)
     if "lustre" in types:
-        # Not AmazonFSxFullAccess: it may delete every file system of the account.
+        # AmazonFSxFullAccess is not used, because it may delete every file system of the account.
         keys = sorted({one.kms_key for one in storage.values() if isinstance(one, LustreStorage) and one.kms_key})
         statements = (*_lustre_statements(partition, region, stack), *key_statements(keys))
         yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", statements=statements)
@@ -395,11 +403,13 @@ def _drivers(
 
 
 def _lustre_statements(partition: str, region: str, stack: str) -> tuple[Mapping[str, Any], ...]:
-    """Return what the FSx driver may do: make file systems with the stack's tag, change and delete only those.
+    """Return the permissions of the FSx driver to create file systems with the stack's tag, and change and delete
+    only these.
 
-    FSx asks for `TagResource` too when tags are given at the creation, and has no condition key that tells the one
-    from the other (Service Authorization Reference, Amazon FSx; FSx guides, "Using tags"; read 2026-11-25). A file
-    system that another stack has tagged is excluded: at the creation there is no tag yet.
+    FSx also requires `TagResource` if tags are set at creation, and has no condition key that distinguishes this
+    from later tagging (Service Authorization Reference, Amazon FSx; FSx guides, "Using tags"; read 2026-11-25).
+    The condition excludes a file system that another stack has tagged, and allows a file system without a tag, as
+    at creation.
     """
     file_systems = f"arn:{partition}:fsx:{region}:*:file-system/*"
     requested = {f"aws:RequestTag/{names.STACK_LABEL}": stack}
@@ -434,7 +444,7 @@ def _lustre_statements(partition: str, region: str, stack: str) -> tuple[Mapping
 
 
 def volume_keys(storage: Mapping[str, StorageClass]) -> tuple[str, ...]:
-    """Return the keys of EBS volumes that classes declare."""
+    """Return the keys of EBS volumes that storage classes declare."""
     return tuple(sorted({one.kms_key for one in storage.values() if isinstance(one, DiskStorage) and one.kms_key}))
 
 
@@ -449,7 +459,7 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
         case DiskStorage():
             chosen, why = f"EBS {one.disk or 'gp3'}, encrypted", "for the pods of one node"
         case NfsStorage():
-            chosen = f"EFS {one.file_system or 'file system of its own'}"
+            chosen = f"EFS {one.file_system or 'file system for this class'}"
             why = "shared by the pods of all nodes, each claim a directory"
         case LustreStorage():
             chosen = f"FSx for Lustre, {one.throughput} MB/s for each TiB"
@@ -460,17 +470,18 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
 
 
 def _untagged(name: str) -> Decision:
-    """Return the warning about access points without the tags of the company.
+    """Return the warning that access points lack the tags of the company.
 
     Sources: aws/containers-roadmap#2755 (open): the add-on has no setting for tags; aws-efs-csi-driver#1921:
-    AmazonEFSCSIDriverPolicy allows the one tag key of the driver alone; read 2026-11-25.
+    AmazonEFSCSIDriverPolicy allows only the driver's own tag key; read 2026-11-25.
     """
     return Decision(
         subject="storage",
         what=f"warning: {name}",
         chosen="EFS access points without cluster.tags",
-        why="the EFS add-on sets no tags on the access point of each claim, and AWS' policy for it allows none: "
-        "the file system that the program creates has them, and access points cost nothing of their own",
+        why="the EFS add-on sets no tags on the access point of each claim, and AWS' policy for the add-on "
+        "allows none: the file system that the program creates has the tags, and access points themselves cost "
+        "nothing",
     )
 
 
@@ -480,6 +491,6 @@ def _retained(storage: Mapping[str, StorageClass], cloud: EksStorage) -> Iterato
     for name, one in storage.items():
         if isinstance(one, LustreStorage):
             yield (
-                f"FSx file systems of storage class {name}, also those whose claim is deleted: delete them by "
-                "hand before, since they are in the cluster's network"
+                f"FSx file systems of storage class {name}, even if their claim is deleted: delete them by "
+                "hand first, because they are in the cluster's network"
             )

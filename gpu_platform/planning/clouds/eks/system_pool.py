@@ -1,4 +1,4 @@
-"""Check and plan the nodes without GPUs of a new EKS cluster.
+"""Check and plan the system nodes of a new EKS cluster, which have no GPUs.
 
 No autoscaler changes their number: the Cluster Autoscaler scales pools, and Karpenter itself runs on these nodes.
 """
@@ -33,13 +33,13 @@ from gpu_platform.stack.pool import Pool
 _LEAST_IN_PRODUCTION = 2
 _SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge")
 _SERIES: Final = ("m7i", "m6i")
-"""Both have the same CPUs and memory in each size."""
+"""Both series have the same CPUs and memory in each size."""
 _COUNTED: Final = 2
 _MOST_TRIED: Final = 10
 
 
 def check_system_pool(cluster: EksCluster, system: SystemNodes, problems: Problems) -> None:
-    """Record numbers that a production cluster cannot have."""
+    """Record a problem for a `min` that is too low for a production cluster."""
     if cluster.production and system.min < _LEAST_IN_PRODUCTION:
         problems.at("min").add(
             f"{system.min} on a cluster with production: true",
@@ -63,7 +63,7 @@ def plan_system_pool(system: SystemNodes) -> SystemPool:
             throughput_mibps=None,
             kms_key=system.kms_key,
         ),
-        metadata_hop_limit=1,  # pods there get credentials by Pod Identity, never the node's
+        metadata_hop_limit=1,  # pods there get credentials through Pod Identity, never from the node
         min_size=system.min,
         desired_size=system.desired,
         max_size=system.max,
@@ -72,9 +72,10 @@ def plan_system_pool(system: SystemNodes) -> SystemPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """What the system nodes must hold.
+    """The pods for which the system nodes must have room.
 
-    `on_nodes`: DaemonSets on each of them; `others`: nodes of CPU pools, where controllers can run, too.
+    `on_nodes` are the DaemonSets on each system node. `others` are nodes of CPU pools, which can also run
+    controllers.
     """
 
     controllers: Sequence[ControllerPods]
@@ -83,12 +84,13 @@ class Demands:
     catalog: Catalog
 
     def room(self, types: Sequence[str]) -> Room | None:
-        """Return the least room on a node of these machine types; None: none is in the catalogue."""
+        """Return the least room on a node of these machine types, or None if none of them is in the catalogue."""
         machines = [self.catalog.machine_types[name] for name in types if name in self.catalog.machine_types]
         return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
 
     def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
-        """Return the controllers that have no room on so many nodes; none where the room is not known."""
+        """Return the controllers that have no room on `count` nodes. The result is empty if the room is not "
+        "known."""
         room = self.room(types)
         return () if room is None else without_room(self.controllers, [room] * count, self.others)
 
@@ -96,13 +98,13 @@ class Demands:
 def size_system_pool(
     cluster: EksCluster, pool: SystemPool, demands: Demands, pools: Sequence[Pool], problems: Problems
 ) -> Decided[SystemPool]:
-    """Return the node group with machine types that hold the controllers; `problems` is at `cluster`.
+    """Return the node group with machine types that have room for the controllers. `problems` points at `cluster`.
 
-    `pools`: all of the stack, whose reservations the nodes leave alone.
+    `pools` contains all pools of the stack. The system nodes do not use the reservations of pools.
     """
     declared = cluster.create.system.machine_types if cluster.create is not None else ()
     if not declared:
-        # Not by the number of nodes beyond these: an edit of it would replace them.
+        # More nodes than these do not count, because an edit of their number would then replace the nodes.
         count = min(pool.desired_size, _COUNTED)
         size = next((size for size in _SIZES if not demands.missing(_types(size), count)), _SIZES[-1])
         pool = replace(pool, instance_types=_types(size))
@@ -111,18 +113,19 @@ def size_system_pool(
         problems.at("create").at("system").add(
             f"{counted(pool.desired_size, 'node')} of {' or '.join(pool.instance_types)}"
             + (f", with {room_text(room)} for controllers on each" if room is not None else ""),
-            f"room for {wanted}, the most {largest(demands.controllers)}: there is none for {', '.join(lacking)}, "
-            "no autoscaler adds nodes for them, and `up` would wait in vain",
+            f"room for {wanted}, most of it for {largest(demands.controllers)}: there is none for "
+            f"{', '.join(lacking)}, no autoscaler adds nodes for them, and `up` would wait in vain",
             _fix(pool, demands),
         )
     why = (
-        f"controllers request {requests_text(demands.controllers)}, the most {largest(demands.controllers)}; no "
+        f"controllers request {requests_text(demands.controllers)}, most of it for "
+        f"{largest(demands.controllers)}; no "
         "autoscaler adds nodes for them"
     )
     if not declared:
-        why += "; the smallest machine type that holds them: other controllers of your own need more"
+        why += "; this is the smallest machine type with room for them: your own controllers need more"
     elif demands.room(declared) is None:
-        why += "; whether these machine types hold them is not known here"
+        why += "; it is not known whether these machine types have room for them"
     pool = replace(pool, avoids_reservations=names_reservation(pools, pool.instance_types, ()))
     if pool.avoids_reservations:
         why += "; outside open reservations, since a pool has a reservation of the machine type"
@@ -136,7 +139,8 @@ def size_system_pool(
 
 
 def _fix(pool: SystemPool, demands: Demands) -> str:
-    """Return the smallest machine type that holds the controllers on as many nodes, and else the fewest nodes."""
+    """Return a fix: the smallest machine type with room for the controllers, or else the smallest number of "
+    "nodes."""
     for size in _SIZES:
         if not demands.missing(_types(size), pool.desired_size):
             return f"write machine_types: [{', '.join(_types(size))}], or remove machine_types"

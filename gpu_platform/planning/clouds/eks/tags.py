@@ -1,4 +1,4 @@
-"""Check the keys of tags that a stack file puts on resources of AWS."""
+"""Check the keys of tags that a stack file sets on AWS resources."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Final
 from gpu_platform.base import names
 from gpu_platform.planning.problems import Problems
 
-# AWS General Reference, tag naming limits (aws:); EKS user guide, tags of resources; the CRD of EC2NodeClass in
-# Karpenter 1.14 (restricted tags); read 2026-11-28. Load balancers and autoscalers choose subnets and groups by
-# tags of kubernetes.io and k8s.io.
+# Load balancers and autoscalers choose subnets and groups by tags of kubernetes.io and k8s.io. Sources: AWS
+# General Reference, tag naming limits (aws:); EKS user guide, tags of resources; the CRD of EC2NodeClass in
+# Karpenter 1.14 (restricted tags); read 2026-11-28.
 _PREFIXES: Final = ("aws:", "eks:")
 _DOMAINS: Final = (*names.RESERVED_DOMAINS, "karpenter.sh", "karpenter.k8s.aws")
-_NAME: Final = "Name"  # of each resource by itself
+_NAME: Final = "Name"  # the program sets it on each resource
 
 
 def check_tags(tags: Iterable[str], problems: Problems) -> None:
-    """Record keys that AWS, Kubernetes' controllers or the program set; `problems` is at the tags."""
+    """Record a problem for keys that AWS, Kubernetes controllers or the program set. `problems` points at the
+    tags.
+    """
     for tag in tags:
         key = tag.casefold()
         domain, slash, _ = key.partition("/")
@@ -28,7 +30,7 @@ def check_tags(tags: Iterable[str], problems: Problems) -> None:
 
 
 def check_volume_tags(tags: Iterable[str], problems: Problems) -> None:
-    """Record keys that the EBS driver would cut: it ends a key at its first `=`.
+    """Record a problem for keys that the EBS driver would truncate, because it ends a key at its first `=`.
 
     Source: aws-ebs-csi-driver, --extra-tags, read by MapStringString of k8s.io/component-base; read 2026-11-29.
     """
@@ -36,30 +38,35 @@ def check_volume_tags(tags: Iterable[str], problems: Problems) -> None:
         if "=" in tag:
             problems.at(tag).add(
                 f"{tag!r}",
-                "a key without `=`: the EBS driver ends the keys of its volumes' tags there",
+                "a key without `=`: the EBS driver truncates the keys of its volumes' tags there",
                 "rename it",
             )
 
 
 def check_file_system_tags(tags: Mapping[str, str], problems: Problems) -> None:
-    """Record tags with which the FSx driver makes no file system; `problems` is at the storage class.
+    """Record a problem for tags with which the FSx driver creates no file system.
 
-    Source: aws-fsx-csi-driver v1.9.0, validateExtraTags in pkg/driver/controller.go; read 2026-11-29.
+    `problems` points at the storage class. Source: aws-fsx-csi-driver v1.9.0, validateExtraTags in
+    pkg/driver/controller.go; read 2026-11-29.
     """
     for key, value in tags.items():
         if "=" in f"{key}{value}":
             problems.at("type").add(
                 f"'lustre' with the tag {key!r}: {value!r} in cluster.tags",
-                "tags without `=`: the FSx driver refuses others, and claims of the class stay Pending",
-                "write another sign in cluster.tags, such as `:`",
+                "tags without `=`: the FSx driver refuses other tags, and claims of the class stay Pending",
+                "write another character in cluster.tags, such as `:`",
             )
 
 
 def check_alike(tags: Iterable[str], problems: Problems) -> None:
-    """Record keys that differ only in case, of which IAM takes one (IAM user guide, Tags; read 2026-11-28)."""
+    """Record a problem for keys that differ only in case. IAM accepts only one of them (IAM user guide, Tags; read
+    2026-11-28).
+    """
     first: dict[str, str] = {}
     for tag in tags:
         if (other := first.setdefault(tag.casefold(), tag)) != tag:
             problems.at(tag).add(
-                f"{tag!r} and {other!r}", "keys that differ in more than case: to IAM these are one", "remove one"
+                f"{tag!r} and {other!r}",
+                "keys that differ in more than case: IAM treats these as the same key",
+                "remove one",
             )

@@ -27,6 +27,8 @@ _SIZES: Final = frozenset(
 
 
 def topology_levels(machine_type: str, workload: str) -> tuple[str, ...]:
-    """Return the levels of a pool: a training pool has those of the network if EC2 knows them of its type."""
+    """Return the topology levels of a pool. A training pool has network levels if EC2 knows them for its machine
+    type.
+    """
     layers = _LAYERS if machine_type in _SIZES and workload == "training" else ()
     return (*layers, names.HOSTNAME_LABEL)

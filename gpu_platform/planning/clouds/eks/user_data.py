@@ -1,10 +1,11 @@
 """Write the user data of EKS nodes: a NodeConfig on AL2023, settings on Bottlerocket.
 
+nodeadm has no field for kernel parameters. On AL2023, nodeadm-run.service starts the kubelet after
+cloud-final.service, which runs scripts and the cloud-config, whether they fail or not; read 2026-11-25.
+
 Sources: awslabs/amazon-eks-ami, nodeadm's API, examples and kubelet defaults, 2026-07-23; bottlerocket.dev 1.54,
 settings reference (kubernetes, kubelet-device-plugins, bootstrap-commands, container-runtime,
-container-runtime-plugins, kernel); read 2026-11-21 and 2026-11-23. nodeadm has no field for kernel parameters; on
-AL2023 nodeadm-run.service starts the kubelet after cloud-final.service, which runs scripts and what cloud-config
-has, whether they fail or not; read 2026-11-25.
+container-runtime-plugins, kernel); read 2026-11-21 and 2026-11-23.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from gpu_platform.stack.sharing import Mig, Mps, Sharing, TimeSlicing
 
 _NR_HUGE_PAGES = "vm.nr_hugepages"
 _SYSCTL_FILE = "/etc/sysctl.d/99-gpu-platform.conf"
-_BOUNDARY = "NODECONFIG"  # a random one would change the launch template on every run
+_BOUNDARY = "NODECONFIG"  # a random boundary would change the launch template on every run
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _SOCI_STATE = "/var/lib/soci-snapshotter"
-# As nodeadm sets it on AL2023.
+# The same values as nodeadm sets on AL2023.
 _PARALLEL_PULL = {
     "pull-mode": "parallel-pull-unpack",
     "parallel-pull-unpack": {
@@ -43,7 +44,7 @@ _PARALLEL_PULL = {
     },
 }
 _EFA_HUGE_PAGES = (
-    "5128"  # of 2 MiB, as the EFA installer reserves them; AL2023 has the installer, Bottlerocket does not
+    "5128"  # pages of 2 MiB; AL2023 has the EFA installer, which reserves as many, but Bottlerocket does not
 )
 
 
@@ -55,7 +56,7 @@ def user_data(
     kernel: KernelSettings | None = None,
     bootstrap: NodeBootstrap | None = None,
 ) -> UserData | None:
-    """Return the user data of a pool beside that of EKS or Karpenter; None: none."""
+    """Return the user data of a pool, in addition to the user data of EKS or Karpenter, or None."""
     bootstrap = bootstrap or NodeBootstrap()
     nvme = pool.local_nvme and machine.local_nvme_gb > 0
     if pool.image.family == "bottlerocket":
@@ -88,7 +89,9 @@ def user_data(
 
 
 def _sysctls(kernel: KernelSettings | None) -> dict[str, str]:
-    """Return kernel parameters, huge pages among them: the kubelet counts those that exist when it starts."""
+    """Return the kernel parameters. Huge pages are among them, because the kubelet counts the pages when it
+    starts.
+    """
     if kernel is None:
         return {}
     pages = {_NR_HUGE_PAGES: str(kernel.huge_pages)} if kernel.huge_pages else {}
@@ -98,9 +101,9 @@ def _sysctls(kernel: KernelSettings | None) -> dict[str, str]:
 def with_own_image(
     user_data: UserData | None, pool: Pool, labels: Mapping[str, str], taints: tuple[Taint, ...]
 ) -> UserData:
-    """Return the user data of an own image: EKS adds nothing to it, so it has labels and taints as well.
+    """Return the user data for a custom AMI. It includes labels and taints, because EKS adds nothing to it.
 
-    Access to the cluster is an output; `write_user_data` adds it.
+    Access to the cluster is an output, which `write_user_data` adds.
     """
     if pool.image.family == "bottlerocket":
         by_key: dict[str, list[str]] = {}
@@ -126,9 +129,9 @@ def with_own_image(
 
 
 def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -> str:
-    """Return user data as text: MIME with a NodeConfig, kernel parameters and commands, or TOML.
+    """Return user data as text: MIME with a NodeConfig, kernel parameters and commands, or TOML for Bottlerocket.
 
-    `cluster` is added only with `needs_cluster_access`.
+    `cluster` is added only if `needs_cluster_access` is true.
     """
     if user_data.format == "bottlerocket":
         joining = (
@@ -159,7 +162,10 @@ def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -
 
 
 def _cloud_config(sysctls: Mapping[str, str]) -> dict[str, Any]:
-    """Return the file of kernel parameters, which later boots load by themselves, and the command of the first."""
+    """Return a cloud-config that writes a file of kernel parameters, and loads it at the first boot.
+
+    Later boots load the file by themselves.
+    """
     lines = "".join(f"{name} = {value}\n" for name, value in sysctls.items())
     return {
         "write_files": [{"path": _SYSCTL_FILE, "content": lines}],
@@ -189,8 +195,8 @@ def _bottlerocket_cluster(cluster: ClusterAccess) -> dict[str, str]:
 
 
 def _kubelet_config(machine: MachineType, kubelet: Kubelet) -> dict[str, Any]:
-    # No maxPods: on managed groups with EKS images the NodeConfig that EKS adds overrides ours; with
-    # an own image nodeadm derives it (EKS user guide, "How maxPods is determined", read 2026-11-22).
+    # maxPods is not set. On managed node groups with EKS images, the NodeConfig that EKS adds overrides this one.
+    # With a custom AMI, nodeadm derives it (EKS user guide, "How maxPods is determined", read 2026-11-22).
     config: dict[str, Any] = {
         "topologyManagerPolicy": kubelet.topology_policy,
         "topologyManagerScope": kubelet.topology_scope,
@@ -216,7 +222,10 @@ def _eviction() -> dict[str, str]:
 
 
 def _reserved_memory(machine: MachineType) -> str:
-    """Return the sum of both reservations, or the kubelet stops; images reserve memory by the number of pods."""
+    """Return the sum of both reservations. With any other value the kubelet stops.
+
+    Images reserve memory by the number of pods, so the program sets the reservations itself.
+    """
     return f"{kube_reserved(machine).memory_mib + EVICTION_MIB}Mi"
 
 
@@ -272,10 +281,12 @@ def _bottlerocket_kubelet(machine: MachineType, kubelet: Kubelet) -> dict[str, A
 
 
 def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, Any]:
-    """Return the settings of the image's device plugin; MIG has as many instances of one profile as fit."""
+    """Return the settings of the image's device plugin. With MIG, a GPU has as many instances of one profile as
+    fit.
+    """
     if isinstance(sharing, Mig):
         profile = next(iter(sharing.layout or {}))
-        # Its names of GPU models are ours with a dot: a100.40gb.
+        # Bottlerocket writes GPU models with a dot, such as a100.40gb, and the catalogue with a dash.
         return {
             "device-partitioning-strategy": "mig",
             "mig": {"profile": {(machine.gpu or "").replace("-", "."): profile}},
@@ -289,7 +300,7 @@ def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, A
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, with maps of the same key merged; else `other` overrides `one`."""
+    """Return both mappings merged, including nested mappings. For other values, `other` overrides `one`."""
     merged = dict(one)
     for key, value in other.items():
         if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):

@@ -1,6 +1,6 @@
-"""Plan the VPC of a new EKS cluster: zones, and subnets that do not move when a zone is added.
+"""Plan the VPC of a new EKS cluster: its zones, and subnets that do not move when a zone is added.
 
-Sources: EKS user guide, VPC and subnet requirements (two zones at least; tags of subnets); read 2026-11-21.
+Sources: EKS user guide, VPC and subnet requirements (at least two zones; tags of subnets); read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from gpu_platform.stack.eks_network import EksNetwork
 
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
-"""Allowed prefix lengths of a VPC in which each pod takes an address, widest and narrowest."""
+"""Widest and narrowest prefix length of a VPC in which each pod takes an address."""
 NARROWEST_OF_NODES = 21
-"""Longest prefix of a VPC whose pods have a range of their own: a public subnet is a /27 then.
+"""Longest prefix length of a VPC whose pods have a separate range. A public subnet is then a /27.
 
-Load balancers need a /27 (Elastic Load Balancing user guide, "Subnets for your load balancer"; not read again)."""
+Load balancers need a /27 (Elastic Load Balancing user guide, "Subnets for your load balancer"; not read again).
+"""
 POD_RANGES = IPv4Network("100.64.0.0/10")
 """Shared address space (RFC 6598), for pods."""
-_PRIVATE_BITS = 3  # eighths: one for each zone letter, the last for all public subnets
+_PRIVATE_BITS = 3  # eighths: one for each zone letter, the last eighth for all public subnets
 _PUBLIC_PREFIX = 24
 
 
 def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
-    """Return the zones of a new VPC: those of pools and the stack file, others up to the two that EKS needs."""
+    """Return the zones of a new VPC: the zones of pools and the stack file, and more up to the two that EKS "
+    "needs."""
     if cluster.create is not None and cluster.create.network is not None:
         return tuple(sorted(cluster.create.network.subnets))
     wanted = {*named, *(cluster.create.zones if cluster.create is not None else ())}
@@ -51,13 +53,13 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
     why = "zones that pools and create.zones name"
     if added:
         why += (
-            f"; EKS needs {LEAST_ZONES}: {', '.join(added)} by letter; "
-            "where the account has no such zone, name others by create.zones"
+            f"; EKS needs {LEAST_ZONES}: {', '.join(added)} added by letter; "
+            "if the account has no such zone, name others in create.zones"
         )
     if set(zones) != set(create.zones):
         why += (
-            "; the control plane cannot leave its first zones, so `up` refuses to lose one: declare all of them "
-            "as create.zones before pools move"
+            "; the control plane cannot leave its first zones, so `up` refuses to lose one: declare all zones "
+            "in create.zones before pools move"
         )
     outside = sorted(set(named) - set(create.zones)) if create.zones else []
     by_pools = tuple(
@@ -65,7 +67,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
             subject=subject,
             what="warning: zones",
             chosen=f"{zone}, which a pool names and create.zones does not",
-            why="the VPC has it because of the pool alone, and `up` refuses to lose a zone: add it to "
+            why="the VPC has this zone only because of the pool, and `up` refuses to lose a zone: add it to "
             "create.zones, or correct the zone of the pool before the first `up`",
         )
         for zone in outside
@@ -89,8 +91,8 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
             subject=subject,
             what="zones of the control plane",
             chosen=f"these, without {zone}",
-            why="EKS accepts no subnet of a control plane there; nodes can be in it. Which letter it has differs "
-            "by account, so `up` learns it from the subnets",
+            why="EKS accepts no control plane subnet there, but nodes can be there. The letter of the zone "
+            "differs by account, so `up` reads it from the subnets",
         )
         for zone in refused
     )
@@ -110,12 +112,12 @@ def plan_iam(cluster: EksCluster) -> IamPlan:
 
 
 def plan_existing_vpc(cluster: EksCluster, network: EksNetwork) -> Decided[VpcPlan | ExistingVpcPlan]:
-    """Return an existing VPC as that of a new cluster."""
+    """Return the plan of an existing VPC for a new cluster."""
     decision = Decision(
         subject=f"cluster {cluster.name}",
         what="network",
         chosen=f"{network.vpc}, which exists",
-        why="create.network; its owner has subnets, routes, NAT and the tags that load balancers need"
+        why="create.network; its owner sets up subnets, routes, NAT and the tags that load balancers need"
         + (
             ""
             if network.control_plane_subnets
@@ -134,13 +136,16 @@ def plan_existing_vpc(cluster: EksCluster, network: EksNetwork) -> Decided[VpcPl
 def check_existing_vpc(
     cluster: EksCluster, network: EksNetwork, pool_zones: Mapping[str, Sequence[str]], problems: Problems
 ) -> None:
-    """Record what a new cluster cannot do in an existing VPC; `problems` is at `create`; `pool_zones`: by pool."""
+    """Record problems for a new cluster in an existing VPC.
+
+    `problems` points at `create`. `pool_zones` contains the zones of each pool.
+    """
     create = cluster.create
     for field in ("cidr", "pods_cidr", "zones", "nat"):
         if create is not None and field in create.model_fields_set:
             problems.at(field).add(
                 f"{field} together with network",
-                f"{field} only of a VPC that the program creates",
+                f"{field} only for a VPC that the program creates",
                 f"remove {field}",
             )
     here = problems.at("network")
@@ -153,7 +158,7 @@ def check_existing_vpc(
     if all(is_local_zone(zone) for zone in network.subnets):
         here.at("subnets").add(
             f"only Local Zones: {', '.join(network.subnets)}",
-            "a subnet in an Availability Zone: system nodes are in no Local Zone",
+            "a subnet in an Availability Zone: system nodes are never in a Local Zone",
             f"add {cluster.region}a: subnet-...",
         )
     if len(network.control_plane_subnets) == 1:
@@ -183,40 +188,44 @@ def check_existing_vpc(
 
 
 def check_subnet_ids(subnets: Mapping[str, str], problems: Problems) -> None:
-    """Record a subnet under two zones; `problems` is at the mapping of zones."""
+    """Record a problem for a subnet under two zones. `problems` points at the mapping from zones to subnets."""
     first: dict[str, str] = {}
     for zone, subnet in subnets.items():
         if first.setdefault(subnet, zone) != zone:
             problems.at(zone).add(
                 f"{subnet!r} again",
-                f"each subnet once (it is under {first[subnet]}): it is in one zone",
+                f"each subnet once (it is under {first[subnet]}): a subnet is in only one zone",
                 "correct the id",
             )
 
 
 def _check_pod_subnets(network: EksNetwork, problems: Problems) -> None:
-    """Record zones whose nodes would wait for pod addresses for ever, and subnets that are no others."""
+    """Record problems for zones without a pod subnet, whose pods would wait for addresses for ever, and for
+    invalid subnets.
+    """
     if not network.pod_subnets:
         return
     if missing := sorted(set(network.subnets) - set(network.pod_subnets)):
         problems.add(
             f"no subnet in {', '.join(missing)}",
-            "a subnet for every zone of subnets: with pod subnets the VPC CNI gives no pod an address without one",
+            "a subnet for every zone of subnets: otherwise the VPC CNI gives pods in the zone no address",
             f"add {missing[0]}: subnet-...",
         )
     for zone, subnet in sorted(network.pod_subnets.items()):
         if zone not in network.subnets:
-            problems.at(zone).add(f"{zone}, where no node is", "zones of subnets", "remove it, or add its subnet")
+            problems.at(zone).add(
+                f"{zone}, where there is no node", "zones of subnets", "remove it, or add its subnet"
+            )
         elif subnet in network.subnets.values():
             problems.at(zone).add(
-                f"{subnet}, a subnet of nodes", "another subnet of the same zone and VPC", "correct the id"
+                f"{subnet}, a subnet of nodes", "another subnet in the same zone and VPC", "correct the id"
             )
 
 
 def check_pods_cidr(create: CreateEks, problems: Problems) -> None:
-    """Record a secondary range that the VPC cannot have; `problems` is at `create.pods_cidr`.
+    """Record a problem for a secondary range that the VPC cannot have. `problems` points at `create.pods_cidr`.
 
-    AWS allows ranges of 100.64.0.0/10 beside every primary one (VPC user guide, "IPv4 CIDR block association
+    AWS allows ranges of 100.64.0.0/10 next to every primary range (VPC user guide, "IPv4 CIDR block association
     restrictions"; read 2026-11-25).
     """
     if create.pods_cidr is None:
@@ -226,17 +235,20 @@ def check_pods_cidr(create: CreateEks, problems: Problems) -> None:
     if not pods.subnet_of(POD_RANGES) or not widest <= pods.prefixlen <= narrowest:
         problems.add(
             f"{create.pods_cidr!r}",
-            f"a /{widest} to /{narrowest} of {POD_RANGES}: a VPC takes it beside every other private range",
+            f"a /{widest} to /{narrowest} of {POD_RANGES}: a VPC accepts it next to every other private range",
             "write for example pods_cidr: 100.64.0.0/16",
         )
     elif pods.overlaps(IPv4Network(create.cidr)):
         problems.add(
-            f"{create.pods_cidr!r}, which overlaps cidr {create.cidr}", "a range of its own", "change one of them"
+            f"{create.pods_cidr!r}, which overlaps cidr {create.cidr}", "a separate range", "change one of them"
         )
 
 
 def check_control_plane_zones(plan: VpcPlan, zone_ids: Sequence[str]) -> list[Problem]:
-    """Return why the zones of a new VPC hold no control plane; `zone_ids`: as AWS says, in the plan's order."""
+    """Return why the zones of a new VPC cannot contain the control plane.
+
+    `zone_ids` are the ids that AWS reports for the plan's zones, in the same order.
+    """
     pairs = zip(plan.zone_names, zone_ids, strict=True)
     refused = {name: zone for name, zone in pairs if zone in plan.no_control_plane}
     problems = Problems("cluster.create")
@@ -244,19 +256,19 @@ def check_control_plane_zones(plan: VpcPlan, zone_ids: Sequence[str]) -> list[Pr
         problems.at("zones").add(
             f"{', '.join(plan.zone_names)}, and "
             + " and ".join(f"{name} is {zone}" for name, zone in refused.items()),
-            f"{LEAST_ZONES} zones at least beside {', '.join(plan.no_control_plane)}, where EKS accepts no subnet "
-            "of a control plane",
-            "name another zone by create.zones; aws ec2 describe-availability-zones prints letters and ids",
+            f"at least {LEAST_ZONES} zones besides {', '.join(plan.no_control_plane)}, where EKS accepts no "
+            "subnet of a control plane",
+            "name another zone in create.zones; aws ec2 describe-availability-zones prints letters and ids",
         )
     return problems.found
 
 
 def zone_subnets(cidr: str, zone: str, pods_cidr: str | None = None) -> ZoneSubnets:
-    """Return the subnets of a zone of a VPC.
+    """Return the subnets of a VPC in one zone.
 
-    They depend on the letter of the zone alone, so that a later zone changes no addresses.
-    A private one has an eighth of the VPC: 8,190 addresses of a /16, of which every pod takes one. That of the
-    pods has an eighth of their own range.
+    They depend only on the letter of the zone, so a new zone changes no addresses. A private subnet has an eighth
+    of the VPC, which is 8,187 addresses of a /16. Every pod takes one of them, unless pods have a separate range.
+    A subnet of pods has an eighth of that range.
     """
     index = ZONE_LETTERS.index(zone[-1])
     eighths = list(IPv4Network(cidr).subnets(prefixlen_diff=_PRIVATE_BITS))

@@ -1,4 +1,4 @@
-"""Tell Availability Zones from Local Zones, which have few services and machine types."""
+"""Distinguish Availability Zones from Local Zones, which have few services and machine types."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from gpu_platform.catalog.zones import AWS_ZONE
 
 ZONE_LETTERS: Final = "abcdefg"
-"""Last letters of the names of zones."""
+"""Last letters of zone names."""
 
 
 def region_of_zone(zone: str) -> str:
-    """Return the region of a zone: us-east-1 of us-east-1a, and of the Local Zone us-east-1-dfw-2a."""
+    """Return the region of a zone, such as us-east-1 for us-east-1a and for the Local Zone us-east-1-dfw-2a."""
     found = AWS_ZONE.fullmatch(zone)
     return zone[:-1] if found is None else found["region"]
 
@@ -23,5 +23,8 @@ def is_local_zone(zone: str) -> bool:
 
 
 def availability_zones(region: str) -> str:
-    """Return the pattern of a region's Availability Zones in filters of EC2: us-east-1? is no us-east-1-dfw-2a."""
+    """Return the pattern of a region's Availability Zones for EC2 filters.
+
+    The pattern us-east-1? does not match us-east-1-dfw-2a.
+    """
     return f"{region}?"

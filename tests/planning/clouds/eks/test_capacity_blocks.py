@@ -172,7 +172,7 @@ def test_a_block_that_has_not_begun_starts_without_nodes_in_the_reasons_too() ->
 def test_owners_autoscaler_may_add_nodes_to_a_block() -> None:
     owners = eks(parts={"cluster_autoscaler": "present"})
     _, said = plan_and_decisions(owners, capacity=single(), count={"desired": 4})
-    assert "that of the cluster's owner may add nodes" in said["size"].why
+    assert "the autoscaler of the cluster's owner may add nodes" in said["size"].why
     assert "also before the block begins" in said["warning: autoscaler"].chosen
     _, said = plan_and_decisions(capacity=single(), count={"desired": 4})
     assert "no autoscaler changes it" in said["size"].why

@@ -203,12 +203,12 @@ def test_missing_zones_are_derived_by_letter_up_to_the_required_two() -> None:
     assert [zone.zone for zone in vpc.zones] == ["us-east-2a", "us-east-2b"]
     chosen, why = decisions(created(), one_zone)["zones"]
     assert chosen == "us-east-2a, us-east-2b"
-    assert "us-east-2a by letter" in why
+    assert "us-east-2a added by letter" in why
     assert "create.zones" in why
 
 
 def test_zones_that_follow_from_pools_are_said_to_be_worth_writing_down() -> None:
-    said = "declare all of them as create.zones"
+    said = "declare all zones in create.zones"
     assert said in decisions(created(), {**SERVE, "zones": ["us-east-2b"]})["zones"][1]
     written = created({"zones": ["us-east-2a", "us-east-2b"]})
     assert said not in decisions(written, {**SERVE, "zones": ["us-east-2b"]})["zones"][1]

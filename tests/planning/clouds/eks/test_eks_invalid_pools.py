@@ -293,7 +293,7 @@ INVALID: dict[str, Invalid] = {
     "more taints than a node group can have": Invalid(
         {"taints": [{"key": f"team-{index}", "effect": "NoSchedule"} for index in range(49)]},
         "taints",
-        ("49 beside the GPU taint", "50 in all"),
+        ("49 in addition to the GPU taint", "50 in total"),
     ),
     # -- what Karpenter shares with node groups
     "Karpenter with flex-start": Invalid(
