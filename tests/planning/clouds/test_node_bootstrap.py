@@ -116,7 +116,7 @@ def test_empty_additions_do_not_change_the_user_data() -> None:
         (
             {**BOTTLEROCKET, "bootstrap": {"settings": {"kubernetes": {"max-pods": 200}}}},
             "bootstrap.settings.kubernetes.max-pods",
-            "the plan already counts the pods of a node",
+            "the plan assumes the default number of pods on a node",
         ),
         (
             {**BOTTLEROCKET, "bootstrap": {"settings": {"kubernetes": {"topology-manager-scope": "pod"}}}},

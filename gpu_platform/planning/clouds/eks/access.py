@@ -19,8 +19,9 @@ class LoginPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcPlan:
-    """The OIDC provider of a cluster, using the names of the stack file. A field that is None keeps the EKS
-    default.
+    """The OIDC provider of a cluster, using the names of the stack file.
+
+    A field that is None keeps the EKS default.
     """
 
     name: str

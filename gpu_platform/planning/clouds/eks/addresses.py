@@ -97,8 +97,9 @@ class _Shortage:
 def check_addresses(
     cluster: EksClusterPlan, pools: Sequence[PoolPlan], catalog: Catalog, problems: Problems
 ) -> tuple[Decision, ...]:
-    """Record a problem if a new VPC lacks addresses for the first pods of nodes; return a warning if it lacks some
-    for full nodes.
+    """Record a problem if a new VPC has too few addresses for nodes with their first pods.
+
+    Return a warning if it has too few addresses for nodes that are full of pods.
 
     The range of a subnet or VPC cannot be changed after its creation. `problems` points at `create`.
     """

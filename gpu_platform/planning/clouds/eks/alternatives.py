@@ -26,8 +26,9 @@ def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> tuple[Mac
 
 
 def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record a problem for each alternative that differs from the pool's machine type. `problems` points at the
-    pool.
+    """Record a problem for each alternative that differs from the pool's machine type.
+
+    `problems` points at the pool.
     """
     of_karpenter = pool.karpenter.alternatives if pool.karpenter is not None else ()
     of_capacity = () if reserved(pool.capacity) else pool.capacity_alternatives

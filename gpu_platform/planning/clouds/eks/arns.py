@@ -45,8 +45,9 @@ def check_region_supported(region: str, problems: Problems) -> None:
 
 
 def key_text(key: str) -> str:
-    """Return the name of a key for a policy. IAM does not accept an alias as the resource of a statement about
-    keys.
+    """Return the name of a key for a policy.
+
+    IAM does not accept an alias as the resource of a statement about keys.
 
     Source: KMS developer guide, "Specifying KMS keys in IAM policy statements"; read 2026-11-29.
     """
@@ -84,7 +85,7 @@ def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias
     if check_partition(key, cluster, problems) and region != cluster.region:
         problems.add(
             f"a key in {region}",
-            f"a key in {cluster.region}, the region of what it encrypts",
+            f"a key in {cluster.region}, the region of the resources that it encrypts",
             f"use a key in {cluster.region}, or a replica of this key there",
         )
 
@@ -106,8 +107,9 @@ def check_partition(arn: str | None, cluster: EksCluster, problems: Problems) ->
 
 
 def is_reserved_role(arn: str) -> bool:
-    """Return whether AWS manages a role: a role of IAM Identity Center (a permission set) or a service-linked
-    role.
+    """Return whether AWS manages a role.
+
+    This is true for roles of IAM Identity Center (permission sets) and for service-linked roles.
 
     Only AWS changes the trust policy of such a role, so no command, node or pod can assume it. People receive a
     role of IAM Identity Center when they log in. Sources: IAM Identity Center user guide, "Referencing permission

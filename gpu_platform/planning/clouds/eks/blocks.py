@@ -1,5 +1,4 @@
-"""Check and plan EC2 Capacity Blocks: when their node groups have nodes, and the handover from one block to the
-next.
+"""Check and plan EC2 Capacity Blocks: when their node groups have nodes, and the handover between blocks.
 
 Sources, read 2026-11-23:
 - EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups". A node group that is created
@@ -135,7 +134,7 @@ def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
             window=window,
             start=_start(pool, window),
             stop=_stop(window),
-            # A pool's only block can become the earliest of several blocks, and the reverse.
+            # The stack file can turn a pool's only block into the earliest of several blocks, or back.
             former_name=(pool.name if several else _own_name(pool, window)) if index == 0 else None,
         )
         for index, window in enumerate(windows_of(pool, drain_before_end(family)))
@@ -191,9 +190,7 @@ def check_form(capacity: CapacityBlock, here: Problems) -> bool:
 
 
 def check_blocks(pool: Pool, capacity: CapacityBlock, family: AwsFamily, here: Problems) -> None:
-    """Record problems for impossible times, for overlapping blocks, and for a `min` that a block without nodes
-    cannot have.
-    """
+    """Record problems for impossible times, overlapping blocks, and a `min` above 0 for a block without nodes."""
     drain = drain_before_end(family)
     if capacity.blocks is None:
         _check_times(capacity.starts, capacity.ends, drain, here)
@@ -260,7 +257,7 @@ def who_drains(drain: timedelta) -> str:
 
 
 def gaps(blocks: Sequence[BlockPlan]) -> Iterator[tuple[CapacityWindow, CapacityWindow, str]]:
-    """Yield two consecutive blocks between which a pool has no nodes, and how long: at least 40 minutes."""
+    """Yield each pair of consecutive blocks and the time without nodes between them, at least 40 minutes."""
     for one, next_ in itertools.pairwise(block.window for block in blocks):
         if one.drains is not None and next_.starts is not None:
             yield one, next_, duration_text(int((next_.starts - one.drains).total_seconds()))

@@ -1,6 +1,6 @@
 """Check `bootstrap` of an EKS pool, which runs before a node joins: commands on AL2023, settings on Bottlerocket.
 
-Sources: bottlerocket.dev 1.54, settings reference: a node never joins if its image does not know one of the
+Sources: bottlerocket.dev 1.54, settings reference: a node never joins if its image does not know one of its
 settings; EC2 user guide, user data (16 KiB in total, including the cluster access that EKS adds); read 2026-11-25.
 """
 
@@ -35,8 +35,9 @@ _SECTIONS = (
     "updates",
 )
 _MOST_BYTES = 10 * 1024
-"""Part of the 16 KiB of user data that commands and settings may use. The program and the access data of the
-cluster need the rest.
+"""Part of the 16 KiB of user data that commands and settings may use.
+
+The program and the access data of the cluster need the rest.
 """
 _INSTEAD = {
     "kernel.sysctl": "write tuning.sysctls",
@@ -56,14 +57,14 @@ _INSTEAD = {
     "kubernetes.api-server": "remove it",
     "kubernetes.cluster-name": "remove it",
     "kubernetes.cluster-certificate": "remove it",
-    "kubernetes.max-pods": "remove it: the plan already counts the pods of a node",
-    "kubernetes.kube-reserved": "remove it: the plan already counts what the kubelet reserves",
-    "kubernetes.system-reserved": "remove it: the plan already counts what the kubelet reserves",
-    "kubernetes.eviction-hard": "remove it: the plan already counts what the kubelet reserves",
+    "kubernetes.max-pods": "remove it: the plan assumes the default number of pods on a node",
+    "kubernetes.kube-reserved": "remove it: the plan assumes the default reservations of the kubelet",
+    "kubernetes.system-reserved": "remove it: the plan assumes the default reservations of the kubelet",
+    "kubernetes.eviction-hard": "remove it: the plan assumes the default reservations of the kubelet",
     "bootstrap-commands.local-nvme": "rename it: the program already uses local-nvme",
     "container-runtime.snapshotter": "write image.fast_pull",
 }
-"""What to do instead of each setting that the program or another field sets."""
+"""Fixes for settings that the program or another field sets, by name of the setting."""
 
 
 def check_bootstrap(pool: Pool, problems: Problems) -> None:

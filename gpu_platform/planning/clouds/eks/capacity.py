@@ -28,9 +28,7 @@ _RESERVATION = re.compile(r"cr-([0-9a-f]{17}|[0-9a-f]{8})")
 
 
 class Purchase(NamedTuple):
-    """The `capacity_type` of the node group, the market type of the launch template, and whether capacity is
-    reserved.
-    """
+    """The node group's `capacity_type`, the launch template's market type, and whether capacity is reserved."""
 
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
@@ -51,7 +49,7 @@ def purchase(capacity: Capacity) -> Purchase:
 
 
 def reserved(capacity: Capacity) -> bool:
-    """Return whether the capacity is a fixed number of instances, which a second pool cannot use as well."""
+    """Return whether the capacity is a fixed number of instances, which two pools cannot share."""
     return isinstance(capacity, Reservation | CapacityBlock)
 
 
@@ -66,12 +64,11 @@ def avoids_reservations(pool: Pool, pools: Iterable[Pool]) -> bool:
 
 
 def names_reservation(pools: Iterable[Pool], machine_types: Collection[str], zones: Collection[str]) -> bool:
-    """Return whether one of `pools` has a reservation that on-demand nodes would use. Empty `zones` means any
-    zone.
+    """Return whether one of `pools` has a reservation that on-demand nodes would use.
 
-    EC2 runs an instance in any open reservation of its machine type and zone unless the launch excludes
-    reservations. Such nodes would take instances that the reserved pool waits for. If no pool is reserved, the
-    default stays, because the owner may have open reservations for these nodes.
+    Empty `zones` means any zone. EC2 runs an instance in any open reservation of its machine type and zone unless
+    the launch excludes reservations. Such nodes would take instances that the reserved pool waits for. If no pool
+    is reserved, the default stays, because the owner may have open reservations for these nodes.
 
     Sources: EC2 API, CapacityReservationSpecification; Karpenter docs, On-Demand Capacity Reservations, migration;
     read 2026-11-29.

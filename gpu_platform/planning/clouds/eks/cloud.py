@@ -1,4 +1,4 @@
-"""Amazon EKS as a cloud of the program."""
+"""Amazon EKS as a cloud provider."""
 
 from __future__ import annotations
 
@@ -187,9 +187,7 @@ def _scheduler(create: CreateEks) -> SchedulerPlan:
 
 
 def _closed_ports(groups: Sequence[str]) -> str | None:
-    """Return why the owner must open ports if nodes have their own security groups, or None if no ports are
-    closed.
-    """
+    """Return why the owner must open ports, or None if the nodes use the cluster's own security group."""
     return f"the existing nodes have {', '.join(groups)}, not the cluster's own group" if groups else None
 
 
@@ -200,9 +198,7 @@ def _volume_drivers(storage: Mapping[str, StorageClass]) -> _VolumeDrivers:
 
 
 def _daemonsets(drivers: _VolumeDrivers, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return the DaemonSets of a pool: add-ons, drivers of the storage classes, and the device plugin or driver
-    for EFA.
-    """
+    """Return the DaemonSets of a pool: add-ons, drivers of the storage classes, and the EFA plugin or driver."""
     volumes = (of_nodes for of_nodes, _ in drivers)
     fabric = [daemonsets.EFA_PLUGIN] if pool.cloud_nodes.nic_resources else []
     fabric += [daemonsets.DRANET] if pool.cloud_nodes.nic_devices is not None else []
@@ -251,9 +247,7 @@ def _plan_cluster(
     release: OperatorRelease,
     catalog: Catalog,
 ) -> Decided[EksClusterPlan]:
-    """Return the plan of the cluster, with the keys of the storage classes and the images that the stack file
-    names.
-    """
+    """Return the plan of the cluster, with the keys of storage classes and the images that the file names."""
     every = tuple(key for one in storage.values() if (key := getattr(one, "kms_key", None)) is not None)
     images = tuple(pinned_images(cluster, tuple(enumerate(declared_pools)), catalog))
     keys = volume_keys(storage)
@@ -270,8 +264,9 @@ def _plan_controllers(
     catalog: Catalog,
     problems: Problems,
 ) -> Decided[CloudCluster | None]:
-    """Return a new cluster whose system nodes have room for the controllers, and check its VPC for the addresses
-    of all nodes.
+    """Return a new cluster whose system nodes have room for the controllers.
+
+    The VPC of the cluster is checked for enough addresses for all nodes.
     """
     if not isinstance(cluster, EksClusterPlan):
         return Decided(cluster)
@@ -314,7 +309,7 @@ def _documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> Iterator[Document]:
-    """Yield what has size limits: IAM policies, user data, tags, and the instances of capacity blocks."""
+    """Yield the documents of limited size: IAM policies, user data, tags, instances of capacity blocks."""
     assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     of_cluster = cluster.create.addons if cluster.create is not None else ()
     of_storage = storage.cloud.drivers if isinstance(storage.cloud, EksStorage) else ()

@@ -95,7 +95,7 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _leaves_zones(plan: EksPoolPlan) -> bool:
-    """Return whether a new node may be in another zone than the node that it replaces or the autoscaler expects.
+    """Return whether a new node may be in another zone than the disks of the pods that wait for it.
 
     An Auto Scaling group starts nodes in any of its zones, and the next capacity block may be in another zone. The
     Cluster Autoscaler expects the next node in the first zone of a group, but EC2 may choose another. If a group
@@ -119,9 +119,7 @@ def _fabric_nics(efa_interfaces: int) -> FabricNics | None:
 def _group_endings(
     plan: EksPoolPlan, windows: Sequence[CapacityWindow], catalog: Catalog
 ) -> tuple[PodEnding, ...]:
-    """Return the pod endings of a node group: spot interruptions, ends of capacity blocks, and moves between
-    zones.
-    """
+    """Return the pod endings of a node group: spot interruptions, block ends, and moves between zones."""
     if plan.capacity_type == "SPOT":
         return (reclaimed("eks", catalog),)
     drain = catalog.drain_limits["eks", "rebalance"].seconds
@@ -222,8 +220,9 @@ def surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
 
 
 def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
-    """Return how many nodes Karpenter adds during a roll, beyond the limits of the NodePool; 0 for reserved
-    capacity.
+    """Return how many nodes Karpenter adds during a roll, beyond the limits of the NodePool.
+
+    For reserved capacity this is 0.
 
     The limits exclude a node that is being replaced, from before its successor is created until its instance ends.
     The budget is a share of all nodes, including successors and replaced nodes, rounded up.

@@ -62,7 +62,7 @@ ROLE_PREFIX = 35  # IAM allows 64 characters; suffixes and Pulumi's additions ne
 def check_eks_cluster(
     cluster: EksCluster, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record problems of a cluster and of the combination with its pools. `problems` points at `cluster`."""
+    """Record problems with a cluster and the way its pools use it. `problems` points at `cluster`."""
     check_region_supported(cluster.region, problems.at("region"))
     check_tags(cluster.tags, problems.at("tags"))
     check_alike(cluster.tags, problems.at("tags"))
@@ -192,8 +192,9 @@ def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
 def _check_kubernetes(
     cluster: EksCluster, operator: Operator | None, catalog: Catalog, problems: Problems
 ) -> None:
-    """Check the version of a new cluster. The operator's check compares a declared version with its support
-    matrix.
+    """Check the version of a new cluster.
+
+    The operator's check compares a declared version with its support matrix.
     """
     pinned = addon_kubernetes(catalog)
     if cluster.kubernetes is not None:

@@ -69,8 +69,9 @@ def scaled(pool: Pool, cluster: EksCluster) -> bool:
 
 
 def kept_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
-    """Return the tags that keep the autoscaler of the cluster's owner from removing nodes, or none for scaled
-    pools.
+    """Return the tags that keep the autoscaler of the cluster's owner from removing nodes.
+
+    Scaled pools have no such tags.
 
     That autoscaler discovers every node group by the tags of EKS. A group whose minimum is below its size would
     lose idle nodes: reserved capacity, and pools with claims. Utilisation is never below a threshold of 0.

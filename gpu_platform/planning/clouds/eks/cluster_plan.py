@@ -161,8 +161,9 @@ class SystemPool:
     """Instance types in order of preference. EC2 takes the first type that has capacity."""
     ami_type: str
     release_version: str | None
-    """Release of the image. If None, EKS uses the newest release at creation, and again at an upgrade of
-    Kubernetes.
+    """Release of the image.
+
+    If None, EKS uses the newest release at creation, and again at an upgrade of Kubernetes.
     """
     disk: BlockDevice
     metadata_hop_limit: int
@@ -392,8 +393,9 @@ class EksClusterPlan:
 
     @property
     def common_subnets(self) -> tuple[str, ...]:
-        """Declared subnets of an existing cluster for pools that name no zone. Subnets in Local Zones are
-        excluded.
+        """Declared subnets of an existing cluster for pools that name no zone.
+
+        Subnets in Local Zones are excluded.
         """
         return tuple(subnet for zone, subnet in self.subnets.items() if not is_local_zone(zone))
 
@@ -442,7 +444,8 @@ class EksClusterPlan:
         return {"eks": NODE_GROUP_TIMEOUTS, "karpenter": of_karpenter}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return what an `up` needs from the cloud. `resource_types` are Pulumi's types of the resources that it
-        creates.
+        """Return what an `up` needs from the cloud.
+
+        `resource_types` are Pulumi's types of the resources that it creates.
         """
         return eks_prerequisites(self, resource_types)

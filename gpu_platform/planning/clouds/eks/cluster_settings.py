@@ -96,8 +96,9 @@ def _oidc_text(oidc: OidcPlan) -> str:
 
 
 def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
-    """Return the zones of a new VPC. None may be removed, because the control plane and node groups keep their
-    subnets.
+    """Return the zones of a new VPC.
+
+    None may be removed, because the control plane and node groups keep their subnets.
     """
     return ClusterSetting(
         # A cluster with another name, region or network has a different VPC.

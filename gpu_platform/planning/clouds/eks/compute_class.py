@@ -53,9 +53,7 @@ def _group_pattern(pool: str) -> str:
 
 
 def check_compute_class(cluster: EksCluster, pools: Sequence[Pool], problems: Problems) -> None:
-    """Record a problem for pools of different autoscalers, and for node groups that the program's autoscaler does
-    not scale.
-    """
+    """Record a problem for pools of different autoscalers, or that the program's autoscaler does not scale."""
     here = problems.at("pools")
     by_karpenter = [pool.name for pool in pools if pool.provisioner == "karpenter"]
     managed = [pool for pool in pools if pool.provisioner == "managed"]

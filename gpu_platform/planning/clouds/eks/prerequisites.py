@@ -74,7 +74,7 @@ def _key_rights(cluster: EksClusterPlan) -> Iterator[str]:
 
 
 def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
-    """Yield the quotas against which the system nodes and NAT gateways of a new cluster count."""
+    """Yield the quotas that the system nodes and NAT gateways of a new cluster use."""
     if cluster.create is None:
         return
     system, vpc = cluster.create.system_pool, cluster.create.vpc
@@ -101,8 +101,7 @@ def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
 
 
 def group_quotas(cluster: EksClusterPlan) -> tuple[CloudQuota, ...]:
-    """Return the EKS quotas of managed node groups for which the pools need more than the default of an "
-    "account."""
+    """Return the EKS quotas of managed node groups whose defaults do not suffice for the pools."""
     return tuple(
         CloudQuota(
             name=f"{name} (eks)",

@@ -89,8 +89,10 @@ class Demands:
         return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
 
     def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
-        """Return the controllers that have no room on `count` nodes. The result is empty if the room is not "
-        "known."""
+        """Return the controllers that have no room on `count` nodes.
+
+        The result is empty if the room is not known.
+        """
         room = self.room(types)
         return () if room is None else without_room(self.controllers, [room] * count, self.others)
 
@@ -128,7 +130,7 @@ def size_system_pool(
         why += "; it is not known whether these machine types have room for them"
     pool = replace(pool, avoids_reservations=names_reservation(pools, pool.instance_types, ()))
     if pool.avoids_reservations:
-        why += "; outside open reservations, since a pool has a reservation of the machine type"
+        why += "; outside open reservations, because a pool has a reservation for the machine type"
     decision = Decision(
         subject=f"cluster {cluster.name}",
         what="system nodes",
@@ -139,8 +141,7 @@ def size_system_pool(
 
 
 def _fix(pool: SystemPool, demands: Demands) -> str:
-    """Return a fix: the smallest machine type with room for the controllers, or else the smallest number of "
-    "nodes."""
+    """Return a fix: the smallest machine type with room for the controllers, or else the fewest nodes."""
     for size in _SIZES:
         if not demands.missing(_types(size), pool.desired_size):
             return f"write machine_types: [{', '.join(_types(size))}], or remove machine_types"
