@@ -1,4 +1,4 @@
-"""First stack file of an EKS cluster, existing or new."""
+"""Template for the first stack file of an EKS cluster, existing or new."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def check_parts(cluster: EksCluster, problems: Problems) -> None:
     if parts.karpenter_node_role is not None and parts.karpenter == "install":
         problems.at("karpenter_node_role").add(
             f"{parts.karpenter_node_role!r} with karpenter: install",
-            "karpenter_node_role only with karpenter: present; the program creates the role of its own Karpenter",
+            "karpenter_node_role only with karpenter: present; the program creates the role for its own Karpenter",
             "write karpenter: present, or remove karpenter_node_role",
         )
     of_groups = cluster.iam.node_role

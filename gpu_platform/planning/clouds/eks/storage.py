@@ -458,10 +458,10 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
     driver = "" if cluster.create is not None else "; the cluster's owner installs the driver"
     match one:
         case DiskStorage():
-            chosen, why = f"EBS {one.disk or 'gp3'}, encrypted", "for the pods of one node"
+            chosen, why = f"EBS {one.disk or 'gp3'}, encrypted", "usable by the pods of one node"
         case NfsStorage():
             chosen = f"EFS {one.file_system or 'file system for this class'}"
-            why = "shared by the pods of all nodes, each claim a directory"
+            why = "shared by the pods of all nodes; each claim is a directory"
         case LustreStorage():
             chosen = f"FSx for Lustre, {one.throughput} MB/s for each TiB"
             why = "a file system for each claim, 1,200 GiB at least"
