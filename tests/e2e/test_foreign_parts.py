@@ -114,9 +114,9 @@ def test_what_is_there_is_refused_by_name_for_every_part_at_once(
     platform = Platform(client, running.kubeconfig, tmp_path, {})
     found = refused(load_stack(str(platform.write(environment(running)))), client)
     assert found == [
-        "cluster.parts.gpu_operator: install, and the cluster has ClusterPolicy their-policy v25.10.0, which this "
+        "cluster.parts.gpu_operator: install, but the cluster has ClusterPolicy their-policy v25.10.0, which this "
         "stack did not install",
-        "cluster.parts.device_plugin: install, and the cluster has DaemonSet plugin in namespace theirs, which "
+        "cluster.parts.device_plugin: install, but the cluster has DaemonSet plugin in namespace theirs, which "
         "this stack did not install",
     ]
     of_eks = refused(load_eks({"zones": ["us-east-2a"]}, KARPENTER, cluster=EXISTING), client)
@@ -166,7 +166,7 @@ def test_up_and_preview_change_nothing_if_the_operator_is_missing(
         file = platform.write(environment(running, gpu_operator="present"))
         ran = platform.run(command, str(file), "--engine", "embedded")
         assert ran.code != 0
-        assert "cluster.parts.gpu_operator: found present, and the cluster has no GPU Operator" in ran.err
+        assert "cluster.parts.gpu_operator: found present, but the cluster has no GPU Operator" in ran.err
         assert "nothing was changed" in ran.err
     assert client.get("v1", "Namespace", "vision") is None
 

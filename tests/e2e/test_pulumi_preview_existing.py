@@ -132,7 +132,7 @@ def test_an_existing_eks_cluster_is_inspected_before_the_first_deploy(
     stack = shape("existing-eks-of-operators")
     missing = previewed(stack, cloud, tmp_path)
     assert missing.code == 2
-    assert "cluster.parts.karpenter: found present, and the cluster has no" in missing.err
+    assert "cluster.parts.karpenter: found present, but the cluster has no" in missing.err
     run_operators(client, {**QUEUES_AND_JOBS, **ON_EKS}, {"efa": EFA_PLUGIN})
     assert set(counts(previewed(stack, cloud, tmp_path))) == {"create"}
     stack["cluster"]["parts"]["karpenter"] = "install"
@@ -140,7 +140,7 @@ def test_an_existing_eks_cluster_is_inspected_before_the_first_deploy(
     twice = previewed(stack, cloud, tmp_path)
     assert twice.code == 2
     assert "cluster.parts.karpenter" in twice.err
-    assert "write cluster.parts.karpenter: present to use it as it is, or uninstall it first" in twice.err
+    assert "write cluster.parts.karpenter: present to use the existing installation, or uninstall it first" in twice.err
     assert cloud.account.events == []
 
 

@@ -120,7 +120,7 @@ def test_software_of_others_is_refused_with_the_field_that_keeps_it() -> None:
     theirs = found("gpu_operator", "Deployment", "nvidia", ("nvidia", "gpu"))
     (problem,) = refused({}, theirs, found("gpu_operator", "ClusterPolicy", ""))
     assert problem.startswith(
-        "cluster.parts.gpu_operator: found install, and the cluster has Deployment it v25.10.0 in"
+        "cluster.parts.gpu_operator: found install, but the cluster has Deployment it v25.10.0 in"
     )
     assert "namespace nvidia, ClusterPolicy it v25.10.0, which this stack did not install" in problem
     assert "write cluster.parts.gpu_operator: present" in problem
@@ -133,4 +133,4 @@ def test_what_the_stack_has_installed_is_its_own() -> None:
 
 def test_parts_that_are_declared_present_must_be_installed() -> None:
     (problem,) = refused({"node_feature_discovery": "present"})
-    assert "cluster.parts.node_feature_discovery: found present, and the cluster has no Node Feature" in problem
+    assert "cluster.parts.node_feature_discovery: found present, but the cluster has no Node Feature" in problem

@@ -130,11 +130,11 @@ BLOCKS = [
 @pytest.mark.parametrize(
     ("now", "missing", "size"),
     [
-        ("2026-11-25T00:00:00Z", [], f"{OWN} has not begun: it begins at 2026-12-01T11:30:00Z"),
+        ("2026-11-25T00:00:00Z", [], f"{OWN} has not begun; it begins at 2026-12-01T11:30:00Z"),
         ("2026-12-02T00:00:00Z", [OWN], "created by Karpenter for pending pods"),
-        ("2026-12-14T11:00:00Z", [], f"{OTHER} has not begun: it begins at 2026-12-14T11:30:00Z"),
+        ("2026-12-14T11:00:00Z", [], f"{OTHER} has not begun; it begins at 2026-12-14T11:30:00Z"),
         ("2026-12-15T00:00:00Z", [OTHER], "created by Karpenter for pending pods"),
-        ("2026-12-21T11:00:00Z", [], f"{OTHER} has ended: its nodes were drained at 2026-12-21T10:50:00Z"),
+        ("2026-12-21T11:00:00Z", [], f"{OTHER} has ended; its nodes were drained at 2026-12-21T10:50:00Z"),
     ],
 )
 def test_karpenter_must_have_found_a_block_only_while_it_can_have_nodes(

@@ -1,6 +1,6 @@
-"""Check the networks that may reach the API server of a new cluster, on every cloud.
+"""Check which networks may reach the API server of a new cluster, on every cloud.
 
-Private ones reach its address in the VPC, all others its public address.
+Private networks connect to the private endpoint in the VPC, and all other networks to the public endpoint.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from ipaddress import IPv4Network, collapse_addresses
 from gpu_platform.planning.problems import Problems
 
 WIDEST_PREFIX = 8
-"""A network with a shorter prefix is much of the internet: no organisation has one."""
+"""A network with a shorter prefix is a large part of the internet; no organisation owns one."""
 
 
 PRIVATE_RANGES = tuple(
     IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 )
-"""RFC 1918 and RFC 6598: what an organisation may use inside."""
+"""Private address ranges of an organisation (RFC 1918 and RFC 6598)."""
 
 
 def is_private(network: str) -> bool:
-    """Return whether a network is in a private range, as a whole."""
+    """Return whether the whole network is in a private range."""
     return any(IPv4Network(network).subnet_of(private) for private in PRIVATE_RANGES)
 
 
 def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:
-    """Return the networks wider than a /8 that adjacent networks form together (two /1 form 0.0.0.0/0)."""
+    """Return the networks wider than a /8 after adjacent networks are merged, so that two /1 become 0.0.0.0/0."""
     return tuple(
         str(network)
         for network in collapse_addresses(IPv4Network(each) for each in networks)
@@ -37,13 +37,13 @@ def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:
 def check_api_access(networks: Sequence[str], from_anywhere: bool, problems: Problems) -> None:
     """Record networks that open the API server to the internet without `api_from_anywhere`.
 
-    `problems` is at `cluster.create`.
+    `problems` points to `cluster.create`.
     """
     wide = wide_networks(networks)
     if wide and not from_anywhere:
         problems.at("api_access").add(
             f"{', '.join(networks)}, which is {', '.join(wide)}",
-            f"networks of a /{WIDEST_PREFIX} or narrower: a wider one exposes the API server to attacks",
+            f"networks of a /{WIDEST_PREFIX} or narrower; a wider network exposes the API server to attacks",
             "write the networks from which `up` and the users connect, or add api_from_anywhere: true",
         )
     if from_anywhere and not wide:

@@ -1,4 +1,4 @@
-"""Name the ports of controllers that the API server must reach, and a firewall keeps closed."""
+"""Report the controller ports that the API server must reach but that a firewall blocks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.decision import Decision
 
-# From a private control plane; other ports of nodes need a rule of the network's owner.
+# GKE opens these ports from a private control plane. The network's owner must open all other ports.
 _OPEN_PORTS: Final = frozenset({443, 10250})
-# Of controllers that users install. Source: GKE docs, Add firewall rules for specific use cases;
-# terraform-google-kubernetes-engine, firewall_inbound_ports; read 2026-11-28.
+# Usual ports of controllers that users install themselves. Source: GKE docs, Add firewall rules for specific use
+# cases; terraform-google-kubernetes-engine, firewall_inbound_ports; read 2026-11-28.
 _OF_USERS: Final = frozenset({8443, 9443})
 
 
 def ports_to_open(catalog: Catalog) -> tuple[int, ...]:
-    """Return the ports of all controllers that the program can install, and of usual ones of users."""
+    """Return the ports of all controllers that the program can install, and usual ports of users' controllers."""
     ports = {port for chart in catalog.charts.values() for port in chart.api_ports}
     return tuple(sorted((ports | _OF_USERS) - _OPEN_PORTS))
 
 
 def name_closed_ports(subject: str, ports: Mapping[str, Collection[int]], cloud: Cloud) -> tuple[Decision, ...]:
-    """Return which ports the owner of the network must open. `ports`: by title of the controller."""
+    """Return a decision with the ports that the network's owner must open.
+
+    `ports` maps a controller's title to its ports.
+    """
     closed = {title: sorted({*found} - _OPEN_PORTS) for title, found in ports.items()}
     numbers = sorted({port for found in closed.values() for port in found})
     if not numbers or cloud.network.closed_ports is None:
@@ -34,7 +37,7 @@ def name_closed_ports(subject: str, ports: Mapping[str, Collection[int]], cloud:
             subject=subject,
             what="firewall",
             chosen="TCP " + ", ".join(map(str, numbers)) + " from the control plane to the nodes",
-            why=f"webhooks and API servers of {titles} listen there, and {cloud.network.closed_ports}: add a rule "
-            "to the network",
+            why=f"webhooks and API servers of {titles} listen there, and {cloud.network.closed_ports}; "
+            "add a firewall rule to the network",
         ),
     )

@@ -1,7 +1,7 @@
-"""Controllers that the program installs, and whether nodes have room for their pods.
+"""Controllers that the program installs, and whether the nodes have room for their pods.
 
-kube-scheduler puts each pod on the node that is used least. Source: Kubernetes docs, Resource Bin Packing
-(LeastAllocated, the default); read 2026-11-28.
+kube-scheduler puts each pod on the least used node. Source: Kubernetes docs, Resource Bin Packing (LeastAllocated,
+the default); read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from gpu_platform.planning.decision import Decided, Decision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerPods:
-    """Equal pods of a controller: what each requests, and how many there are."""
+    """The identical pods of a controller: the requests of one pod, and the number of pods."""
 
     name: str
     cpu_millicores: int
     memory_mib: int
     replicas: int
     apart: bool = False
-    """Whether no two run on one node."""
+    """Whether no two of the pods may run on the same node."""
     critical: bool = False
-    """Whether other nodes need them to exist, so that they wait for none that are added."""
+    """Whether new nodes depend on these pods, so that the pods cannot wait for nodes to be added."""
 
 
 _OF_SYSTEM_NODES: Final = re.compile(r"(kubernetes\.io|k8s\.io|amazonaws\.com|k8s\.aws|cloud\.google\.com)/")
 
 
 class Room(NamedTuple):
-    """What pods can request on a node: millicores and MiB."""
+    """CPU in millicores and memory in MiB that pods can request on a node."""
 
     cpu_millicores: int
     memory_mib: int
@@ -44,14 +44,14 @@ class Room(NamedTuple):
 def controller_pods(
     name: str, catalog: Catalog, values: Mapping[str, Any] | None = None
 ) -> tuple[ControllerPods, ...]:
-    """Return the pods of a chart, add-on or cloud; `values`: its Helm values. An unknown name has none."""
+    """Return the pods of a chart, add-on or cloud. `values` are its Helm values. An unknown name has no pods."""
     known = catalog.controllers.get(name)
     pods = known.pods if known is not None else ()
     return tuple(_pods(pod, values or {}) for pod in pods if _at(values or {}, pod.enabled_at) is not False)
 
 
 def excess_requests(name: str, catalog: Catalog, values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield the path of each Helm value that requests more than the limit of its container, with both amounts."""
+    """Yield each Helm value whose request is above the container's limit, as path, request and limit."""
     known = catalog.controllers.get(name)
     for pod in known.pods if known is not None else ():
         for resource in ("cpu", "memory"):
@@ -64,10 +64,10 @@ def excess_requests(name: str, catalog: Catalog, values: Mapping[str, Any]) -> I
 def unmet_selectors(
     name: str, catalog: Catalog, values: Mapping[str, Any], others: Sequence[Mapping[str, str]]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the path of each nodeSelector with labels that no node for controllers has, and these labels.
+    """Yield the path of each nodeSelector that matches no node for controllers, with its unmatched labels.
 
-    System nodes have labels of Kubernetes and of their cloud only. `others`: labels of nodes that all pods except
-    critical ones may use, too.
+    System nodes have only the labels of Kubernetes and of their cloud. `others` are the labels of further nodes,
+    which all pods except critical ones may use.
     """
     known = catalog.controllers.get(name)
     for pod in known.pods if known is not None else ():
@@ -96,7 +96,7 @@ def _pods(pod: ControllerPod, values: Mapping[str, Any]) -> ControllerPods:
 
 
 def _amounts(pod: ControllerPod, values: Mapping[str, Any], resource: str) -> tuple[int | None, int | None]:
-    """Return request and limit of a pod, in millicores or MiB. Without a request the limit is the request."""
+    """Return a pod's request and limit in millicores or MiB. A missing request defaults to the limit."""
     if resource == "cpu":
         request, limit = pod.cpu_millicores, pod.limit_cpu_millicores
     else:
@@ -108,7 +108,7 @@ def _amounts(pod: ControllerPod, values: Mapping[str, Any], resource: str) -> tu
 
 
 def _amount(resources: Any, kind: str, resource: str, of_chart: int | None) -> int | None:  # noqa: ANN401 - Helm values
-    """Return an amount of Helm values, or else that of the chart; null removes what the chart has."""
+    """Return an amount from the Helm values, or the chart's default. A null value removes the chart's default."""
     known = cast("Mapping[str, Any]", resources) if isinstance(resources, Mapping) else {}
     amounts: Mapping[str, Any] | None = known.get(kind, {})
     if amounts is None or resource not in amounts:
@@ -134,7 +134,10 @@ def _at(values: Mapping[str, Any], path: str | None) -> Any:  # noqa: ANN401 - a
 def without_room(
     pods: Iterable[ControllerPods], nodes: Sequence[Room], others: Sequence[Room] = ()
 ) -> tuple[str, ...]:
-    """Return the controllers of which a pod fits no node; `others`: nodes that critical pods do not wait for."""
+    """Return the controllers with a pod that fits on no node.
+
+    Critical pods do not wait for the nodes in `others`.
+    """
     left = [[*room] for room in (*nodes, *others)]
     missing: dict[str, None] = {}
     for pod in sorted(pods, key=lambda pod: not pod.critical):
@@ -158,7 +161,7 @@ def without_room(
 
 
 def requests_text(pods: Iterable[ControllerPods]) -> str:
-    """Return what all pods request together: `3.6 CPU and 5.2 GiB`."""
+    """Return the total requests of the pods as text, such as `3.6 CPU and 5.2 GiB`."""
     pods = tuple(pods)
     cpu = sum(pod.cpu_millicores * pod.replicas for pod in pods)
     memory = sum(pod.memory_mib * pod.replicas for pod in pods)
@@ -166,12 +169,12 @@ def requests_text(pods: Iterable[ControllerPods]) -> str:
 
 
 def room_text(room: Room) -> str:
-    """Return CPU and memory for a reader."""
+    """Return CPU and memory as text for a reader."""
     return f"{room.cpu_millicores / 1000:.1f} CPU and {room.memory_mib / 1024:.1f} GiB"
 
 
 def largest(pods: Iterable[ControllerPods], count: int = 3) -> str:
-    """Return the controllers that request the most CPU, with the number of their pods."""
+    """Return the controllers that request the most CPU, with their number of pods, as text."""
     by_cpu = sorted(pods, key=lambda pod: -pod.cpu_millicores * pod.replicas)
     return ", ".join(f"{pod.name} {pod.replicas} x {pod.cpu_millicores / 1000:g} CPU" for pod in by_cpu[:count])
 
@@ -179,13 +182,13 @@ def largest(pods: Iterable[ControllerPods], count: int = 3) -> str:
 def on_existing_nodes(
     name: str, planned: CloudCluster | None, controllers: Sequence[ControllerPods]
 ) -> Decided[CloudCluster | None]:
-    """Return an existing cluster unchanged, with the room that its nodes need for the controllers."""
+    """Return an existing cluster unchanged, with a decision about the room that the controllers need."""
     if not controllers:
         return Decided(planned)
     decision = Decision(
         subject=f"cluster {name}",
         what="room for controllers",
         chosen=f"{requests_text(controllers)} on nodes without GPUs",
-        why=f"the most {largest(controllers)}: the program adds no nodes for them to an existing cluster",
+        why=f"the most {largest(controllers)}; the program adds no nodes for them to an existing cluster",
     )
     return Decided(planned, (decision,))

@@ -1,20 +1,21 @@
-"""DaemonSets on a node, and the CPU, memory and pods that they take from the pods of teams.
+"""DaemonSets on a node, and the CPU, memory and pods that they take away from team workloads.
 
-EKS, requests of all containers: aws-node with its network policy agent 2 x 25m (aws/amazon-vpc-cni-k8s, chart),
-kube-proxy 100m (add-on), ebs-csi-node 3 x 10m and 40 MiB (kubernetes-sigs/aws-ebs-csi-driver, chart),
+On EKS, the requests of all containers are: aws-node with its network policy agent 2 x 25m (aws/amazon-vpc-cni-k8s,
+chart), kube-proxy 100m (add-on), ebs-csi-node 3 x 10m and 40 MiB (kubernetes-sigs/aws-ebs-csi-driver, chart),
 eks-node-monitoring-agent 10m and 30 MiB with a DCGM server that requests nothing (v1.7.0, chart), the EFA device
 plugin 10m and 20 MiB (aws/eks-charts), dranet 100m and 50 MiB (kubernetes-sigs/dranet, install.yaml), fsx-csi-node
-30m and 104 MiB (v1.10.0, chart), s3-csi-node 10m and 40 MiB (awslabs/mountpoint-s3-csi-driver v2.7.0, chart).
-18 clusters of 2i2c-org/infrastructure have 170m to 195m and 250 MiB with two DaemonSets of their own.
+30m and 104 MiB (v1.10.0, chart), s3-csi-node 10m and 40 MiB (awslabs/mountpoint-s3-csi-driver v2.7.0, chart). For
+comparison, 18 clusters of 2i2c-org/infrastructure have 170m to 195m and 250 MiB, including two of 2i2c's own
+DaemonSets.
 
-GKE publishes no requests: up to 344m and 596 MiB were measured in 12 clusters there (calico-node, fluentbit-gke,
-gke-metadata-server, gke-metrics-agent, ip-masq-agent, netd, pdcsi-node and two of their own;
-daemonset_requests.yaml). Beside them run kube-proxy, node-local-dns, the collector of managed Prometheus and GKE's
-device plugin. Of machines of no cloud, the same is taken.
+GKE publishes no requests. Up to 344m and 596 MiB were measured in 12 clusters of 2i2c-org/infrastructure
+(calico-node, fluentbit-gke, gke-metadata-server, gke-metrics-agent, ip-masq-agent, netd, pdcsi-node and two of
+2i2c's own; daemonset_requests.yaml). kube-proxy, node-local-dns, the collector of managed Prometheus and GKE's
+device plugin run on the nodes as well. The same amounts are assumed for machines outside of any cloud.
 
-The operator's operands request nothing by default (NVIDIA/gpu-operator v26.7.0, chart). What the owner of a
-cluster adds is not in the plan: a reserve for two DaemonSets, as a log collector and an exporter are; the two of
-2i2c request 15m and 130 MiB together. All read 2026-11-25.
+The operator's operands request nothing by default (NVIDIA/gpu-operator v26.7.0, chart). The plan does not know the
+DaemonSets that a cluster's owner adds. It reserves room for two, such as a log collector and an exporter; the two
+DaemonSets of 2i2c request 15m and 130 MiB together. All sources were read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from gpu_platform.catalog import MachineType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSet:
-    """One DaemonSet, or several of one owner: millicores, MiB and pods on a node."""
+    """One DaemonSet, or several with the same owner, with CPU in millicores, memory in MiB and pods per node."""
 
     name: str
     cpu_millicores: int = 0
@@ -39,14 +40,14 @@ class DaemonSet:
 
 
 OPERANDS_PER_NODE: Final = 12
-"""The operator's pods and feature discovery's, with those that validate and end."""
+"""Pods per node of the operator and of GPU Feature Discovery, including validation pods that run only once."""
 
 DISCOVERY: Final = DaemonSet(name="Node Feature Discovery", cpu_millicores=5, memory_mib=64)
-"""Of the operator's chart, on nodes without GPUs, too (values.yaml of its chart, read 2026-11-28)."""
+"""Part of the operator's chart. It also runs on nodes without GPUs (the chart's values.yaml, read 2026-11-28)."""
 AGENT: Final = DaemonSet(name="node agent", cpu_millicores=50, memory_mib=64)
-"""The platform's own."""
+"""The platform's node agent."""
 _OPERANDS: Final = DaemonSet(name="GPU Operator", pods=9)
-"""Driver, toolkit, device plugin, MIG manager, validator, DCGM, its exporter, and the two of feature discovery."""
+"""Driver, toolkit, device plugin, MIG manager, validator, DCGM, its exporter, and two feature discovery pods."""
 _RESERVE: Final = DaemonSet(name="reserve for others", cpu_millicores=100, memory_mib=130, pods=2)
 
 EKS: Final = (
@@ -68,7 +69,7 @@ EKS_VOLUMES: Final[Mapping[str, tuple[DaemonSet, str]]] = {
     "fsx-lustre": (_FSX, "aws-fsx-csi-driver"),
     "bucket": (_S3, "aws-mountpoint-s3-csi-driver"),
 }
-"""Driver and add-on of volumes by type of a storage class, or by system of one that exists."""
+"""Node DaemonSet and EKS add-on for each type of storage class, and for each system of existing storage."""
 GKE: Final = DaemonSet(name="GKE's own", cpu_millicores=344, memory_mib=596, pods=11)
 _OWNERS: Final = DaemonSet(name="the owner's", cpu_millicores=344, memory_mib=596, pods=11)
 
@@ -78,7 +79,10 @@ _MIB: Final = 2**20
 
 
 def on_nodes(of_cloud: Iterable[DaemonSet], *, operands: bool) -> tuple[DaemonSet, ...]:
-    """Return the DaemonSets on nodes that are more than objects in the API."""
+    """Return the DaemonSets of a real node.
+
+    `of_cloud` are the cloud's DaemonSets; `operands` adds the GPU Operator's pods.
+    """
     return (*of_cloud, *((_OPERANDS,) if operands else ()), AGENT, _RESERVE)
 
 
@@ -99,13 +103,14 @@ def _requests(containers: Iterable[Mapping[str, Any]], resource: str) -> Iterato
 
 
 def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
-    """Return the most DaemonSets that a node of a machine type can have by any stack file."""
+    """Return the largest set of DaemonSets that a stack file can cause on a node of a machine type."""
     rdma = machine.rdma_interfaces > 0
     match machine.vendor:
         case "aws":
             found = (*EKS, _EFS, _FSX, _S3, *((DRANET,) if rdma else ()))
         case "gcp":
-            # The driver's installer; with GPUDirect the plugin's and the injector of devices, too.
+            # The driver installer; with GPUDirect, also the installers of the network plugin and of the device
+            # injector.
             count = 3 if rdma else 1
             installers = DaemonSet(
                 name="installers",

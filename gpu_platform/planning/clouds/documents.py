@@ -1,6 +1,6 @@
-"""Documents of a cloud that grow with the stack file, and the check of their size.
+"""Cloud documents that grow with the stack file, such as IAM policies, and the check of their size.
 
-The limits are in the catalogue. Objects of Kubernetes are measured where they are registered
+The catalogue contains the size limits. The size of Kubernetes objects is checked when they are registered
 (`components/_kubernetes_object.py`).
 """
 
@@ -17,7 +17,10 @@ from gpu_platform.planning.problems import Problems
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A document and its size. `limit`: name in the catalogue; `place`: what in the stack file makes it grow."""
+    """A document and its size.
+
+    `limit` is the limit's name in the catalogue. `place` is the stack file field that makes the document grow.
+    """
 
     limit: str
     place: str
@@ -27,13 +30,13 @@ class Document:
 
 
 def policy_size(*statements: Mapping[str, Any]) -> int:
-    """Return the characters that IAM counts of a policy with these statements."""
+    """Return the number of characters that IAM counts for a policy with these statements."""
     document = {"Version": "2012-10-17", "Statement": list(statements)}
     return len(json.dumps(document, separators=(",", ":")))
 
 
 def check_documents(documents: Iterable[Document], catalog: Catalog, problems: Problems) -> None:
-    """Record documents above their limit; `problems` is at the file's root."""
+    """Record documents that exceed their limit. `problems` points to the root of the stack file."""
     for document in documents:
         limit = catalog.limits[document.limit]
         if document.size > limit.most:

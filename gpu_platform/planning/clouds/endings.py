@@ -1,4 +1,4 @@
-"""Type of what ends pods on the nodes of a pool, whatever the pods declare."""
+"""Reasons why pods on the nodes of a pool end, independent of what the pods declare."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpu_platform.planning.clouds.windows import CapacityWindow
 class PodEnding:
     """One reason why pods end.
 
-    `after`: the most seconds that a pod runs, None if the time is not known; `notice`: the most seconds from
-    SIGTERM to SIGKILL, None if only the pod limits them.
+    `after` is the maximum run time of a pod in seconds, or None if it is not known. `notice` is the maximum time
+    from SIGTERM to SIGKILL in seconds, or None if only the pod's own grace period limits it.
     """
 
     why: str
@@ -23,16 +23,16 @@ class PodEnding:
 
 
 def reclaimed(platform: str, catalog: Catalog) -> PodEnding:
-    """Return how pods end on spot nodes that the cloud takes back."""
+    """Return how pods on spot nodes end when the cloud reclaims the nodes."""
     return PodEnding(
         why="the cloud takes spot nodes back", notice=catalog.drain_limits[platform, "reclaim"].seconds
     )
 
 
 def window_endings(windows: Iterable[CapacityWindow], why: str, notice: int | None) -> tuple[PodEnding, ...]:
-    """Return how the ends of reserved capacity end pods, or nothing if none of it ends.
+    """Return how pods end when reserved capacity ends, or an empty tuple if none of the capacity ends.
 
-    A pod runs as long as the longest of it, if the stack file names all starts and ends.
+    A pod can run for as long as the longest reservation if the stack file contains every start and end.
     """
     ending = [window for window in windows if window.drain or window.ends is not None]
     if not ending:

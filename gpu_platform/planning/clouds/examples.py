@@ -1,4 +1,4 @@
-"""Find values of shipped stack files that a user must replace, on every cloud."""
+"""Find example values in shipped stack files that a user must replace, on every cloud."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EXAMPLE_NETWORK: Final = "203.0.113."
 
 
 def api_access_examples(cluster: CloudCluster) -> Iterator[Example]:
-    """Yield the networks of `create.api_access` that are examples."""
+    """Yield the networks in `create.api_access` that are examples."""
     for network in cluster.create.api_access if cluster.create is not None else ():
         if network.startswith(_EXAMPLE_NETWORK):
             fix = "write the network from which `up` and the users connect"

@@ -1,4 +1,4 @@
-"""Type of what `gpu-platform init` needs of a provider to write a first stack file."""
+"""The information about a provider that `gpu-platform init` needs to write a first stack file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Answers = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstStack:
-    """What `init` asks for a provider, and the fields that it writes from the answers.
+    """The questions that `init` asks for a provider, and the stack file fields that it writes from the answers.
 
-    `aliases`: other names that users type for the provider; `questions`: keys of its own questions;
-    `machine_type`: the default; `groups`: whether a team's members default to a group with the team's name;
-    `new_cluster`: keys of the questions about a cluster that the program creates, or None if it creates none;
-    `buys_nodes`: whether the cloud sells the nodes of its pools;
-    `cluster`: fields of `cluster`, from the stack's name and the answers; `pool`: fields of the pool besides name,
+    `aliases` are other names that users type for the provider. `questions` are the keys of the provider's own
+    questions. `new_cluster` contains the keys of the questions about a new cluster, or is None if the program
+    creates none. `machine_type` is the default machine type. `groups` is true if a team's members default to a
+    group with the team's name. `buys_nodes` is true if the cloud sells the nodes of the pools. `cluster` returns
+    the fields of `cluster` from the stack's name and the answers. `pool` returns the pool's fields except name,
     machine type, count and workload.
     """
 
@@ -33,5 +33,5 @@ class FirstStack:
 
     @property
     def asks_nodes(self) -> bool:
-        """Whether the number of nodes is asked: names of nodes have it."""
+        """Whether `init` asks for the number of nodes. A list of node names already determines the number."""
         return "node_names" not in self.questions

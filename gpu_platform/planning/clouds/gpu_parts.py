@@ -1,8 +1,9 @@
-"""Decide who installs the software for GPUs on a cluster: the program, or the owner of an existing cluster.
+"""Decide who installs the GPU software on a cluster: the program, or the owner of an existing cluster.
 
-The operator accepts GPU nodes that a Node Feature Discovery of others has labelled by PCI vendor 10de, with or
-without class 0300 or 0302, and the value `nfd.enabled: false` of its chart leaves its own out. Source: gpu-
-operator, controllers/state_manager.go and deployments/gpu-operator/values.yaml, read 2026-11-23.
+The operator accepts GPU nodes that another Node Feature Discovery has labelled with PCI vendor 10de, with or
+without class 0300 or 0302. The chart value `nfd.enabled: false` leaves out the operator's own Node Feature
+Discovery. Source: gpu-operator, controllers/state_manager.go and deployments/gpu-operator/values.yaml, read
+2026-11-23.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _OPERATOR: Final = PartPlan(
     objects=(("nvidia.com/v1", "ClusterPolicy"), ("nvidia.com/v1alpha1", "GPUCluster")),
     alone="two would replace each other's drivers, labels and DaemonSets",
 )
-# Those of an operator have a controller, and the operator itself is found.
+# Operands of a GPU Operator are skipped because they have a controller; only the operator itself is reported.
 _OPERANDS: Final = (
     PartPlan(
         name="device_plugin",
@@ -32,7 +33,7 @@ _OPERANDS: Final = (
         kind="DaemonSet",
         label="nvidia-device-plugin",
         image="k8s-device-plugin",
-        alone="two register the same resource, and the kubelet keeps the last one",
+        alone="two plugins register the same resource, and the kubelet keeps the last one",
         may_keep_off=True,
     ),
     PartPlan(
@@ -42,7 +43,7 @@ _OPERANDS: Final = (
         kind="Deployment",
         label="node-feature-discovery",
         image="node-feature-discovery",
-        alone="two label the same nodes, and share the CRDs",
+        alone="two would label the same nodes and share the CRDs",
     ),
     PartPlan(
         name="dcgm_exporter",
@@ -51,19 +52,25 @@ _OPERANDS: Final = (
         kind="DaemonSet",
         label="dcgm-exporter",
         image="dcgm-exporter",
-        alone="two count the same GPUs twice",
+        alone="two would count the same GPUs twice",
         may_keep_off=True,
     ),
 )
 
 
 def gpu_parts(cluster: Cluster) -> GpuParts:
-    """Return the `parts` of a cluster; the sandbox has nothing of others."""
+    """Return the `parts` of a cluster.
+
+    The default applies to a sandbox, which contains no software of another owner.
+    """
     return GpuParts() if isinstance(cluster, SandboxCluster) else cluster.parts
 
 
 def plan_gpu_parts(cluster: Cluster, *, exporter: bool) -> tuple[PartPlan, ...]:
-    """Return what is looked for on the cluster before anything is installed; `exporter`: metrics are wanted."""
+    """Return the GPU software to look for on the cluster before anything is installed.
+
+    `exporter` is true if the stack needs the DCGM exporter's metrics.
+    """
     if isinstance(cluster, SandboxCluster):
         return ()
     parts = cluster.parts

@@ -1,4 +1,4 @@
-"""Identities of teams in a cloud: the service account whose pods have them, and what a cloud's plan of them is."""
+"""Cloud identities of teams: their service account, and the protocol of a cloud's plan for them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 SERVICE_ACCOUNT: Final = "team"
-"""Service account of a team's namespace whose pods have the team's identity. Not `default`: a pod gets credentials
-of the cloud only if its manifest asks for them, and no image of somebody else gets them by chance."""
+"""Service account in a team's namespace whose pods have the team's identity.
+
+It is not `default`, so that a pod receives cloud credentials only if its manifest requests them.
+"""
 
 IRSA_ANNOTATION: Final = "eks.amazonaws.com/role-arn"
-"""Of a ServiceAccount: IAM role by IAM roles for service accounts, on clusters that have their webhook."""
+"""ServiceAccount annotation with an IAM role, for clusters with the webhook of IAM roles for service accounts."""
 GOOGLE_ANNOTATION: Final = "iam.gke.io/gcp-service-account"
-"""Of a ServiceAccount: the service account of Google Cloud that its pods use (GKE docs, Workload Identity
-Federation for GKE; read 2026-11-23)."""
+"""ServiceAccount annotation with the Google Cloud service account that its pods use.
+
+Source: GKE docs, Workload Identity Federation for GKE; read 2026-11-23.
+"""
 
 
 class Bucket(Protocol):
-    """A bucket, or a directory of it, and what may be done with it."""
+    """A bucket or a directory in it, and the permitted access."""
 
     @property
     def bucket(self) -> str:
@@ -26,36 +30,39 @@ class Bucket(Protocol):
 
     @property
     def directory(self) -> str:
-        """Prefix of the objects with one slash at its end; empty: the whole bucket."""
+        """Prefix of the objects, which ends with one slash. An empty prefix means the whole bucket."""
         ...
 
     @property
     def writable(self) -> bool:
-        """Whether objects may be created, overwritten and deleted."""
+        """Whether pods may create, overwrite and delete objects."""
         ...
 
     @property
     def kms_key(self) -> str | None:
-        """EKS: ARN of the key that encrypts the objects."""
+        """ARN of the KMS key that encrypts the objects. Only EKS uses it."""
         ...
 
 
 class CloudIdentities(Protocol):
-    """Resources of a cloud for the identities of teams: roles, and the service accounts that may use them."""
+    """Cloud resources for the identities of teams: roles, and the service accounts that may use them."""
 
     @property
     def kind(self) -> str:
-        """The provider; `components.<kind>` transcribes the plan."""
+        """Name of the provider. `components.<kind>` creates the resources of the plan."""
         ...
 
     @property
     def rights(self) -> Mapping[str, tuple[str, ...]]:
-        """What pods of each team may use, as text: `read s3://acme-datasets/`."""
+        """Resources that the pods of each team may use, as text such as `read s3://acme-datasets/`."""
         ...
 
 
 def bucket_rights(buckets: Sequence[Bucket], scheme: str) -> tuple[str, ...]:
-    """Return the rights on buckets as text: `read s3://acme-datasets/`; who may write may read, too."""
+    """Return the permissions on buckets as text, such as `read s3://acme-datasets/`.
+
+    Write access includes read access.
+    """
     places = [(f"{scheme}://{one.bucket}/{one.directory}", one.writable) for one in buckets]
     return tuple(
         right
@@ -65,10 +72,10 @@ def bucket_rights(buckets: Sequence[Bucket], scheme: str) -> tuple[str, ...]:
 
 
 def irsa(role_arn: str) -> Mapping[str, str]:
-    """Return the annotation of a ServiceAccount for a role by IAM roles for service accounts."""
+    """Return the ServiceAccount annotation that grants a role through IAM roles for service accounts."""
     return {IRSA_ANNOTATION: role_arn}
 
 
 def google_account(email: str | None) -> Mapping[str, str]:
-    """Return the annotation of a ServiceAccount for a service account of Google Cloud, if there is one."""
+    """Return the ServiceAccount annotation for a Google Cloud service account, or nothing without `email`."""
     return {GOOGLE_ANNOTATION: email} if email is not None else {}

@@ -1,6 +1,6 @@
-"""Write kubeconfigs of cloud clusters; they contain no credentials.
+"""Write kubeconfigs of cloud clusters. They contain no credentials.
 
-Clients run the credential command of the cloud with the credentials of their user.
+Clients run the cloud's credential command with their user's credentials.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ EXEC_API = "client.authentication.k8s.io/v1beta1"
 def eks_kubeconfig(
     name: str, region: str, endpoint: str, certificate_authority: str, role: str | None = None
 ) -> str:
-    """Return the kubeconfig of an EKS cluster as JSON text; its context has the name `name`.
+    """Return the kubeconfig of an EKS cluster as JSON text. Its context is named `name`.
 
-    `endpoint`: https://...; `certificate_authority`: base64 PEM, both in the form of the EKS API; `role`: ARN of
-    the role that clients assume.
+    `endpoint` (https://...) and `certificate_authority` (base64 PEM) have the form of the EKS API. `role` is the
+    ARN of the role that clients assume.
     """
     arguments = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
     arguments += ["--role-arn", role] if role is not None else []
@@ -39,10 +39,11 @@ def eks_kubeconfig(
 def gke_kubeconfig(
     name: str, endpoint: str, certificate_authority: str | None, impersonated: str | None = None
 ) -> str:
-    """Return the kubeconfig of a GKE cluster as JSON text; its context has the name `name`.
+    """Return the kubeconfig of a GKE cluster as JSON text. Its context is named `name`.
 
-    `endpoint`: host name or address; `certificate_authority`: base64 PEM, or None for the DNS endpoint, which has
-    a publicly trusted certificate; `impersonated`: e-mail of the service account that clients impersonate.
+    `endpoint` is a host name or an address. `certificate_authority` is base64 PEM, or None for the DNS endpoint,
+    which has a publicly trusted certificate. `impersonated` is the e-mail address of the service account that
+    clients impersonate.
     """
     server = {"server": f"https://{endpoint}"}
     if certificate_authority is not None:
@@ -53,7 +54,7 @@ def gke_kubeconfig(
         {
             "apiVersion": EXEC_API,
             "command": "gke-gcloud-auth-plugin",
-            # The plugin takes its token from gcloud, which reads its properties from such variables.
+            # The plugin uses the token of gcloud, and gcloud reads its properties from CLOUDSDK variables.
             "env": [{"name": "CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT", "value": impersonated}]
             if impersonated is not None
             else None,
@@ -66,7 +67,7 @@ def gke_kubeconfig(
 
 def _kubeconfig(name: str, cluster: Mapping[str, str], credentials: Mapping[str, Any]) -> str:
     command = {key: value for key, value in credentials.items() if value is not None}
-    # JSON is valid YAML, which every client of Kubernetes reads.
+    # JSON is valid YAML, so every Kubernetes client can read it.
     return json.dumps(
         {
             "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""Plan which nodes a pool has, for every provider."""
+"""Plan the nodes of a pool, for every provider."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.stack.pool import Pool
 def nodes_plan(
     pool: Pool, ownership: Literal["created", "labelled", "selected", "cloud"], names: tuple[str, ...] = ()
 ) -> NodesPlan:
-    """Return which nodes a pool has, with the counts of the stack file."""
+    """Return the plan of a pool's nodes, with the counts from the stack file."""
     count = pool.count
     return NodesPlan(
         ownership=ownership,
@@ -27,13 +27,13 @@ def nodes_plan(
 
 
 _MOST_COUNTED: Final = 20
-"""Nodes of a pool that are counted as room for controllers: more change nothing."""
+"""Maximum number of nodes of a pool that count as room for controllers. More nodes would not change the result."""
 
 
 def pools_for_controllers(pools: Sequence[PoolPlan]) -> list[PoolPlan]:
-    """Return the pools whose nodes pods without GPUs and tolerations can use, or have added for them.
+    """Return the pools whose nodes can run pods without GPUs and tolerations, or are added for such pods.
 
-    Nodes that a schedule stops or the cloud takes back are none: controllers run at any time.
+    Pools with a schedule and spot pools are excluded, because controllers must run at all times.
     """
     return [
         pool
@@ -43,7 +43,7 @@ def pools_for_controllers(pools: Sequence[PoolPlan]) -> list[PoolPlan]:
 
 
 def rooms_of_cpu_pools(pools: Sequence[PoolPlan]) -> list[Room]:
-    """Return the room on each node of the pools that controllers can use."""
+    """Return the room on each node of the pools that can run controllers."""
     return [
         Room(*free_resources(pool))
         for pool in pools_for_controllers(pools)

@@ -1,7 +1,7 @@
-"""Warn of machine types that a cluster's region or zones are not known to offer.
+"""Warn about machine types that a cluster's region or zones are not known to offer.
 
-A warning and no error: the lists have a date, and clouds add regions and zones. EC2 is checked by region and Local
-Zone, because the letters of other zones differ by account.
+This is a warning and not an error, because the lists have a date and clouds add regions and zones. On EC2 only
+regions and Local Zones are checked, because the letters of other zones differ by account.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 def offering_warnings(plan: EnvironmentPlan, catalog: Catalog) -> tuple[str, ...]:
-    """Return a warning for each pool whose machine type is not known to be offered where its nodes are."""
+    """Return a warning for each machine type of a pool that its region or zones are not known to offer."""
     cluster = plan.cluster.cloud
     if cluster is None:
         return ()
@@ -46,4 +46,4 @@ def _zones(path: str, machine_type: str, region: str, zones: tuple[str, ...], of
 
 
 def _list(offered: Offered) -> str:
-    return f"list of {offered.date.isoformat()}; the cloud may have added more since"
+    return f"list of {offered.date.isoformat()}; the cloud may have added more since then"

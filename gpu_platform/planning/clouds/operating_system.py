@@ -1,4 +1,4 @@
-"""The operating system of a pool's nodes, as /etc/os-release names it."""
+"""The operating system of a pool's nodes, named as in /etc/os-release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _OF_IMAGE = {"COS": ("cos", None), "UBUNTU": ("ubuntu", None)}
 
 
 def os_release(pool: object | None) -> tuple[str, str | None] | None:
-    """Return ID and VERSION_ID, the latter None where an image has several; None where the system is not known."""
+    """Return ID and VERSION_ID of the nodes' operating system, or None if the system is not known.
+
+    VERSION_ID is None if the image exists in several versions.
+    """
     if isinstance(pool, EksPoolPlan):
         return _OF_AMI.get(pool.ami_type.partition("_")[0])
     if isinstance(pool, KarpenterPoolPlan):

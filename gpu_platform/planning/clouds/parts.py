@@ -1,4 +1,4 @@
-"""Decide whether a controller may be installed on a cluster, from what the cluster has already."""
+"""Decide whether a controller may be installed on a cluster that may already run the same controller."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.stack.gpu_parts import Part
 
 HelmRelease = tuple[str, str]
-"""Namespace and name."""
+"""Namespace and name of a Helm release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPlan:
-    """A controller that the pools need. `install` False: the owner of the cluster has installed it.
+    """A controller that the pools need. If `install` is false, the owner of the cluster has installed it.
 
-    `name`: its field in `cluster.parts`; `field`: its place in the file, unless it is there; `kind`: of the object
-    that runs it, in apps/v1, without a controller; `label`: the value of app.kubernetes.io/name in its chart;
-    `image`: part of the name of its image; `alone`: why two are wrong; `least`: the oldest release that knows what
-    is rendered for it, and why.
+    `name` is its field in `cluster.parts`, and `field` its path in the stack file if the path is a different one.
+    A live controller is recognised by `kind`, the kind of its workload in apps/v1, and by `label`, the chart's
+    value of app.kubernetes.io/name, or `image`, a part of its image's name. A workload with an owner reference to
+    a controller does not count. `alone` is the reason why a cluster can have only one. `least` is the oldest
+    release that supports the objects the program creates for the controller, and the reason.
     """
 
     name: str
@@ -36,33 +37,33 @@ class PartPlan:
     objects: tuple[tuple[str, str], ...] = ()
     """API versions and kinds of the custom resources that configure it."""
     may_keep_off: bool = False
-    """Whether one that selects its nodes by labels of the owner is no second one."""
+    """Whether another instance is allowed if it selects its nodes by labels that the owner sets."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return who installs it; how it is recognised is the program's own concern."""
+        """Return the JSON form, which contains only the controller's name, its title and who installs it."""
         return {"name": self.name, "title": self.title, "install": self.install}
 
     def too_old(self, version: str) -> str:
-        """Return why a version of the owner is too old; an empty text where it is not, or is no version."""
+        """Return why the owner's version is too old, or an empty string if it is new enough or unreadable."""
         if self.least is None:
             return ""
         (least, why), found = self.least, _numbers(version)
         return f"{self.title} {least} or newer: {why}" if found and found < _numbers(least) else ""
 
     def declared(self, part: Part) -> PartPlan:
-        """Return the part as the stack file has it."""
+        """Return a copy with the value of `install` from the stack file."""
         return replace(self, install=part == "install")
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version: (1, 14, 1) of v1.14.1; empty where it begins with none."""
+    """Return the numbers of a version, such as (1, 14, 1) for v1.14.1, or an empty tuple for other text."""
     found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", version)
     return tuple(int(part or 0) for part in found.groups()) if found is not None else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPart:
-    """A controller that a cluster has. `release`: the Helm release that it belongs to, if any."""
+    """A controller that a cluster already has. `release` is its Helm release, or None."""
 
     part: str
     kind: str
@@ -79,7 +80,10 @@ class InstalledPart:
 def part_problems(
     parts: Iterable[PartPlan], found: Collection[InstalledPart], own: Collection[HelmRelease]
 ) -> tuple[Problem, ...]:
-    """Return which controllers cannot be installed, or are missing; `own`: Helm releases of the stack."""
+    """Return a problem for each controller that cannot be installed or is missing.
+
+    `own` are the Helm releases of the stack.
+    """
     return tuple(problem for part in parts for problem in _problems(part, found, own))
 
 
@@ -90,22 +94,22 @@ def _problems(part: PartPlan, found: Collection[InstalledPart], own: Collection[
     if part.install and foreign:
         yield Problem(
             field,
-            f"install, and the cluster has {', '.join(map(str, foreign))}, which this stack did not install",
+            f"install, but the cluster has {', '.join(map(str, foreign))}, which this stack did not install",
             f"one {part.title}: {part.alone}",
-            f"write {field}: present to use it as it is, or uninstall it first; nothing was changed",
+            f"write {field}: present to use the existing installation, or uninstall it first; nothing was changed",
         )
     if not part.install and not foreign:
         yield Problem(
             field,
-            f"present, and the cluster has no {part.title}" + (" but that of this stack" if here else ""),
-            f"{part.title} of the cluster's owner",
-            "let the owner install it, or write install; nothing was changed",
+            f"present, but the cluster has no {part.title}" + (" except the one from this stack" if here else ""),
+            f"{part.title} installed by the cluster's owner",
+            "ask the owner to install it, or write install; nothing was changed",
         )
     for one in foreign if not part.install else ():
         if too_old := part.too_old(one.version):
             yield Problem(
                 field,
-                f"present, and the cluster has {one}",
+                f"present, but the cluster has {one}",
                 too_old,
-                "let the owner upgrade it, with its CRDs and its IAM policy; nothing was changed",
+                "ask the owner to upgrade it, with its CRDs and its IAM policy; nothing was changed",
             )

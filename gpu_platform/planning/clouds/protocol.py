@@ -1,8 +1,8 @@
-"""Every question that planning asks of a cloud, in parts by subject.
+"""The functions and facts that planning needs from a cloud, grouped by subject.
 
-A provider is one value of `Cloud`, made by a function in `clouds/<provider>/cloud.py` for the `cluster` of a stack
-file, and listed in `clouds/registry.py`. The functions of its parts are those of the provider's modules. The
-defaults are for a provider that does not create nodes.
+A provider is one value of `Cloud`. A function in `clouds/<provider>/cloud.py` creates it for the `cluster` of a
+stack file, and `clouds/registry.py` lists it. The provider's modules contain the functions of its parts. The
+defaults apply to a provider that does not create nodes.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    """What the GPU Operator's values need on a provider's nodes.
+    """Settings that the GPU Operator needs on a provider's nodes.
 
-    `writes_object`: the program creates the custom resource of the operator itself, without a Helm chart;
-    `reboots_for_mig`: a virtual machine cannot reset its GPUs alone, which some changes of MIG mode need;
-    `driver_dir`: directory of the driver on the host, None: the operator's default; `toolkit_dir`: of the toolkit;
-    `toolkit_env`: environment of the toolkit's containers; `quota_for_system_priorities`: whether system-critical
-    priority classes need a ResourceQuota outside kube-system; `driver_root`: root directory of a driver that the
-    operator does not install.
+    `writes_object` means that the program creates the operator's custom resource itself, without a Helm chart.
+    `reboots_for_mig` means that some changes of the MIG mode need a reboot, because a virtual machine cannot reset
+    only its GPUs. `driver_dir` is the driver's directory on the host, or None for the operator's default;
+    `toolkit_dir` is the same for the toolkit. `toolkit_env` is the environment of the toolkit's containers.
+    `quota_for_system_priorities` means that the system-critical priority classes need a ResourceQuota outside
+    kube-system. `driver_root` is the root directory of a driver that the operator does not install.
     """
 
     writes_object: bool = False
@@ -69,16 +69,19 @@ class OperatorSettings:
 
 
 def _nothing(*_: object) -> None:
-    """Record no problem, or return that there is nothing."""
+    """Do nothing. This is the default of checks that record no problem and of optional results."""
 
 
 def _plan_nothing(*_: object) -> Decided[None]:
-    """Return that the cloud creates nothing."""
+    """Return a plan without any cloud resources."""
     return Decided(None)
 
 
 def _known_daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return the most that the machine type's own cloud has: those on nodes of others are not known."""
+    """Return the largest set of DaemonSets of the machine type's cloud.
+
+    It is an estimate for nodes of other owners.
+    """
     return most_of(catalog.machine_types[pool.machine_type])
 
 
@@ -89,58 +92,64 @@ def _keep(cluster: CloudCluster | None, *_: object) -> Decided[CloudCluster | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudPools:
-    """How a cloud creates the nodes of pools, and what it refuses."""
+    """How a cloud creates the nodes of pools, and which pools it refuses."""
 
     names: Callable[[Pool], tuple[str, ...] | None] = _nothing
-    """Return the names of the pool's nodes where they are known before a deploy."""
+    """Return the names of the pool's nodes, or None if they are not known before a deployment."""
     nodes: Callable[[Pool, tuple[str, ...] | None], NodesPlan]
-    """Return which nodes the pool has; the names are those that the stack file has for this part of the pool."""
+    """Return the plan of the pool's nodes.
+
+    The second argument contains the node names from the stack file, if any.
+    """
     plan: Callable[[Pool, MachineType, NodeRequirements, Catalog], Decided[CloudPool]] = (
         lambda pool, machine, requirements, catalog: Decided(CloudPool())
     )
-    """Return how the cloud creates the pool's nodes, if it does."""
+    """Return how the cloud creates the pool's nodes. The default is an empty plan."""
     plan_autoscaler: Callable[[Pool, MachineType, NodeRequirements], Decided[AutoscalerPlan | None]] = (
         _plan_nothing
     )
-    """Return what adds nodes to those that the program creates for the pool; None: nothing does."""
+    """Return the autoscaler that adds nodes to the pool's initial nodes, or None if the pool has no autoscaler."""
     added_taints: Callable[[Pool, MachineType], Mapping[Taint, str]] = lambda pool, machine: {}
-    """Return the taints that the cloud adds to those of the pool, each with the reason."""
+    """Return the taints that the cloud adds to the pool's own taints, each with the reason."""
     gpu_labels: Callable[[MachineType, SharingPlan], Mapping[str, str]] = lambda machine, sharing: {}
-    """Return the node labels of the cloud's own device plugin."""
+    """Return the node labels that the cloud's own device plugin sets."""
     daemonsets: Callable[[PoolPlan, Catalog], tuple[DaemonSet, ...]] = _known_daemonsets
-    """Return the DaemonSets on the nodes of a pool that is planned but for them."""
+    """Return the DaemonSets on the nodes of a pool. The rest of the pool's plan is already complete."""
     topology_levels: Callable[[PoolPlan], tuple[str, ...]] = lambda pool: (names.HOSTNAME_LABEL,)
-    """Return the labels of nodes with their position in the network topology, the widest level first.
+    """Return the node labels for the position in the network topology, from the widest level to the narrowest.
 
-    Each but the last holds several nodes; the last is the node.
+    Every level except the last contains several nodes. The last level is the node itself.
     """
     provisioning: Callable[[PoolPlan], Provisioning | None] = _nothing
-    """Return the ProvisioningRequests by which the pool gets its nodes; None: it gets them otherwise."""
+    """Return the ProvisioningRequests that create the pool's nodes, or None if the pool does not use them."""
     surge_nodes: Callable[[PoolPlan, CloudCluster], int] = lambda pool, cluster: 0
-    """Return how many nodes the pool may have beyond its maximum while its nodes are rolled."""
+    """Return how many nodes the pool may have above its maximum while its nodes are rolled."""
     properties: Callable[[PoolPlan, CloudCluster], Mapping[str, str]] = lambda pool, cluster: {}
-    """Return the properties whose change replaces the pool or its nodes, by the API's names."""
+    """Return the properties whose change replaces the pool or its nodes, by their names in the cloud's API."""
     check_nodes: Callable[[Pool, Problems], None] = _nothing
-    """Record what is wrong with the pool's `nodes`, whatever its machine type; `problems` is at the pool."""
-    check: Callable[[Pool, MachineType, Catalog, Problems], None] = _nothing
-    """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
-    check_together: Callable[[Sequence[tuple[int, Pool]], Operator | None, Catalog, Problems], None] = _nothing
-    """Record what pools cannot have beside each other, or on the Kubernetes version of a new cluster.
+    """Record problems with the pool's `nodes` that do not depend on its machine type.
 
-    The pools come with their index in the file. The problems are at the file's root.
+    `problems` points to the pool.
+    """
+    check: Callable[[Pool, MachineType, Catalog, Problems], None] = _nothing
+    """Record every combination that the cloud refuses. The machine type is from the vendor in `Cloud.vendor`."""
+    check_together: Callable[[Sequence[tuple[int, Pool]], Operator | None, Catalog, Problems], None] = _nothing
+    """Record conflicts between pools, and between a pool and the Kubernetes version of a new cluster.
+
+    Each pool comes with its index in the stack file. `problems` points to the root of the stack file.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudClasses:
-    """How nodes of compute classes are recognised."""
+    """How the nodes of compute classes are identified."""
 
     labels: Callable[[str], Mapping[str, str]] = lambda name: {names.COMPUTE_CLASS_LABEL: name}
-    """Return the node labels by which pods select the compute class of that name."""
+    """Return the node labels that pods use to select the compute class with this name."""
     taints: Callable[[str], tuple[Taint, ...]] = lambda name: ()
     """Return the taints that nodes of the compute class need."""
     check: Callable[[ComputeClass, Sequence[Pool], Problems], None] = _nothing
-    """Record why the cloud cannot keep the order of these pools; `problems` is at the class."""
+    """Record why the cloud cannot keep the order of these pools. `problems` points to the compute class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,56 +157,65 @@ class CloudSoftware:
     """Who installs the GPU software of a pool's nodes."""
 
     owners: Callable[[Pool, Operator, Catalog], NodeSoftware]
-    """Return who installs driver, toolkit and device plugin on the pool's nodes."""
+    """Return who installs the driver, toolkit and device plugin on the pool's nodes."""
     explain: Callable[[Pool, NodeSoftware], str | None] = _nothing
-    """Return the reason for these owners; None where `operator` in the stack file decides alone."""
+    """Return the reason for these owners, or None if only `operator` in the stack file determines them."""
     operator_settings: Callable[[Sequence[PoolPlan]], OperatorSettings] = lambda pools: OperatorSettings()
-    """Return what the operator's values need on these nodes."""
+    """Return the settings that the operator needs on these nodes."""
     release_with_driver: Callable[[Pool, Catalog], str | None] = _nothing
-    """Return the first image release with a driver for the machine type, as text, or None."""
+    """Return the first image release that contains a driver for the machine type, or None."""
     check: Callable[[Pool, NodeSoftware, Operator, Catalog, Problems], None] = _nothing
-    """Record software with two owners, or none; the machine type is one of `vendor`."""
+    """Record software that two owners or none would install.
+
+    The machine type is from the vendor in `Cloud.vendor`.
+    """
     check_sharing: Callable[[Pool, NodeSoftware, MachineType, Catalog, Problems], None] = _nothing
-    """Record sharing that the nodes' device plugin cannot do; `problems` is at the sharing."""
+    """Record sharing that the nodes' device plugin does not support.
+
+    `problems` points to the sharing configuration.
+    """
     check_operator: Callable[[Sequence[tuple[int, Pool]], Catalog, Problems], None] = _nothing
-    """Record pools that one operator cannot serve together; `problems` is at the file's root."""
+    """Record pools that one operator cannot serve together. `problems` points to the root of the stack file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudControlPlane:
-    """How a cloud creates the cluster itself, or looks it up."""
+    """How a cloud creates the cluster or looks it up."""
 
     plan: Callable[[str, Sequence[PoolPlan], OperatorRelease, Catalog], Decided[CloudCluster | None]] = (
         _plan_nothing
     )
-    """Return the cloud's part of the cluster of a stack, for pools that are planned."""
+    """Return the cloud's part of the cluster's plan. The pools are already planned."""
     plan_controllers: Callable[
         [CloudCluster | None, Sequence[PoolPlan], Sequence[ControllerPods], Catalog, Problems],
         Decided[CloudCluster | None],
     ] = _keep
-    """Return a planned cluster with nodes that hold the controllers, or record why they do not.
+    """Return the planned cluster with enough nodes for the controllers, or record why the nodes lack room.
 
-    The controllers are the pods of what the program installs on every cloud; `problems` is at `cluster`.
+    The controllers are the pods that the program installs on every cloud. `problems` points to `cluster`.
     """
     system_rooms: Callable[[CloudCluster | None, Catalog], Sequence[Room] | None] = _nothing
-    """Return the room of all system nodes; None: the cluster has nodes that the stack file does not name."""
+    """Return the room on all system nodes, or None if the cluster has nodes that the stack file does not name."""
     documents: Callable[
         [CloudCluster | None, Sequence[PoolPlan], StoragePlan, CloudIdentities | None], Iterable[Document]
     ] = lambda cluster, pools, storage, identities: ()
-    """Return the cloud's documents that grow with the stack file."""
-    window_note: Callable[[WindowPlan], str] = lambda window: "nothing but `up` begins a change of the nodes"
-    """Return what the window of `changes` means for changes that the cloud makes by itself."""
+    """Return the cloud documents that grow with the stack file, such as IAM policies."""
+    window_note: Callable[[WindowPlan], str] = lambda window: "only `up` starts a change of the nodes"
+    """Return how the maintenance window in `changes` affects changes that the cloud makes by itself."""
     check_window: Callable[[WindowPlan | None, Problems], None] = _nothing
-    """Record why the cloud cannot have the window of `changes`; `problems` is at the file's root."""
+    """Record why the cloud cannot use the maintenance window in `changes`.
+
+    `problems` points to the root of the file.
+    """
     check: Callable[[Sequence[Pool], Operator | None, Catalog, Problems], None] = _nothing
-    """Record what is wrong with the cluster for its pools; `problems` is at `cluster`."""
+    """Record problems with the cluster that depend on its pools. `problems` points to `cluster`."""
 
 
 class LoginNotes(Protocol):
-    """Find members of a team who cannot log in, and what they need."""
+    """Find members of a team who cannot log in, and the permissions they lack."""
 
     def __call__(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
-        """Return warnings about these members; `own_stack`: the team has a stack of its own."""
+        """Return warnings about these members. `own_stack` is true if the team has a separate stack."""
         ...
 
 
@@ -208,94 +226,109 @@ def _no_notes(team: str, members: Sequence[str], *, own_stack: bool) -> tuple[De
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudLogins:
-    """How members of teams log in."""
+    """How the members of teams log in."""
 
     commands: Callable[[Sequence[str]], tuple[str, ...]] = lambda members: ()
-    """Return the commands by which members get a kubeconfig; empty: the cluster's owner gives it to them."""
+    """Return the commands that give members a kubeconfig.
+
+    It is empty if the cluster's owner distributes the kubeconfig.
+    """
     notes: LoginNotes = _no_notes
     check: Callable[[Sequence[str], Problems], None] = _nothing
-    """Record members of a team that the cloud cannot authenticate; `problems` is at the team's `members`."""
+    """Record members of a team that the cloud cannot authenticate. `problems` points to the team's `members`."""
 
 
 def existing_rights(identity: TeamIdentity) -> tuple[str, ...]:
-    """Return the right to use an identity that exists, as text."""
+    """Return the permission to use an existing identity, as text."""
     return tuple(f"use {one}" for one in (identity.role_arn, identity.google_service_account) if one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudTeamIdentities:
-    """Identities of the cloud for pods of teams."""
+    """Cloud identities for the pods of teams."""
 
     plan: Callable[[Mapping[str, TeamIdentity]], Decided[CloudIdentities | None]] = _plan_nothing
-    """Return the resources of the cloud for the identities of teams, by team; None: it needs none."""
+    """Return the cloud resources for the teams' identities, or None if no resources are needed."""
     rights: Callable[[TeamIdentity], tuple[str, ...]] = existing_rights
-    """Return what pods with the identity may use, as text."""
+    """Return the resources that pods with the identity may use, as text."""
     annotations: Callable[[TeamIdentity], Mapping[str, str]] = lambda identity: {}
-    """Return the annotations of the service account that pods get the identity by."""
+    """Return the service account annotations that give pods the identity."""
     check: Callable[[TeamIdentity, Problems], None] = _nothing
-    """Record what of a team's identity the cloud cannot have; `problems` is at the team's `identity`."""
+    """Record settings of a team's identity that the cloud does not support.
+
+    `problems` points to the team's `identity`.
+    """
 
 
 def _refuse_api_egress(provider: str, problems: Problems) -> None:
     problems.add(
         f"cloud-apis on provider {provider}",
-        "cloud-apis only on GKE: Google's APIs have addresses of their own, elsewhere they have none",
-        "write internet, or as cidr the network of the VPC's endpoints",
+        "cloud-apis only on GKE, where Google's APIs have dedicated addresses; other providers have none",
+        "write internet, or write cidr with the network of the VPC's endpoints",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudNetwork:
-    """What pods and the control plane reach."""
+    """Destinations that pods and the control plane can reach."""
 
     isolates_bare_pods: bool = True
-    """Whether network policies hold for pods without a controller, too, as far as the cloud decides it."""
+    """Whether the cloud enforces network policies for pods without a controller, too."""
     closed_ports: str | None = None
-    """Why the control plane reaches webhooks at the ports 443 and 10250 only; None: it reaches all ports."""
+    """Why the control plane reaches webhooks only at the ports 443 and 10250, or None if it reaches all ports."""
     host_policy: HostPolicy | None = "FQDNNetworkPolicy"
-    """The kind of network policies that name hosts, where there are any; None: there are none."""
+    """The kind of network policy that supports host names, or None if the cluster has no such policy."""
     pod_egress: tuple[PodEgress, ...] = ()
-    """The addresses that identity and DNS of pods need in a team without an identity of its own."""
+    """Addresses for identity and DNS that pods need in a team without a cloud identity."""
     identity_egress: tuple[PodEgress, ...] = ()
-    """The same in a team with an identity."""
+    """Addresses for identity and DNS that pods need in a team with a cloud identity."""
     api_egress: PodEgress | None = None
-    """The addresses of the cloud's APIs; None: they have none of their own."""
+    """Addresses of the cloud's APIs, or None if the APIs have no dedicated addresses."""
     api_egress_note: str = ""
-    """What the addresses of `api_egress` need to be used."""
+    """Requirement for the use of the addresses in `api_egress`."""
     check_hosts: Callable[[Problems], None] = _nothing
-    """Record why pods cannot be let reach hosts by name; `problems` is at the name."""
+    """Record why egress rules cannot name hosts. `problems` points to the host name."""
     check_apis: Callable[[str, Problems], None] = _refuse_api_egress
-    """Record why pods on a provider cannot be let reach only the cloud's APIs; `problems` is at the entry."""
+    """Record why egress rules cannot select only the cloud's APIs.
+
+    The first argument is the provider, and `problems` points to the egress entry.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudStorage:
-    """Storage classes of a cloud."""
+    """Storage classes of a cloud, and the checks for them."""
 
     bucket_sidecar: VolumeSidecar | None = None
-    """What reads buckets in the pods that mount them; None: their nodes do."""
+    """Sidecar that mounts buckets in the pods that use them, or None if the nodes mount buckets."""
     own_classes: Callable[[Mapping[str, StorageClass], Sequence[PoolPlan], Catalog], Mapping[str, DiskStorage]] = (
         lambda storage, pools, catalog: {}
     )
-    """Return the classes that a cluster has undeclared: the cloud's, and those that the program adds."""
+    """Return the storage classes that exist without a declaration: the cloud's and the program's."""
     claim_sizes: Callable[[StorageClass], ClaimSizes] = lambda storage: ClaimSizes()
-    """Return the sizes of the volumes that the cloud makes for a class."""
+    """Return the volume sizes that the cloud creates for a storage class."""
     mount_problem: Callable[[StorageClass, PoolPlan, Sequence[PoolPlan], Catalog], MountProblem | None] = _nothing
-    """Return why nodes of a pool cannot mount volumes of an entry, as far as is known, or None."""
+    """Return why the nodes of a pool cannot mount volumes of a storage class, or None if no reason is known."""
     check: Callable[[Mapping[str, StorageClass], Sequence[Pool], Catalog, Problems], None] = _nothing
-    """Record storage classes that the cloud or the pools' machines cannot have; `problems` is at `storage`."""
+    """Record storage classes that the cloud or the pools' machine types do not support.
+
+    `problems` points to `storage`.
+    """
     plan: Callable[
         [Mapping[str, StorageClass], str, Sequence[PoolPlan], str | None, Catalog], Decided[StoragePlan]
     ] = lambda storage, stack, pools, kubernetes, catalog: Decided(StoragePlan())
-    """Return the storage classes of a stack on a Kubernetes version, with the cloud's resources for them."""
+    """Return a stack's storage classes for a Kubernetes version, with the cloud resources that they need."""
 
 
 LONGEST_POOL_NAME: Final = (40, "nodes are named after it")
-"""On any cloud: <pool>-<number> is also the hostname label, of at most 63 characters."""
+"""The default on any cloud.
+
+The node name <pool>-<number> is also the hostname label, which has at most 63 characters.
+"""
 ASSUMED_SCHEDULER: Final = SchedulerPlan(
-    scores="default", why="assumed: the owner of the cluster sets up its scheduler"
+    scores="default", why="assumed, because the owner of the cluster configures its scheduler"
 )
-"""The scheduler of an existing cluster, which the program does not read."""
+"""The assumed scheduler of an existing cluster. The program does not read the real configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,11 +338,11 @@ class Cloud:
     cluster: Cluster
     access: Access
     kubernetes: str | None
-    """The Kubernetes minor version where it is known before a deploy."""
+    """The Kubernetes minor version, or None if it is not known before a deployment."""
     region: str | None = None
-    """The cluster's region, whose prices apply; None: the stack file names none."""
+    """The cluster's region, which determines the prices, or None if the stack file names none."""
     vendor: str | None = None
-    """Vendor of the machine types of its pools, by the name in the catalogue; None: any."""
+    """Vendor of the pools' machine types, by its name in the catalogue, or None for any vendor."""
     pools: CloudPools
     classes: CloudClasses = field(default_factory=CloudClasses)
     software: CloudSoftware
@@ -323,32 +356,35 @@ class Cloud:
     creates_cluster: bool = False
     """Whether the program creates the cluster."""
     chooses_kubernetes: bool = False
-    """Whether planning chooses a Kubernetes version where the stack file names none."""
+    """Whether planning chooses a Kubernetes version if the stack file names none."""
     sets_kubelet: bool = True
-    """Whether the program decides how kubelets are configured."""
+    """Whether the program configures the kubelets."""
     owner_prepares_nodes: bool = False
-    """Whether the owner of the nodes installs driver, toolkit and runtime settings."""
+    """Whether the owner of the nodes installs the driver and toolkit and configures the container runtime."""
     managed_control_plane: bool = False
-    """Whether the provider runs the control plane, and Prometheus cannot read its components."""
+    """Whether the provider runs the control plane, so that Prometheus cannot scrape its components."""
     managed_prometheus: bool = False
     """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
     installs_charts: bool = True
-    """Whether the program installs Helm charts on its clusters."""
+    """Whether the program installs Helm charts on the provider's clusters."""
     has_identities: bool = True
-    """Whether pods of a team can have an identity of the cloud."""
+    """Whether the pods of a team can have a cloud identity."""
     runs_kueue: bool = False
-    """Whether Kueue's program runs beside the cluster instead of by its chart."""
+    """Whether Kueue runs as a process next to the cluster instead of from its Helm chart."""
     autoscaler_flags: Literal["program", "owner", "nobody"] = "owner"
-    """Who sets the flags of the Cluster Autoscaler that changes the number of nodes."""
+    """Who sets the flags of the Cluster Autoscaler for the cluster's nodes."""
     growing_nodes: GrowingNodes | None = None
-    """Nodes that an autoscaler adds beside those of pools, or None."""
+    """Nodes that an autoscaler adds in addition to the pools' nodes, or None."""
     scheduler: SchedulerPlan = ASSUMED_SCHEDULER
     """The kube-scheduler of the cluster."""
     added_resources: tuple[str, ...] = ()
-    """Prefixes of the resources that webhooks of the cloud add to pods that join networks; no quota has them."""
+    """Prefixes of the resources that the cloud's webhooks add to pods with network interfaces.
+
+    Quotas do not cover them.
+    """
     longest_pool_name: tuple[int, str] = LONGEST_POOL_NAME
-    """The most characters of a pool's name, and why."""
+    """Maximum number of characters in a pool's name, and the reason."""
     reservations_by_zone: bool = False
-    """Whether reservations of two zones may have one name."""
+    """Whether reservations in two zones may have the same name."""
     no_gpu_cluster: str | None = None
-    """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
+    """Why the operator's GPUCluster, and therefore DRA, is not available, or None if it is available."""

@@ -1,4 +1,4 @@
-"""Check sharing modes with the device plugins of GKE and of Bottlerocket.
+"""Check GPU sharing modes against the device plugins of GKE and Bottlerocket.
 
 Sources: GKE docs on GPU sharing strategies, time-sharing and multi-instance GPUs, and the partitioner in
 container-engine-accelerators; bottlerocket.dev, kubelet-device-plugins 1.54, and nvidia-migmanager in
@@ -14,9 +14,9 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra, Mig, MigRoll, Mps, TimeSlicing
 
 BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
-"""GPUs whose MIG profiles Bottlerocket documents."""
+"""GPUs for which Bottlerocket documents MIG profiles."""
 NOT_OF_GKE = ("4g.20gb", "4g.40gb")
-"""Sizes that GKE's partitioner creates and its device plugin refuses.
+"""MIG profiles that GKE's partitioner creates but its device plugin refuses.
 
 Source: container-engine-accelerators, gpuPartitionSizeMaxCount in pkg/gpu/nvidia/mig/mig.go; read 2026-11-23.
 """
@@ -25,9 +25,9 @@ Source: container-engine-accelerators, gpuPartitionSizeMaxCount in pkg/gpu/nvidi
 def check_provider_sharing(
     pool: Pool, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems
 ) -> None:
-    """Record sharing that needs the operator's device plugin, on a pool with another plugin.
+    """Record sharing that requires the operator's device plugin on a pool with another device plugin.
 
-    `here` is at the sharing.
+    `here` points to the sharing configuration.
     """
     if device_plugin in {"operator", "dra"}:
         return
@@ -40,7 +40,7 @@ def check_provider_sharing(
             whose = "GKE" if device_plugin == "cloud" else "Bottlerocket"
             here.at("mode").add(
                 f"'dra' with the device plugin of {whose}",
-                "nodes without a device plugin: it would allocate GPUs that the DRA driver allocates too",
+                "nodes without a device plugin, because it would allocate the same GPUs as the DRA driver",
                 "write image: {family: al2023}" if device_plugin == "image" else "use the device plugin's modes",
             )
         case _:
@@ -49,17 +49,17 @@ def check_provider_sharing(
 
 def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Problems) -> None:
     if device_plugin == "cloud" and isinstance(sharing, Mps):
-        # GKE docs, "Share GPUs with multiple workloads using NVIDIA MPS" (hostIPC of the pods); read 2026-11-28.
+        # Pods need hostIPC: GKE docs, "Share GPUs with multiple workloads using NVIDIA MPS", read 2026-11-28.
         here.at("mode").add(
             "'mps' with GKE's device plugin",
-            "time-slicing: pods reach GKE's MPS daemon only with hostIPC, which no team may have",
+            "time-slicing; pods reach GKE's MPS daemon only with hostIPC, which no team may use",
             "write mode: time-slicing, or device_plugin: operator with a fixed number of nodes",
         )
         return
     if device_plugin == "cloud" and "rename" in sharing.model_fields_set and sharing.rename:
         here.at("rename").add(
             "true with GKE's device plugin",
-            "false: GKE offers whole and shared GPUs as nvidia.com/gpu",
+            "false; GKE offers whole and shared GPUs as nvidia.com/gpu",
             "remove rename, or write device_plugin: operator",
         )
     greedy = not sharing.fail_requests_greater_than_one
@@ -67,7 +67,7 @@ def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Pr
         whose = "GKE's" if device_plugin == "cloud" else "Bottlerocket's"
         here.at("fail_requests_greater_than_one").add(
             f"false with {whose} device plugin",
-            "true: it refuses a request for more than one share and has no setting for it",
+            "true; the plugin always refuses a request for more than one share",
             "remove it",
         )
 
@@ -79,40 +79,40 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
     if sharing.replicas > 1:
         here.at("replicas").add(
             f"time-slicing of MIG instances with {whose} device plugin",
-            "instances that are not shared: only the operator's device plugin supports both at once",
+            "instances that are not shared; only the operator's device plugin supports both at once",
             "remove replicas",
         )
     if "strategy" in sharing.model_fields_set and sharing.strategy == "mixed":
         here.at("strategy").add(
             f"'mixed' with {whose} device plugin",
-            "single: it offers the instances as nvidia.com/gpu",
+            "single; the plugin offers the instances as nvidia.com/gpu",
             "remove strategy" + (", or write device_plugin: operator" if device_plugin == "cloud" else ""),
         )
     if "change" in sharing.model_fields_set and sharing.change == "drain":
         here.at("change").add(
             f"'drain' with {whose} device plugin",
-            "replace: the layout is a setting of the node pool, so only new nodes get a new one",
+            "replace; the layout is a setting of the node pool, so only new nodes get a new layout",
             "remove change",
         )
     for field in sorted(MigRoll.model_fields.keys() & sharing.model_fields_set):
         here.at(field).add(
             f"{getattr(sharing, field)!r} with {whose} device plugin",
-            "no such field: only new nodes get a new layout, as the upgrade settings of the pool decide",
+            "no such field; only new nodes get a new layout, and the pool's upgrade settings decide when",
             f"remove {field}",
         )
     if device_plugin == "image" and gpu.model not in BOTTLEROCKET_MIG_MODELS:
         here.at("mode").add(
             f"'mig' on {gpu.product} ({machine.name}) with Bottlerocket",
             "GPUs that its MIG manager supports: " + ", ".join(BOTTLEROCKET_MIG_MODELS),
-            "write image: {family: al2023}, where the operator partitions the GPUs",
+            "write image: {family: al2023}, with which the operator partitions the GPUs",
         )
     layout = sharing.layout or {}
     profile = gpu.mig.profile(next(iter(layout))) if len(layout) == 1 else None
     if len(layout) != 1:
-        found = f"{len(layout)} profiles" if sharing.layout else "layouts for some GPUs each"
+        found = f"{len(layout)} profiles" if sharing.layout else "different layouts for different GPUs"
         here.at("layout" if sharing.layout else "layouts").add(
             f"{found} with {whose} device plugin",
-            "one profile on every GPU of the node: it partitions all of them alike",
+            "one profile on every GPU of the node, because all GPUs are partitioned alike",
             "write layout with one profile, such as " + _example(gpu, device_plugin),
         )
     elif profile is not None and not _knows(profile, gpu, device_plugin):
@@ -124,7 +124,7 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
     elif profile is not None and layout[profile.name] != profile.max_instances:
         here.at("layout").add(
             f"{profile.name} x{layout[profile.name]} with {whose} device plugin",
-            f"x{profile.max_instances}: it partitions each GPU into as many as fit",
+            f"x{profile.max_instances}, because each GPU is partitioned into as many instances as fit",
             f"write layout: {{{profile.name}: {profile.max_instances}}}",
         )
 
@@ -133,11 +133,11 @@ def _knows(profile: MigProfile, gpu: Gpu, device_plugin: Owner) -> bool:
     if not profile.name.endswith("gb"):  # a variant, such as 1g.10gb+me
         return False
     if device_plugin == "image":
-        # Its MIG manager uses the whole GPU for an unknown name.
+        # For an unknown profile name, Bottlerocket's MIG manager does not partition the GPU.
         return profile.compute_slices != 4
     if profile.name in NOT_OF_GKE:
         return False
-    # GKE supports no profile of one compute slice with twice the memory on A100.
+    # On A100, GKE does not support the profile with one compute slice and twice the memory.
     return gpu.architecture != "ampere" or (profile.compute_slices, profile.memory_slices) != (1, 2)
 
 

@@ -1,6 +1,6 @@
-"""Register the providers; a new one is a function in a subpackage of its own and a case here.
+"""Register the providers. A new provider is a function in its own subpackage and a new case in this module.
 
-A provider is imported for its own stacks alone: all of them take a tenth of the start-up time.
+Only the provider of the stack is imported, because importing all of them takes a tenth of the start-up time.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def cloud_of(
 ) -> Cloud:
     """Return the provider of a stack file's cluster.
 
-    `window`: that of `changes`; `storage`: declared classes; `teams`: names of all its teams, `members`: of all of
-    them; `identities`: teams that have one; `pools`: all of the stack.
+    `window` is the maintenance window in `changes`. `storage` contains the declared storage classes. `teams` are
+    the names of all teams, `members` the members of all teams, and `identities` the teams with an identity.
+    `pools` are all pools of the stack.
     """
     match cluster:
         case SandboxCluster():
@@ -50,7 +51,7 @@ def cloud_of(
 
 
 def first_stacks() -> Mapping[str, FirstStack]:
-    """Return what `init` needs of each provider, by the provider's name, in the order in which it offers them."""
+    """Return the settings of `init` by the provider's name, in the order in which `init` offers the providers."""
     from gpu_platform.planning.clouds.eks import first_stack as eks
     from gpu_platform.planning.clouds.existing import first_stack as existing
     from gpu_platform.planning.clouds.gke import first_stack as gke

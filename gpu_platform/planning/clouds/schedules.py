@@ -1,7 +1,8 @@
-"""Type of the schedule of a pool: when it has nodes, and when it is off.
+"""The schedule of a pool: when the pool has nodes and when it has none.
 
-Days and times of day are local, so a pool of Berlin starts at 07:00 in summer and in winter. It is off by the
-clock: its last nodes may still be drained, and its first ones may still be starting.
+Days and times of day are local, so a pool in Berlin starts at 07:00 in summer and in winter. The clock decides
+whether the pool is on: after the stop its last nodes may still be draining, and after the start its first nodes
+may still be starting.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from gpu_platform.stack.pool_schedule import PoolSchedule
 
 HOURS_OF_WEEK: Final = 7 * 24
 DRAIN_SECONDS: Final = 15 * 60
-"""How long nodes are drained at most when a pool stops."""
+"""Maximum time to drain the nodes when a pool stops, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulePlan:
-    """When a pool has nodes. `days`: names of DAYS, in their order; `start`, `stop`: `07:00` in `time_zone`."""
+    """When a pool has nodes.
+
+    `days` are names from DAYS, in that order. `start` and `stop` are times such as `07:00` in `time_zone`.
+    """
 
     days: tuple[str, ...]
     start: str
@@ -30,22 +34,22 @@ class SchedulePlan:
 
     @property
     def hours(self) -> float:
-        """Hours of a week in which the pool has nodes."""
+        """Hours per week in which the pool has nodes."""
         start, stop = (time.fromisoformat(one) for one in (self.start, self.stop))
         return len(self.days) * ((stop.hour - start.hour) + (stop.minute - start.minute) / 60)
 
     @property
     def hours_text(self) -> str:
-        """Hours of a week in which the pool has nodes: `65 of 168 h a week`."""
+        """Hours per week in which the pool has nodes, as text such as `65 of 168 h a week`."""
         return f"{self.hours:.4g} of {HOURS_OF_WEEK} h a week"
 
     @property
     def share(self) -> float:
-        """Share of a week in which the pool has nodes, above 0 and below 1."""
+        """Fraction of the week in which the pool has nodes, above 0 and below 1."""
         return self.hours / HOURS_OF_WEEK
 
     def is_on(self, now: datetime) -> bool:
-        """Return whether the pool has nodes at `now`, which has a time zone."""
+        """Return whether the pool has nodes at `now`, which must have a time zone."""
         local = now.astimezone(ZoneInfo(self.time_zone))
         return DAYS[local.weekday()] in self.days and self.start <= f"{local:%H:%M}" < self.stop
 
@@ -60,17 +64,17 @@ class SchedulePlan:
         return next(one for one in starts if DAYS[one.weekday()] in self.days and one > now)
 
     def off_text(self, now: datetime) -> str:
-        """Return why the pool has no nodes at `now`; empty: it has."""
+        """Return why the pool has no nodes at `now`, or an empty string if it has nodes."""
         if self.is_on(now):
             return ""
-        return f"its schedule has it off until {self.starts_next(now):%a %Y-%m-%d %H:%M} ({self.time_zone})"
+        return f"its schedule keeps it off until {self.starts_next(now):%a %Y-%m-%d %H:%M} ({self.time_zone})"
 
     def __str__(self) -> str:
         return f"{days_text(self.days)} {self.start} to {self.stop} ({self.time_zone})"
 
 
 def days_text(days: tuple[str, ...]) -> str:
-    """Return days in the order of DAYS as text: `mon-fri`, `mon, wed`, `daily`."""
+    """Return days in the order of DAYS as text, such as `mon-fri`, `mon, wed` or `daily`."""
     if len(days) == len(DAYS):
         return "daily"
     first = DAYS.index(days[0])
@@ -80,7 +84,7 @@ def days_text(days: tuple[str, ...]) -> str:
 
 
 def schedule_of(schedule: PoolSchedule | None) -> SchedulePlan | None:
-    """Return the schedule of the stack file, with each day once; None: the pool always has nodes."""
+    """Return the schedule from the stack file with each day once, or None if the pool always has nodes."""
     if schedule is None:
         return None
     return SchedulePlan(

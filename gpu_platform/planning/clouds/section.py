@@ -1,4 +1,4 @@
-"""Types of the plan of a cluster, and of the cloud's part of the plans of cluster and pools."""
+"""Types for a cluster's plan, and for the cloud-specific parts of the plans of clusters and pools."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 from gpu_platform.planning.json_form import NOT_IN_JSON
 
 NOT_SET = ""
-"""A pool property that is not set."""
+"""Value of a pool property that is not set."""
 ALL_ZONES = "all of the cluster's"
-"""A pool property: the pool names no zones."""
+"""Value of a pool's zones property if the pool names no zones."""
 
 SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
 Access = Literal["sandbox", "kubeconfig", "outputs"]
+"""How clients reach a cluster: through a local sandbox, the user's kubeconfig, or the outputs of its stack."""
 HostPolicy = Literal["FQDNNetworkPolicy", "CiliumNetworkPolicy"]
-"""Kinds of network policies that name hosts: GKE's and Cilium's."""
-"""How clients reach a cluster: a sandbox on this machine, a kubeconfig of the user, or outputs of its stack."""
+"""Kinds of network policies that can name hosts: the GKE kind and the Cilium kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowingNodes:
-    """Nodes beside those of pools whose number an autoscaler changes, and the setting that fixes their number."""
+    """Nodes outside of pools that an autoscaler adds and removes, and the setting that fixes their number."""
 
     what: str
     setting: str
@@ -43,9 +43,9 @@ class GrowingNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudQuota:
-    """A quota beside those of GPUs. `name` None: the cloud's name for it is not known here.
+    """A cloud quota that does not count GPUs. `name` is None if the quota's name is not known to the program.
 
-    `what`: what the amount suffices for, for example `boot disks of all nodes`.
+    `what` describes the resources that the amount covers, for example `boot disks of all nodes`.
     """
 
     name: str | None
@@ -57,10 +57,12 @@ class CloudQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provisioning:
-    """The ProvisioningRequests by which a pool gets nodes for one workload at a time, whose pods are of one kind.
+    """The ProvisioningRequests that create a pool's nodes for one workload at a time.
 
-    `node_seconds`: how long its nodes live at most; `own_nodes`: labels of the nodes of one request, each with the
-    detail of the request that has its value.
+    All pods of the workload are alike.
+
+    `node_seconds` is the maximum lifetime of the nodes. `own_nodes` maps a label on the nodes of one request to
+    the detail in the request's status that contains the label's value.
     """
 
     provisioning_class: str
@@ -70,9 +72,9 @@ class Provisioning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountNeed:
-    """Something that an account must have before a pool can have nodes, which the program does not create.
+    """A resource that an account must have before a pool can have nodes, and that the program does not create.
 
-    `fix`: the commands that show and create it.
+    `fix` contains the commands that show and create the resource.
     """
 
     name: str
@@ -82,12 +84,13 @@ class AccountNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudPrerequisites:
-    """Prerequisites of an `up` in the cloud, beside the stack itself.
+    """Requirements that the cloud account must meet before an `up`.
 
-    `command`: credential command of the kubeconfig; `credentials`: name of their kind in
-    `gpu_platform.live.credentials`; `owner`: the account or project; `quota_console`: page of quotas;
-    `all_regions_quota`: a quota of GPUs over all regions, if any; `permissions`: of the user;
-    `apis`: command that enables the cloud's APIs, None: not needed; `quotas`: those beside GPUs.
+    `command` is the kubeconfig's credential command. `credentials` is the kind of credentials by its name in
+    `gpu_platform.live.credentials`. `owner` is the account or project. `quota_console` is the address of the
+    quotas page. `all_regions_quota` is a GPU quota across all regions, or None. `permissions` are the user's
+    permissions. `apis` is the command that enables the cloud's APIs, or None if it is not needed. `quotas` are the
+    quotas that do not count GPUs.
     """
 
     cloud: str
@@ -107,12 +110,12 @@ class CloudPrerequisites:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSetting:
-    """A setting of a cluster whose change affects what runs, or who has access.
+    """A setting of a cluster whose change affects running workloads or access.
 
-    `name`: its key in the stack output `cluster`; `what`: its name for a reader; `field`: the places in the stack
-    file that set it; `values`: how many, or what it consists of: fewer, or a value that is gone, are a loss.
-    `loss`, `gain`: the effects of that and of any other change (`planning.changes.Effect`); `on_loss`, `on_gain`:
-    what they mean, `{lost}` stands for the values that go.
+    `name` is the key in the stack output `cluster`, and `what` the name for a reader. `field` contains the stack
+    file paths that set it. `values` is a number or a list of values. A lower number or a removed value is a loss.
+    `loss` is the effect of a loss, and `gain` the effect of any other change (`planning.changes.Effect`).
+    `on_loss` and `on_gain` explain the effects; `{lost}` stands for the removed values.
     """
 
     name: str
@@ -124,18 +127,18 @@ class ClusterSetting:
     gain: SettingEffect = "in-place"
     on_gain: str = ""
     fixed: bool = False
-    """Whether the cloud cannot change it, so that `up` refuses another value."""
+    """Whether the cloud cannot change the setting. If so, `up` refuses a different value."""
     kept: bool = False
-    """Whether `up` refuses to lose one of the values, and only that."""
+    """Whether `up` refuses to remove values of the setting. Other changes are allowed."""
     resizes: bool = False
-    """Whether a change of it makes `up` set the number of nodes, which it else leaves to an autoscaler."""
+    """Whether a change makes `up` set the number of nodes, which otherwise only an autoscaler changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEgress:
-    """An address outside every namespace that pods of a team may reach, with its ports (number, protocol).
+    """An address outside of all namespaces that the pods of a team may reach, with its ports (number, protocol).
 
-    `name`: what it is, such as identity; `but`: networks within `cidr` that stay out of reach.
+    `name` is the purpose, such as identity. `but` contains the networks within `cidr` that stay blocked.
     """
 
     name: str
@@ -145,32 +148,35 @@ class PodEgress:
 
 
 class CreatedCluster(Protocol):
-    """The settings of a new cluster that all clouds share."""
+    """The settings of a new cluster that are common to all clouds."""
 
     @property
     def api_access(self) -> tuple[str, ...]:
-        """Networks (CIDR) that may reach the API server from outside."""
+        """Networks (CIDR) outside of the VPC that may reach the API server."""
         ...
 
     @property
     def extended_support(self) -> bool:
-        """Whether the cluster keeps its version after standard support."""
+        """Whether the cluster keeps its Kubernetes version after the end of standard support."""
         ...
 
     @property
     def system_leaves_zones(self) -> bool:
-        """Whether the successor of a system node may be in another zone than the disks of its pods."""
+        """Whether a new system node may be in a different zone than the disks of the old node's pods."""
         ...
 
     @property
     def upgrade_order(self) -> str | None:
-        """What happens at another minor version, in which order; None: what the platform's clusters do."""
+        """The upgrade steps for a new minor version, in order, or None for the platform's default order."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Most seconds that an engine waits for the creation, update and deletion of a resource; None: its default."""
+    """Maximum seconds that the deployment engine waits to create, update and delete a resource.
+
+    None means its default.
+    """
 
     create: int | None = None
     update: int | None = None
@@ -181,11 +187,12 @@ class Timeouts:
 class RollLimits:
     """How the nodes of a pool are rolled.
 
-    `at_a_time`: how many nodes together; None: all of them. `unlimited`: why nothing limits the duration; empty
-    where the engine waits for it. `needs_empty`: why the pool must have no nodes meanwhile; empty: it may have.
-    `only_while`: what a successor needs, where it may be lacking. `image`: what image the new nodes get unless the
-    roll names another release; empty: the one that they have. `new_nodes_only`: an upgrade leaves the nodes that
-    exist as they are.
+    `at_a_time` is the number of nodes that are rolled at the same time, or None for all nodes. `unlimited` is the
+    reason why the roll has no time limit, or empty if the deployment engine waits for the roll. `needs_empty` is
+    the reason why the pool must have no nodes during the roll, or empty if it may have nodes. `only_while` names a
+    resource that a new node needs and that may be missing. `image` describes the image of the new nodes if the
+    roll names no other release; if empty, they keep the current image. `new_nodes_only` means that an upgrade does
+    not change existing nodes.
     """
 
     at_a_time: int | None = None
@@ -197,11 +204,11 @@ class RollLimits:
 
 
 class CloudCluster(Protocol):
-    """The cloud's part of a cluster's plan."""
+    """The cloud-specific part of a cluster's plan."""
 
     @property
     def kind(self) -> str:
-        """The provider, as the stack file names it; `components.<kind>` transcribes the plan."""
+        """Name of the provider in the stack file. `components.<kind>` creates the resources of the plan."""
         ...
 
     @property
@@ -216,17 +223,17 @@ class CloudCluster(Protocol):
 
     @property
     def kubernetes(self) -> str | None:
-        """Minor version where known."""
+        """Kubernetes minor version, or None if it is not known."""
         ...
 
     @property
     def known_zones(self) -> tuple[str, ...]:
-        """Zones of pools that name none, where the stack file decides all of them; else empty."""
+        """Zones of pools that name none, or an empty tuple if the stack file does not determine all of them."""
         ...
 
     @property
     def protect(self) -> bool:
-        """Whether the engine refuses to delete the cluster."""
+        """Whether the deployment engine refuses to delete the cluster."""
         ...
 
     @property
@@ -241,53 +248,59 @@ class CloudCluster(Protocol):
 
     @property
     def releases(self) -> Mapping[str, Mapping[str, Any]]:
-        """The program's own Helm values of the controllers that the cloud's pools need, by chart."""
+        """The program's Helm values for the controllers that the cloud's pools need, by chart."""
         ...
 
     def kubernetes_problem(self, running: str) -> Problem | None:
-        """Return why `up` cannot change the control plane from minor version `running` to the planned one."""
+        """Return why `up` cannot upgrade the control plane from minor version `running`, or None if it can."""
         ...
 
     @property
     def parts(self) -> tuple[PartPlan, ...]:
-        """Controllers that the pools need, which the program installs or the cluster's owner has installed."""
+        """Controllers that the pools need.
+
+        Either the program installs them or the cluster's owner has installed them.
+        """
         ...
 
     @property
     def first_up_problem(self) -> Problem | None:
-        """Why an `up` that creates the cluster could not end; None: it can."""
+        """Why an `up` that creates the cluster could not finish, or None if it can."""
         ...
 
     @property
     def create(self) -> CreatedCluster | None:
-        """None for an existing cluster."""
+        """Settings of a new cluster, or None for an existing cluster."""
         ...
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Platforms that create the nodes of its pools: `CloudNodes.platform` of each."""
+        """Platforms that create the nodes of the cluster's pools: the `CloudNodes.platform` of each pool."""
         ...
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long an engine waits for the cluster itself."""
+        """How long the deployment engine waits for the cluster."""
         ...
 
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
-        """How long an engine waits for a pool, by platform."""
+        """How long the deployment engine waits for a pool, by platform."""
         ...
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""
+        """Return the requirements of an `up`.
+
+        `resource_types` are the Pulumi types of the resources that it creates.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerPlan:
-    """Specs of the NodePool and node class by which Karpenter adds nodes to those that the program creates.
+    """Specs of the NodePool and node class with which Karpenter adds nodes to the pool's initial nodes.
 
-    `node_class` has `apiVersion`, `kind` and, where it has one, `spec`; `nodes`: the most that it adds.
+    `node_class` contains `apiVersion`, `kind` and optionally `spec`. `nodes` is the maximum number of added nodes.
     """
 
     nodes: int
@@ -297,9 +310,10 @@ class AutoscalerPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricNics:
-    """NICs for traffic between GPUs of several nodes: at least `count` of a kind that the node agent knows.
+    """NICs for traffic between GPUs of several nodes: at least `count` NICs of a kind that the node agent knows.
 
-    `mtu`: of their network interfaces; None: not known, or without such interfaces, as EFA, whose MTU nobody sets.
+    `mtu` is the MTU of their network interfaces. It is None if it is not known, or if the NICs have no such
+    interfaces, as with EFA.
     """
 
     kind: Literal["efa", "mlx5", "gvnic"]
@@ -309,9 +323,9 @@ class FabricNics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicDevices:
-    """NICs of a node for traffic between nodes, as devices that pods claim.
+    """NICs for traffic between nodes, offered as devices that pods claim.
 
-    `driver`: name of the driver that publishes them in ResourceSlices; None: not known.
+    `driver` is the driver that publishes the devices in ResourceSlices, or None if its name is not known.
     """
 
     device_class: str
@@ -321,10 +335,11 @@ class NicDevices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFabric:
-    """The fabric of a pool's NICs, where its pods need more of the node than Pod Security allows.
+    """The fabric of a pool's NICs if its pods need more access to the node than Pod Security allows.
 
-    `name`: in `fabric_pods` of the catalogue; `labels`: those by which pods select such nodes, set by the cloud;
-    `networks`: Kubernetes networks that a pod with all NICs joins; empty: it claims the NICs.
+    `name` is the key in the catalogue's `fabric_pods`. `labels` are the node labels, set by the cloud, that pods
+    use to select such nodes. `networks` are the Kubernetes networks that a pod with all NICs joins; if empty, the
+    pod claims the NICs.
     """
 
     name: Literal["tcpx", "tcpxo", "rdma"]
@@ -334,79 +349,85 @@ class NodeFabric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudNodes:
-    """The nodes of a pool as its cloud creates, rolls, replaces and ends them.
+    """How a pool's cloud creates, rolls, replaces and ends the nodes of the pool.
 
-    The defaults hold for nodes that no cloud creates.
+    The defaults apply to nodes that no cloud creates.
     """
 
     platform: str | None = None
-    """What creates the nodes: `platform` of the properties in catalog/facts/pool_changes.yaml."""
+    """Kind of resource that creates the nodes, as in the `platform` fields of catalog/facts/pool_changes.yaml."""
     protect: bool = False
-    """Whether the engine refuses to delete the pool."""
+    """Whether the deployment engine refuses to delete the pool."""
     zones: tuple[str, ...] = ()
-    """Zones of the nodes; empty: all of the cluster's."""
+    """Zones of the nodes. An empty tuple means all zones of the cluster."""
     leaves_zones: bool = False
-    """Whether new nodes may be in other zones than the disks of the pods that wait for them."""
+    """Whether new nodes may be in other zones than the disks of the pods that wait for the nodes."""
     placement: str | None = None
-    """How the nodes are placed: `none`, or the cloud's name of close placement. None: their owner places them."""
+    """How the cloud places the nodes: `none`, or its name for close placement.
+
+    None means that the owner places the nodes.
+    """
     replaced_delete_first: bool = False
     """Whether a replaced pool is deleted before its successor is created."""
     rolled_delete_first: bool = False
     """Whether a rolled node is deleted before its successor is created."""
     timeouts: Timeouts = field(default_factory=Timeouts)
-    """How long an engine waits for the pool."""
+    """How long the deployment engine waits for the pool."""
     roll_limits: RollLimits = field(default_factory=RollLimits)
-    """How its nodes are rolled, and what limits that."""
+    """How the pool's nodes are rolled, and the limits of the roll."""
     alternatives: tuple[str, ...] = ()
-    """Other machine types that its nodes may have."""
+    """Other machine types that the pool's nodes may have."""
     account_needs: tuple[AccountNeed, ...] = ()
-    """What the account must have before the pool can have nodes."""
+    """Resources that the account must have before the pool can have nodes."""
     created_on_demand: str | None = None
-    """Why the pool may have fewer nodes than `desired` at first; None: it has as many."""
+    """Why the pool may initially have fewer than `desired` nodes, or None if it starts with `desired` nodes."""
     huge_pages_mib: int = 0
-    """Memory of a node that only pods with huge pages can use, MiB."""
+    """Memory of a node in MiB that only pods with huge pages can use."""
     autoscaled: bool = False
-    """Whether an autoscaler changes the number of nodes by pending pods."""
+    """Whether an autoscaler changes the number of nodes according to the pending pods."""
     keeps_version: bool = False
-    """Whether the cloud upgrades no node of the pool before the end of support of its version."""
+    """Whether the cloud upgrades no node of the pool before support for its Kubernetes version ends."""
     relabels_in_place: bool = True
-    """Whether live nodes get changed labels; else the cloud creates new nodes for them."""
+    """Whether changed labels are applied to live nodes. If not, the cloud creates new nodes for them."""
     nodes_by_request: bool = False
-    """Whether nodes are only created for a ProvisioningRequest, not for pods that wait."""
+    """Whether nodes are created only for a ProvisioningRequest, not for pending pods."""
     nic_resources: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Extended resources of a node's NICs, which pods request as devices, and their counts."""
+    """Extended resources of a node's NICs, which pods request as devices, with their counts."""
     nic_devices: NicDevices | None = None
-    """Devices of a node's NICs that pods claim; None: there are none."""
+    """Devices of a node's NICs that pods can claim, or None if the node has no such devices."""
     network_requests: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Requests of a pod with all GPUs of a node, besides them, to use the network between nodes."""
+    """Additional requests of a pod with all GPUs of a node, so that the pod can use the network between nodes."""
     fabric_nics: FabricNics | None = None
-    """NICs that a node shows on its PCI bus for traffic between GPUs; None: it is created with none."""
+    """NICs for traffic between GPUs on the node's PCI bus, or None if the node is created without such NICs."""
     node_fabric: NodeFabric | None = None
-    """The fabric whose pods need host paths or capabilities; None: pods use the NICs without either."""
+    """The fabric whose pods need host paths or capabilities, or None if pods need neither to use the NICs."""
     replacement: str = ""
-    """How a node is replaced: the resource that creates its nodes, and what to do with the broken one."""
+    """How to replace a node: the resource that creates the pool's nodes, and the steps for the broken node."""
     replaced_by_claim: bool = False
-    """Whether a node is replaced when the NodeClaim that owns its Node object is deleted."""
+    """Whether deleting the NodeClaim that owns a Node object replaces the node."""
     local_nvme: bool = False
-    """Whether images and the own volumes of pods are on local NVMe disks of the node."""
+    """Whether images and the pods' local volumes are on the node's local NVMe disks."""
     disk_gib: int = 0
-    """Size of the volume of a node that has images and data of pods, unless local disks have them."""
+    """Size in GiB of the node's volume for images and pod data, unless they are on local disks."""
     sized_groups: tuple[SizedGroup, ...] = ()
-    """Groups of nodes whose size `up` may set only when `count` is edited."""
+    """Node groups whose size `up` sets only if `count` was edited."""
     windows: tuple[CapacityWindow, ...] = ()
-    """The pool's reserved capacity, in the order of its times; empty: it has none, or none with times."""
+    """The pool's reserved capacity in order of time.
+
+    It is empty if the pool has none, or none with start and end times.
+    """
     node_class_reservations: tuple[CapacityWindow, ...] = ()
     """The capacity reservations that the pool's EC2NodeClass selects."""
     pod_endings: tuple[PodEnding, ...] = ()
-    """What ends pods on its nodes, besides the schedule."""
+    """Reasons why pods on the pool's nodes end, besides the schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudPool:
-    """The cloud's part of a pool's plan.
+    """The cloud-specific part of a pool's plan.
 
-    Its components transcribe `plan`, which is None for nodes that no cloud creates. The rest of the plan depends
-    only on `nodes`.
+    `plan` contains the resources of the pool and is None if no cloud creates the nodes. All other parts of the
+    plan depend only on `nodes`.
     """
 
     plan: object | None = None
@@ -414,12 +435,12 @@ class CloudPool:
 
 
 Scores = Literal["default", "most-allocated"]
-"""By which scores the cluster's kube-scheduler compares nodes: planning/scheduling/profiles.py."""
+"""How the cluster's kube-scheduler scores nodes. See planning/scheduling/profiles.py."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerPlan:
-    """The kube-scheduler that the cluster has, as far as is known, and how that is known."""
+    """The kube-scheduler of the cluster, as far as it is known, and the source of that knowledge."""
 
     scores: Scores
     why: str
@@ -427,7 +448,7 @@ class SchedulerPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """How clients reach the cluster. `kubernetes`: minor version, where known."""
+    """How clients reach the cluster. `kubernetes` is the minor version, or None if it is not known."""
 
     provider: str
     name: str
@@ -437,15 +458,15 @@ class ClusterPlan:
     access: Access
     scheduler: SchedulerPlan
     cloud: CloudCluster | None = None
-    """The cloud's part; None where the program neither creates nor looks up the cluster by a cloud's API."""
+    """The cloud-specific part, or None if the program uses no cloud API to create or look up the cluster."""
     surge_nodes: Mapping[str, int] = field(default_factory=dict[str, int], metadata=NOT_IN_JSON)
-    """Nodes of each pool beyond its maximum while its nodes are rolled."""
+    """Number of nodes that each pool may have above its maximum while its nodes are rolled."""
     pool_properties: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict[str, Mapping[str, str]], metadata=NOT_IN_JSON
     )
-    """Properties of each pool of the cloud whose change replaces the pool or its nodes, by the API's names."""
+    """Properties of each cloud pool whose change replaces the pool or its nodes, by their cloud API names."""
 
 
 def listed(parts: Iterable[str]) -> str:
-    """Return the parts that are set, separated by commas."""
+    """Return the non-empty parts, separated by commas."""
     return ", ".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""Types of the plan of storage classes and volumes of teams, with the resources of the cloud that they need."""
+"""Types for planned storage classes and team volumes, and for the cloud resources that they need."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpu_platform.stack.storage import DiskStorage, ExistingStorage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClassPlan:
-    """A StorageClass.
+    """A planned StorageClass.
 
-    `parameters`: those that are known before a deploy; the cloud's component adds others, such as ids.
-    `binding`: with WaitForFirstConsumer a volume is made in the zone of its first pod.
+    `parameters` contains the parameters that are known before a deployment; the cloud's component adds others,
+    such as ids. With the `binding` WaitForFirstConsumer a volume is created in the zone of its first pod.
     """
 
     name: str
@@ -28,15 +28,15 @@ class StorageClassPlan:
     expandable: bool
     default: bool = False
     shared: bool = False
-    """Whether its volumes are file systems that the pods of many nodes share, behind access that the stack has."""
+    """Whether its volumes are file systems that pods on many nodes share. The stack manages their access rules."""
     zones: tuple[str, ...] = ()
-    """Zones of its volumes; empty: any."""
+    """Zones of its volumes. An empty tuple means any zone."""
     smallest: str = ""
-    """The smallest volume that the cloud makes, and bills; empty: as claimed."""
+    """Smallest volume that the cloud creates and bills. If empty, volumes have the claimed size."""
     unable: tuple[str, ...] = ()
-    """Pools whose nodes cannot mount its volumes, as far as is known."""
+    """Pools with nodes that are known to be unable to mount its volumes."""
     topology_key: str = ""
-    """Label of nodes that names the zone, by the driver; empty without zones."""
+    """Node label with which the driver names the zone, or empty if the class has no zones."""
 
 
 NFS: Final = "nfs"
@@ -44,7 +44,10 @@ NFS: Final = "nfs"
 
 @dataclass(frozen=True, slots=True)
 class MountProblem:
-    """Why nodes cannot mount volumes of a class. `field`: of the class, with a value that helps; empty: none."""
+    """Why nodes cannot mount the volumes of a class.
+
+    `field` is a field of the class with a value that solves the problem, or empty if there is none.
+    """
 
     why: str
     field: str = ""
@@ -52,13 +55,16 @@ class MountProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSizes:
-    """The sizes of volumes that a cloud makes: the smallest one, and multiples of a step. Empty: any."""
+    """The volume sizes that a cloud creates: a minimum, and multiples of a step.
+
+    Empty fields mean no restriction.
+    """
 
     smallest: str = ""
     step: str = ""
 
     def next_size(self, claimed: str) -> str:
-        """Return the size of the volume that the cloud makes for a claim, `claimed` if it makes that size."""
+        """Return the size of the volume that the cloud creates for a claim of the size `claimed`."""
         size = parse_quantity(claimed)
         if self.smallest and size <= (smallest := parse_quantity(self.smallest)):
             return claimed if size == smallest else self.smallest
@@ -71,7 +77,7 @@ class ClaimSizes:
 class VolumeSidecar:
     """A container that admission adds to pods with these annotations.
 
-    `cpu`, `memory`: what it requests; `settings`: annotations that pods need beside them.
+    `cpu` and `memory` are the container's requests. `settings` are additional annotations that the pods need.
     """
 
     name: str
@@ -82,61 +88,66 @@ class VolumeSidecar:
 
     @property
     def pod_annotations(self) -> Mapping[str, str]:
-        """All annotations of a pod that mounts its volumes."""
+        """All annotations that a pod needs to mount the volumes of the sidecar."""
         return {**self.annotations, **self.settings}
 
 
 def read_only_options(one: ExistingStorage) -> tuple[str, ...]:
-    """Return the mount option that forbids to write to a file system, whatever a pod says about its claim.
+    """Return the mount option that makes a file system read-only, whatever the pod sets for its claim.
 
-    Source: Kubernetes v1.36.3, pkg/volume/csi/csi_util.go and pkg/volume/nfs/nfs.go: `readOnly` of the pod's claim
-    counts, that of the PersistentVolume does not; read 2026-11-29.
+    The kubelet uses `readOnly` from the pod's claim and ignores `readOnly` of the PersistentVolume. Source:
+    Kubernetes v1.36.3, pkg/volume/csi/csi_util.go and pkg/volume/nfs/nfs.go; read 2026-11-29.
     """
     return ("ro",) if one.read_only else ()
 
 
 def volume_name(namespace: str, name: str) -> str:
-    """Return the name of the PersistentVolume of a claim."""
+    """Return the name of the PersistentVolume for a claim."""
     return f"{namespace}-{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumePlan:
-    """A PersistentVolume of what exists already, for the claim of one team: nobody else's claim can take it.
+    """A PersistentVolume for existing storage.
 
-    `name`: of the claim, and in `storage` of the stack file; `namespace`: of the team; `attributes`: of the CSI
-    volume.
+    It is bound to the claim of one team, so that no other claim can use it.
+
+    `name` is the name of the claim, and of the entry in the stack file's `storage`. `namespace` is the team's
+    namespace. `attributes` are the attributes of the CSI volume.
     """
 
     name: str
     namespace: str
     source: str
-    """What is mounted, for people: s3://acme-datasets/imagenet/."""
+    """The mounted storage as text for people, such as s3://acme-datasets/imagenet/."""
     driver: str
-    """Of CSI; `NFS`: the kubelet mounts it."""
+    """Name of the CSI driver, or `NFS` if the kubelet mounts the volume."""
     handle: str
-    """Of the CSI volume, or address and path of an export of NFS."""
+    """Handle of the CSI volume, or address and path of an NFS export."""
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
     mount_options: tuple[str, ...] = ()
     read_only: bool
-    """Whether pods may only read, by mount options or permissions: the kubelet ignores `readOnly` of a volume."""
+    """Whether mount options or permissions restrict pods to reading.
+
+    The kubelet ignores `readOnly` of a volume.
+    """
     knows_read_only: bool = True
-    """Whether its driver takes volumes with the access mode ReadOnlyMany."""
+    """Whether the driver supports the access mode ReadOnlyMany."""
     renames: bool = True
-    """Whether files can be renamed, as libraries do that write a temporary file first."""
+    """Whether files can be renamed. Libraries that write a temporary file first need this."""
     sidecar: VolumeSidecar | None = None
-    """What reads and writes it in the pod itself; None: the node mounts it."""
+    """Sidecar that mounts the volume in the pod itself, or None if the node mounts it."""
     unable: tuple[str, ...] = ()
-    """Pools whose nodes cannot mount it, as far as is known."""
+    """Pools with nodes that are known to be unable to mount it."""
 
     @property
     def in_pod(self) -> bool:
-        """Whether requests for its data leave by the pod's network."""
+        """Whether requests for its data use the pod's network."""
         return self.sidecar is not None
 
     @property
     def access_mode(self) -> str:
-        """Access mode of volume and claim, by which nobody forbids to write."""
+        """Access mode of the volume and its claim. The mode does not prevent writes."""
         return "ReadOnlyMany" if self.read_only and self.knows_read_only else "ReadWriteMany"
 
     @property
@@ -146,11 +157,11 @@ class VolumePlan:
 
 
 class CloudStorage(Protocol):
-    """Resources of a cloud that storage classes need: drivers, file systems, access to them."""
+    """Cloud resources that storage classes need, such as drivers, file systems and access rules."""
 
     @property
     def kind(self) -> str:
-        """The provider; `components.<kind>` transcribes the plan."""
+        """Name of the provider. `components.<kind>` creates the resources of the plan."""
         ...
 
 
@@ -158,8 +169,8 @@ class CloudStorage(Protocol):
 class StoragePlan:
     """The storage classes of an environment, and the volumes of its teams.
 
-    `team_stack_volumes`: of teams with a stack of their own, which creates them: their namespaces are its, too;
-    `retained`: what `destroy` does not delete, as text.
+    `team_stack_volumes` are the volumes of teams with a separate stack. That stack creates them, because it also
+    creates the team's namespaces. `retained` lists the resources that `destroy` does not delete.
     """
 
     classes: tuple[StorageClassPlan, ...] = ()
@@ -168,17 +179,23 @@ class StoragePlan:
     cloud: CloudStorage | None = None
     retained: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
-    """File systems that the program creates, as text that has what cannot change: another key is another one."""
+    """File systems that the program creates, as text with the immutable settings.
+
+    Another text means another file system.
+    """
     settings: tuple[ClusterSetting, ...] = ()
-    """What else of its file systems a preview compares with the last deployment."""
+    """Further settings of the file systems that a preview compares with the last deployment."""
 
 
 def check_iops(one: DiskStorage, disk: str, limits: tuple[int, int], here: Problems) -> None:
-    """Record IOPS that no volume of a disk type has: its claims would wait. `limits`: the fewest and the most."""
+    """Record IOPS that a disk type does not support, because claims would stay pending.
+
+    `limits` is minimum and maximum.
+    """
     least, most = limits
     if one.iops is not None and not least <= one.iops <= most:
         here.at("iops").add(
             str(one.iops),
-            f"{least} to {most}: a {disk} volume has {least} by itself, and takes no more than {most}",
+            f"{least} to {most}: a {disk} volume has {least} by default, and supports at most {most}",
             "remove iops" if one.iops < least else f"write iops: {most} or less",
         )

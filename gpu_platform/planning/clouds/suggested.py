@@ -1,8 +1,8 @@
-"""Complete a suggested pool with the fields that its cloud needs, so that the cloud's checks accept it.
+"""Complete a suggested pool with the fields that its cloud needs, so that the pool passes the cloud's checks.
 
-EKS: pools of several nodes with EFA are in one zone (`eks/placement.py`). GKE: pools with a number of nodes name
-their zones (`gke/capacity.py`). The letters of zones on EC2 differ by account, and lists of zones exist for Google
-Cloud alone.
+On EKS, a pool of several nodes with EFA must be in one zone (`eks/placement.py`). On GKE, a pool with a fixed
+number of nodes must name its zones (`gke/capacity.py`). The letters of EC2 zones differ by account, so the
+catalogue lists zones only for Google Cloud.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from gpu_platform.stack.pool import MAX_NODES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedNodes:
-    """Nodes of a suggested pool. `region`, `zone`: those of the workloads file; `rdma`: its pods request RDMA."""
+    """Nodes of a suggested pool.
+
+    `region` and `zone` are from the workloads file. `rdma` is true if the pool's pods request RDMA.
+    """
 
     machine: MachineType
     workload: str
@@ -30,7 +33,7 @@ class SuggestedNodes:
 
     @property
     def has_fabric(self) -> bool:
-        """Whether the nodes get interfaces for RDMA: training pools do, unless the stack file says otherwise."""
+        """Whether the nodes have RDMA interfaces. Training pools have them unless the stack file disables RDMA."""
         return self.machine.rdma_interfaces > 0 and (self.rdma or self.workload == "training")
 
 
@@ -47,11 +50,11 @@ _RULES: Final[Mapping[VendorName, _Rules]] = {
     ),
     "gcp": _Rules(needs_zone=lambda _: True, first_zone=lambda region: f"{region}-a"),
 }
-"""On-premises machines have neither zones nor settings of a cloud."""
+"""Rules by vendor. On-premises machines have neither zones nor cloud settings, so they have no rules."""
 
 
 def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
-    """Return the machine type without RDMA interfaces where nodes of supported versions cannot use them.
+    """Return the machine type, without RDMA interfaces if nodes of supported versions cannot use them.
 
     Source: `fabric_broken_from` of its family in the catalogue.
     """
@@ -61,7 +64,7 @@ def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
 
 
 def pool_settings(nodes: SuggestedNodes, catalog: Catalog, *, capacity: str) -> Mapping[str, Any]:
-    """Return the fields of the stack file's pool that a cloud needs: capacity, zones, network."""
+    """Return the fields that a cloud needs in the stack file's pool: capacity, zones and network."""
     rules = _RULES.get(nodes.machine.vendor)
     if rules is None:
         return {}
@@ -79,6 +82,9 @@ def pool_settings(nodes: SuggestedNodes, catalog: Catalog, *, capacity: str) -> 
 
 
 def most_nodes(machine: MachineType, catalog: Catalog, *, has_fabric: bool) -> int:
-    """Return the most nodes of one pool: where the cloud places nodes with RDMA together, as it can place."""
+    """Return the maximum number of nodes in one pool.
+
+    Compact placement on Google Cloud lowers it for nodes with RDMA.
+    """
     together = catalog.gcp_family(machine).compact_max_nodes if machine.vendor == "gcp" and has_fabric else None
     return min(MAX_NODES, together or MAX_NODES)

@@ -1,10 +1,10 @@
-"""Facts about the vendors of machine types: reserved memory, unit of the quota, reference region.
+"""Facts about the vendors of machine types: reserved memory, unit of the quota and reference region.
 
-Memory reserved by the kubelet. EKS: 255 MiB + 11 MiB for each of `eks_max_pods`, whatever `maxPods` is.
-On-premises here: for each of 110 pods. GKE: 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8,
-6 % of the next 112, 2 % of the rest. Sources: awslabs/amazon-eks-ami, nodeadm/internal/kubelet
-(withDefaultReservedResources, CalcMaxPods), 2026-07-23, read 2026-11-23; Google Cloud, "Plan GKE Standard node
-sizes".
+Memory reserved by the kubelet: On EKS it is 255 MiB + 11 MiB for each of `eks_max_pods`, whatever `maxPods` is.
+For on-premises machines the same formula is used with 110 pods. On GKE it is 25 % of the first 4 GiB, 20 % of the
+next 4, 10 % of the next 8, 6 % of the next 112, and 2 % of the rest. Sources: awslabs/amazon-eks-ami,
+nodeadm/internal/kubelet (withDefaultReservedResources, CalcMaxPods), 2026-07-23, read 2026-11-23; Google Cloud,
+"Plan GKE Standard node sizes".
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ DEFAULT_MAX_PODS: Final = 110
 """The kubelet's default `maxPods`."""
 
 EFA_HUGE_PAGES_MIB: Final = 5128 * 2
-"""Memory that nodes with EFA have as huge pages alone: 5128 of 2 MiB, as the EFA installer reserves them."""
+"""Memory of nodes with EFA that is available only as huge pages.
+
+The EFA installer reserves 5128 pages of 2 MiB.
+"""
 
 _MANY_VCPUS: Final = 30
-_MOST_PODS: Final = 250  # of machines with that many, else 110
+_MOST_PODS: Final = 250  # for machines with at least 30 vCPUs; others have 110
 _GIB: Final = 1024
 _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 * _GIB, 0.06))
 
@@ -31,12 +34,12 @@ _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 
 class Vendor:
     """A vendor of machine types: AWS, Google Cloud, or none for on-premises machines.
 
-    `name`: `vendor` of a machine type in the catalogue; `title`: of its machine types in the documentation;
-    `reserved_memory_mib`: memory of a machine type that the kubelet reserves, MiB; `quota_unit`: what GPU
-    quotas count; `reference_region`: whose list prices are shown for a cluster that is in no region of a cloud,
-    None: no published prices; `layouts_by_gpu`: whether the GPUs of a node may have different MIG layouts;
-    `kubelet_pods`: pods that the kubelet of a machine type runs; `rdma_huge_pages_mib`: memory of a node that huge
-    pages for RDMA take, MiB.
+    `name` is the `vendor` of a machine type in the catalogue, and `title` the heading of its machine types in the
+    documentation. `reserved_memory_mib` returns the memory that the kubelet reserves on a machine type, in MiB.
+    `quota_unit` is the unit of GPU quotas. `reference_region` is the region whose list prices are shown for a
+    cluster outside of any cloud region, or None if the vendor publishes no prices. `layouts_by_gpu` is true if the
+    GPUs of a node may have different MIG layouts. `kubelet_pods` returns the maximum number of pods on a machine
+    type. `rdma_huge_pages_mib` is the memory of a node that RDMA needs as huge pages, in MiB.
     """
 
     name: VendorName
@@ -50,12 +53,12 @@ class Vendor:
 
     @property
     def is_cloud(self) -> bool:
-        """Whether nodes of its machine types are created, kubelet settings included."""
+        """Whether the program can create nodes with this vendor's machine types and configure their kubelets."""
         return self.reference_region is not None
 
 
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
-    """Sum a share of each band of `amount`, band by band from the bottom, and `rest` of the remainder."""
+    """Return a share of each band of `amount`, from the bottom up, plus a share `rest` of the remainder."""
     reserved = 0.0
     for width, share in bands:
         part = min(amount, width)
@@ -65,10 +68,10 @@ def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -
 
 
 def eks_max_pods(machine: MachineType) -> int:
-    """Return the pods that nodeadm allows on an instance type: two of them use the host's network.
+    """Return the number of pods that nodeadm allows on an instance type.
 
-    Each other pod has an address of its own; the first address of an interface is the node's. Types that nodeadm
-    does not know get the kubelet's default.
+    Two pods use the host network, and every other pod has its own IP address. The first address of each interface
+    belongs to the node. Instance types that nodeadm does not know have the kubelet's default.
     """
     if machine.default_enis is None or machine.ips_per_eni is None:
         return DEFAULT_MAX_PODS
@@ -76,7 +79,10 @@ def eks_max_pods(machine: MachineType) -> int:
 
 
 def eks_kubelet_pods(machine: MachineType) -> int:
-    """Return the pods that a kubelet of EKS runs; nodes of Karpenter have no cap, and theirs is counted alike."""
+    """Return the number of pods that an EKS kubelet runs.
+
+    Karpenter nodes have no cap but are counted like managed nodes.
+    """
     return min(eks_max_pods(machine), eks_pod_cap(machine.vcpu))
 
 
@@ -124,7 +130,7 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             reserved_memory_mib=_gke_memory,
             quota_unit="GPU",
             reference_region="us-central1",
-            # A node pool of GKE has one partition size.
+            # All nodes of a GKE node pool have the same partition size.
             layouts_by_gpu=False,
             kubelet_pods=_default_pods,
         ),

@@ -1,4 +1,4 @@
-"""Type of reserved capacity of a pool, and when it exists."""
+"""Reserved capacity of a pool, and the time in which it exists."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityWindow:
-    """A reservation or capacity block. `starts`, `ends`: UTC, None where the stack file does not name them.
+    """A capacity reservation or capacity block.
 
-    `drain`: how long before `ends` its nodes are drained.
+    `starts` and `ends` are in UTC, or None if the stack file does not contain them. `drain` is the time before
+    `ends` at which the nodes are drained.
     """
 
     reservation: str
@@ -23,24 +24,24 @@ class CapacityWindow:
 
     @property
     def drains(self) -> datetime | None:
-        """When its nodes are drained."""
+        """Time at which the nodes are drained, or None if the capacity has no known end."""
         return self.ends - self.drain if self.ends is not None else None
 
     @property
     def shown(self) -> str:
-        """Start and end as a stack output has them: `2026-12-01T11:30:00Z/2026-12-14T11:30:00Z`."""
+        """Start and end in the format of stack outputs: `2026-12-01T11:30:00Z/2026-12-14T11:30:00Z`."""
         return f"{utc_text(self.starts) or ''}/{utc_text(self.ends) or ''}"
 
     def has_begun(self, now: datetime) -> bool:
-        """Return whether nodes can start in it; one without a declared start has begun."""
+        """Return whether nodes can start in the capacity. Capacity without a declared start has already begun."""
         return self.starts is None or self.starts <= now
 
     def has_ended(self, now: datetime) -> bool:
-        """Return whether its nodes are drained, or gone."""
+        """Return whether the nodes are drained or gone."""
         return self.drains is not None and self.drains <= now
 
     def is_open(self, now: datetime) -> bool:
-        """Return whether it can have nodes now."""
+        """Return whether the capacity can have nodes at `now`."""
         return self.has_begun(now) and not self.has_ended(now)
 
     def to_json(self) -> dict[str, Any]:
@@ -55,24 +56,30 @@ class CapacityWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedGroup:
-    """A group of nodes of a cloud. `scheduled`: the capacity at whose start a schedule gives it its nodes."""
+    """A node group in the cloud.
+
+    `scheduled` is the capacity whose start triggers the schedule that sets the group's size.
+    """
 
     name: str
     scheduled: CapacityWindow | None
 
 
 def closed_text(windows: Iterable[CapacityWindow], now: datetime) -> str:
-    """Return why a pool of these windows can have no nodes now; empty: it can, or it has no windows."""
+    """Return why a pool with these windows can have no nodes at `now`, or an empty string if it can have nodes.
+
+    A pool without windows can always have nodes.
+    """
     found = tuple(windows)
     if not found or any(window.is_open(now) for window in found):
         return ""
     coming = next((window for window in found if not window.has_begun(now)), None)
     if coming is not None:
-        return f"{coming.reservation} has not begun: it begins at {utc_text(coming.starts)}"
+        return f"{coming.reservation} has not begun; it begins at {utc_text(coming.starts)}"
     last = found[-1]
-    return f"{last.reservation} has ended: its nodes were drained at {utc_text(last.drains)}"
+    return f"{last.reservation} has ended; its nodes were drained at {utc_text(last.drains)}"
 
 
 def utc_text(when: datetime | None) -> str | None:
-    """Return a time as the stack file has it: 2026-12-14T11:30:00Z."""
+    """Return a time in the format of the stack file, such as 2026-12-14T11:30:00Z."""
     return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if when is not None else None

@@ -1,1 +1,4 @@
-"""Decide which nodes of an existing cluster a pool has: labelled by name or selected by labels, never created."""
+"""Decide which nodes of an existing cluster belong to a pool.
+
+Nodes are either labelled by name or selected by labels, and never created.
+"""

@@ -1,4 +1,4 @@
-"""An existing cluster as a provider: its owner configures nodes, kubelets and taints."""
+"""The provider for existing clusters, whose owners configure nodes, kubelets and taints."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpu_platform.stack.team_identity import TeamIdentity
 
 
 def existing(cluster: ExistingCluster) -> Cloud:
-    """Return a cluster that the user's kubeconfig reaches, and whose owner configures nodes and kubelets."""
+    """Return the provider for a cluster that the user's kubeconfig reaches and its owner configures."""
     return Cloud(
         cluster=cluster,
         access="kubeconfig",
@@ -54,63 +54,66 @@ def existing(cluster: ExistingCluster) -> Cloud:
 
 
 def _names(pool: Pool) -> tuple[str, ...] | None:
-    """Return the node names of the stack file; None with a selector."""
+    """Return the node names in the stack file, or None if the pool selects nodes by labels."""
     return pool.nodes.names if pool.nodes is not None else None
 
 
 def _nodes(pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-    """Return the nodes of the pool: named ones are labelled by the program, selected ones are not changed."""
+    """Return the plan of the pool's nodes. The program labels named nodes and does not change selected nodes."""
     names = _names(pool)
     return nodes_plan(pool, "selected") if names is None else nodes_plan(pool, "labelled", names)
 
 
 def _check_nodes(pool: Pool, problems: Problems) -> None:
-    """Record a pool without nodes, or with another number of them than `count.desired`."""
+    """Record a pool without nodes, or with a number of node names that differs from `count.desired`."""
     if pool.nodes is None:
         problems.at("nodes").add(
             "nothing",
-            "names or selector, which choose the nodes of the existing cluster for this pool",
+            "names or selector, to choose the nodes of the existing cluster for this pool",
             "add nodes: {names: [gpu-0]} or nodes: {selector: {key: value}}",
         )
     elif pool.nodes.names is not None and len(pool.nodes.names) != pool.count.desired:
         problems.at("count").at("desired").add(
             str(pool.count.desired),
-            f"{len(pool.nodes.names)}: the number of nodes.names",
+            f"{len(pool.nodes.names)}, the number of nodes.names",
             f"write desired: {len(pool.nodes.names)}",
         )
 
 
 def _login_commands(context: str | None) -> tuple[str, ...]:
-    """Return how to choose the context, where the stack file names one; the kubeconfig is the owner's."""
+    """Return the command that selects the context from the stack file, if any.
+
+    The owner distributes the kubeconfig.
+    """
     return (f"kubectl config use-context {shlex.quote(context)}",) if context is not None else ()
 
 
 def _annotations(identity: TeamIdentity) -> Mapping[str, str]:
-    """Return the annotation for a role of AWS or a service account of Google Cloud."""
+    """Return the service account annotation for an AWS role or a Google Cloud service account."""
     if identity.role_arn is not None:
         return irsa(identity.role_arn)
     return google_account(identity.google_service_account)
 
 
 def _check_hosts(cluster: ExistingCluster, problems: Problems) -> None:
-    """Record that nothing is known to enforce names; `problems` is at the name."""
+    """Record that network policies cannot name hosts on this cluster. `problems` points to the host name."""
     if cluster.network_policies is None:
         problems.add(
-            "a host by name without cluster.network_policies",
-            "fqdn only where Cilium enforces network policies: others support only addresses",
-            "write network_policies: cilium there if it does, or cidr or internet here",
+            "a host name without cluster.network_policies",
+            "fqdn only if Cilium enforces network policies; other plugins support only addresses",
+            "write network_policies: cilium there if Cilium enforces them, or cidr or internet here",
         )
 
 
 def _identity(team: str, identity: TeamIdentity) -> Decision:
     if identity.role_arn is not None:
-        how = "by IAM roles for service accounts, which the cluster must have"
+        how = "through IAM roles for service accounts, which the cluster must support"
     else:
-        how = "by Workload Identity Federation, which the cluster must have"
+        how = "through Workload Identity Federation, which the cluster must support"
     return Decision(
         subject=f"team {team}",
         what="identity",
         chosen=identity.role_arn or identity.google_service_account or "",
-        why=f"of pods with the service account {SERVICE_ACCOUNT}, {how}; its owner lets "
-        f"{team}/{SERVICE_ACCOUNT} and no other account use it",
+        why=f"for pods with the service account {SERVICE_ACCOUNT}, {how}; its owner must allow only "
+        f"{team}/{SERVICE_ACCOUNT} to use it",
     )

@@ -28,8 +28,11 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import CreateGke, Exclusion, ExistingVpc, GkeCluster, Maintenance
 
 AUTOSCALING_PROFILE: Final = "OPTIMIZE_UTILIZATION"
-"""Profile of new clusters. Its scheduler prefers nodes whose CPU, memory or GPUs are in use (GKE docs, "About GKE
-cluster autoscaling", autoscaling profiles; read 2026-11-28)."""
+"""Profile of new clusters.
+
+Its scheduler prefers nodes whose CPU, memory or GPUs are in use (GKE docs, "About GKE cluster autoscaling",
+autoscaling profiles; read 2026-11-28).
+"""
 SYSTEM_POOL = "system"
 
 POD_PREFIX = 24  # addresses of a node at the default of 110 pods

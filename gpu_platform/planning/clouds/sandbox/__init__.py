@@ -1,1 +1,1 @@
-"""Decide the simulated GPU nodes of the sandbox, a real control plane on this machine."""
+"""Plan the simulated GPU nodes of the sandbox, which runs a real control plane on this machine."""

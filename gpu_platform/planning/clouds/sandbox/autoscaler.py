@@ -1,7 +1,7 @@
-"""Plan how Karpenter adds simulated nodes to a pool of a sandbox, with its provider for KWOK.
+"""Plan how Karpenter adds simulated nodes to a sandbox pool through its KWOK provider.
 
-The program creates `count.desired` nodes, which stay. For pods that wait Karpenter creates more, up to
-`count.max`, and deletes those that are empty.
+The program creates `count.desired` permanent nodes. For pending pods Karpenter creates further nodes, up to
+`count.max` in total, and deletes them when they are empty.
 
 Sources: sigs.k8s.io/karpenter v1.14.1, pkg/apis/v1 (NodePool), kwok/apis/v1alpha1 (KWOKNodeClass), kwok/README.md;
 read 2026-11-26.
@@ -24,46 +24,49 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra
 
-# Shorter than in a cloud, where a node that comes back costs minutes: somebody waits to see it go.
+# Shorter than in a cloud, because simulated nodes start quickly and a user waits to see them removed.
 EMPTY_SECONDS: Final = 30
 _NODE_CLASS: Final = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}
 
 
 def is_autoscaled(pool: Pool) -> bool:
-    """Return whether nodes are added to those of the pool that the program creates."""
+    """Return whether an autoscaler adds nodes to the nodes that the program creates for the pool."""
     return pool.count.maximum > pool.count.desired
 
 
 def check_autoscaled(pool: Pool, problems: Problems) -> None:
-    """Record an autoscaled pool whose GPUs pods claim; `problems` is at the pool."""
+    """Record an autoscaled pool whose GPUs pods request through DRA claims. `problems` points to the pool."""
     if is_autoscaled(pool) and isinstance(pool.sharing, Dra):
         count = pool.count
         problems.at("count").at("max").add(
             f"{count.maximum} with sharing 'dra' and desired {count.desired}",
-            f"{count.desired}: Karpenter creates no nodes for claims",
+            f"{count.desired}, because Karpenter creates no nodes for claims",
             f"write count: {{desired: {count.maximum}}}",
         )
 
 
 def check_same_sharing(pools: Sequence[tuple[int, Pool]], problems: Problems) -> None:
-    """Record autoscaled pools of one machine type that offer different resources; `problems` is at the root."""
+    """Record autoscaled pools with the same machine type but different sharing.
+
+    `problems` points to the root of the file.
+    """
     first: dict[str, Pool] = {}
     for index, pool in pools:
         if is_autoscaled(pool):
             before = first.setdefault(pool.machine_type, pool)
             if before.sharing != pool.sharing:
                 problems.at(f"pools[{index}]").at("sharing").add(
-                    f"another sharing of {pool.machine_type} than autoscaled pool {before.name} has",
-                    "one sharing for all autoscaled pools of a machine type: in a sandbox Karpenter knows by "
-                    "the machine type what a node offers",
-                    "write the same sharing, another machine type, or only count.desired for one of them",
+                    f"a sharing of {pool.machine_type} that differs from autoscaled pool {before.name}",
+                    "the same sharing for all autoscaled pools of a machine type, because Karpenter in a sandbox "
+                    "derives the resources of a node from its machine type",
+                    "write the same sharing, a different machine type, or only count.desired for one of the pools",
                 )
 
 
 def plan_autoscaler(
     pool: Pool, machine: MachineType, requirements: NodeRequirements
 ) -> Decided[AutoscalerPlan | None]:
-    """Return the objects of Karpenter for a pool without problems, or None for one of a fixed number of nodes."""
+    """Return the Karpenter objects for a valid pool, or None for a pool with a fixed number of nodes."""
     if not is_autoscaled(pool):
         return Decided(None)
     more = pool.count.maximum - pool.count.desired
@@ -74,8 +77,8 @@ def plan_autoscaler(
         subject=f"pool {pool.name}",
         what="nodes",
         chosen=f"{pool.count.desired} to {pool.count.maximum}",
-        why=f"the sandbox runs Karpenter: it adds simulated nodes for pods that wait, and deletes them after "
-        f"{EMPTY_SECONDS} s without pods; the first `up` builds it, some minutes",
+        why=f"the sandbox runs Karpenter, which adds simulated nodes for pending pods, and deletes them after "
+        f"{EMPTY_SECONDS} s without pods; the first `up` builds Karpenter, which takes some minutes",
     )
     return Decided(plan, (decision,))
 
@@ -109,6 +112,6 @@ def _node_pool(pool: Pool, machine: MachineType, requirements: NodeRequirements,
             "consolidateAfter": f"{EMPTY_SECONDS}s",
             "budgets": [{"nodes": "100%"}],
         },
-        # For several pods at once Karpenter counts what a node has, and not nodes.
+        # When Karpenter adds nodes for several pods at once, it limits resources and not the number of nodes.
         "limits": {"nodes": str(most), "pods": str(most * DEFAULT_MAX_PODS)},
     }

@@ -1,4 +1,4 @@
-"""The sandbox as a provider: the program creates its nodes, and writes the operator's custom resource itself."""
+"""The provider for sandboxes. The program creates the nodes and writes the operator's custom resource itself."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import SandboxCluster
 from gpu_platform.stack.pool import Pool
 
-KUBERNETES: Final = "1.36"  # the version in sandbox/go.mod, which new sandboxes get
-PLATFORM: Final = "sandbox"  # in the catalogue's kubernetes_platforms
+KUBERNETES: Final = "1.36"  # version of new sandboxes, as in sandbox/go.mod
+PLATFORM: Final = "sandbox"  # key in the catalogue's kubernetes_platforms
 
 
 def sandbox(cluster: SandboxCluster) -> Cloud:
-    """Return a sandbox on this machine."""
+    """Return the provider for a sandbox on this machine."""
     return Cloud(
         cluster=cluster,
         access="sandbox",
@@ -49,7 +49,7 @@ def sandbox(cluster: SandboxCluster) -> Cloud:
             names=_names,
             nodes=_nodes,
             plan_autoscaler=plan_autoscaler,
-            # The simulated operator runs beside the nodes.
+            # The simulated operator runs outside of the nodes.
             daemonsets=lambda pool, catalog: (AGENT,),
             check=lambda pool, machine, catalog, problems: check_autoscaled(pool, problems),
         ),
@@ -60,7 +60,7 @@ def sandbox(cluster: SandboxCluster) -> Cloud:
             check_operator=lambda pools, catalog, problems: check_same_sharing(pools, problems),
         ),
         control_plane=CloudControlPlane(
-            # A sandbox has only the nodes of the pools.
+            # A sandbox has no system nodes, only the nodes of the pools.
             system_rooms=lambda planned, catalog: (),
             check=lambda pools, operator, catalog, problems: _check_kubernetes(cluster, catalog, problems),
         ),
@@ -69,19 +69,19 @@ def sandbox(cluster: SandboxCluster) -> Cloud:
 
 
 def _names(pool: Pool) -> tuple[str, ...]:
-    """Return `<pool>-<number>` for each desired node."""
+    """Return the name `<pool>-<number>` for each desired node."""
     return tuple(f"{pool.name}-{index}" for index in range(pool.count.desired))
 
 
 def _nodes(pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-    """Return the nodes that the program creates; an autoscaler leaves them."""
+    """Return the plan of the nodes that the program creates. An autoscaler does not remove them."""
     nodes = nodes_plan(pool, "created", named or _names(pool))
     added = is_autoscaled(pool)
     return replace(nodes, vary=added, min=nodes.desired if added else nodes.min)
 
 
 def _check_kubernetes(cluster: SandboxCluster, catalog: Catalog, problems: Problems) -> None:
-    """Record a Kubernetes version that no sandbox can have."""
+    """Record a Kubernetes version that no sandbox supports."""
     known, wanted = catalog.kubernetes_platforms[PLATFORM].only, cluster.kubernetes
     if wanted is not None and wanted not in known:
         problems.at("kubernetes").add(
@@ -92,18 +92,19 @@ def _check_kubernetes(cluster: SandboxCluster, catalog: Catalog, problems: Probl
 
 
 def _login_commands(name: str, members: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that names an administrator's kubeconfig, and one that acts as a member by it."""
+    """Return the command that sets an administrator's kubeconfig, and an alias that acts as the first member."""
     elsewhere = f"# or as `gpu-platform sandbox status --name {name}` says"
     named = f"export KUBECONFIG={_STATE}/{name}/kubeconfig   {elsewhere}"
     as_member = [f"alias kubectl='kubectl {_acting_as(one)}'   # from now on as a member" for one in members[:1]]
     return (named, *as_member)
 
 
-_STATE: Final = "~/.local/state/gpu-platform/sandbox"  # without a variable that moves it: the same on each machine
+# The default folder, so that the text is the same on every machine, whatever XDG_STATE_HOME is.
+_STATE: Final = "~/.local/state/gpu-platform/sandbox"
 
 
 def _acting_as(member: str) -> str:
-    """Return the options of kubectl by which an administrator acts as a member."""
+    """Return the kubectl options with which an administrator impersonates a member."""
     kind, _, name = member.partition(":")
     if kind == "group":
         return f"--as member --as-group {shlex.quote(name)}"

@@ -82,7 +82,7 @@ def test_a_role_of_the_owner_needs_no_access_entry_of_the_program() -> None:
 def test_a_controller_of_somebody_else_is_not_installed_over() -> None:
     (text,) = refused([OWNERS])
     assert text.startswith(
-        "cluster.parts.karpenter: found install, and the cluster has Deployment karpenter 1.9.0 in"
+        "cluster.parts.karpenter: found install, but the cluster has Deployment karpenter 1.9.0 in"
     )
     assert "write cluster.parts.karpenter: present to use it" in text
     assert refused([replace(OWNERS, release=None)]) != [], "kubectl apply"
@@ -99,7 +99,7 @@ def test_a_controller_that_must_be_present_and_is_missing_is_a_problem() -> None
     (text,) = refused([], karpenter="present")
     assert "the cluster has no Karpenter;" in text
     (text,) = refused([OURS], karpenter="present")
-    assert "but that of this stack" in text
+    assert "except the one from this stack" in text
 
 
 @pytest.mark.parametrize("part", ["karpenter", "efa_plugin"])
@@ -147,7 +147,7 @@ def test_an_owners_karpenter_without_the_rendered_fields_is_refused(
 
     (text,) = refused_at(too_old)
     assert f"Deployment karpenter {too_old} in namespace karpenter; allowed: Karpenter {least} or newer" in text
-    assert "let the owner upgrade it" in text
+    assert "ask the owner to upgrade it" in text
     assert [refused_at(one) for one in (least, f"v{least}", "2.0.0", "", "main")] == [[]] * 5
 
 
