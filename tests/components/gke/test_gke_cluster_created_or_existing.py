@@ -453,7 +453,7 @@ def test_teams_on_a_cluster_that_enforces_no_network_policies_stop_the_program()
     platform, legacy = {**platform_of({}, cluster=EXISTING), "teams": [TEAM]}, {"datapathProvider": ""}
     platform["pools"] = [{**one, "network": {"rdma": False}} for one in platform["pools"]]
     deploy(built(platform), {**FOUND, **legacy, "networkPolicies": [{"enabled": True, "provider": "CALICO"}]})
-    with pytest.raises(pulumi.RunError, match="nothing that enforces network policies"):
+    with pytest.raises(pulumi.RunError, match="no enforcement of network policies"):
         deploy(built(platform), {**FOUND, **legacy, "networkPolicies": [{"enabled": False, "provider": ""}]})
 
 

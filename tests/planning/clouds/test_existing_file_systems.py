@@ -162,7 +162,7 @@ def test_a_created_network_reaches_managed_lustre_in_it() -> None:
 
 @pytest.mark.parametrize("entry", [LUSTRE, {"type": "lustre"}], ids=["existing", "class"])
 def test_check_names_the_firewall_rule_that_lustre_needs_in_the_network_of_an_owner(entry: dict[str, Any]) -> None:
-    rule = "a firewall rule for TCP 988 and 6988 from the range of private services access"
+    rule = "a firewall rule for TCP 988 and 6988 from the range for private services access"
     for cluster in (IN_OWNERS_VPC, GKE_EXISTING):
         assert rule in on_gke("old", cluster, old=entry)[0]["old"]
     assert rule not in on_gke("old", GKE_CREATED, old=entry)[0]["old"]

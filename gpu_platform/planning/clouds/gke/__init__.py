@@ -1,1 +1,1 @@
-"""Decide clusters and pools of Google Kubernetes Engine, using the names of the GKE and Compute APIs."""
+"""Plan clusters and pools of Google Kubernetes Engine, with the names of the GKE and Compute Engine APIs."""

@@ -1,8 +1,9 @@
-"""Check that GKE's cluster autoscaler knows the GPU resources of an autoscaled pool.
+"""Check that GKE's cluster autoscaler supports the GPU resources of an autoscaled pool.
 
-The autoscaler counts the GPUs of a pool as `nvidia.com/gpu` alone. From zero nodes it expects no other GPU
-resource of a new node, so pods that request one get none; and a node with the accelerator label whose allocatable
-`nvidia.com/gpu` is 0 counts as unready for ever. GKE's own sharing keeps that resource name.
+The autoscaler counts the GPUs of a pool only as `nvidia.com/gpu`. When it scales up from zero nodes, it expects no
+other GPU resource on a new node, so it adds no node for pods that request another one. A node with the accelerator
+label whose allocatable `nvidia.com/gpu` is 0 counts as unready forever. GKE's own GPU sharing keeps the resource
+name `nvidia.com/gpu`.
 
 Sources: kubernetes/autoscaler#8095, and cluster-autoscaler/processors/customresources/gpu_processor.go
 (FilterOutNodesWithUnreadyResources, GetNodeGpuTarget); read 2026-11-23.
@@ -25,7 +26,10 @@ from gpu_platform.stack.sharing import Mig, Mps, TimeSlicing
 def check_autoscaler(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record an autoscaled pool whose GPUs the cluster autoscaler cannot see; `problems` is at the pool."""
+    """Record an autoscaled pool whose GPU resources the cluster autoscaler does not support.
+
+    `problems` points to the pool.
+    """
     nodes = sizes(pool, cluster)
     if not machine.has_gpus or not nodes.autoscaled or pool.device_plugin == "provider":
         return
@@ -35,16 +39,16 @@ def check_autoscaler(
     found = f"{nodes.min} to {counted(nodes.max, 'node')} that offer {others}"
     if whole:
         problems.at("count").at("min").add(
-            f"{found} beside {names.GPU_RESOURCE}",
-            f"1 or more: from zero nodes GKE's cluster autoscaler expects only {names.GPU_RESOURCE} of a new "
-            "node, so pods that request another resource get none",
+            f"{found} in addition to {names.GPU_RESOURCE}",
+            "1 or more; when it scales up from zero nodes, GKE's cluster autoscaler expects only "
+            f"{names.GPU_RESOURCE} on a new node, so it adds no node for pods that request another resource",
             "write min: 1, or a fixed number of nodes",
         )
         return
     problems.at("count").add(
         f"{found} and no {names.GPU_RESOURCE}",
-        f"a fixed number of nodes: GKE's cluster autoscaler knows GPUs only as {names.GPU_RESOURCE}; it adds no "
-        "node for pods that request another resource, and counts nodes without it as unready",
+        f"a fixed number of nodes; GKE's cluster autoscaler counts GPUs only as {names.GPU_RESOURCE}, so it "
+        "adds no node for pods that request another resource, and treats nodes without this one as unready",
         _fix(pool, machine, cluster, catalog),
     )
 
@@ -52,7 +56,7 @@ def check_autoscaler(
 def _fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> str:
     fixed = fixed_count_fix(pool, machine, cluster, catalog)
     if isinstance(pool.capacity, FlexStart):
-        fixed = "another capacity with a fixed number of nodes"
+        fixed = "a different capacity type with a fixed number of nodes"
     sharing, mode = pool.sharing, ""
     if isinstance(sharing, Mps):
         declared = sharing.model_dump(by_alias=True, exclude_unset=True)
@@ -70,7 +74,7 @@ def _fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog
 
 
 def _offered(pool: Pool, machine: MachineType) -> tuple[bool, str]:
-    """Return whether nodes offer `nvidia.com/gpu`, and the other GPU resources that they offer, as text."""
+    """Return whether the nodes offer `nvidia.com/gpu`, and their other GPU resources as text."""
     match pool.sharing:
         case TimeSlicing() | Mps() as sharing if sharing.rename:
             return False, names.SHARED_GPU_RESOURCE

@@ -1,4 +1,4 @@
-"""Plan how nodes of a GKE pool are bought, their zones and their number.
+"""Plan the capacity type, the zones and the number of nodes of a GKE pool.
 
 Sources: GKE docs on reservations, spot and flex-start; preconditions of cluster-toolkit 1.95 (gke-node-pool);
 terraform-provider-google, resource_container_node_pool; read 2026-11-21.
@@ -23,14 +23,17 @@ from gpu_platform.stack.pool import Count, FlexStart, Pool, Reservation
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 MAX_FLEX_START_SECONDS = 7 * 24 * 3600
 _LEAST_FLEX_START_SECONDS = 10 * 60
-"""Of flex-start's request for instances (gcloud reference, resize-requests create; read 2026-11-28)."""
+"""Minimum run duration of a flex-start request (gcloud reference, resize-requests create; read 2026-11-28)."""
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Number of nodes of a pool: by location, but the limits of GKE's autoscaler are for all locations."""
+    """Node counts of a pool.
+
+    `per_location` is for each location; `min` and `max` are autoscaler limits for all locations.
+    """
 
     autoscaled: bool
     per_location: int | None
@@ -41,7 +44,7 @@ class Sizes:
 def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
     """Return the zones that the stack file names for a pool, or none in a regional cluster.
 
-    Only these decide placement and counts: a newer list of zones must not replace nodes.
+    Only these zones decide placement and counts, so that a newer list of zones does not replace nodes.
     """
     if isinstance(pool.capacity, Reservation):
         return (pool.capacity.zone,)
@@ -51,17 +54,17 @@ def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
 
 
 def zones_of(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> tuple[str, ...]:
-    """Return the zones of a pool: the declared ones, else those of the region that are known to offer it.
+    """Return the declared zones of a pool, or the zones of the region that are known to offer its machine type.
 
-    Without any, GKE takes the zones of the cluster, and refuses the pool if one of them lacks the machine type
-    (GoogleCloudPlatform/kubernetes-engine-samples#1738; read 2026-11-28).
+    If it is empty, GKE uses the cluster's zones, and refuses the pool if one of them does not offer the machine
+    type (GoogleCloudPlatform/kubernetes-engine-samples#1738; read 2026-11-28).
     """
     known = catalog.offered(machine)
     return locations(pool, cluster) or (known.zones.get(cluster.location, ()) if known is not None else ())
 
 
 def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
-    """Return the number of nodes of a pool without problems; with `desired` alone the number is fixed."""
+    """Return the node counts of a valid pool. With only `desired`, the number of nodes is fixed."""
     count = pool.count
     if isinstance(pool.capacity, FlexStart):
         return Sizes(autoscaled=True, per_location=None, min=0, max=count.maximum)
@@ -74,7 +77,10 @@ def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
 
 
 def reservation_affinity(pool: Pool, cluster: GkeCluster) -> ReservationAffinity:
-    """Return the reservation of a pool: its own or none, never any, which could use capacity of other teams."""
+    """Return the reservation affinity of a pool: its own reservation, or none.
+
+    ANY is never used, because the nodes could then use the capacity of other teams.
+    """
     capacity = pool.capacity
     if not isinstance(capacity, Reservation):
         return ReservationAffinity(type="NO_RESERVATION")
@@ -87,12 +93,12 @@ def reservation_affinity(pool: Pool, cluster: GkeCluster) -> ReservationAffinity
 
 
 def location_policy(pool: Pool) -> Literal["ANY", "BALANCED"]:
-    """Return how the autoscaler distributes nodes: ANY where capacity is scarce or reserved."""
+    """Return how the autoscaler distributes nodes: ANY if capacity is scarce or reserved, otherwise BALANCED."""
     return "BALANCED" if pool.capacity.type == "on-demand" else "ANY"
 
 
 def run_seconds(capacity: FlexStart) -> int:
-    """Return how long a flex-start node may live, in seconds."""
+    """Return the maximum lifetime of a flex-start node in seconds."""
     if capacity.max_run_duration is None:
         return MAX_FLEX_START_SECONDS
     return parse_duration(capacity.max_run_duration)
@@ -114,16 +120,19 @@ def check_capacity(
     zones = zones_of(pool, machine, cluster, catalog)
     if machine.has_gpus and not zones:
         problems.at("zones").add(
-            f"nothing, and no list of the zones of {cluster.location} with {machine.name}",
-            "zones that offer the machine type: GKE refuses a pool that may have nodes in any other",
-            f"write zones: [{cluster.location}-a], or another zone that has {machine.name}",
+            f"nothing, and the catalogue lists no zones of {cluster.location} with {machine.name}",
+            "zones that offer the machine type; GKE refuses a pool that may have nodes in other zones",
+            f"write zones: [{cluster.location}-a], or another zone that offers {machine.name}",
         )
     elif pool.capacity.type in ("on-demand", "spot", "reservation"):
         _check_count(pool, cluster, zones, problems.at("count"))
 
 
 def windows(pool: Pool) -> tuple[CapacityWindow, ...]:
-    """Return when the reservation of a pool exists; none for other capacity. GKE drains no node before the end."""
+    """Return the time in which the pool's reservation exists, or an empty tuple for other capacity types.
+
+    GKE does not drain the nodes before the reservation ends.
+    """
     capacity = pool.capacity
     if not isinstance(capacity, Reservation):
         return ()
@@ -137,47 +146,48 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
     if not _NAME.fullmatch(capacity.reservation):
         here.at("reservation").add(
             f"{capacity.reservation!r}",
-            "the bare name of a Compute Engine reservation: a-z, 0-9 and -, beginning with a letter",
-            "write its project into project, and its block into block",
+            "the name of a Compute Engine reservation without a path: a-z, 0-9 and -, beginning with a letter",
+            "write its project in project, and its block in block",
         )
     if capacity.block is not None and not _NAME.fullmatch(capacity.block):
         here.at("block").add(
             f"{capacity.block!r}",
-            "the bare name of a block of the reservation: a-z, 0-9 and -",
+            "the name of a block in the reservation without a path: a-z, 0-9 and -",
             "see gcloud compute reservations blocks list",
         )
     if capacity.sub_block is not None and capacity.block is None:
         here.at("sub_block").add(
-            f"{capacity.sub_block!r} without block", "a sub-block of a block of the reservation", "write its block"
+            f"{capacity.sub_block!r} without block", "a sub-block together with its block", "write its block"
         )
     elif capacity.sub_block is not None and not _NAME.fullmatch(capacity.sub_block):
         here.at("sub_block").add(
             f"{capacity.sub_block!r}",
-            "the bare name of a sub-block of the block: a-z, 0-9 and -",
+            "the name of a sub-block in the block without a path: a-z, 0-9 and -",
             "see gcloud compute reservations sub-blocks list",
         )
     if capacity.starts is not None and capacity.ends is not None and capacity.ends <= capacity.starts:
         here.at("ends").add(
             f"{capacity.ends.isoformat()}, with a start at {capacity.starts.isoformat()}",
             "an end after the start",
-            "write starts and ends as gcloud compute future-reservations describe shows timeWindow",
+            "write starts and ends as shown in timeWindow by gcloud compute future-reservations describe",
         )
     if capacity.needed_until is not None and capacity.ends is None:
         here.at("ends").add(
             f"nothing, with needed_until {capacity.needed_until.isoformat()}",
-            "the end of the reservation, or no needed_until: the two are compared",
-            "write ends: as gcloud compute future-reservations describe shows timeWindow.endTime",
+            "the end of the reservation, or no needed_until, because the two are compared",
+            "write ends as shown in timeWindow.endTime by gcloud compute future-reservations describe",
         )
     elif capacity.needed_until is not None and capacity.ends is not None and capacity.ends < capacity.needed_until:
         here.at("ends").add(
             capacity.ends.isoformat(),
-            f"an end after needed_until ({capacity.needed_until.isoformat()}): the nodes are deleted with the end",
-            "reserve for longer, or lower needed_until",
+            f"an end after needed_until ({capacity.needed_until.isoformat()}), because the nodes are deleted "
+            "when the reservation ends",
+            "reserve for a longer time, or write an earlier needed_until",
         )
     if capacity.project is not None and not _PROJECT.fullmatch(capacity.project):
         here.at("project").add(
             f"{capacity.project!r}",
-            "the id of the project that owns the reservation: 6 to 30 of a-z, 0-9 and -",
+            "the id of the project that owns the reservation: 6 to 30 characters of a-z, 0-9 and -",
             "see gcloud projects list",
         )
     _check_in_region(capacity.zone, cluster, here.at("zone"))
@@ -185,7 +195,7 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
         here_zones = Problems(here.path.removesuffix(".capacity"), here.found).at("zones")
         here_zones.add(
             ", ".join(pool.zones),
-            f"{capacity.zone} alone: a reservation is in one zone",
+            f"{capacity.zone} only; a reservation is in one zone",
             "remove zones",
         )
 
@@ -201,15 +211,15 @@ def _check_flex_start(capacity: FlexStart, pool: Pool, problems: Problems) -> No
     if pool.count.desired > 0:
         count.at("desired").add(
             f"{pool.count.desired} with flex-start",
-            "0: nodes are created when pods request them and capacity is free, so no number is fixed",
+            "0; nodes are created when pods request them and capacity is free, so the number is not fixed",
             f"write count: {{desired: 0, max: {pool.count.maximum}}}",
         )
     elif pool.count.maximum == 0:
-        count.at("max").add("0 with flex-start", "1 or more: the largest size of the pool", "write max: 8")
+        count.at("max").add("0 with flex-start", "1 or more, the maximum size of the pool", "write max: 8")
     if pool.repair:
         problems.at("repair").add(
             "true with flex-start",
-            "false: GKE supports no auto-repair for flex-start nodes",
+            "false; GKE does not support auto-repair for flex-start nodes",
             "remove repair",
         )
 
@@ -228,31 +238,35 @@ def _check_in_region(zone: str, cluster: GkeCluster, here: Problems) -> None:
         here.add(
             f"{zone!r}",
             f"a zone of {region}, the cluster's region",
-            f"write {region}-a or another of its zones, or move the cluster",
+            f"write {region}-a or another zone of the region, or change the cluster's location",
         )
 
 
 def _check_count(pool: Pool, cluster: GkeCluster, offered: tuple[str, ...], here: Problems) -> None:
-    """Record a number of nodes that is not the same in each location, as GKE requires."""
+    """Record a number of nodes that cannot be divided equally among the locations, as GKE requires."""
     desired, zones = pool.count.desired, locations(pool, cluster)
     if desired == 0:
         return
     if not zones:
         here.at("desired").add(
             f"{counted(desired, 'node')} without zones",
-            "a number only with zones: GKE creates that many nodes in each, and not every zone has every GPU",
-            f"write zones: [{_first_zone(offered, cluster)}], or another zone that has {pool.machine_type}",
+            "a number only together with zones; GKE creates this many nodes in each zone, and not every zone "
+            "has every GPU",
+            f"write zones: [{_first_zone(offered, cluster)}], or another zone that offers {pool.machine_type}",
         )
     elif (next_ := _in_each_zone(desired, zones)) != desired:
         here.at("desired").add(
             f"{counted(desired, 'node')} over {len(zones)} zones",
-            f"a multiple of {len(zones)}: GKE creates the same number of nodes in each zone",
-            f"write {_count_fix(pool.count, next_)}, or other zones",
+            f"a multiple of {len(zones)}; GKE creates the same number of nodes in each zone",
+            f"write {_count_fix(pool.count, next_)}, or different zones",
         )
 
 
 def fixed_count_fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> str:
-    """Return how a pool gets a fixed number of nodes: the desired one or the most, the same in each zone."""
+    """Return the stack file fields for a fixed number of nodes, based on the desired or else the maximum number.
+
+    The number is the same in each zone.
+    """
     zones = locations(pool, cluster)
     fixed = f"count: {{desired: {_in_each_zone(pool.count.desired or pool.count.maximum, zones)}}}"
     return (
@@ -263,12 +277,12 @@ def fixed_count_fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catal
 
 
 def _in_each_zone(number: int, zones: Sequence[str]) -> int:
-    """Return the next number of nodes that is the same in each zone."""
+    """Return the next number of nodes that can be divided equally among the zones."""
     return number + -number % max(len(set(zones)), 1)
 
 
 def _count_fix(count: Count, desired: int) -> str:
-    """Return what to write for another desired number, which may be above the most nodes."""
+    """Return the fix for a new desired number, which may be above the current maximum."""
     if count.max is None or desired <= count.max:
         return f"desired: {desired}"
     return f"desired: {desired} and max: {desired}" if count.is_range else f"count: {{desired: {desired}}}"

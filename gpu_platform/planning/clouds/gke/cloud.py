@@ -1,4 +1,4 @@
-"""Google Kubernetes Engine as a provider."""
+"""The provider for Google Kubernetes Engine."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def gke(
     identities: Sequence[str] = (),
     teams: Sequence[str] = (),
 ) -> Cloud:
-    """Return GKE for an existing cluster, or for one that the program creates.
+    """Return the provider for an existing GKE cluster, or for one that the program creates.
 
-    `window`: that of `changes`; `storage`: declared classes; `teams`: names of all teams, `members`: of all of
-    them; `identities`: teams that have one.
+    `window` is the maintenance window in `changes`. `storage` contains the declared storage classes. `teams` are
+    the names of all teams, `members` the members of all teams, and `identities` the teams with an identity.
     """
     create = cluster.create
     demands = StackDemands(
@@ -107,9 +107,9 @@ def gke(
         creates_nodes=True,
         creates_cluster=create is not None,
         managed_control_plane=True,
-        # The program creates the cluster, and so switches it on.
+        # Only a cluster that the program creates is certain to have managed Prometheus enabled.
         managed_prometheus=create is not None,
-        # Google runs the autoscaler.
+        # Google runs the autoscaler of GKE.
         autoscaler_flags="nobody",
         growing_nodes=_growing_nodes(create.system) if create is not None else None,
         scheduler=ASSUMED_SCHEDULER if create is None else _SCHEDULER,
@@ -117,9 +117,10 @@ def gke(
         added_resources=ADDED_RESOURCES,
         longest_pool_name=(
             32,
-            "a node pool of GKE has 40, and Pulumi appends 8 so that two can exist at once",
+            "GKE node pool names have at most 40 characters, and Pulumi appends 8 so that two pools can exist "
+            "at once",
         ),
-        no_gpu_cluster="eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE",
+        no_gpu_cluster="eks, existing or sandbox; the operator has no procedure for its GPUCluster on GKE",
         pools=CloudPools(
             nodes=lambda pool, named: nodes_plan(pool, "cloud"),
             plan=lambda pool, machine, needs, catalog: plan_gke_pool(pool, machine, cluster, needs, catalog),
@@ -169,12 +170,12 @@ def gke(
                 teams, cluster, {team: _rights(one) for team, one in teams.items()}
             ),
             rights=_rights,
-            # Roles on buckets need no annotation.
+            # Bucket roles need no annotation.
             annotations=lambda identity: google_account(identity.google_service_account),
             check=lambda identity, problems: check_identity(identity, cluster, problems),
         ),
         network=CloudNetwork(
-            # In a VPC of its own the program opens ports.
+            # If the program creates the VPC, it opens the ports itself.
             closed_ports="the control plane reaches private nodes only at 443 and 10250"
             if create is None or create.network is not None
             else None,
@@ -199,11 +200,11 @@ def gke(
 
 
 _SCHEDULER: Final = SchedulerPlan(scores="most-allocated", why=f"autoscaling profile {AUTOSCALING_PROFILE}")
-"""The kube-scheduler of a new control plane, whose scores follow from the autoscaling profile."""
+"""The kube-scheduler of a new control plane. The autoscaling profile determines its scores."""
 
 
 def _growing_nodes(system: GkeSystemNodes) -> GrowingNodes | None:
-    """Return the system nodes of a new cluster, unless their number is fixed."""
+    """Return the autoscaled system nodes of a new cluster, or None if their number is fixed."""
     if nodes_in_zone(system.min, system.max) is not None:
         return None
     fixed = -(-system.max // ZONES) * ZONES
@@ -213,20 +214,20 @@ def _growing_nodes(system: GkeSystemNodes) -> GrowingNodes | None:
 
 
 def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return GKE's own, and the installers of driver and GPUDirect that the program adds."""
+    """Return GKE's own DaemonSets, and the installers that the program adds for the driver and GPUDirect."""
     assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are of this cloud
     added = [daemonsets.of_pod(one.name, one.pod_spec) for one in plan_installers([(pool, pool.cloud)], catalog)]
     return on_nodes((daemonsets.GKE, *added), operands=pool.software.operands)
 
 
 def _surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
-    """Return how many nodes GKE adds to a pool for a roll."""
+    """Return how many nodes GKE adds to a pool while it rolls the nodes."""
     assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are of this cloud
     return pool.cloud.surge
 
 
 def _gpu_labels(machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
-    """Return the labels of GKE on nodes where it runs the device plugin."""
+    """Return the labels that GKE sets on nodes with its own device plugin."""
     labels = {names.GKE_ACCELERATOR_LABEL: machine.accelerator_label} if machine.accelerator_label else {}
     if sharing.replicas > 1:
         labels[names.GKE_SHARING_STRATEGY_LABEL] = "time-sharing"
@@ -237,15 +238,15 @@ def _gpu_labels(machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]
 
 
 def _window_note(create: CreateGke | None, window: WindowPlan) -> str:
-    """Return the cluster's recurring window; an existing cluster keeps its own."""
+    """Return how GKE uses the maintenance window. Only a created cluster has the same window."""
     if create is None:
-        return "GKE upgrades an existing cluster in the cluster's own window, which `up` does not set"
+        return "GKE upgrades an existing cluster in the cluster's own maintenance window, which `up` does not set"
     start, end, recurrence = recurring_window(window)
-    return f"GKE upgrades in the same window, by UTC: {recurrence} {start:%H:%M} to {end:%H:%M}"
+    return f"GKE upgrades in the same window, in UTC: {recurrence} {start:%H:%M} to {end:%H:%M}"
 
 
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
-    """Return rights on buckets, or the existing service account."""
+    """Return the permissions on buckets, or the right to use an existing service account."""
     return (*bucket_rights(identity.buckets, "gs"), *existing_rights(identity))
 
 
@@ -257,7 +258,7 @@ def _plan_controllers(
     catalog: Catalog,
     problems: Problems,
 ) -> Decided[CloudCluster | None]:
-    """Return a new cluster with system nodes that hold the controllers."""
+    """Return a new cluster with enough system nodes for the controllers, or an existing cluster unchanged."""
     assert isinstance(cluster, GkeClusterPlan)  # noqa: S101 - the plan is of this cloud
     if cluster.create is None or create is None:
         return on_existing_nodes(cluster.name, cluster, controllers)
@@ -274,15 +275,15 @@ def _plan_controllers(
 
 
 def _system_rooms(cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room] | None:
-    """Return the room of the system nodes at their most."""
+    """Return the room on each system node, for the maximum number of system nodes."""
     if not isinstance(cluster, GkeClusterPlan) or cluster.create is None:
         return None
     return [system_room(cluster.create.system_machine_type, catalog)] * cluster.create.system_nodes[1]
 
 
 def _operator_settings(pools: Sequence[PoolPlan]) -> OperatorSettings:
-    """Return the operator's settings on GKE's nodes."""
-    # The operator supports COS, although it does not install the driver there.
+    """Return the operator's settings for GKE nodes."""
+    # The operator supports Container-Optimized OS, although it does not install the driver on it.
     cos = any(pool.software.operands and pool.software.driver == "installer" for pool in pools)
     why = "the rest of Container-Optimized OS is read-only or not executable"
     decision = Decision(subject="operator", what="host paths", chosen=NVIDIA_DIR, why=why)
@@ -290,7 +291,7 @@ def _operator_settings(pools: Sequence[PoolPlan]) -> OperatorSettings:
         reboots_for_mig=True,
         driver_dir=NVIDIA_DIR if cos else None,
         toolkit_dir=NVIDIA_DIR if cos else None,
-        # Since GKE 1.33 containerd reports another configuration version than its configuration file needs.
+        # Since GKE 1.33, containerd reports a configuration version that differs from its configuration file.
         toolkit_env={"RUNTIME_CONFIG_SOURCE": "file"},
         quota_for_system_priorities=True,
         driver_root=NVIDIA_DIR,

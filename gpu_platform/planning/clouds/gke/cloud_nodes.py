@@ -1,4 +1,4 @@
-"""Derive zones, NICs, rolls, replacement and ends of pods from the plan of a GKE node pool."""
+"""Derive a GKE node pool's zones, NICs, rolls, node replacement and pod endings from its plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 
 
 def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
-    """Return the nodes of a node pool."""
+    """Return how GKE creates, rolls, replaces and ends the nodes of a node pool."""
     fabric = _node_fabric(plan)
     return CloudNodes(
         platform=plan.kind,
@@ -33,10 +33,10 @@ def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
         created_on_demand="created by GKE when it has the capacity" if plan.flex_start else None,
         huge_pages_mib=plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,
-        # Nodes of flex-start are too short-lived for upgrades.
+        # Flex-start nodes are too short-lived for upgrades.
         keeps_version=plan.upgrades_excluded or plan.upgrade is None,
         nodes_by_request=plan.queued_provisioning,
-        # The name of the driver of GKE's managed DRANET is not documented.
+        # The driver name of GKE's managed DRANET is not documented.
         nic_devices=NicDevices(device_class=RDMA_DEVICE_CLASS, per_node=plan.claimed_nics, driver=None)
         if plan.claimed_nics
         else None,
@@ -52,7 +52,7 @@ def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _roll_limits(upgrade: UpgradeSettings | None) -> RollLimits:
-    """Return how GKE rolls the nodes. Blue-green replaces all of them together."""
+    """Return how GKE rolls the nodes. A blue-green upgrade replaces all of them together."""
     if upgrade is None:
         return RollLimits(new_nodes_only=True)
     if upgrade.strategy == "BLUE_GREEN":
@@ -61,7 +61,10 @@ def _roll_limits(upgrade: UpgradeSettings | None) -> RollLimits:
 
 
 def _node_fabric(plan: GkePoolPlan) -> NodeFabric | None:
-    """Return GPUDirect of its NICs: pods read its libraries on the node, and some write to its devices."""
+    """Return the GPUDirect fabric of the pool's NICs, or None.
+
+    Pods read the GPUDirect libraries on the node, and some pods write to its devices.
+    """
     if plan.fabric == "none":
         return None
     accelerator = {} if plan.accelerator is None else {names.GKE_ACCELERATOR_LABEL: plan.accelerator.type}
@@ -69,7 +72,7 @@ def _node_fabric(plan: GkePoolPlan) -> NodeFabric | None:
         name=plan.fabric,
         labels={**accelerator, names.INSTANCE_TYPE_LABEL: plan.machine_type},
         networks=tuple(
-            # The first network of RDMA is that of gVNIC.
+            # The first RDMA network is the gVNIC network.
             f"rdma-{index - 1}" if plan.fabric == "rdma" else f"vpc{index + 1}"
             for index in range(plan.gpu_networks)
             if plan.fabric != "rdma" or index
@@ -78,10 +81,10 @@ def _node_fabric(plan: GkePoolPlan) -> NodeFabric | None:
 
 
 def _fabric_nics(plan: GkePoolPlan, fabric: NodeFabric | None) -> FabricNics | None:
-    """Return the NICs of its GPUs: with RDMA those of NVIDIA, else gVNIC interfaces besides that of the node."""
+    """Return the NICs for GPU traffic: NVIDIA NICs with RDMA, or gVNIC interfaces besides the node's own."""
     if plan.fabric == "rdma":
         count = plan.claimed_nics or len(fabric.networks if fabric is not None else ())
-        # Of networks that GKE makes from a network profile the MTU is not documented.
+        # The MTU of networks that GKE creates from a network profile is not documented.
         mtu = None if plan.claimed_nics else RDMA_MTU
         return FabricNics(kind="mlx5", count=count, mtu=mtu) if count else None
     if not plan.gpu_networks:
@@ -90,10 +93,14 @@ def _fabric_nics(plan: GkePoolPlan, fabric: NodeFabric | None) -> FabricNics | N
 
 
 def _pod_endings(plan: GkePoolPlan, catalog: Catalog) -> tuple[PodEnding, ...]:
-    """Return the notice of spot nodes, or the end of nodes of flex-start or of a reservation."""
+    """Return why pods end: reclaimed spot nodes, the lifetime of flex-start nodes, or the end of a reservation."""
     if plan.max_run_duration_seconds is not None:
-        return (PodEnding(why="flex-start: GKE ends the nodes then", after=plan.max_run_duration_seconds),)
+        return (
+            PodEnding(
+                why="flex-start: GKE deletes the nodes after this time", after=plan.max_run_duration_seconds
+            ),
+        )
     if plan.spot:
         return (reclaimed("gke", catalog),)
-    # How long pods have then is not documented.
-    return window_endings(plan.windows, "nodes of a reservation are deleted at its end", None)
+    # The time that pods then have to stop is not documented.
+    return window_endings(plan.windows, "the nodes of a reservation are deleted when it ends", None)

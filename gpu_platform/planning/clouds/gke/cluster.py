@@ -50,14 +50,14 @@ from gpu_platform.stack.storage import BucketStorage, DiskStorage, ExistingStora
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
-MAX_NETWORK = 48  # names have at most 63 characters; the longest derived one ends in -gpu-0-internal
-# Logs, metrics and images of a node. Workloads have identities of their own.
+MAX_NETWORK = 48  # names have at most 63 characters; the longest suffix is -gpu-0-internal
+# For logs, metrics and images of a node. Workloads have their own identities.
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
 _STREAMING_ROLE = "roles/serviceusage.serviceUsageConsumer"  # GKE docs, Image streaming, read 2026-11-23
 
 
 def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catalog, problems: Problems) -> None:
-    """Record what is wrong with a cluster for its pools; `problems` is at `cluster`."""
+    """Record problems with a cluster that depend on its pools. `problems` points to `cluster`."""
     known = [
         (pool, machine)
         for pool in pools
@@ -82,7 +82,9 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
 def _check_name(cluster: GkeCluster, problems: Problems) -> None:
     if len(cluster.name) > MAX_NAME or not cluster.name[0].isalpha():
         problems.add(
-            f"{cluster.name!r}", f"at most {MAX_NAME} characters, beginning with a letter: GKE's rule", "rename it"
+            f"{cluster.name!r}",
+            f"at most {MAX_NAME} characters, beginning with a letter, as GKE requires",
+            "rename it",
         )
 
 
@@ -91,17 +93,18 @@ def _check_location(cluster: GkeCluster, problems: Problems) -> None:
     if cluster.create is not None and region != cluster.location:
         problems.add(
             f"{cluster.location!r}, a zone",
-            "a region: a zonal cluster has one control plane, which is down during every upgrade",
+            "a region; a zonal cluster has only one control plane, which is down during every upgrade",
             f"write location: {region}",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackDemands:
-    """What other sections of a stack file demand of its cluster.
+    """Settings from other sections of the stack file that affect the cluster.
 
-    `window`: of `changes`; `storage`: declared classes; `teams`: names of all teams, `members`: of all of them;
-    `identities`: names of the teams that have one.
+    `window` is the maintenance window in `changes`. `storage` contains the declared storage classes. `teams` are
+    the names of all teams, `members` the members of all teams, and `identities` the names of the teams with an
+    identity.
     """
 
     window: WindowPlan | None
@@ -112,7 +115,7 @@ class StackDemands:
 
     @property
     def at_metadata_server(self) -> tuple[str, ...]:
-        """Teams whose pods reach the metadata server: with an identity, or for the sidecars of buckets."""
+        """Teams whose pods need the metadata server, either for an identity or for bucket sidecars."""
         buckets = [one for one in self.storage.values() if isinstance(one, BucketStorage)]
         named = [team for one in buckets for team in (*(one.teams or self.teams), *one.team_stacks)]
         return tuple(dict.fromkeys([*self.identities, *named]))
@@ -126,7 +129,7 @@ def plan_gke_cluster(
     catalog: Catalog,
     demands: StackDemands,
 ) -> Decided[GkeClusterPlan]:
-    """Return the plan of a cluster for pools that are planned, with the drivers of declared storage classes."""
+    """Return the plan of a cluster for planned pools, with the drivers for the declared storage classes."""
     decisions: tuple[Decision, ...] = ()
     on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
     clouds = [cloud for _, cloud in on_gke]
@@ -158,7 +161,7 @@ def plan_gke_cluster(
                 subject=f"cluster {cluster.name}",
                 what="GPU networks",
                 chosen=f"{len(networks)}: " + ", ".join(network.kubernetes_network for network in networks),
-                why="one for each GPU NIC of the pool with the most",
+                why="one for each GPU NIC of the pool with the most NICs",
             ),
         )
     vpc = cluster.create.network if cluster.create is not None else None
@@ -168,7 +171,7 @@ def plan_gke_cluster(
             Decision(
                 subject=f"cluster {cluster.name}",
                 what=f"warning: GPU NICs of {', '.join(claimed)}",
-                chosen=f"network profile, in the Shared VPC of {vpc.project}",
+                chosen=f"network profile in the Shared VPC of {vpc.project}",
                 why=PROFILE_IN_SHARED_VPC,
             ),
         )
@@ -219,7 +222,7 @@ def plan_gke_cluster(
 def _keys(
     cluster: GkeCluster, pools: Sequence[GkePoolPlan], storage: Mapping[str, StorageClass]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the customer-managed keys, each with the domain of the service agent that uses it."""
+    """Yield the customer-managed keys, each with the domain of the Google service agent that uses it."""
     create = cluster.create
     if create is not None and create.kms_key is not None:
         yield create.kms_key, OF_SECRETS
@@ -232,7 +235,7 @@ def _keys(
 
 
 def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:
-    """Return the GB of boot disks of all pools at their most nodes, rolls included, by type of disk."""
+    """Return the total boot disk size in GB of all pools at their maximum size, including rolls, by disk type."""
     sizes: dict[str, int] = {}
     for pool, cloud in pools:
         sizes[cloud.disk_type] = sizes.get(cloud.disk_type, 0) + cloud.disk_size_gb * (
@@ -242,19 +245,23 @@ def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:
 
 
 def _is_newest(machine: MachineType, catalog: Catalog) -> bool:
-    """Return whether a machine type is of A3 or newer, whose GPUs communicate over NICs of their own."""
+    """Return whether a machine type is A3 or newer.
+
+    The GPUs of these machine types communicate over separate NICs.
+    """
     return catalog.gcp_family(machine).fabric != "none"
 
 
 def label_value(text: str) -> str:
-    """Return a text as a valid label of Google Cloud: a-z, 0-9, _ and -, at most 63 characters."""
+    """Convert text to a valid Google Cloud label: a-z, 0-9, _ and -, at most 63 characters."""
     return re.sub(r"[^a-z0-9_-]", "-", text.casefold())[:63]
 
 
 def network_name(cluster: GkeCluster) -> str:
-    """Return the prefix of the names of the cluster's VPCs.
+    """Return the name prefix of the cluster's VPCs.
 
-    VPCs and service accounts belong to a project, which may have a cluster of the same name in each location.
+    The names of VPCs and service accounts must be unique in a project, which may have a cluster with the same name
+    in each location.
     """
     return _in_project(cluster, "", MAX_NETWORK)
 
@@ -265,7 +272,7 @@ def _account(cluster: GkeCluster) -> str:
 
 
 def _in_project(cluster: GkeCluster, suffix: str, longest: int) -> str:
-    """Return a name that is unique in the project; a long one is cut and gets a hash."""
+    """Return a name that is unique in the project. A long name is truncated and ends in a hash."""
     whole = f"{cluster.name}-{cluster.location}"
     if len(whole + suffix) <= longest:
         return whole + suffix
@@ -275,8 +282,11 @@ def _in_project(cluster: GkeCluster, suffix: str, longest: int) -> str:
 
 def _retained(cluster: GkeCluster, logins: Sequence[str]) -> tuple[str, ...]:
     kept = [
-        *(f"{LOGIN_ROLE} of {member} in the project, which others may have granted too" for member in logins),
-        "disks of persistent volumes whose class retains them",
+        *(
+            f"{LOGIN_ROLE} of {member} in the project, which may also have been granted by others"
+            for member in logins
+        ),
+        "disks of persistent volumes whose storage class retains them",
         "logs and metrics, for as long as the project keeps them",
     ]
     if cluster.create is None:
@@ -290,5 +300,8 @@ def _node_roles(pools: Sequence[GkePoolPlan]) -> tuple[str, ...]:
 
 
 def _kind(one: StorageClass) -> str:
-    """Return which driver an entry of `storage` needs, as a type; the kubelet mounts Filestore shares itself."""
+    """Return the type of storage whose driver an entry of `storage` needs.
+
+    The kubelet mounts Filestore shares itself.
+    """
     return "lustre" if isinstance(one, ExistingStorage) and one.system == "managed-lustre" else one.type

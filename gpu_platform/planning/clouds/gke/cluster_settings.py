@@ -1,4 +1,4 @@
-"""Settings of a GKE cluster whose change a preview announces: its system nodes, its channel, and who reaches it.
+"""GKE cluster settings whose changes a preview announces: system nodes, release channel and access to the cluster.
 
 Source: GKE docs, Node upgrade strategies; terraform-provider-google, update of a node pool; read 2026-11-21.
 """
@@ -13,7 +13,7 @@ from gpu_platform.planning.clouds.section import ClusterSetting
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
 
-_MOVES = "GKE creates the node pool again, and the pods of controllers move"
+_MOVES = "GKE recreates the node pool, and the controllers' pods move to other nodes"
 
 
 def cluster_settings(cluster: GkeClusterPlan) -> tuple[ClusterSetting, ...]:
@@ -28,7 +28,7 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         field="pools",
         values=("on",) if cluster.multi_networking else (),
         loss="in-place",
-        on_loss="no pool needs it any more; the cluster keeps it",
+        on_loss="no pool needs it any more, but the cluster keeps it",
         on_gain="GKE enables it in the running cluster, for pools of A3 or newer",
     )
     yield ClusterSetting(
@@ -37,10 +37,10 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         field="cluster.fqdn_policies",
         values=("on",) if cluster.fqdn_policies else (),
         loss="in-place",
-        on_loss="the cluster keeps them: the provider would have to create it again",
+        on_loss="the cluster keeps them, because the provider would have to recreate the cluster",
         on_gain="GKE enables them in the running cluster",
     )
-    replaced = "GKE replaces the system nodes one by one, and the pods of controllers move"
+    replaced = "GKE replaces the system nodes one by one, and the controllers' pods move to other nodes"
     yield ClusterSetting(
         name="system_template",
         what="machine type and disk of the system nodes",
@@ -49,20 +49,21 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         loss="rolls-nodes",
         on_loss=replaced,
     )
-    if cluster.kubernetes is not None and create.upgrade_order is None:  # else an exclusion keeps their version
+    # With an upgrade order, a maintenance exclusion keeps the version of the system nodes.
+    if cluster.kubernetes is not None and create.upgrade_order is None:
         yield ClusterSetting(
             name="system_version",
-            what="lowest Kubernetes version, which the system nodes follow",
+            what="minimum Kubernetes version, which the system nodes follow",
             field="cluster.kubernetes",
             values=(cluster.kubernetes,),
             loss="in-place",
-            # They have auto-upgrade and no version of their own (GKE docs, Auto-upgrading nodes; read 2026-11-29).
-            on_loss="`up` changes the control plane alone; GKE replaces the system nodes later, in the "
-            "maintenance windows, and the pods of controllers move",
+            # Auto-upgrade sets the system nodes' version (GKE docs, Auto-upgrading nodes; read 2026-11-29).
+            on_loss="`up` changes only the control plane; GKE replaces the system nodes later, in the "
+            "maintenance windows, and the controllers' pods move to other nodes",
         )
     yield ClusterSetting(
         name="system_key",
-        what="key of the disks of the system nodes",
+        what="encryption key of the system nodes' disks",
         field="cluster.create.system.kms_key",
         values=(create.system_kms_key or "the cloud's default",),
         loss="rolls-nodes",
@@ -74,7 +75,7 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         field="cluster.node_service_account",
         values=(cluster.node_email or "created by the program",),
         loss="rolls-nodes",
-        on_loss=f"a node pool keeps its service account: {_MOVES}",
+        on_loss=f"the service account of a node pool cannot be changed: {_MOVES}",
     )
     yield ClusterSetting(
         name="system_nodes",
@@ -96,7 +97,7 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
 
 
 def _of_access(create: CreateGkePlan) -> Iterator[ClusterSetting]:
-    """Yield every way into the cluster that an edit can close."""
+    """Yield every access path to the cluster that an edit can close."""
     yield ClusterSetting(
         name="dns_access",
         what="DNS endpoint of the API server",
@@ -107,11 +108,11 @@ def _of_access(create: CreateGkePlan) -> Iterator[ClusterSetting]:
     )
     yield ClusterSetting(
         name="authenticator_groups",
-        what="security group of logins",
+        what="security group for logins",
         field="cluster.create.authenticator_groups",
         values=() if create.authenticator_groups is None else (create.authenticator_groups,),
         loss="cuts-access",
-        on_loss="the cluster no longer knows the groups in {lost}: their members lose their roles",
+        on_loss="the cluster no longer recognises the groups in {lost}, so their members lose their roles",
     )
     yield ClusterSetting(
         name="api_access",

@@ -1,8 +1,9 @@
 """Plan ComputeClasses: the order in which GKE's autoscaler adds nodes to node pools for the same pods.
 
-Node pools that GKE did not create belong to a class by its label and taint; GKE adds the toleration to pods that
-select the label. One rule for each node pool: GKE keeps no order among those of one rule. GKE creates no pools of
-its own, which would have neither the driver nor the settings of the plan, and moves no running pods.
+Manually created node pools belong to a class by its label and taint. GKE adds the toleration to pods that select
+the label. Each node pool has its own rule, because GKE keeps no order among the node pools of one rule. GKE does
+not create node pools itself, because they would have neither the driver nor the planned settings, and it does not
+move running pods.
 
 Sources: GKE docs, "About custom ComputeClasses" (manual node pools, whenUnsatisfiable) and the ComputeClass CRD
 (priorities, nodePoolAutoCreation, activeMigration); google/skills, gke-compute-classes; read 2026-11-23.
@@ -21,49 +22,49 @@ from gpu_platform.stack.compute_class import ComputeClass
 from gpu_platform.stack.pool import FlexStart, Pool
 
 CLASS_KEY: Final = "cloud.google.com/compute-class"
-# A class of that name applies to pods that select none; the other prefixes are GKE's.
+# A class with this name applies to pods that select no class. GKE uses the other prefixes itself.
 _DEFAULT: Final = "default"
 _RESERVED: Final = ("gke", "autopilot")
 _SPEC: Final[Mapping[str, Any]] = {
     "activeMigration": {"optimizeRulePriority": False},
     "nodePoolAutoCreation": {"enabled": False},
-    # The default differs between versions of GKE, and the other value adds nodes without GPUs.
+    # The default differs between GKE versions, and the other value adds nodes without GPUs.
     "whenUnsatisfiable": "DoNotScaleUp",
 }
 
 
 def class_taint(name: str) -> Taint:
-    """Return the taint of nodes of class `name`."""
+    """Return the taint of the nodes in class `name`."""
     return Taint(key=CLASS_KEY, value=name, effect="NoSchedule")
 
 
 def check_compute_class(compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
-    """Record a name of GKE's own, a pool with queued provisioning, and a class without an autoscaled pool."""
+    """Record a name that GKE uses, a pool with queued provisioning, or a class without an autoscaled pool."""
     name = compute_class.name
     if name == _DEFAULT or name.startswith(_RESERVED):
         problems.at("name").add(
             f"{name!r}",
-            f"a name other than {_DEFAULT!r}, which is for pods that select no class, and not of GKE's own: "
-            + ", ".join(f"{one}*" for one in _RESERVED),
+            f"a name other than {_DEFAULT!r}, which is for pods that select no class, and without GKE's own "
+            "prefixes: " + ", ".join(f"{one}*" for one in _RESERVED),
             "name it after the GPU",
         )
     for pool in pools:
         if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
             problems.at("pools").at(f"[{compute_class.pools.index(pool.name)}]").add(
                 f"{pool.name!r} with queued provisioning",
-                "pools without it: its nodes are only for pods of a ProvisioningRequest",
-                "write queued: false, or remove it from the class",
+                "pools without queued provisioning, which reserves their nodes for pods of a ProvisioningRequest",
+                "write queued: false, or remove the pool from the class",
             )
     if pools and not any(pool.count.is_range or isinstance(pool.capacity, FlexStart) for pool in pools):
         problems.at("pools").add(
             f"{', '.join(pool.name for pool in pools)}, none of which is autoscaled",
-            "at least one pool whose count has a range: the order is that in which nodes are added",
-            "write count: {min: 0, desired: 0, max: N} in one of them",
+            "at least one pool whose count has a range, because the order applies when nodes are added",
+            "write count: {min: 0, desired: 0, max: N} in one of the pools",
         )
 
 
 def plan_compute_classes(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> tuple[ComputeClassPlan, ...]:
-    """Return the classes of pools that are planned."""
+    """Return the ComputeClasses of planned pools."""
     members: dict[str, dict[int, str]] = {}
     for pool, cloud in pools:
         if cloud.compute_class is not None:

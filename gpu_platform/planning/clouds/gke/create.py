@@ -1,4 +1,4 @@
-"""Plan a new GKE cluster: address ranges, access to its API server, upgrades.
+"""Plan a new GKE cluster: address ranges, access to its API server, and upgrades.
 
 Sources: GKE docs (VPC-native clusters, maintenance windows and exclusions, DNS-based endpoint, hardening), and
 cluster-toolkit 1.95 (module gke-cluster and the A3 and A4 blueprints); read 2026-11-21.
@@ -28,28 +28,28 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import CreateGke, Exclusion, ExistingVpc, GkeCluster, Maintenance
 
 AUTOSCALING_PROFILE: Final = "OPTIMIZE_UTILIZATION"
-"""Profile of new clusters.
+"""Autoscaling profile of new clusters.
 
-Its scheduler prefers nodes whose CPU, memory or GPUs are in use (GKE docs, "About GKE cluster autoscaling",
-autoscaling profiles; read 2026-11-28).
+With this profile, the scheduler prefers nodes whose CPU, memory or GPUs are in use (GKE docs, "About GKE cluster
+autoscaling", autoscaling profiles; read 2026-11-28).
 """
 SYSTEM_POOL = "system"
 
-POD_PREFIX = 24  # addresses of a node at the default of 110 pods
+POD_PREFIX = 24  # range of pod addresses for each node, with the default of 110 pods
 CONTROL_PLANE_PREFIX = 28
 SERVICES_PREFIX = 27  # GKE docs, "VPC-native clusters" (IP address ranges); read 2026-11-28
 _OWN_RANGES = ("nodes_cidr", "pods_cidr", "services_cidr", "control_plane_cidr")
-RESERVED_ADDRESSES = 4  # of each subnet, by Google Cloud
+RESERVED_ADDRESSES = 4  # addresses that Google Cloud reserves in each subnet
 
 SCOPES: Mapping[str, str] = {
     "no-upgrades": "NO_UPGRADES",
     "no-minor-upgrades": "NO_MINOR_UPGRADES",
     "no-minor-or-node-upgrades": "NO_MINOR_OR_NODE_UPGRADES",
 }
-LONGEST_WITHOUT_ANY_UPGRADE = timedelta(days=30)  # of older pages; not found in one of 2026
+LONGEST_WITHOUT_ANY_UPGRADE = timedelta(days=30)  # from older documentation; not found in the docs of 2026
 MOST_WITHOUT_ANY_UPGRADE = 3
-MAINTENANCE_PERIOD_DAYS = 92  # docs.cloud.google.com, how-to/maintenance-window; older pages have 32
-MAINTENANCE_HOURS = 48  # that a period must have for maintenance
+MAINTENANCE_PERIOD_DAYS = 92  # docs.cloud.google.com, how-to/maintenance-window; older pages say 32
+MAINTENANCE_HOURS = 48  # minimum maintenance hours in each period
 
 
 def check_create(
@@ -58,9 +58,10 @@ def check_create(
     pool_nodes: int,
     problems: Problems,
 ) -> None:
-    """Record what is wrong with a new cluster by itself; `problems` is at `create`.
+    """Record problems with a new cluster that do not depend on its pools' settings.
 
-    `gpu_ranges`: ranges of the GPU networks; `pool_nodes`: the most nodes of all pools while they are rolled.
+    `problems` points to `create`. `gpu_ranges` are the address ranges of the GPU networks. `pool_nodes` is the
+    maximum number of nodes in all pools while they are rolled.
     """
     if create.network is not None:
         _check_unused_ranges(create, problems)
@@ -72,7 +73,7 @@ def check_create(
     if not create.dns_access and not create.api_access:
         problems.at("dns_access").add(
             "false without api_access",
-            "false with the networks from which `up` and users reach the API server",
+            "false together with the networks from which `up` and users reach the API server",
             "write api_access, or remove dns_access",
         )
     _check_window(create.maintenance, problems.at("maintenance"))
@@ -89,7 +90,7 @@ def _check_ranges(
         for other, theirs in taken:
             problems.at(field).add(
                 f"{network}, which overlaps {theirs} of {other}",
-                "ranges of their own for nodes, pods, services, the control plane and the GPU networks",
+                "separate ranges for nodes, pods, services, the control plane and the GPU networks",
                 "choose a range that is not in use",
             )
 
@@ -98,14 +99,14 @@ def _check_unused_ranges(create: CreateGke, problems: Problems) -> None:
     for field in ("nodes_cidr", "pods_cidr", "services_cidr"):
         if field in create.model_fields_set:
             problems.at(field).add(
-                f"{getattr(create, field)} beside network",
-                "ranges only of a VPC that the program creates: the existing subnetwork has its own",
+                f"{getattr(create, field)} together with network",
+                "ranges only for a VPC that the program creates, because the existing subnetwork has its own",
                 f"remove {field}, or network",
             )
     if create.private_apis:
         problems.at("private_apis").add(
-            "true beside network",
-            "private_apis only with a VPC that the program creates: the owner of an existing one has its DNS",
+            "true together with network",
+            "private_apis only with a VPC that the program creates; the owner of an existing VPC manages its DNS",
             "remove private_apis, or network",
         )
 
@@ -115,13 +116,14 @@ def _check_control_plane(create: CreateGke, problems: Problems) -> None:
     if control_plane.prefixlen != CONTROL_PLANE_PREFIX:
         problems.at("control_plane_cidr").add(
             str(control_plane),
-            f"a /{CONTROL_PLANE_PREFIX}: GKE supports no other size",
+            f"a /{CONTROL_PLANE_PREFIX}; GKE supports no other size",
             f"write {control_plane.network_address}/{CONTROL_PLANE_PREFIX}",
         )
     elif not is_private(str(control_plane)):
         problems.at("control_plane_cidr").add(
             f"{control_plane}, which is public",
-            "a range of private addresses: pods would no longer reach the servers that have them",
+            "a range of private addresses; otherwise pods could no longer reach the public servers with these "
+            "addresses",
             "write 172.16.0.0/28, or another private range",
         )
 
@@ -131,7 +133,7 @@ def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> Non
     if services.prefixlen > SERVICES_PREFIX:
         problems.at("services_cidr").add(
             str(services),
-            f"a /{SERVICES_PREFIX} or larger: GKE supports no smaller range of services",
+            f"a /{SERVICES_PREFIX} or larger; GKE does not support smaller service ranges",
             f"write {services.network_address}/20, or another range",
         )
     for field, possible, each in (
@@ -141,18 +143,18 @@ def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> Non
         if possible < nodes:
             problems.at(field).add(
                 f"{getattr(create, field)}, enough for {counted(max(possible, 0), 'node')}",
-                f"enough for {counted(nodes, 'node')}, the most while pools are rolled, {each} for each",
-                "take a larger range: it cannot be changed later",
+                f"enough for {counted(nodes, 'node')}, the maximum while pools are rolled, with {each} for each",
+                "use a larger range; it cannot be changed later",
             )
 
 
 def node_addresses(cidr: str) -> int:
-    """Return for how many nodes a subnet has addresses."""
+    """Return the number of nodes for which a subnet has addresses."""
     return ipaddress.IPv4Network(cidr).num_addresses - RESERVED_ADDRESSES
 
 
 def pod_ranges(cidr: str) -> int:
-    """Return for how many nodes a range of pods has room."""
+    """Return the number of nodes for which a pod range has enough addresses."""
     prefix = ipaddress.IPv4Network(cidr).prefixlen
     return 2 ** (POD_PREFIX - prefix) if prefix <= POD_PREFIX else 0
 
@@ -163,7 +165,7 @@ def _check_window(maintenance: Maintenance, problems: Problems) -> None:
         problems.at("recurrence").add(
             f"{maintenance.recurrence!r} with {', '.join(unknown)}",
             f"days of the week in BYDAY: {', '.join(BYDAY)}",
-            "write for example FREQ=WEEKLY;BYDAY=SA,SU",
+            "write, for example, FREQ=WEEKLY;BYDAY=SA,SU",
         )
         return
     hours = _open_hours(maintenance)
@@ -171,13 +173,13 @@ def _check_window(maintenance: Maintenance, problems: Problems) -> None:
         problems.at("recurrence").add(
             f"{maintenance.recurrence!r} with windows of {counted(maintenance.hours, 'hour')}: "
             f"{counted(hours, 'hour')} in any {MAINTENANCE_PERIOD_DAYS} days",
-            f"{MAINTENANCE_HOURS} hours or more in any {MAINTENANCE_PERIOD_DAYS} days: GKE refuses fewer",
-            "add days, or raise hours",
+            f"{MAINTENANCE_HOURS} hours or more in any {MAINTENANCE_PERIOD_DAYS} days; GKE refuses fewer hours",
+            "add days, or increase hours",
         )
 
 
 def _open_hours(maintenance: Maintenance) -> int | None:
-    """Return the fewest hours of maintenance in a period; None where the rule is neither daily nor weekly."""
+    """Return the minimum maintenance hours in a period, or None if the recurrence is neither daily nor weekly."""
     parts = [part.partition("=") for part in maintenance.recurrence.split(";")]
     rule = {key: value for key, _, value in parts}
     if not rule.keys() <= {"FREQ", "BYDAY", "INTERVAL"} or not rule.get("INTERVAL", "1").isdigit():
@@ -196,7 +198,7 @@ def _check_exclusions(exclusions: Sequence[Exclusion], problems: Problems) -> No
     for index, exclusion in enumerate(exclusions):
         here = problems.at(f"[{index}]")
         if exclusion.name in seen:
-            here.at("name").add(f"{exclusion.name!r} again", "unique names of exclusions", "rename one")
+            here.at("name").add(f"{exclusion.name!r} again", "unique names of the exclusions", "rename one")
         seen.add(exclusion.name)
         length = exclusion.end - exclusion.start
         if length <= timedelta(0):
@@ -207,14 +209,14 @@ def _check_exclusions(exclusions: Sequence[Exclusion], problems: Problems) -> No
             here.at("end").add(
                 f"{counted(length.days, 'day')} without any upgrade",
                 f"at most {LONGEST_WITHOUT_ANY_UPGRADE.days} days for scope no-upgrades",
-                "write scope: no-minor-or-node-upgrades, which upgrades no nodes and patches the control plane",
+                "write scope: no-minor-or-node-upgrades, which upgrades no nodes but patches the control plane",
             )
     whole = [exclusion for exclusion in exclusions if exclusion.scope == "no-upgrades"]
     if len(whole) > MOST_WITHOUT_ANY_UPGRADE:
         problems.add(
             f"{len(whole)} exclusions of scope no-upgrades",
             f"at most {MOST_WITHOUT_ANY_UPGRADE} at a time",
-            "write scope: no-minor-or-node-upgrades in some",
+            "write scope: no-minor-or-node-upgrades in some of them",
         )
 
 
@@ -233,10 +235,11 @@ def plan_create(
 ) -> Decided[CreateGkePlan]:
     """Return the settings of a new cluster.
 
-    `network`: name of its VPC, with `mtu`; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device
-    plugin of a pool; `open_ports`: of nodes, for the control plane; `support_end`: of the declared minor version,
-    if it is known; `window`: start, end and recurrence of the window of `changes`, instead of
-    `create.maintenance`; `storage`: types of the declared storage classes.
+    `network` is the name of its VPC, and `mtu` the MTU of the VPC. `newest_gpus` are the names of the pools with
+    A3 and newer machine types. `gke_owned` is true if GKE runs the device plugin of a pool. `open_ports` are the
+    node ports to open for the control plane. `support_end` is the end of support of the declared minor version, or
+    None if it is not known. `window` contains start, end and recurrence of the maintenance window in `changes`,
+    which replaces `create.maintenance`. `storage` contains the types of the declared storage classes.
     """
     public, private = networks_by_address(create)
     subject = f"cluster {cluster.name}"
@@ -245,11 +248,11 @@ def plan_create(
             subject=subject,
             what="API server",
             chosen=_reach(create, public, private),
-            why="clients need no network path; addresses are for the networks of api_access"
+            why="clients need no network path; the IP addresses are for the networks in api_access"
             if create.dns_access
-            else "dns_access is false: only the networks of api_access reach it"
+            else "dns_access is false, so only the networks in api_access reach it"
             + (
-                f"; `up` and its kubeconfig use the public address, so it runs in {', '.join(public)}"
+                f"; `up` and its kubeconfig use the public address, so `up` must run in {', '.join(public)}"
                 if public and private
                 else ""
             ),
@@ -258,8 +261,9 @@ def plan_create(
             subject=subject,
             what="autoscaling profile",
             chosen=AUTOSCALING_PROFILE,
-            why="idle GPU nodes are deleted sooner, and the scheduler prefers nodes whose CPU, memory and GPUs "
-            "are in use: whole nodes stay free",
+            why="idle GPU nodes are deleted sooner, and whole nodes stay free, because the scheduler prefers "
+            "nodes "
+            "whose CPU, memory and GPUs are in use",
         ),
     )
     vpc = _existing_vpc(cluster, create.network)
@@ -268,9 +272,9 @@ def plan_create(
             subject=subject,
             what="VPC",
             chosen=f"{network} with an MTU of {mtu}" if vpc is None else vpc.subnetwork,
-            why="jumbo frames, for storage; a VPC that exists keeps its MTU"
+            why="jumbo frames, for storage; an existing VPC keeps its MTU"
             if vpc is None
-            else "the stack file sets it; its nodes reach the internet by a NAT of its owner",
+            else "the stack file sets it; nodes reach the internet through the NAT of the VPC's owner",
         ),
     )
     exclusions = _plan_exclusions(create.maintenance, newest_gpus, subject)
@@ -299,7 +303,7 @@ def plan_create(
         exclusions=exclusions.value,
         autoscaling_profile=AUTOSCALING_PROFILE,
         logs=("SYSTEM_COMPONENTS", "WORKLOADS", "APISERVER", "SCHEDULER", "CONTROLLER_MANAGER"),
-        # Pools with the operator's device plugin have the exporter of the operator.
+        # Pools with the operator's device plugin use the operator's exporter instead.
         metrics=(
             "SYSTEM_COMPONENTS",
             "APISERVER",
@@ -324,7 +328,7 @@ def plan_create(
 
 
 def _reach(create: CreateGke, public: Sequence[str], private: Sequence[str]) -> str:
-    """Return how clients reach the API server."""
+    """Return how clients reach the API server, as text."""
     ways = (
         "DNS endpoint with IAM" if create.dns_access else "",
         f"a public address for {', '.join(public)}" if public else "",
@@ -346,9 +350,9 @@ def _existing_vpc(cluster: GkeCluster, vpc: ExistingVpc | None) -> ExistingVpcPl
 
 
 def _late_exclusions(create: CreateGke, support_end: date | None, subject: str) -> Iterator[Decision]:
-    """Yield a warning for each exclusion of minor upgrades that ends after the support of the minor version.
+    """Yield a warning for each exclusion of minor upgrades that ends after support for the minor version.
 
-    Google's dates of support are estimates, and that of the Extended channel is not known. Source:
+    Google's support dates are estimates, and the date for the Extended channel is not known. Source:
     GoogleCloudPlatform/magic-modules#12569 (validation on maintenance exclusions); read 2026-11-29.
     """
     if support_end is None or create.release_channel == "extended":
@@ -359,7 +363,7 @@ def _late_exclusions(create: CreateGke, support_end: date | None, subject: str) 
                 subject=subject,
                 what=f"warning: exclusion {one.name}",
                 chosen=f"until {_utc(one.end)}",
-                why="GKE refuses an end after the support of the minor version, which Google estimates for "
+                why="GKE refuses an end after support for the minor version ends, which Google estimates for "
                 f"{support_end}: write end: {support_end}T00:00:00Z, or release_channel: extended",
             )
 
@@ -367,9 +371,12 @@ def _late_exclusions(create: CreateGke, support_end: date | None, subject: str) 
 def _plan_exclusions(
     maintenance: Maintenance, newest_gpus: Sequence[str], subject: str
 ) -> Decided[tuple[MaintenanceExclusion, ...]]:
-    """Return the declared exclusions; for A3 and newer without any, one until the version's end of support.
+    """Return the declared maintenance exclusions.
 
-    It keeps the control plane near the nodes of these pools, which have exclusions of their own for node upgrades.
+    Without any, A3 and newer pools add one until the end of support.
+
+    It keeps the control plane's version close to these pools' nodes, which have their own exclusions of node
+    upgrades.
     """
     if maintenance.exclusions:
         declared = tuple(
@@ -383,7 +390,7 @@ def _plan_exclusions(
         subject=subject,
         what="maintenance exclusion",
         chosen="no minor upgrades until the version's end of support",
-        why=f"nodes of {', '.join(newest_gpus)} keep their version as long; other pools get patches",
+        why=f"nodes of {', '.join(newest_gpus)} keep their version until then; other pools receive patches",
     )
     exclusion = MaintenanceExclusion(
         name="until-end-of-support",
@@ -395,5 +402,5 @@ def _plan_exclusions(
 
 
 def _utc(time: datetime) -> str:
-    """Return a time in the form of GKE: another form of the same time would be a permanent difference."""
+    """Return a time in GKE's format, because a different format would appear as a permanent difference."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

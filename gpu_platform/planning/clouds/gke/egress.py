@@ -1,8 +1,8 @@
-"""Decide how pods on GKE reach Google's APIs alone, and hosts by name.
+"""Plan how network policies on GKE let pods reach only Google's APIs, or hosts by name.
 
-Sources: Google Cloud docs, "Configure Private Google Access" (private.googleapis.com is 199.36.153.8/30; a
-private zone googleapis.com with a CNAME for all names) and "Control Pod egress traffic using FQDN network
-policies" (Dataplane V2; on for the cluster; on an existing one anetd has to be restarted); read 2026-11-25.
+Sources: Google Cloud docs, "Configure Private Google Access" (private.googleapis.com is 199.36.153.8/30; a private
+zone googleapis.com with a CNAME for all names) and "Control Pod egress traffic using FQDN network policies"
+(Dataplane V2; enabled for the cluster; on an existing cluster anetd must be restarted); read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ API_EGRESS: Final = PodEgress(name="cloud-apis", cidr="199.36.153.8/30", ports=(
 _METADATA: Final = "169.254.169.254/32"
 _IDENTITY: Final = PodEgress(name="identity", cidr=_METADATA, ports=((80, "TCP"),))
 _DNS: Final = PodEgress(name="cloud-dns", cidr=_METADATA, ports=((53, "UDP"), (53, "TCP")))
-# Without Dataplane V2 policies judge the address that the node has put in place of the metadata server's.
+# Without Dataplane V2, policies see the address to which the node translates the metadata server's address.
 _IDENTITY_WITHOUT_V2: Final = PodEgress(
     name="identity-without-v2", cidr="169.254.169.252/32", ports=((987, "TCP"), (988, "TCP"))
 )
 
 
 def pod_egress(cluster: GkeCluster, *, identity: bool) -> tuple[PodEgress, ...]:
-    """Return the addresses of GKE's metadata server and of Cloud DNS; `identity`: whether the team has one.
+    """Return the addresses of GKE's metadata server and Cloud DNS for a team with or without a cloud identity.
 
-    A new cluster has Dataplane V2, which judges the address before it is translated, and its nodes conceal their
-    credentials. Of an existing one neither is known before a deploy: the address of each dataplane is open to
-    teams with an identity alone, and `require_fit` refuses node pools that do not conceal theirs. Port 8080 of
-    the metadata server is for ALTS alone; tokens need port 80. Sources: Google Cloud docs, "Authenticate to Google
-    Cloud APIs from GKE workloads" (network policies); gke-labs/kube-agents#777 and #805; read 2026-11-26.
+    A new cluster has Dataplane V2, which evaluates the address before translation, and its nodes conceal their
+    credentials. For an existing cluster, neither is known before a deployment. Therefore only teams with an
+    identity may reach the addresses of both dataplanes, and `require_fit` refuses node pools that do not conceal
+    their credentials. Port 8080 of the metadata server is only for ALTS; tokens need port 80. Sources: Google
+    Cloud docs, "Authenticate to Google Cloud APIs from GKE workloads" (network policies); gke-labs/kube-agents#777
+    and #805; read 2026-11-26.
     """
     if cluster.create is not None:
         return (_IDENTITY, _DNS)
@@ -43,29 +44,32 @@ def pod_egress(cluster: GkeCluster, *, identity: bool) -> tuple[PodEgress, ...]:
 
 
 def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
-    """Record that the cluster's policies name no hosts; `problems` is at the name."""
+    """Record that network policies cannot name hosts on this cluster. `problems` points to the host name."""
     if not cluster.fqdn_policies:
         problems.add(
-            "a host by name without cluster.fqdn_policies",
-            "fqdn only with cluster.fqdn_policies of the environment",
+            "a host name without cluster.fqdn_policies",
+            "fqdn only with cluster.fqdn_policies in the environment",
             "write fqdn_policies: true there, or cidr or internet here",
         )
 
 
 def check_api_egress(cluster: GkeCluster, problems: Problems) -> None:
-    """Record that no zone resolves names of Google's APIs to their own addresses; `problems` is at the entry."""
+    """Record that the VPC does not resolve Google API names to private.googleapis.com.
+
+    `problems` points to the egress entry.
+    """
     create = cluster.create
     if create is not None and create.network is None and not create.private_apis:
         problems.add(
             "cloud-apis without cluster.create.private_apis",
-            "cloud-apis only where names of Google's APIs resolve to addresses of their own",
+            "cloud-apis only if the names of Google's APIs resolve to dedicated addresses",
             "write private_apis: true in cluster.create of the environment, or internet here",
         )
 
 
 def api_egress_note(cluster: GkeCluster) -> str:
-    """Return who resolves the names of Google's APIs to their own addresses."""
+    """Return who makes the names of Google's APIs resolve to their dedicated addresses."""
     create = cluster.create
     if create is not None and create.private_apis:
         return "cluster.create.private_apis resolves *.googleapis.com to them"
-    return "the owner of the VPC resolves *.googleapis.com to them: a private DNS zone"
+    return "the owner of the VPC must resolve *.googleapis.com to them in a private DNS zone"

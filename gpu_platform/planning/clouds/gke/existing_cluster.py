@@ -1,4 +1,4 @@
-"""Compare an existing GKE cluster with the needs of its pools, when its facts are known at the deploy."""
+"""Check that an existing GKE cluster meets the needs of its pools, with facts that are looked up at deployment."""
 
 from __future__ import annotations
 
@@ -21,69 +21,69 @@ DATAPLANE_V2 = "ADVANCED_DATAPATH"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingGke:
-    """Facts of a cluster, looked up from GKE."""
+    """Facts about a cluster, looked up from GKE."""
 
     version: str
-    """Of the control plane: 1.34.1-gke.1829001."""
+    """Version of the control plane, such as 1.34.1-gke.1829001."""
     autopilot: bool
     datapath: str
     calico: bool
-    """Whether GKE's Calico enforces network policies, which an owner enables on clusters without Dataplane V2."""
+    """Whether GKE's Calico enforces network policies. An owner can enable it on clusters without Dataplane V2."""
     multi_networking: bool
     fqdn_policies: bool
     workload_pool: str | None
-    """`<project>.svc.id.goog`; None: workload identity is off."""
+    """Workload identity pool, `<project>.svc.id.goog`, or None if workload identity is disabled."""
     security_group: str | None
-    """E-mail address of the group of Google Groups for RBAC; None: it is off."""
+    """E-mail address of the security group for Google Groups for RBAC, or None if the feature is disabled."""
     dns_endpoint: str | None
-    """Host name; None: not open to clients outside the VPC."""
+    """Host name of the DNS endpoint, or None if it is not open to clients outside the VPC."""
     endpoint: str
     certificate_authority: str
-    """Of `endpoint`: base64 PEM."""
+    """Certificate authority of `endpoint` as base64 PEM."""
     network_project: str
-    """Project of the nodes' VPC: the host project of a Shared VPC, else that of the cluster."""
+    """Project of the nodes' VPC: the host project of a Shared VPC, or else the cluster's project."""
     ranges: Mapping[str, str]
-    """CIDR by purpose: nodes, pods, services and the control plane, where known."""
+    """Known CIDR ranges by purpose: nodes, pods, services and the control plane."""
     exposed_pools: tuple[str, ...] = ()
-    """Node pools whose nodes give their own credentials to pods: without GKE's metadata server."""
+    """Node pools without GKE's metadata server, whose nodes expose their own credentials to pods."""
 
     @property
     def enforces_policies(self) -> bool:
-        """Whether NetworkPolicies have an effect: GKE has no other engine, and none by default.
+        """Whether NetworkPolicies have an effect. GKE enforces them only with Dataplane V2 or Calico.
 
-        Source: GKE docs, "Control communication between Pods and Services using network policies".
-        Read 2026-11-28.
+        Source: GKE docs, "Control communication between Pods and Services using network policies"; read
+        2026-11-28.
         """
         return self.datapath == DATAPLANE_V2 or self.calico
 
 
 def existing_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = None) -> str:
-    """Return the kubeconfig of a cluster: by its DNS endpoint with IAM if that is open, else by its address."""
+    """Return the kubeconfig of a cluster. It uses the DNS endpoint if that is open, or else the IP address."""
     if found.dns_endpoint is not None:
         return gke_kubeconfig(name, found.dns_endpoint, None, impersonated)
     return gke_kubeconfig(name, found.endpoint, found.certificate_authority, impersonated)
 
 
 def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
-    """Return warnings about members that cannot log in to the existing cluster, with what its owner has to do."""
+    """Return warnings about members who cannot log in to the existing cluster, with the steps for its owner."""
     if not plan.groups or found.security_group is not None:
         return ()
     return (
-        f"{no_groups(plan.groups)}: GKE cluster {plan.name} knows no Google groups. Its owner can run gcloud "
-        f"container clusters update {plan.name} --location {plan.location} "
-        "--security-group=gke-security-groups@ and the domain",
+        f"{no_groups(plan.groups)}: GKE cluster {plan.name} does not recognise Google groups. Its owner can run "
+        f"gcloud container clusters update {plan.name} --location {plan.location} "
+        "--security-group=gke-security-groups@ followed by the domain",
     )
 
 
 def doubtful_networks(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
-    """Return the warning that GPU NICs by a network profile may not work in the Shared VPC of the cluster."""
+    """Return the warning that GPU NICs with a network profile may not work in the cluster's Shared VPC."""
     if not plan.gpu_nics or plan.networks or found.network_project == plan.project:
         return ()
     return (f"GPU NICs in the Shared VPC of {found.network_project}: {PROFILE_IN_SHARED_VPC}",)
 
 
 def require_version(plan: GkeClusterPlan, version: str) -> None:
-    """Raise BadInput if a new cluster's version, which its channel chose, does not fit pools or operator."""
+    """Raise BadInput if a new cluster's version, which its channel chose, does not suit the pools or operator."""
     problems = Problems("cluster")
     _check_version(plan, version, problems)
     if problems.found:
@@ -101,20 +101,20 @@ def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> No
     if not minor(lowest) <= minor(version) <= minor(newest):
         problems.add(
             f"GKE {version}",
-            f"{lowest} to {newest}: what GPU Operator {plan.operator} supports",
+            f"{lowest} to {newest}, the range that GPU Operator {plan.operator} supports",
             operator_fix(f"1.{minor(version)}", plan.operator_kubernetes),
         )
     needed = plan.minimum_version
     if needed is not None and order(version) < order(needed):
         problems.add(
             f"GKE {version}",
-            f"{needed} or newer: the pools need it",
+            f"{needed} or newer, because the pools need it",
             f"upgrade the cluster, or write kubernetes: '1.{minor(needed)}' before it is created",
         )
 
 
 def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
-    """Raise BadInput with every reason why a cluster cannot run the pools of a plan."""
+    """Raise BadInput with every reason why a cluster cannot run the planned pools."""
     problems, update = (
         Problems("cluster"),
         f"gcloud container clusters update {plan.name} --location {plan.location}",
@@ -123,27 +123,30 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
     if plan.kubernetes is not None and minor(found.version) < minor(plan.kubernetes):
         problems.at("kubernetes").add(
             f"{plan.kubernetes!r} on GKE {found.version}",
-            "the version of the cluster, or older",
-            "correct it, or upgrade",
+            "the minor version of the cluster, or an older one",
+            "correct it, or upgrade the cluster",
         )
     if found.autopilot:
-        problems.add("an Autopilot cluster", "a Standard cluster: Autopilot has no node pools", "create one")
+        problems.add(
+            "an Autopilot cluster", "a Standard cluster, because Autopilot has no node pools", "create one"
+        )
     if found.workload_pool is None:
         problems.add(
             "no workload identity pool",
-            "workload identity: the nodes' metadata server is GKE's",
+            "workload identity, so that pods use GKE's metadata server",
             "gcloud container clusters update --workload-pool=PROJECT.svc.id.goog",
         )
     if plan.gpu_nics and found.datapath != DATAPLANE_V2:
         problems.add(
             f"datapath {found.datapath or 'LEGACY_DATAPATH'}",
             f"{DATAPLANE_V2} (dataplane v2): GPU NICs need it",
-            "create another cluster: the datapath of an existing one cannot be changed",
+            "create a new cluster; the datapath of an existing cluster cannot be changed",
         )
     if (teams := {*plan.teams, *plan.identities}) and not found.enforces_policies:
         problems.add(
-            f"nothing that enforces network policies, with {counted(len(teams), 'team')}",
-            "Dataplane V2, or GKE's network policy add-on: else pods of teams reach each other and every address",
+            f"no enforcement of network policies, with {counted(len(teams), 'team')}",
+            "Dataplane V2 or GKE's network policy add-on; otherwise pods of different teams can reach each "
+            "other and any address",
             f"{update} --update-addons=NetworkPolicy=ENABLED, then {update} --enable-network-policy, which "
             "replaces all nodes",
         )
@@ -157,7 +160,7 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
         problems.add(
             f"nodes in a Shared VPC of {found.network_project}",
             f"a VPC of {plan.project} {SAME_PROJECT}",
-            "give the pools network: {rdma: false}, or use a cluster with a VPC of its own project",
+            "give the pools network: {rdma: false}, or use a cluster with a VPC in its own project",
         )
     if plan.fqdn_policies and not found.fqdn_policies:
         problems.at("fqdn_policies").add(
@@ -167,9 +170,10 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
         )
     if plan.identities and found.exposed_pools:
         problems.add(
-            f"node pools whose nodes give their own credentials to pods: {', '.join(found.exposed_pools)}",
-            f"GKE's metadata server on all nodes: pods of {', '.join(plan.identities)} get their identity at its "
-            "address, and elsewhere that of the node",
+            f"node pools whose nodes expose their own credentials to pods: {', '.join(found.exposed_pools)}",
+            f"GKE's metadata server on all nodes; it gives pods of {', '.join(plan.identities)} their own "
+            "identity, "
+            "and on other nodes pods get the node's identity",
             f"gcloud container node-pools update {found.exposed_pools[0]} --cluster {plan.name} --location "
             f"{plan.location} --workload-metadata=GKE_METADATA, which replaces its nodes",
         )
@@ -179,26 +183,29 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
 
 
 def subnetwork_of(subnetwork: str, plan: GkeClusterPlan) -> tuple[str, str, str]:
-    """Return project, region and name of a cluster's subnetwork, which is named by a path or by its name alone."""
+    """Return project, region and name of a cluster's subnetwork, which is given as a path or as a bare name."""
     *path, name = subnetwork.split("/")
     named = dict(zip(path[-5::2], path[-4::2], strict=False))
     return named.get("projects", plan.project), named.get("regions", plan.region), name
 
 
 def _without_networks(plan: GkeClusterPlan) -> str:
-    """Return what the pools that join GPU networks can have instead of them."""
+    """Return the alternative `network` settings for pools that join GPU networks."""
     rdma = any(network.device_mode == "RDMA" for network in plan.networks)
     return f"give the pools network: {{{'via: profile' if rdma else 'rdma: false'}}}"
 
 
 def _check_ranges(plan: GkeClusterPlan, found: ExistingGke, problems: Problems) -> None:
-    """Record ranges that overlap a GPU network: nodes, with an interface in each, would route them there."""
+    """Record cluster ranges that overlap a GPU network.
+
+    A node has an interface in each GPU network, so it would send the traffic for these ranges there.
+    """
     for what, cidr in found.ranges.items():
         theirs = ipaddress.IPv4Network(cidr)
         taken = [network.cidr for network in plan.networks if theirs.overlaps(ipaddress.IPv4Network(network.cidr))]
         if taken:
             problems.add(
                 f"{cidr} for {what}, which overlaps {taken[0]} of the GPU networks",
-                "ranges of their own for the cluster and its GPU networks",
-                f"write another cluster.gpu_networks_cidr, or {_without_networks(plan)}",
+                "separate ranges for the cluster and its GPU networks",
+                f"write a different cluster.gpu_networks_cidr, or {_without_networks(plan)}",
             )

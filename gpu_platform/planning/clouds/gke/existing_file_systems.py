@@ -1,7 +1,7 @@
-"""Check and plan existing file systems of Google Cloud as volumes of teams: Filestore, and Managed Lustre.
+"""Check and plan existing Google Cloud file systems as team volumes: Filestore and Managed Lustre.
 
-A Filestore share is mounted by the kubelet's own NFS client: the handle of its CSI driver has no place for a
-directory, and one share could not be the volume of two teams.
+The kubelet's own NFS client mounts Filestore shares, because a handle of the Filestore CSI driver cannot contain a
+directory, so one share could not hold the volumes of two teams.
 
 Sources: GKE docs, access Filestore instances, and existing Managed Lustre instances; GoogleCloudPlatform/
 lustre-csi-driver, docs/preprov-guide.md and examples/pre-prov/preprov-subpath-pvc-pv.yaml; read 2026-11-23.
@@ -20,26 +20,29 @@ from gpu_platform.stack.storage import ExistingStorage
 
 LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
 LUSTRE_PORTS: Final = (988, 6988)
-"""988 is Lustre's own; GKE's driver uses 6988 beside GKE's metadata server, which has 988."""
+"""988 is Lustre's standard port. GKE's driver uses 6988 if GKE's metadata server occupies 988."""
 LUSTRE_RULE: Final = (
-    f"a firewall rule for TCP {' and '.join(map(str, LUSTRE_PORTS))} from the range of private services access"
+    f"a firewall rule for TCP {' and '.join(map(str, LUSTRE_PORTS))} from the range for private services access"
 )
 _NAMES: Final = {"filestore": "Filestore", "managed-lustre": "Managed Lustre"}
 
 
 def check_existing(one: ExistingStorage, here: Problems) -> None:
-    """Record an instance that is not named as Google Cloud names it, and what is needed to mount it."""
+    """Record an instance whose name is not in Google Cloud's format, or whose mount settings are missing."""
     if one.file_system.startswith("fs-") and "/" not in one.file_system:
         here.at("file_system").add(
             f"{one.file_system!r}",
             "location and name of an instance",
             "write file_system: us-central1-a/scratch, for example",
         )
-    for field, what in (("address", "the IP address"), ("share", "the name of the file share or file system")):
+    for field, what in (
+        ("address", "the IP address"),
+        ("share", "the name of the instance's file share or file system"),
+    ):
         if getattr(one, field) is None:
             here.at(field).add(
                 f"nothing with system {one.system}",
-                f"{what} of the instance: nodes mount by it",
+                f"{what} , which nodes need to mount it",
                 "see gcloud filestore instances describe"
                 if one.system == "filestore"
                 else "see gcloud lustre instances describe",
@@ -47,7 +50,7 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
 
 
 def plan_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team; `one.teams`: resolved."""
+    """Yield the volume of each team. `one.teams` must already be resolved."""
     project, location, instance = _parts(one, cluster)
     for team in one.teams or ():
         path = one.path(team)
@@ -93,19 +96,19 @@ def by_existing(
 ) -> Iterator[Decision]:
     """Yield decisions about an existing file system: its volumes, and the access that its owner must allow.
 
-    `created_network`: the VPC that the program creates; None: the cluster has another's.
+    `created_network` is the VPC that the program creates, or None if the cluster is in an existing VPC.
     """
     owner = ""
     if one.system == "managed-lustre" and cluster.create is None:
-        owner = f"; the cluster's owner enables the driver of Managed Lustre, and adds {LUSTRE_RULE}"
+        owner = f"; the cluster's owner must enable the Managed Lustre driver and add {LUSTRE_RULE}"
     elif one.system == "managed-lustre" and created_network is None:
-        owner = f"; the network's owner adds {LUSTRE_RULE}"
+        owner = f"; the network's owner must add {LUSTRE_RULE}"
     yield Decision(
         subject="storage",
         what=name,
         chosen=f"{_NAMES[one.system]} {one.file_system}, {'read' if one.read_only else 'read and written'} by "
         f"{', '.join(one.teams or ()) or 'no team'}",
-        why="a claim of this name in the namespace of each; the instance is reached from the cluster's network"
+        why="a claim with this name in each namespace; nodes reach the instance from the cluster's network"
         + owner,
     )
     if created_network is not None:
@@ -113,6 +116,6 @@ def by_existing(
             subject="storage",
             what=f"warning: {name}",
             chosen=f"the instance must be in VPC {created_network}, which this stack creates",
-            why="pods that mount an instance of another VPC never start, also where the VPCs are peered: create "
+            why="pods that mount an instance in another VPC never start, even if the VPCs are peered; create "
             "the instance in this VPC after the first `up`, or write its VPC in cluster.create.network",
         )

@@ -1,4 +1,4 @@
-"""First stack file of a GKE cluster, existing or new."""
+"""Questions and fields of `init` for the first stack file of an existing or new GKE cluster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Plan the networks between GPUs, one for each GPU NIC of a node.
 
-GPUDirect-TCPX (A3 High) and -TCPXO (A3 Mega) need a VPC for each NIC; RDMA (A3 Ultra and newer) needs one more VPC
-for gVNIC, and one whose network profile makes it RDMA over converged Ethernet, with a subnet for each NIC. The
-Kubernetes networks have the names of Google's own examples, which therefore run unchanged.
+GPUDirect-TCPX (A3 High) and -TCPXO (A3 Mega) need a separate VPC for each NIC. RDMA (A3 Ultra and newer) needs an
+additional VPC for gVNIC, and one VPC with a network profile for RDMA over converged Ethernet, which has a subnet
+for each NIC. The Kubernetes networks have the same names as in Google's examples, so that the examples run
+unchanged.
 
 Source: GKE docs, Maximize GPU network bandwidth, and cluster-toolkit 1.95 (blueprints gke-a3-highgpu, -megagpu and
 -ultragpu, modules multivpc and gpu-rdma-vpc); read 2026-11-21.
@@ -21,9 +22,9 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import GkeCluster
 from gpu_platform.stack.pool import Pool
 
-SUBNET_PREFIX = 20  # 4,092 nodes
+SUBNET_PREFIX = 20  # enough for 4,092 nodes
 MAIN_MTU = 8896
-"""Of the cluster's own VPC, for storage: the default of cluster-toolkit 1.95, modules/network/vpc."""
+"""MTU of the cluster's own VPC, for storage. Default of cluster-toolkit 1.95, modules/network/vpc."""
 
 Fabric = Literal["none", "tcpx", "tcpxo", "rdma"]
 
@@ -39,12 +40,15 @@ def network_mode(pool: Pool, machine: MachineType, catalog: Catalog) -> Literal[
 
 
 def network_count(machine: MachineType, fabric: Fabric) -> int:
-    """Return how many GPU networks a pool of a machine type joins: RDMA also has a gVNIC network."""
+    """Return the number of GPU networks that a pool of a machine type joins.
+
+    RDMA needs an additional gVNIC network.
+    """
     return machine.rdma_interfaces + (1 if fabric == "rdma" else 0)
 
 
 def cluster_mtu(pools: Sequence[GkePoolPlan]) -> int:
-    """Return the MTU of the VPC of a new cluster: that of the GPU networks of A3 High and Mega beside such pools.
+    """Return the MTU for the VPC of a new cluster. With A3 High or Mega pools it equals their GPU networks' MTU.
 
     Source: cluster-toolkit 1.95, examples gke-a3-highgpu, gke-a3-megagpu and gke-a4; read 2026-11-23.
     """
@@ -54,7 +58,7 @@ def cluster_mtu(pools: Sequence[GkePoolPlan]) -> int:
 def gpu_network_ranges(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog
 ) -> list[ipaddress.IPv4Network]:
-    """Return the address ranges of the GPU networks of pools."""
+    """Return the address ranges of the GPU networks that the pools need."""
     counts = [
         network_count(machine, catalog.gcp_family(machine).fabric)
         for pool, machine in pools
@@ -66,28 +70,29 @@ def gpu_network_ranges(
 def check_gpu_networks(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
 ) -> None:
-    """Record pools whose GPU networks cannot be in one cluster; `problems` is at the cluster."""
+    """Record pools whose GPU networks cannot be in the same cluster. `problems` points to the cluster."""
     joining = [(pool, machine) for pool, machine in pools if network_mode(pool, machine, catalog) == "networks"]
     _check_range(cluster, len(gpu_network_ranges(cluster, pools, catalog)), problems.at("gpu_networks_cidr"))
     over_rdma = [pool for pool, machine in joining if catalog.gcp_family(machine).fabric == "rdma"]
     if over_rdma and len(over_rdma) < len(joining):
         others = [pool.name for pool, _ in joining if pool not in over_rdma]
         problems.add(
-            f"RDMA networks for {_named(over_rdma)} beside GPUDirect-TCPX networks for {', '.join(others)}",
-            "networks of one kind in a cluster: both name their first network after the same NIC",
+            f"RDMA networks for {_named(over_rdma)} together with GPUDirect-TCPX networks for {', '.join(others)}",
+            "only one kind of network in a cluster, because both kinds name their first network after the "
+            "same NIC",
             "create a separate environment for one of the kinds",
         )
     _check_shared_vpc(cluster, [pool for pool, _ in joining], problems)
     claimed = [pool for pool, machine in pools if network_mode(pool, machine, catalog) == "profile"]
     if joining and claimed:
-        # GKE docs, Allocate network resources by using GKE managed DRANET, "Avoid conflicting configurations", of
-        # 2026-04-10, read 2026-11-23.
+        # Source: GKE docs, Allocate network resources by using GKE managed DRANET, "Avoid conflicting
+        # configurations", of 2026-04-10, read 2026-11-23.
         names = _named([pool for pool, _ in joining])
         problems.add(
-            f"GPU networks for {names} beside the network profile for {_named(claimed)}",
-            "one of both in a cluster: GKE's DRA driver for networks and Networks of type Device would manage the "
-            "same NICs",
-            "write via: profile for all of them"
+            f"GPU networks for {names} together with the network profile for {_named(claimed)}",
+            "only one of them in a cluster, because GKE's DRA driver for networks and Networks of type Device "
+            "would manage the same NICs",
+            "write via: profile for all of the pools"
             if len(over_rdma) == len(joining)
             else f"give {names} network: {{rdma: false}}, or create a separate environment for them",
         )
@@ -96,8 +101,8 @@ def check_gpu_networks(
         problems.add(
             f"pools {_named(over_rdma)} with RDMA networks in "
             + (", ".join(sorted(zones)) or "no declared zones"),
-            "one zone for all of them: a RoCE network profile belongs to a zone",
-            "name the same single zone in each, or give them network: {via: profile}",
+            "one zone for all of them, because a RoCE network profile belongs to a zone",
+            "write the same single zone in each pool, or give the pools network: {via: profile}",
         )
 
 
@@ -117,7 +122,7 @@ def _check_range(cluster: GkeCluster, subnets: int, problems: Problems) -> None:
     if subnets > possible:
         problems.add(
             f"{cluster.gpu_networks_cidr}, which has {possible} ranges of /{SUBNET_PREFIX}",
-            f"{subnets} of them, one for each network of a node",
+            f"{subnets} of these ranges, one for each network of a node",
             f"take a /{SUBNET_PREFIX - (subnets - 1).bit_length()} or larger",
         )
 
@@ -125,9 +130,9 @@ def _check_range(cluster: GkeCluster, subnets: int, problems: Problems) -> None:
 def plan_gpu_networks(
     prefix: str, cluster: GkeCluster, pools: Sequence[GkePoolPlan], catalog: Catalog
 ) -> tuple[GpuNetwork, ...]:
-    """Return the networks for the pool with the most GPU NICs: other pools join the first of them.
+    """Return the GPU networks for the pool with the most GPU NICs. Other pools join the first of these networks.
 
-    `prefix`: of the names of their VPCs.
+    `prefix` is the prefix of the VPC names.
     """
     joining = [pool for pool in pools if pool.network == "networks"]
     if not joining:

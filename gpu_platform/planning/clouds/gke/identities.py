@@ -1,8 +1,8 @@
-"""Check and plan the identities of teams on GKE, by Workload Identity Federation: roles of one service account.
+"""Check and plan the teams' identities on GKE: roles for a service account, through Workload Identity Federation.
 
-A bucket's IAM policy admits the service account `team` of the team's namespace directly, without a service account
-of Google Cloud. An identity has no cluster in it: the same service account of a namespace of that name in another
-cluster of the project is admitted, too.
+A bucket's IAM policy grants access directly to the service account `team` in the team's namespace, without a
+Google Cloud service account. The identity does not contain the cluster, so the same service account in a namespace
+with this name in another cluster of the project has access too.
 
 Sources: GKE docs, "About Workload Identity Federation for GKE" and "Authenticate to Google Cloud APIs from GKE
 workloads" (principal identifiers, alternative: link to IAM service accounts); IAM docs, attribute reference for
@@ -28,7 +28,7 @@ USER_ROLE: Final = "roles/iam.workloadIdentityUser"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamBucketGrant:
-    """A role of a team's service account on a bucket. `prefix`: of the objects; empty: all."""
+    """A role on a bucket for a team's service account. An empty `prefix` means all objects."""
 
     team: str
     service_account: str
@@ -38,12 +38,12 @@ class TeamBucketGrant:
 
     @property
     def name(self) -> str:
-        """Logical name of the IAM member: no part of it has a slash before the prefix."""
+        """Logical name of the IAM member. Only the prefix may contain a slash."""
         return "/".join((self.team, self.bucket, self.role.rpartition(".")[2], self.prefix)).rstrip("/")
 
     @property
     def condition(self) -> str | None:
-        """Condition of the IAM binding: objects below the prefix, and lists of them alone."""
+        """Condition of the IAM binding, which limits it to objects below the prefix and to lists of them."""
         if not self.prefix:
             return None
         listed = f'api.getAttribute("storage.googleapis.com/objectListPrefix", "").startsWith("{self.prefix}")'
@@ -52,7 +52,7 @@ class TeamBucketGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamAccountGrant:
-    """The right of a team's service account to use a service account of Google Cloud."""
+    """The right of a team's service account to use a Google Cloud service account."""
 
     team: str
     service_account: str
@@ -66,13 +66,16 @@ class TeamAccountGrant:
 
     @property
     def account(self) -> str:
-        """Full name of the service account, with the project of its e-mail address."""
+        """Full name of the service account, with the project from its e-mail address."""
         return f"projects/{self.email.partition('@')[2].partition('.')[0]}/serviceAccounts/{self.email}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeIdentities:
-    """The roles of teams on buckets and on service accounts of Google Cloud. `rights`: of each team, as text."""
+    """The teams' roles on buckets and Google Cloud service accounts.
+
+    `rights` contains each team's permissions as text.
+    """
 
     kind: Literal["gke"] = "gke"
     buckets: tuple[TeamBucketGrant, ...]
@@ -81,12 +84,12 @@ class GkeIdentities:
 
 
 def check_identity(identity: TeamIdentity, cluster: GkeCluster, here: Problems) -> None:
-    """Record service accounts that pods of a team must not have."""
+    """Record a service account that a team's pods must not use."""
     account = identity.google_service_account
     if account is not None and account in (cluster.node_service_account, cluster.impersonate):
         here.at("google_service_account").add(
             f"{account!r}, which nodes or `up` use",
-            "a service account of the team's own",
+            "a separate service account for the team",
             "create one for the team, or write buckets",
         )
 
@@ -94,7 +97,10 @@ def check_identity(identity: TeamIdentity, cluster: GkeCluster, here: Problems) 
 def plan_identities(
     identities: Mapping[str, TeamIdentity], cluster: GkeCluster, rights: Mapping[str, tuple[str, ...]]
 ) -> Decided[GkeIdentities | None]:
-    """Return the roles of teams; `identities` and `rights`: by team."""
+    """Return the teams' roles, or None without identities.
+
+    `identities` and `rights` have the team names as keys.
+    """
     if not identities:
         return Decided(None)
     plan = GkeIdentities(
@@ -127,7 +133,8 @@ def _decisions(team: str, identity: TeamIdentity, cluster: GkeCluster) -> Iterat
         subject=f"team {team}",
         what="identity",
         chosen=f"roles on its {counted(len(identity.buckets), 'bucket')} only" if account is None else account,
-        why=f"of pods with the service account {SERVICE_ACCOUNT}, by Workload Identity Federation; a namespace "
+        why=f"for pods with the service account {SERVICE_ACCOUNT}, through Workload Identity Federation; a "
+        "namespace "
         f"{team} in another cluster of project {cluster.project} has the same identity",
     )
     if cluster.create is None:
@@ -135,13 +142,13 @@ def _decisions(team: str, identity: TeamIdentity, cluster: GkeCluster) -> Iterat
             subject=f"team {team}",
             what="access to its identity",
             chosen="169.254.169.254, TCP 80 (Dataplane V2), and 169.254.169.252, TCP 987 and 988",
-            why="egress only from its namespace; a node pool of the cluster that does not conceal its own "
-            "credentials there is refused at the deploy",
+            why="only its namespace may open these connections; a node pool that exposes its own credentials at "
+            "these addresses is refused at deployment",
         )
     if any(bucket.directory for bucket in identity.buckets):
         yield Decision(
             subject=f"team {team}",
             what="buckets with a prefix",
             chosen="uniform bucket-level access",
-            why="conditions of IAM need it: the owner of the bucket switches it on",
+            why="IAM conditions need it; the owner of the bucket must enable it",
         )

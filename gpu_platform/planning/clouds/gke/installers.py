@@ -1,13 +1,13 @@
-"""Plan the DaemonSets that prepare GPU nodes on GKE: the driver where the operator installs none, and GPUDirect.
+"""Plan the DaemonSets that install GPUDirect on GKE nodes, and the driver if the operator does not install it.
 
-Container-Optimized OS has no package manager and a read-only root: drivers and libraries go to
-/home/kubernetes/bin/nvidia on the host, where GKE's and the operator's device plugin look for them. All run in
-kube-system, the one namespace that admits system-node-critical pods without a ResourceQuota.
+Container-Optimized OS has no package manager and a read-only root. Drivers and libraries are installed in
+/home/kubernetes/bin/nvidia on the host, where the device plugins of GKE and of the operator look for them. All
+DaemonSets run in kube-system, the only namespace that admits system-node-critical pods without a ResourceQuota.
 
 Source: GoogleCloudPlatform/container-engine-accelerators, commit 992db812 of 2026-06-11 (its folders
-nvidia-driver-installer/cos, gpudirect-* and nri_device_injector); NVIDIA GPU Operator docs, Google GKE. Versions
-of the driver: cos/tools, cos_gpu_installer/internal/commands/install.go (default, latest, or a full version, which
-is downloaded as it is named); read 2026-11-29.
+nvidia-driver-installer/cos, gpudirect-* and nri_device_injector); NVIDIA GPU Operator docs, Google GKE. Driver
+versions: cos/tools, cos_gpu_installer/internal/commands/install.go (default, latest, or a full version, which is
+downloaded under exactly that name); read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpu_platform.planning.system_priorities import NODE_CRITICAL
 
 NAMESPACE = "kube-system"
 ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
-# GPUs that need a newer driver branch get the newest of the node image, not its default.
+# GPUs that need a newer driver branch use the latest driver of the node image, not its default.
 OLDEST_DEFAULT_BRANCH = 535
 
 PAUSE_IMAGE = "pause"
@@ -33,13 +33,13 @@ INJECTOR_IMAGE = "gke-device-injector"
 TCPX_IMAGE = "gke-tcpx-installer"
 TCPXO_IMAGE = "gke-tcpxo-installer"
 GIB_IMAGES: Mapping[str, str] = {"amd64": "gke-gib-installer", "arm64": "gke-gib-installer-arm64"}
-HOST_TOOLS_IMAGE = "node-agent-python"  # Debian; only its nsenter is used
+HOST_TOOLS_IMAGE = "node-agent-python"  # a Debian image; only nsenter is used from it
 
 _Pool = tuple[PoolPlan, GkePoolPlan]
 
 
 def plan_installers(pools: Sequence[_Pool], catalog: Catalog) -> tuple[DaemonSetPlan, ...]:
-    """Return the DaemonSets that pools need; each selects the nodes of exactly those pools."""
+    """Return the DaemonSets that the pools need. Each one selects only the nodes of the pools that need it."""
     prepared = [
         *_driver_installers(pools, catalog),
         *_fabric_installer("tcpx", "gpudirect-tcpx-installer", pools, catalog, [_tcpx(catalog)]),
@@ -65,7 +65,7 @@ def _driver_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[Dae
     ]
     others = [pool for pool in own if pool not in newest]
     if others:
-        # The stack file has one version for all pools.
+        # The stack file contains one driver version for all pools.
         version = others[0][0].driver_version or "default"
         yield _on_nodes("gpu-driver-installer", others, catalog, [_driver(catalog, version)], _DRIVER_VOLUMES)
     if newest:
@@ -92,9 +92,9 @@ def _driver(catalog: Catalog, version: str) -> Mapping[str, Any]:
         "command": ["bash", "-c"],
         "args": [
             _script(
-                # A loaded kernel module cannot be replaced under running pods: a node gets a new driver when it
-                # boots, whereupon init containers run again. The installer reuses what it has of the same version
-                # and build alone (cos/tools, cos_gpu_installer/internal/installer/cache.go; read 2026-11-29).
+                # A loaded kernel module cannot be replaced under running pods. A node gets a new driver when it
+                # boots, because init containers then run again. The installer reuses its files only for the same
+                # version and build (cos/tools, cos_gpu_installer/internal/installer/cache.go; read 2026-11-29).
                 "if lsmod | grep -q '^nvidia '; then",
                 "  echo 'a driver is loaded; nothing to do'",
                 "else",
@@ -133,7 +133,7 @@ def _tcpx(catalog: Catalog) -> Mapping[str, Any]:
 
 
 def _tcpxo(catalog: Catalog) -> Mapping[str, Any]:
-    # The script has lost its executable bit in some releases of the image.
+    # Some releases of the image ship the script without its executable bit.
     steps = ("chmod 755 /scripts/container_entry.sh", *_copy_plugin("/var/lib/tcpxo"))
     return _plugin(catalog, TCPXO_IMAGE, steps, _TCPX_MOUNTS)
 
@@ -150,17 +150,20 @@ def _copy_plugin(source: str) -> tuple[str, ...]:
 
 
 def _open_host(catalog: Catalog) -> Mapping[str, Any]:
-    """Return a script for TCPXO hosts: accept its traffic, load its kernel module, mount apertures of NICs."""
+    """Return the container that prepares TCPXO hosts.
+
+    It accepts the traffic of TCPXO, loads its kernel module and mounts the apertures of the NICs.
+    """
     apertures = "/dev/aperture_devices"
     accept = "INPUT --protocol tcp --jump ACCEPT"
     return {
         "name": "prepare-host",
         "image": catalog.images[HOST_TOOLS_IMAGE].reference,
-        # Runs in the namespaces of the host.
+        # The script runs in the namespaces of the host.
         "command": ["nsenter", "--all", "--target", "1", "--", "bash", "-c"],
         "args": [
             _script(
-                # Container-Optimized OS drops unknown traffic, between GPU NICs as well.
+                # Container-Optimized OS drops unknown traffic, even between GPU NICs.
                 f"iptables --check {accept} || iptables --insert {accept}",
                 "modprobe import-helper",
                 "lspci -nn -D | awk '/1ae0:0084/ {print $1}' | while read -r nic; do",
@@ -178,7 +181,7 @@ def _open_host(catalog: Catalog) -> Mapping[str, Any]:
 
 
 def _gib_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[DaemonSetPlan]:
-    """Return the installers for RDMA over converged Ethernet, whose plugin has a separate image for Arm."""
+    """Return the installers for RDMA over converged Ethernet. The plugin has a separate image for Arm."""
     host = {"libraries": f"{NVIDIA_DIR}/lib64", "gib": "/home/kubernetes/bin/gib"}
     mounts = {"libraries": "/host/lib64", "gib": "/host/gib"}
     steps = (
@@ -200,12 +203,15 @@ def _plugin(catalog: Catalog, image: str, steps: Sequence[str], mounts: Mapping[
         "command": ["/bin/sh", "-c"],
         "args": [_script(*steps)],
         "volumeMounts": [_mount(name, path) for name, path in mounts.items()],
-        **_PRIVILEGED,  # as in Google's manifest: the source of its script is not public
+        **_PRIVILEGED,  # as in Google's manifest; the source of its script is not public
     }
 
 
 def _device_injector(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[DaemonSetPlan]:
-    """Give the receive daemons of GPUDirect-TCPX and -TCPXO the GPU devices, without a privileged pod."""
+    """Yield the DaemonSet that gives the GPUDirect-TCPX and -TCPXO receive daemons access to the GPU devices.
+
+    Without it, their pods would have to be privileged.
+    """
     wired = [pool for pool in pools if pool[1].fabric in {"tcpx", "tcpxo"}]
     if not wired:
         return
@@ -239,7 +245,7 @@ def _on_nodes(
     steps: Sequence[Mapping[str, Any]],
     volumes: Mapping[str, str],
 ) -> DaemonSetPlan:
-    """Return a DaemonSet that runs its steps once on each node of the pools, and then a pause container."""
+    """Return a DaemonSet that runs its steps once on each node of the pools and then only a pause container."""
     pause = {
         "name": "pause",
         "image": catalog.images[PAUSE_IMAGE].reference,
@@ -265,7 +271,7 @@ def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, A
     return {
         "priorityClassName": NODE_CRITICAL,
         "automountServiceAccountToken": False,
-        # As in Google's manifests: they prepare nodes that are not Ready yet, so without a pod network.
+        # As in Google's manifests: the pods prepare nodes that are not Ready and have no pod network yet.
         "hostNetwork": True,
         "hostPID": True,
         "affinity": {
@@ -282,7 +288,7 @@ def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, A
                 }
             }
         },
-        # Tolerates every taint: those of pools, and those that GKE adds (Arm, queued provisioning).
+        # Tolerates every taint of the pools, and the taints that GKE adds (Arm, queued provisioning).
         "tolerations": [{"operator": "Exists"}],
         "volumes": [
             {"name": name, "hostPath": {"path": path, "type": _PATH_TYPES.get(path, "DirectoryOrCreate")}}

@@ -1,4 +1,4 @@
-"""Check Cloud KMS keys of the stack file.
+"""Check the Cloud KMS keys in the stack file.
 
 Sources: Compute Engine docs, Protect resources by using Cloud KMS keys (region of the key); GKE docs, Encrypt
 secrets at the application layer; Filestore docs, Encrypt data with customer-managed keys; Cloud KMS docs,
@@ -24,14 +24,17 @@ _MULTI_REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "nam-eur-asia": ("us-", "europe-", "asia-"),
     "us": ("us-",),
 }
-"""Prefixes of the regions that a multi-region may contain, by its name without the number; others are accepted."""
+"""Region prefixes that each multi-region may contain, by its name without digits.
+
+Unknown multi-regions are accepted.
+"""
 
 
 def check_key(key: str | None, cluster: GkeCluster, problems: Problems, *, regional: bool = False) -> None:
-    """Record a key that the cluster cannot use; `problems` is at its field.
+    """Record a key that the cluster cannot use. `problems` points to the field with the key.
 
-    Disks take keys of `global` and of multi-regions around their region, too; `regional`: what it encrypts takes
-    none of these.
+    Disks also accept keys in `global` and in multi-regions that contain their region. `regional` is true for
+    resources that accept only keys in their region.
     """
     if key is None:
         return
@@ -47,9 +50,9 @@ def check_key(key: str | None, cluster: GkeCluster, problems: Problems, *, regio
     contains = region.startswith(around) if around is not None else "-" not in location
     if location == region or (contains and not regional):
         return
-    others = "" if regional else ", in global or in a multi-region around it"
+    others = "" if regional else ", in global or in a multi-region that contains it"
     problems.add(
         f"a key in {location}",
-        f"a key in {region}{others}: what it encrypts takes no other",
-        f"take a key of {region}",
+        f"a key in {region}{others}; the encrypted resource accepts no other key",
+        f"use a key in {region}",
     )

@@ -1,16 +1,17 @@
 """Check and plan how members of teams log in to a GKE cluster.
 
-Kubernetes on GKE names users by the e-mail address of their Google account or service account, and groups by that
-of a Google group. It knows a group only if the cluster has a security group, gke-security-groups@DOMAIN, of which
-the group is a member. Users and groups of a workforce identity pool are named by principal:// and principalSet://.
+Kubernetes on GKE identifies users by the e-mail address of their Google account or service account, and groups by
+the e-mail address of a Google group. It recognises a group only if the cluster has a security group,
+gke-security-groups@DOMAIN, and the group is a member of that group. Users and groups of a workforce identity pool
+have names that begin with principal:// and principalSet://.
 
-Before RBAC, the cluster's DNS endpoint and `get-credentials` ask IAM. roles/container.clusterViewer is the
-smallest predefined role with both permissions, container.clusters.connect and container.clusters.get; it gives no
-right on Kubernetes objects.
+The cluster's DNS endpoint and `get-credentials` check IAM permissions before RBAC applies.
+roles/container.clusterViewer is the smallest predefined role with both permissions, container.clusters.connect and
+container.clusters.get. It grants no permissions on Kubernetes objects.
 
 Sources: GKE docs, Configure Google Groups for RBAC, Authenticate to GKE from external identity providers, and
-Role-based access control; permissions of the role by iann0036/iam-dataset, gcp/roles/container.clusterViewer.json;
-read 2026-11-23.
+Role-based access control; permissions of the role from iann0036/iam-dataset,
+gcp/roles/container.clusterViewer.json; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SERVICE_ACCOUNT: Final = ".gserviceaccount.com"
 
 
 def check_members(members: Sequence[str], problems: Problems) -> None:
-    """Record members whose name is no identity of Google Cloud; `problems` is at the team's `members`."""
+    """Record members whose name is not a Google Cloud identity. `problems` points to the team's `members`."""
     for index, member in enumerate(members):
         kind, _, name = member.partition(":")
         if kind == "serviceaccount" or _EMAIL.fullmatch(name) or name.startswith(_WORKFORCE[kind]):
@@ -42,15 +43,15 @@ def check_members(members: Sequence[str], problems: Problems) -> None:
         what = "a Google group" if kind == "group" else "a Google account or service account"
         problems.at(f"[{index}]").add(
             f"{member!r} on GKE",
-            f"the e-mail address of {what}, or {_WORKFORCE[kind]}... of a workforce identity pool",
-            f"write '{kind}:{name.rstrip('@')}@' and your domain",
+            f"the e-mail address of {what}, or {_WORKFORCE[kind]}... from a workforce identity pool",
+            f"write '{kind}:{name.rstrip('@')}@' followed by your domain",
         )
 
 
 def login_commands(cluster: GkeCluster) -> tuple[str, ...]:
     """Return the command that writes a kubeconfig, or one for each of the two addresses of a created cluster.
 
-    gcloud takes the public address where there is one (gcloud reference, get-credentials, --internal-ip; read
+    gcloud uses the public address if there is one (gcloud reference, get-credentials, --internal-ip; read
     2026-11-29).
     """
     command = (
@@ -68,13 +69,13 @@ def login_commands(cluster: GkeCluster) -> tuple[str, ...]:
 
 
 def networks_by_address(create: CreateGke) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the networks that reach the API server by its public address, and those by its private address."""
+    """Return the networks that use the API server's public address, and those that use its private address."""
     private = tuple(network for network in create.api_access if is_private(network))
     return tuple(network for network in create.api_access if network not in private), private
 
 
 def iam_members(members: Iterable[str]) -> tuple[str, ...]:
-    """Return users and groups as IAM names them, each once; service accounts of Kubernetes are not in IAM."""
+    """Return users and groups as IAM members, without duplicates. Kubernetes service accounts are not in IAM."""
     found = (_iam_member(*member.split(":", 1)) for member in members)
     return tuple(sorted({member for member in found if member is not None}))
 
@@ -88,18 +89,21 @@ def _iam_member(kind: str, name: str) -> str | None:
 
 
 def manages_iam(cluster: GkeCluster) -> bool:
-    """Return whether the program grants roles in the project: for a cluster and an account of nodes of its own."""
+    """Return whether the program grants roles in the project.
+
+    It does so only for a cluster and a node service account that it creates itself.
+    """
     return cluster.create is not None and cluster.node_service_account is None
 
 
 def google_groups(members: Iterable[str]) -> tuple[str, ...]:
-    """Return the Google groups among members, by their e-mail addresses."""
+    """Return the e-mail addresses of the Google groups among the members."""
     names = (member.partition(":") for member in members)
     return tuple(name for kind, _, name in names if kind == "group" and _EMAIL.fullmatch(name))
 
 
 def no_groups(groups: Sequence[str]) -> str:
-    """Return the warning that a cluster knows no Google groups."""
+    """Return the warning that the members of these Google groups cannot log in."""
     return f"members of {', '.join(groups)} cannot log in"
 
 
@@ -108,7 +112,7 @@ def login_notes(
 ) -> tuple[Decision, ...]:
     """Return warnings about members of a team who cannot log in, and the IAM role that they need.
 
-    `own_stack`: the team has a stack of its own, which has no Google Cloud resources.
+    `own_stack` is true if the team has a separate stack, which contains no Google Cloud resources.
     """
     notes: list[Decision] = []
     groups = google_groups(members)
@@ -118,35 +122,35 @@ def login_notes(
                 subject=f"team {team}",
                 what="warning: logins",
                 chosen=no_groups(groups),
-                why="the cluster knows no Google groups: write cluster.create.authenticator_groups: "
-                "gke-security-groups@ and your domain",
+                why="the cluster does not recognise Google groups; write cluster.create.authenticator_groups: "
+                "gke-security-groups@ followed by your domain",
             )
         )
     needing = iam_members(members)
     if needing and (own_stack or not manages_iam(cluster)):
         why = (
-            "a stack of a team changes nothing in Google Cloud"
+            "a team's stack does not change Google Cloud"
             if own_stack
-            else "the program changes no IAM of the project"
+            else "the program does not change the project's IAM policy"
         )
         notes.append(
             Decision(
                 subject=f"team {team}",
                 what="logins",
                 chosen=f"{', '.join(needing)} must have {LOGIN_ROLE} in project {cluster.project}",
-                why=f"{why}: see gcloud projects add-iam-policy-binding",
+                why=f"{why}; see gcloud projects add-iam-policy-binding",
             )
         )
     return tuple(notes)
 
 
 def granted_decision(cluster: GkeCluster, members: Sequence[str]) -> Decision:
-    """Return the decision about the members who get the role."""
+    """Return the decision about the members who are granted the login role."""
     return Decision(
         subject=f"cluster {cluster.name}",
         what="logins",
         chosen=f"{LOGIN_ROLE} for {', '.join(members)}",
         why="to fetch credentials"
-        + (" and pass the DNS endpoint" if cluster.create is not None and cluster.create.dns_access else "")
-        + "; the Role of their team decides the rest",
+        + (" and use the DNS endpoint" if cluster.create is not None and cluster.create.dns_access else "")
+        + "; the Role of their team determines all other permissions",
     )

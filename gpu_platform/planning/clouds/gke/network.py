@@ -14,25 +14,25 @@ from gpu_platform.stack.cluster import GkeCluster
 from gpu_platform.stack.pool import Pool
 
 DRA_NETWORKING_LABEL = "cloud.google.com/gke-networking-dra-driver"
-"""Label by which GKE's DRA driver for networks selects nodes of a pool with a network profile."""
+"""Node label that GKE's DRA driver for networks selects in pools with a network profile."""
 PROFILE_FEATURE = "accelerator-network-profile"
 
 
 def check_network(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a network that the machine type, the image or the GKE version does not have."""
+    """Record network settings that the machine type, the image or the GKE version does not support."""
     here = problems.at("network")
     if machine.rdma_interfaces == 0:
         if pool.network.rdma:
             here.at("rdma").add(
                 f"true on {machine.name}",
-                "false: it has no GPU NICs; machines with eight GPUs have them from a3-highgpu-8g on",
-                "remove rdma, or use such a machine type",
+                "false, because it has no GPU NICs; machines with eight GPUs have them from a3-highgpu-8g on",
+                "remove rdma, or use a machine type with GPU NICs",
             )
         if pool.network.via is not None:
             here.at("via").add(
-                f"{pool.network.via!r} on {machine.name}", "no via: it has no GPU NICs", "remove via"
+                f"{pool.network.via!r} on {machine.name}", "no via, because it has no GPU NICs", "remove via"
             )
         return
     if pool.network.via is not None and pool.network.rdma is False:
@@ -44,7 +44,7 @@ def check_network(
     if pool.image.family == "ubuntu":
         problems.at("image").at("family").add(
             "'ubuntu' with GPU NICs",
-            "cos: GPUDirect and networks of GPU NICs need Container-Optimized OS",
+            "cos; GPUDirect and networks for GPU NICs need Container-Optimized OS",
             "write family: cos, or network: {rdma: false}",
         )
     fabric = catalog.gcp_family(machine).fabric
@@ -52,7 +52,8 @@ def check_network(
         # GKE docs, Allocate network resources by using GKE managed DRANET, Requirements; read 2026-11-29.
         here.at("via").add(
             f"'profile' on {machine.name}",
-            "networks: GKE's DRA driver for networks has no NICs of A3 High and A3 Mega, so pods would get none",
+            "networks; GKE's DRA driver for networks does not support the NICs of A3 High and A3 Mega, so "
+            "pods would get none",
             "remove via, or write network: {rdma: false}",
         )
         return

@@ -23,12 +23,13 @@ from gpu_platform.stack.pool import FlexStart, Pool
 from gpu_platform.stack.sharing import Mig, TimeSlicing
 
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
-"""Keeps GKE's device plugin off a node, and with it GKE's driver installation (NVIDIA/aicr#2047)."""
+"""Label that keeps GKE's device plugin and GKE's driver installation off a node (NVIDIA/aicr#2047)."""
 QUEUED_KEY = "cloud.google.com/gke-queued"
-"""GKE sets the taint of that name itself, and not the label (cluster-toolkit)."""
+"""Key of a taint that GKE sets itself, and of a label that GKE does not set (cluster-toolkit)."""
 LOCAL_SSD_GB = 375
-"""Size of a local SSD of most machine types; the catalogue has the others."""
-# Of containers' logs: GKE API reference, NodeKubeletConfig, containerLogMaxSize; read 2026-11-29.
+"""Size in GB of a local SSD for most machine types. The catalogue contains the other sizes."""
+# Defaults and limit for container logs: GKE API reference, NodeKubeletConfig, containerLogMaxSize; read
+# 2026-11-29.
 _LOG_SIZE_MIB = 10
 _LOG_FILES = 5
 _LOG_PART_OF_STORAGE = 100
@@ -40,32 +41,35 @@ _EFFECTS = {
 
 
 def image_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
-    """Return the node image using the GKE API name."""
+    """Return the node image by its name in the GKE API."""
     return catalog.node_images["gcp", pool.image.family or "cos"].image_type(machine)
 
 
 def disk_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
-    """Return the type of the boot disk: the declared one, else the default of the machine family."""
+    """Return the declared type of the boot disk, or the default of the machine family."""
     return pool.disk.type or catalog.gcp_family(machine).boot_disk_types[0]
 
 
 def local_ssd_count(machine: MachineType) -> int:
-    """Return the number of local SSDs of the machine; all of them are ephemeral storage of pods."""
+    """Return the number of local SSDs of the machine. All of them provide ephemeral storage for pods."""
     return machine.local_nvme_gb // (machine.local_disk_gb or LOCAL_SSD_GB)
 
 
 def secure_boot(pool: Pool, machine: MachineType) -> bool:
-    """Return whether nodes load only signed kernel modules; those without GPUs need no others.
+    """Return whether nodes load only signed kernel modules. Nodes without GPUs need no unsigned modules.
 
-    Google signs the drivers that GKE and the installer install on Container-Optimized OS; cluster-toolkit keeps it
-    on for every GPU pool. On Ubuntu the driver's modules are built on the node, and unsigned
+    Google signs the drivers that GKE and the installer install on Container-Optimized OS; cluster-toolkit keeps
+    secure boot on for every GPU pool. On Ubuntu the driver's modules are built on the node and are unsigned
     (NVIDIA/gpu-operator#1726).
     """
     return pool.image.family != "ubuntu" or not machine.has_gpus
 
 
 def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Accelerator | None:
-    """Return the GPUs of a node: GKE shares and partitions them only where it runs the device plugin."""
+    """Return the accelerator of a node.
+
+    GKE shares and partitions GPUs only on nodes with its own device plugin.
+    """
     if not machine.has_gpus:
         return None
     assert machine.accelerator_label is not None  # noqa: S101 - a test checks it for every machine type of GCP
@@ -73,7 +77,7 @@ def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Acc
     return Accelerator(
         type=machine.accelerator_label,
         count=machine.gpu_count,
-        # The version that Google has tested with the node's image.
+        # The version that Google has tested with the node image.
         driver_version="DEFAULT" if software.driver == "cloud" else "INSTALLATION_DISABLED",
         sharing_strategy="TIME_SHARING" if isinstance(sharing, TimeSlicing) else None,
         max_shared_clients=sharing.replicas if isinstance(sharing, TimeSlicing) else None,
@@ -82,7 +86,7 @@ def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Acc
 
 
 def kubelet_config(kubelet: Kubelet | None) -> GkeKubelet | None:
-    """Return the kubelet settings using names of the GKE provider."""
+    """Return the kubelet settings with the names of the GKE provider."""
     if kubelet is None:
         return None
     return GkeKubelet(
@@ -96,7 +100,7 @@ def kubelet_config(kubelet: Kubelet | None) -> GkeKubelet | None:
 def node_labels(
     pool: Pool, labels: Mapping[str, str], software: NodeSoftware, network: Literal["none", "networks", "profile"]
 ) -> Mapping[str, str]:
-    """Return the labels that nodes are created with."""
+    """Return the initial labels of the nodes."""
     own: dict[str, str] = {}
     if software.device_plugin == "operator":
         own[NO_DEVICE_PLUGIN_LABEL] = "true"
@@ -108,27 +112,29 @@ def node_labels(
 
 
 def node_taints(taints: tuple[Taint, ...]) -> tuple[GkeTaint, ...]:
-    """Return taints using GKE API names."""
+    """Return the taints in the format of the GKE API."""
     return tuple(GkeTaint(key=taint.key, value=taint.value, effect=_EFFECTS[taint.effect]) for taint in taints)
 
 
 def added_taints(pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
-    """Return the taints that GKE adds to those of the pool, each with the reason.
+    """Return the taints that GKE adds to the pool's own taints, each with the reason.
 
     Sources: GKE docs, flex-start with queued provisioning, and Arm workloads on GKE.
     """
     added: dict[Taint, str] = {}
     if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
         queued = Taint(key=QUEUED_KEY, value="true", effect="NoSchedule")
-        added[queued] = "GKE adds it to nodes of queued provisioning: only pods of a ProvisioningRequest run there"
+        added[queued] = (
+            "GKE adds it to nodes with queued provisioning, so that only pods of a ProvisioningRequest run there"
+        )
     if machine.arch == "arm64":
         arm = Taint(key="kubernetes.io/arch", value="arm64", effect="NoSchedule")
-        added[arm] = "GKE adds it to Arm nodes, which run no images of other architectures"
+        added[arm] = "GKE adds it to Arm nodes, which cannot run images for other architectures"
     return added
 
 
 def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record a disk that GKE nodes of the machine type cannot have."""
+    """Record settings of disk, image, kernel or logs that GKE nodes of the machine type do not support."""
     _check_disk(pool, machine, catalog, problems.at("disk"))
     _check_image(pool, problems.at("image"))
     check_kernel(pool, machine, problems)
@@ -143,9 +149,9 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
 
 
 def _check_logs(pool: Pool, machine: MachineType, here: Problems) -> None:
-    """Record logs of a container that may get larger than GKE allows: a part of the node's storage.
+    """Record container logs that may exceed GKE's limit, a fraction of the node's storage.
 
-    Local SSDs are counted with the boot disk: GKE does not say what all storage is.
+    Local SSDs count together with the boot disk, because GKE does not document which storage it counts.
     """
     limits = pool.bootstrap.kubelet if pool.bootstrap is not None else None
     if limits is None:
@@ -161,21 +167,21 @@ def _check_logs(pool: Pool, machine: MachineType, here: Problems) -> None:
     smaller = f"write container_log_max_size: {most // files}Mi, or "
     here.at("container_log_max_size" if declared is not None else "container_log_max_files").add(
         f"{size}Mi for each of {files} files, {size * files}Mi for the logs of a container",
-        f"at most {most}Mi: 1 % of the {storage} GB that a node has, by GKE's API",
+        f"at most {most}Mi: 1 % of the {storage} GB of node storage, according to GKE's API",
         (smaller if most // files >= _LOG_SIZE_MIB else "") + larger,
     )
 
 
 def _check_sysctls(pool: Pool, catalog: Catalog, here: Problems) -> None:
-    """Record kernel parameters that GKE lets nobody set."""
+    """Record kernel parameters that GKE does not allow to be set."""
     settable = catalog.settable_sysctls["gke"].sysctls
     for name in pool.tuning.sysctls if pool.tuning is not None else ():
         if name not in settable:
-            here.at(name).add(f"{name!r}", "on GKE one of " + ", ".join(settable), "remove it")
+            here.at(name).add(f"{name!r}", "on GKE, one of " + ", ".join(settable), "remove it")
 
 
 def _check_image(pool: Pool, here: Problems) -> None:
-    """Record what image streaming needs, and a cache that is no disk image.
+    """Record image streaming without its requirements, and an image cache that is not a disk image.
 
     Source: GKE docs, Image streaming and secondary boot disks; read 2026-11-23.
     """
@@ -183,7 +189,7 @@ def _check_image(pool: Pool, here: Problems) -> None:
     if image.fast_pull and image.family == "ubuntu":
         here.at("fast_pull").add(
             "true with family ubuntu",
-            "cos: only Container-Optimized OS streams images",
+            "cos; only Container-Optimized OS supports image streaming",
             "remove family or fast_pull",
         )
     if image.cache is None:
@@ -193,7 +199,8 @@ def _check_image(pool: Pool, here: Problems) -> None:
     if not image.fast_pull:
         here.at("cache").add(
             "a disk image without fast_pull",
-            "fast_pull: true beside cache: nodes read a secondary boot disk by image streaming",
+            "fast_pull: true together with cache, because nodes read a secondary boot disk through image "
+            "streaming",
             "write fast_pull: true",
         )
 

@@ -1,7 +1,7 @@
-"""Check and plan the GKE versions of nodes: what pools need, what breaks them, and the versions that they declare.
+"""Check and plan the GKE versions of nodes: minimum versions, broken versions, and versions that pools declare.
 
-Nodes have the version of the cluster when they are created, unless the pool declares one. Nodes may be at most two
-minor versions older than the control plane, and never newer: GKE docs, Versioning and support; read 2026-11-23.
+Nodes are created with the cluster's version unless the pool declares another one. They may be at most two minor
+versions older than the control plane, and never newer. Source: GKE docs, Versioning and support; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ FLEX_START: Final = "flex-start"
 FLEX_START_QUEUED: Final = "flex-start-queued"
 TOPOLOGY_MANAGER: Final = "topology-manager"
 OLDEST_NODES: Final = 2
-"""Minor versions that nodes may be older than the control plane."""
+"""Maximum difference in minor versions between the control plane and older nodes."""
 _RELEASE: Final = re.compile(r"1\.\d+\.\d+-gke\.\d+")
 
 
 def _minimum_of_pool(pool: Pool, machine: MachineType, catalog: Catalog) -> str | None:
-    """Return the lowest GKE version for machine type, capacity and kubelet settings of a pool."""
+    """Return the minimum GKE version for the machine type, capacity and kubelet settings of a pool."""
     names: list[str] = []
     if isinstance(pool.capacity, FlexStart):
         names.append(FLEX_START_QUEUED if pool.capacity.queued else FLEX_START)
@@ -41,7 +41,7 @@ def _minimum_of_pool(pool: Pool, machine: MachineType, catalog: Catalog) -> str 
 
 
 def minimums_of_plans(pools: Sequence[GkePoolPlan], catalog: Catalog) -> list[str | None]:
-    """Return the lowest GKE versions of planned pools, one for each of their needs."""
+    """Return the minimum GKE versions of planned pools, one for each required feature."""
     features = catalog.gke_features
     return [
         version
@@ -57,7 +57,7 @@ def minimums_of_plans(pools: Sequence[GkePoolPlan], catalog: Catalog) -> list[st
 
 
 def fabric_broken_from(pool: GkePoolPlan, catalog: Catalog) -> str | None:
-    """Return the first GKE version whose nodes cannot use the GPU NICs of a pool; None: no such version."""
+    """Return the first GKE version whose nodes cannot use the GPU NICs of a pool, or None if all versions work."""
     machine = catalog.machine_types[pool.machine_type]
     return catalog.gcp_family(machine).fabric_broken_from if pool.network != "none" else None
 
@@ -65,9 +65,9 @@ def fabric_broken_from(pool: GkePoolPlan, catalog: Catalog) -> str | None:
 def check_versions(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
 ) -> None:
-    """Compare the declared minor version with the needs of each pool; the patch is checked at the deploy.
+    """Record pools that need a newer minor version than the declared one. The patch is checked at deployment.
 
-    The network of a pool is checked with the pool. `problems` is at the cluster's `kubernetes`.
+    The network of a pool is checked together with the pool. `problems` points to the cluster's `kubernetes`.
     """
     if cluster.kubernetes is None:
         return
@@ -84,7 +84,7 @@ def check_versions(
 def check_node_version(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a version of nodes that the pool or the cluster cannot have; `problems` is at the pool."""
+    """Record a node version that the pool or the cluster does not support. `problems` points to the pool."""
     release, here = pool.image.release, problems.at("image").at("release")
     if release is None:
         _check_fabric_of_cluster(pool, machine, cluster, catalog, problems)
@@ -113,13 +113,13 @@ def check_node_version(
 
 
 def check_skew(release: str, control_plane: str, here: Problems) -> None:
-    """Record a version of nodes that is newer than the control plane, or too old for it."""
+    """Record a node version that is newer than the control plane or too old for it."""
     newest, oldest = minor(control_plane), minor(control_plane) - OLDEST_NODES
     exact = order(control_plane) if "-gke." in control_plane else (newest + 1, 0, 0)
     if order(release) > exact or minor(release) < oldest:
         here.add(
             f"{release!r} with a control plane of {control_plane}",
-            f"a version from 1.{oldest} to that of the control plane",
+            f"a version from 1.{oldest} to the version of the control plane",
             "correct it, or remove release",
         )
 
@@ -133,7 +133,7 @@ def _broken_from(pool: Pool, machine: MachineType, catalog: Catalog) -> str | No
 def _check_fabric_of_cluster(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record GPU NICs that nodes of the cluster's version cannot use, where that version is known."""
+    """Record GPU NICs that nodes of the cluster's version cannot use, if that version is known."""
     broken = _broken_from(pool, machine, catalog)
     if broken is None:
         return
@@ -150,22 +150,22 @@ def _check_fabric_of_cluster(
 
 def _before(broken: str) -> str:
     return (
-        f"nodes before GKE {broken}: the kernel of newer ones does not support GPUDirect-TCPX "
+        f"nodes before GKE {broken}; the kernel of newer nodes does not support GPUDirect-TCPX "
         "(GKE release note of 2025-10-17)"
     )
 
 
 def _fix(pool: Pool, broken: str) -> str:
     return (
-        f"write image: {{release: ...}} for {pool.name} with a version of 1.{minor(broken) - 1} of gcloud "
-        "container get-server-config, or network: {rdma: false}, or another machine type"
+        f"write image: {{release: ...}} for {pool.name} with a version of 1.{minor(broken) - 1} from "
+        "gcloud container get-server-config, or network: {rdma: false}, or another machine type"
     )
 
 
 def broken_problem(pools: Sequence[str], version: str, broken: str, problems: Problems) -> None:
-    """Record pools without a version of their own that cannot use their GPU NICs on a cluster of `version`."""
+    """Record pools without a declared version that cannot use their GPU NICs on a cluster of `version`."""
     problems.add(
         f"GKE {version} with GPU NICs of pools {', '.join(pools)}",
         _before(broken),
-        "write image: {release: ...} for them with an older version, or network: {rdma: false}",
+        "write image: {release: ...} with an older version for these pools, or network: {rdma: false}",
     )

@@ -1,4 +1,4 @@
-"""Plan the placement of a GKE pool, compact or in one NVLink domain, and its upgrades.
+"""Plan the placement of a GKE pool, either compact or in one NVLink domain, and its upgrades.
 
 Sources: GKE docs on compact placement and node upgrade strategies; Compute Engine docs on compact placement and
 workload policies; preconditions of cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
@@ -17,27 +17,27 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import GkeCluster
 from gpu_platform.stack.pool import FlexStart, Pool
 
-MAX_PARALLEL_UPGRADES = 20  # surge and unavailable nodes together: the provider's schema of upgrade_settings
+MAX_PARALLEL_UPGRADES = 20  # sum of surge and unavailable nodes, from the provider's schema of upgrade_settings
 _POLICY = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementChoice:
-    """The placement of a pool, and why."""
+    """The placement of a pool, and the reason."""
 
     compact: CompactPlacement | None
     why: str
 
 
 def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> PlacementChoice:
-    """Return the placement of a pool without problems."""
+    """Return the placement of a valid pool."""
     domain = catalog.nvlink_domain(machine)
     if domain is not None:
         group = pool.placement.group if pool.placement is not None else None
         placed = CompactPlacement(
             policy=group or f"{pool.name}-nvlink", create=group is None, topology=domain.topology
         )
-        return PlacementChoice(compact=placed, why="NVLink connects the nodes of one workload policy")
+        return PlacementChoice(compact=placed, why="NVLink connects the nodes of the same workload policy")
     if pool.placement is not None:
         if pool.placement.type != "compact":
             return PlacementChoice(compact=None, why="the stack file sets it")
@@ -45,13 +45,13 @@ def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalo
         why = "the stack file sets it"
         if group is None and pool.capacity.type == "reservation":
             # cluster-toolkit 1.95, update_reservation_props of its Slurm controller.
-            why += "; a dense reservation supports it, others only the policy of the reservation"
+            why += "; a dense reservation supports it, other reservations support only their own policy"
         return PlacementChoice(compact=_compact(pool, group), why=why)
     why_not = _why_not(pool, machine, cluster, catalog.gcp_family(machine))
     if why_not is not None:
         return PlacementChoice(compact=None, why=why_not)
     return PlacementChoice(
-        compact=_compact(pool, None), why="training on several nodes with GPU NICs needs them close together"
+        compact=_compact(pool, None), why="training on several nodes with GPU NICs needs the nodes close together"
     )
 
 
@@ -60,26 +60,26 @@ def _compact(pool: Pool, group: str | None) -> CompactPlacement:
 
 
 def _why_not(pool: Pool, machine: MachineType, cluster: GkeCluster, family: GcpFamily) -> str | None:
-    """Return why a pool without `placement` has no compact placement; None: it has one."""
+    """Return why a pool without `placement` has no compact placement, or None if it has compact placement."""
     zones = locations(pool, cluster)
     if pool.workload != "training" or pool.count.maximum < 2:
-        return "only training on several nodes needs them close together"
+        return "only training on several nodes needs the nodes close together"
     if machine.rdma_interfaces == 0 or pool.network.rdma is False:
         return "without GPU NICs the distance between nodes matters little"
     if pool.capacity.type == "reservation":
-        return "a reservation has a placement of its own; nodes with another one cannot use it"
+        return "a reservation has its own placement; nodes with a different placement cannot use it"
     if isinstance(pool.capacity, FlexStart):
         if pool.capacity.queued:
-            return "queued provisioning supports no compact placement"
+            return "queued provisioning does not support compact placement"
         if not family.compact_with_flex_start:
-            return f"{machine.name} has no compact placement with flex-start"
+            return f"{machine.name} does not support compact placement with flex-start"
     if len(zones) != 1:
-        return "compact placement needs one zone, and the pool has several"
+        return "compact placement needs a single zone"
     return None
 
 
 def is_compact(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether a pool has compact placement, before any check of it."""
+    """Return whether a pool has compact placement. The pool need not be checked yet."""
     return plan_placement(pool, machine, cluster, catalog).compact is not None
 
 
@@ -92,15 +92,16 @@ def check_placement(
     if placement is None:
         return
     here = problems.at("placement")
-    if placement.type == "cluster":  # refused by its declaration
+    if placement.type == "cluster":  # refused when the stack file is parsed
         return
     domain = catalog.nvlink_domain(machine)
     if domain is not None and placement.type == "none":
         here.at("type").add(
             f"'none' on {machine.name}",
-            "the workload policy that the program creates, or one of your own: without one nodes of a pool may be "
-            f"in several NVLink domains ({domain.source})",
-            "remove placement, or write type: compact with the group of your policy",
+            "the workload policy that the program creates, or one of your own; without a policy, the nodes of "
+            "a pool "
+            f"may be in several NVLink domains ({domain.source})",
+            "remove placement, or write type: compact with your policy as the group",
         )
         return
     if placement.type == "none":
@@ -112,29 +113,32 @@ def check_placement(
     if placement.group is not None and not _POLICY.fullmatch(placement.group):
         here.at("group").add(
             f"{placement.group!r}",
-            "the bare name of a resource policy of the cluster's project and region: a-z, 0-9 and -",
+            "the name of a resource policy in the cluster's project and region, without a path: a-z, 0-9 and -",
             "see gcloud compute resource-policies list, or remove it",
         )
     family = catalog.gcp_family(machine)
     if not family.compact_placement and domain is None:
         here.at("type").add(
             f"'compact' with {machine.name}",
-            f"none: Compute Engine places no machines of {family.name} compactly",
-            "remove placement, or take another machine type",
+            f"none, because Compute Engine does not support compact placement for machines of {family.name}",
+            "remove placement, or use a different machine type",
         )
         return
     _check_compact(pool, machine, cluster, family, here.at("type"))
 
 
 def _check_size(pool: Pool, choice: PlacementChoice, family: GcpFamily, problems: Problems) -> None:
-    """Record more nodes than a policy of the program places together; one of the owner may place more."""
+    """Record more nodes than the program's placement policy can place.
+
+    A policy of the owner may place more nodes.
+    """
     most = family.compact_max_nodes
     created = choice.compact is not None and choice.compact.create
     if most is None or not created or pool.count.maximum <= most:
         return
     problems.at("count").at("desired" if pool.count.max is None else "max").add(
         f"{counted(pool.count.maximum, 'node')} with compact placement",
-        f"at most {most}: the nodes of {family.name} that one policy places together",
+        f"at most {most}, the maximum number of nodes of {family.name} that one policy places together",
         f"split the pool into pools of {most} nodes or fewer, or write placement: {{type: none}}",
     )
 
@@ -146,7 +150,7 @@ def _check_compact(
     if len(zones) != 1:
         here.add(
             f"'compact' over {len(zones)} zones" if zones else "'compact' over all zones of the cluster",
-            "exactly one zone: a compact placement policy keeps nodes within one",
+            "exactly one zone, because a compact placement policy keeps nodes within one zone",
             f"write zones: [{zones[0] if zones else cluster.location + '-a'}]",
         )
     if not isinstance(pool.capacity, FlexStart):
@@ -154,22 +158,22 @@ def _check_compact(
     if pool.capacity.queued:
         here.add(
             "'compact' with queued provisioning",
-            "none: GKE supports no compact placement for nodes of a ProvisioningRequest",
+            "none, because GKE does not support compact placement for nodes of a ProvisioningRequest",
             "write type: none, or remove capacity.queued",
         )
     elif not family.compact_with_flex_start:
         here.add(
             f"'compact' with flex-start on {machine.name}",
-            "none: of the GPU machines only a3-ultragpu and a4-highgpu support both",
-            "write type: none, or buy the capacity in another way",
+            "none; among the GPU machines only a3-ultragpu and a4-highgpu support both",
+            "write type: none, or use a different capacity type",
         )
 
 
 def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings | None:
-    """Return how nodes are replaced: without surge where capacity is reserved or placed.
+    """Return how nodes are replaced. The default is without surge if the capacity is reserved or compactly placed.
 
-    Return None for flex-start. GKE sets its short-lived upgrades there, whatever it is sent: nodes run until they
-    end, new ones have the new configuration, and the strategy has no settings (GKE docs, Node upgrade strategies,
+    Return None for flex-start. GKE always uses its short-lived upgrades for flex-start: nodes run until they end,
+    new nodes have the new configuration, and the strategy has no settings (GKE docs, Node upgrade strategies,
     2026-04-13; crossplane-contrib/provider-upjet-gcp#1028; read 2026-11-29).
     """
     if pool.capacity.type == "flex-start":
@@ -185,15 +189,16 @@ def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings | None:
 
 
 def _check_short_lived(pool: Pool, here: Problems) -> None:
-    """Record settings that flex-start nodes do not have.
+    """Record upgrade settings that flex-start nodes do not support.
 
-    `max_unavailable` is none of them, because the operator's driver upgrades have it as a limit.
+    `max_unavailable` is allowed, because it also limits the operator's driver upgrades.
     """
     for name, value in (("strategy", pool.upgrade.strategy), ("max_surge", pool.upgrade.max_surge)):
         if value not in ("surge", 0, None):
             here.at(name).add(
                 f"{value!r} with flex-start",
-                "none: GKE creates flex-start nodes for pods, not for upgrades, and leaves them as they are",
+                "none; GKE creates flex-start nodes for pods, not for upgrades, and does not change existing "
+                "nodes",
                 f"remove {name}",
             )
     if pool.upgrade.max_unavailable == 0:
@@ -201,7 +206,7 @@ def _check_short_lived(pool: Pool, here: Problems) -> None:
 
 
 def most_nodes(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> int:
-    """Return how many nodes a pool may have while it is rolled, before any check of it."""
+    """Return how many nodes a pool may have while it is rolled. The pool need not be checked yet."""
     most = pool.count.maximum
     upgrade = plan_upgrade(pool, is_compact(pool, machine, cluster, catalog))
     return most + (upgrade.surge(most) if upgrade is not None else 0)
@@ -210,7 +215,7 @@ def most_nodes(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: C
 def check_upgrade(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record upgrade settings that GKE refuses, or that need nodes beyond the capacity."""
+    """Record upgrade settings that GKE refuses, or that need more nodes than the capacity has."""
     here = problems.at("upgrade")
     compact = is_compact(pool, machine, cluster, catalog)
     settings = plan_upgrade(pool, compact)
@@ -222,7 +227,7 @@ def check_upgrade(
         if compact or pool.capacity.type == "reservation":
             here.at("strategy").add(
                 f"'blue-green' with {held}",
-                "surge: Blue-Green needs a second set of nodes, for which there is no capacity",
+                "surge; a blue-green upgrade needs a second set of nodes, for which there is no capacity",
                 "remove strategy",
             )
         for name in ("max_surge", "max_unavailable"):
@@ -233,14 +238,14 @@ def check_upgrade(
     if max_surge is not None and max_surge > 0 and compact:
         here.at("max_surge").add(
             f"{max_surge} with {held}",
-            "0: an extra node would need capacity beside the placed ones",
+            "0; an extra node would need capacity in addition to the placed nodes",
             "remove max_surge; nodes are then replaced one by one",
         )
     together = (settings.max_surge or 0) + (settings.max_unavailable or 0)
     if together == 0:
         here.at("max_unavailable").add(
             "0, without surge",
-            "one of max_surge and max_unavailable above 0, or no node can be replaced",
+            "max_surge or max_unavailable above 0; otherwise no node can be replaced",
             "write max_unavailable: 1",
         )
     if together > MAX_PARALLEL_UPGRADES:

@@ -1,4 +1,4 @@
-"""Types of the plans of GKE pools and clusters, using names of the GKE and Compute APIs."""
+"""Types for the plans of GKE pools and clusters, with the names of the GKE and Compute Engine APIs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.requirements.section import ClassPlace
 
-# The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
+# The provider's defaults: terraform-provider-google, resource_container_cluster.go.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
-# GKE replaces nodes one by one and waits up to an hour for the pods of each; the default is 30 minutes.
+# For NODE_POOL_TIMEOUTS: GKE replaces nodes one by one and waits up to an hour for each node's pods.
 SYSTEM_SURGE: Final = 1
-"""Nodes that GKE adds for a roll of the system nodes, one at a time: controllers have few replicas."""
+"""Nodes that GKE adds while it rolls the system nodes. One is enough, because controllers have few replicas."""
 NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
-# Of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
+# MTU of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
 TCPX_MTU: Final = 8244  # a jumbo frame without the TCPX header
 RDMA_MTU: Final = 8896
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
-    """`guest_accelerators` of a node pool."""
+    """The `guest_accelerators` of a node pool."""
 
     type: str
     count: int
@@ -45,7 +45,7 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationAffinity:
-    """`reservation_affinity` of a node pool."""
+    """The `reservation_affinity` of a node pool."""
 
     type: Literal["SPECIFIC_RESERVATION", "NO_RESERVATION"]
     key: str | None = None
@@ -54,30 +54,36 @@ class ReservationAffinity:
 
 # GKE docs, Set up multi-network support for Pods, general limitations; read 2026-11-29.
 SAME_PROJECT: Final = (
-    "for nodes with GPU networks: GKE wants all network interfaces of a node in one project, and the program "
-    "creates GPU networks in the project of the cluster"
+    "for nodes with GPU networks, because GKE requires all network interfaces of a node in one project, and the "
+    "program creates GPU networks in the cluster's project"
 )
 
 
 # GKE docs, Allocate network resources by using GKE managed DRANET, and Set up multi-network support for Pods; read
 # 2026-11-29.
 PROFILE_IN_SHARED_VPC: Final = (
-    "with a network profile GKE creates the networks of GPU NICs itself, and it wants all network interfaces of a "
-    "node in one project; GKE's documentation does not say whether that works in a Shared VPC: create one node "
+    "with a network profile GKE creates the networks of GPU NICs itself, and it requires all network "
+    "interfaces of a "
+    "node in one project; GKE's documentation does not say whether that works in a Shared VPC, so create one node "
     "first, or give the pools network: {rdma: false}"
 )
 
 
 RDMA_DEVICE_CLASS: Final = "mrdma.google.com"
-"""Of GKE's managed DRANET. GKE docs, Allocate network resources by using GKE managed DRANET, read 2026-11-23."""
+"""Device class of GKE's managed DRANET.
+
+Source: GKE docs, Allocate network resources by using GKE managed DRANET; read 2026-11-23.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactPlacement:
-    """A resource policy of compact placement: created by the program (`create`), or an existing one.
+    """A resource policy for compact placement.
 
-    `topology`: accelerator topology of a workload policy, which places nodes in one NVLink domain; None: a group
-    placement policy.
+    The program creates it if `create` is true; otherwise it already exists.
+
+    `topology` is the accelerator topology of a workload policy, which places nodes in one NVLink domain. It is
+    None for a group placement policy.
     """
 
     policy: str
@@ -87,20 +93,23 @@ class CompactPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeSettings:
-    """`upgrade_settings` of a node pool."""
+    """The `upgrade_settings` of a node pool."""
 
     strategy: Literal["SURGE", "BLUE_GREEN"]
     max_surge: int | None
     max_unavailable: int | None
 
     def surge(self, most: int) -> int:
-        """Return how many nodes GKE adds for a roll: all `most` nodes again with blue-green."""
+        """Return how many nodes GKE adds while it rolls the pool.
+
+        A blue-green upgrade doubles all `most` nodes.
+        """
         return most if self.strategy == "BLUE_GREEN" else self.max_surge or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeKubelet:
-    """`kubelet_config` of a node pool."""
+    """The `kubelet_config` of a node pool."""
 
     cpu_manager_policy: str
     topology_policy: str
@@ -110,7 +119,7 @@ class GkeKubelet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeTaint:
-    """A taint using GKE API names: NO_SCHEDULE."""
+    """A taint with the effect as named in the GKE API, such as NO_SCHEDULE."""
 
     key: str
     value: str
@@ -119,7 +128,7 @@ class GkeTaint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSetPlan:
-    """A pinned DaemonSet of the platform: name, namespace and pod spec in Kubernetes form."""
+    """A DaemonSet of the platform with pinned images: name, namespace and pod spec in Kubernetes form."""
 
     name: str
     namespace: str
@@ -128,20 +137,23 @@ class DaemonSetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkePoolPlan:
-    """A GKE node pool."""
+    """The plan of a GKE node pool."""
 
     kind: Literal["gke"] = "gke"
     node_pool: str
     node_locations: tuple[str, ...]
-    """Exactly one where placement or a reservation needs it; empty: the cluster's."""
+    """Zones of the nodes.
+
+    Placement and reservations need exactly one. An empty tuple means the cluster's zones.
+    """
     machine_type: str
     accelerator: Accelerator | None
-    """None: the machine type has no GPUs."""
+    """GPUs of a node, or None if the machine type has no GPUs."""
     image_type: str
     version: str | None
-    """GKE version of the nodes; None: the cluster's when they are created."""
+    """GKE version of the nodes, or None for the cluster's version at their creation."""
     upgrades_excluded: bool
-    """Whether GKE keeps the version of the nodes until it is out of support."""
+    """Whether GKE keeps the nodes' version until its support ends."""
     spot: bool
     flex_start: bool
     queued_provisioning: bool
@@ -149,7 +161,7 @@ class GkePoolPlan:
     reservation: ReservationAffinity
     placement: CompactPlacement | None
     upgrade: UpgradeSettings | None
-    """None: GKE's short-lived upgrades, which have no settings and leave nodes as they are until they end."""
+    """Upgrade settings, or None for GKE's short-lived upgrades. These do not change existing nodes."""
     local_ssd_count: int
     disk_type: str
     disk_size_gb: int
@@ -158,29 +170,36 @@ class GkePoolPlan:
     secure_boot: bool
     kubelet: GkeKubelet | None
     sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Kernel parameters, of those that GKE lets others set."""
+    """Kernel parameters. Only parameters that GKE allows to be set are possible."""
     huge_pages: int = 0
-    """Huge pages of 2 MiB that nodes set aside."""
+    """Number of 2 MiB huge pages that nodes reserve."""
     kubelet_limits: KubeletLimits | None = None
     init_script: NodeScript | None = None
     image_streaming: bool = False
     image_cache: str | None = None
-    """Disk image of a secondary boot disk with container images."""
+    """Disk image for a secondary boot disk that contains container images."""
     network: Literal["none", "networks", "profile"]
-    """`networks`: joins the cluster's GPU networks; `profile`: accelerator_network_profile=auto."""
+    """How the GPU NICs join their networks.
+
+    `networks` means that the pool joins the cluster's GPU networks, and `profile` means
+    accelerator_network_profile=auto.
+    """
     gpu_networks: int = 0
-    """With `networks`: number of the cluster's GPU networks that it joins, from the first on."""
+    """With `networks`, the number of the cluster's GPU networks that the pool joins, starting with the first."""
     claimed_nics: int = 0
-    """With `profile`: RDMA NICs of a node, which pods claim from GKE's managed DRANET."""
+    """With `profile`, the number of a node's RDMA NICs, which pods claim from GKE's managed DRANET."""
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"]
     labels: Mapping[str, str]
     taints: tuple[GkeTaint, ...]
     resource_labels: Mapping[str, str]
     autoscaled: bool
     nodes_per_location: int | None
-    """Nodes of each location, at first or, without an autoscaler, always; None: no count (flex-start)."""
+    """Nodes in each location: the initial number, or without an autoscaler the fixed number.
+
+    None for flex-start.
+    """
     min_nodes: int
-    """Over all locations, as `max_nodes`."""
+    """Minimum over all locations. `max_nodes` also counts all locations."""
     max_nodes: int
     location_policy: Literal["ANY", "BALANCED"]
     auto_repair: bool
@@ -189,11 +208,11 @@ class GkePoolPlan:
     protect: bool
     compute_class: ClassPlace | None = None
     windows: tuple[CapacityWindow, ...] = ()
-    """When its reservation exists."""
+    """Time in which the pool's reservation exists."""
 
     @property
     def surge(self) -> int:
-        """Nodes that GKE adds for a roll."""
+        """Number of nodes that GKE adds while it rolls the pool."""
         return self.upgrade.surge(self.max_nodes) if self.upgrade is not None else 0
 
 
@@ -201,7 +220,8 @@ class GkePoolPlan:
 class GpuNetwork:
     """One subnet for one GPU NIC, and the Kubernetes objects that let pods join it.
 
-    GPUDirect-TCPX and -TCPXO need a VPC for each; RDMA subnets share one with the network profile of a zone.
+    With GPUDirect-TCPX and -TCPXO each subnet needs its own VPC. RDMA subnets share a VPC with a zone's network
+    profile.
     """
 
     vpc: str
@@ -209,14 +229,17 @@ class GpuNetwork:
     cidr: str
     mtu: int
     network_profile: str | None
-    """Of the VPC: `<zone>-vpc-roce`; such a VPC supports no firewall rules."""
+    """Network profile of the VPC, `<zone>-vpc-roce`. A VPC with this profile does not support firewall rules."""
     kubernetes_network: str
     device_mode: Literal["NetDevice", "RDMA"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceExclusion:
-    """A time without upgrades of that scope. `end` None: until the version's end of support."""
+    """A period without upgrades of the given scope.
+
+    If `end` is None, it lasts until support for the version ends.
+    """
 
     name: str
     start: str
@@ -226,7 +249,10 @@ class MaintenanceExclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeClassPlan:
-    """A ComputeClass (cloud.google.com/v1). `pools`: their names in order; `spec`: without its priorities."""
+    """A ComputeClass (cloud.google.com/v1).
+
+    `pools` are the pool names in order. `spec` does not contain the priorities.
+    """
 
     name: str
     pools: tuple[str, ...]
@@ -235,7 +261,7 @@ class ComputeClassPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpcPlan:
-    """An existing VPC of a new cluster: ids of network and subnetwork, names of the secondary ranges."""
+    """An existing VPC for a new cluster: ids of network and subnetwork, and names of the secondary ranges."""
 
     network: str
     subnetwork: str
@@ -245,27 +271,27 @@ class ExistingVpcPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateGkePlan:
-    """The settings of a new cluster. With `existing_vpc` the fields of the VPC have no effect."""
+    """The settings of a new cluster. With `existing_vpc`, the fields for the VPC have no effect."""
 
     existing_vpc: ExistingVpcPlan | None
     network: str
     mtu: int
-    """Of the VPC, bytes; one that exists keeps its own."""
+    """MTU of the created VPC in bytes. An existing VPC keeps its MTU."""
     nodes_cidr: str
     pods_cidr: str
     services_cidr: str
     control_plane_cidr: str
     open_ports: tuple[int, ...]
-    """Ports of nodes that a rule of the created VPC opens for the control plane, beside GKE's own."""
+    """Node ports that the program's firewall rule opens for the control plane. GKE opens its own ports itself."""
     api_access: tuple[str, ...]
     dns_access: bool
-    """Whether clients of any network reach the API server by its DNS endpoint, with IAM."""
+    """Whether clients in any network reach the API server at its DNS endpoint, with IAM."""
     private_apis: bool
-    """Whether the created VPC resolves names of Google's APIs to private.googleapis.com."""
+    """Whether the created VPC resolves Google API names to private.googleapis.com."""
     authenticator_groups: str | None
-    """E-mail address of the security group whose member groups RBAC can name."""
+    """E-mail address of the security group whose member groups can be used in RBAC."""
     public_endpoint: bool
-    """Whether the API server has a public address: only if `api_access` has a public network."""
+    """Whether the API server has a public address. It has one only if `api_access` contains a public network."""
     release_channel: str
     maintenance_start: str
     maintenance_end: str
@@ -274,26 +300,26 @@ class CreateGkePlan:
     autoscaling_profile: Literal["BALANCED", "OPTIMIZE_UTILIZATION"]
     logs: tuple[str, ...]
     metrics: tuple[str, ...]
-    """Components by GKE API names: SYSTEM_COMPONENTS, DCGM."""
+    """Monitored components by their GKE API names, such as SYSTEM_COMPONENTS and DCGM."""
     nfs_driver: bool
-    """Whether GKE runs the driver of Filestore."""
+    """Whether GKE runs the Filestore driver."""
     lustre_driver: bool
-    """Whether GKE runs the driver of Managed Lustre."""
+    """Whether GKE runs the Managed Lustre driver."""
     system_machine_type: str
     system_vcpus: int
     system_disk_type: str
-    """Type of their boot disk: the first that the machine family boots from."""
+    """Type of the system nodes' boot disk: the machine family's first boot disk type."""
     system_cpu_quota: str | None
-    """Quota of Compute Engine that their vCPUs count against; None: its name is not known here."""
+    """Compute Engine quota for the system nodes' vCPUs, or None if its name is not known to the program."""
     system_nodes: tuple[int, int]
-    """Lowest and highest number of nodes over all zones."""
+    """Minimum and maximum number of system nodes over all zones."""
     system_nodes_in_zone: int | None
-    """Fixed number of nodes in each zone; None: GKE's autoscaler changes it."""
+    """Fixed number of system nodes in each zone, or None if GKE's autoscaler changes it."""
     system_disk_gb: int
     system_kms_key: str | None = None
-    """Key of the disks of system nodes; None: the cloud's default."""
+    """KMS key for the system nodes' disks, or None for the cloud's default key."""
     kms_key: str | None = None
-    """Key of the Secrets; None: the cloud's default."""
+    """KMS key for Secrets, or None for the cloud's default key."""
 
     @property
     def extended_support(self) -> bool:
@@ -302,80 +328,90 @@ class CreateGkePlan:
 
     @property
     def system_leaves_zones(self) -> bool:
-        """False: each zone has one at least."""
+        """Always False, because each zone has at least one system node."""
         return False
 
     @property
     def upgrade_order(self) -> str | None:
-        """Return the order where an exclusion until the end of support keeps the channel from minor upgrades.
+        """The upgrade steps if an exclusion until the end of support blocks the channel's minor upgrades, or None.
 
-        An exclusion blocks upgrades by GKE alone. Sources: GKE docs, Maintenance windows and exclusions; Google
-        provider, min_master_version; read 2026-11-29.
+        An exclusion blocks only the upgrades that GKE starts. Sources: GKE docs, Maintenance windows and
+        exclusions; Google provider, min_master_version; read 2026-11-29.
         """
         if all(one.end is not None for one in self.exclusions):
             return None
         return (
-            "`up` upgrades the control plane, since a maintenance exclusion until the end of support keeps the "
-            "release channel from it; then you upgrade the node pools, which keep their version as long"
+            "`up` upgrades the control plane, because a maintenance exclusion until the end of support blocks "
+            "upgrades "
+            "by the release channel; then you upgrade the node pools, which also keep their version until then"
         )
 
     @property
     def most_system_nodes(self) -> int:
-        """The most system nodes, rolls included."""
+        """The maximum number of system nodes, including rolls."""
         return self.system_nodes[1] + SYSTEM_SURGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeClusterPlan:
-    """A new (`create`) or existing GKE cluster, and the settings that all its GPU pools share."""
+    """A new or existing GKE cluster, and the settings that all its GPU pools share.
+
+    `create` is None if it exists.
+    """
 
     kind: Literal["gke"] = "gke"
     name: str
     project: str
     impersonate: str | None
-    """E-mail of the service account that the provider and the kubeconfig impersonate."""
+    """E-mail address of the service account that the provider and the kubeconfig impersonate."""
     location: str
     region: str
     kubernetes: str | None
     create: CreateGkePlan | None
     multi_networking: bool
-    """Of a created cluster: whether a pool may join further networks. The cluster keeps it without such pools."""
+    """Whether a pool of a created cluster may join further networks.
+
+    The cluster keeps the setting once it is enabled.
+    """
     fqdn_policies: bool
     """Whether network policies may name hosts."""
     gpu_nics: bool
-    """Whether a pool uses its GPU NICs."""
+    """Whether any pool uses its GPU NICs."""
     networks: tuple[GpuNetwork, ...]
     keys: tuple[tuple[str, str], ...] = ()
-    """Customer-managed keys, each with the domain of the service agent that uses it."""
+    """Customer-managed keys, each with the domain of the Google service agent that uses it."""
     node_account: str
-    """Id of the nodes' service account, which the program creates without `node_email`."""
+    """Id of the nodes' service account. The program creates the account if `node_email` is None."""
     node_email: str | None
-    """E-mail of an existing service account of the nodes."""
+    """E-mail address of an existing service account for the nodes."""
     node_roles: tuple[str, ...]
-    """Its IAM roles."""
+    """IAM roles of the nodes' service account."""
     disks_gb: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Boot disks of all pools at their most nodes, GB by type of disk."""
+    """Total boot disk size in GB of all pools at their maximum size, by disk type."""
     vcpus: int = 0
-    """Of all GPU pools at their most nodes."""
+    """Total vCPUs of all GPU pools at their maximum size."""
     logins: tuple[str, ...] = ()
-    """Members of teams, as IAM names them, who get the role for logins."""
+    """Team members who are granted the login role, as IAM members."""
     groups: tuple[str, ...] = ()
-    """Google groups that are members of teams, by e-mail address."""
+    """E-mail addresses of the Google groups that are members of teams."""
     teams: tuple[str, ...] = ()
-    """Teams of the stack."""
+    """Names of the stack's teams."""
     identities: tuple[str, ...] = ()
-    """Teams whose pods reach the metadata server of their node: by their identity, or for volumes of buckets."""
+    """Teams whose pods need the node's metadata server, either for their identity or for bucket volumes."""
     installers: tuple[DaemonSetPlan, ...]
-    """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
+    """The GPUDirect installers, and the driver installer for pools with the operator's device plugin."""
     minimum_version: str | None
-    """The lowest GKE version that supports all pools, with the patch."""
+    """The minimum GKE version that supports all pools, including the patch."""
     node_versions: Mapping[str, str]
-    """GKE version of nodes by pool, of pools that declare it."""
+    """GKE version of the nodes, by pool. Only pools that declare a version are included."""
     broken_from: Mapping[str, str]
-    """First GKE version whose nodes cannot use the pool's GPU NICs, by pool; of pools that declare no version."""
+    """First GKE version whose nodes cannot use the pool's GPU NICs, by pool.
+
+    Only pools without a declared version count.
+    """
     operator: str
     operator_kubernetes: tuple[str, str]
-    """Lowest and highest minor version that the GPU Operator's release supports."""
+    """Minimum and maximum Kubernetes minor version that the GPU Operator's release supports."""
     resource_labels: Mapping[str, str]
     protect: bool
     retained: tuple[str, ...]
@@ -384,29 +420,33 @@ class GkeClusterPlan:
 
     @property
     def releases(self) -> Mapping[str, Mapping[str, Any]]:
-        """None: GKE runs its autoscaler itself."""
+        """Always empty, because GKE runs the autoscaler itself."""
         return {}
 
     def kubernetes_problem(self, running: str) -> None:
-        """Return None: the declared version is a minimum."""
+        """Return None, because the declared version is only a minimum."""
 
     @property
     def parts(self) -> tuple[PartPlan, ...]:
-        """Controllers that the pools need."""
+        """Always empty, because GKE provides all controllers that the pools need."""
         return ()
 
     @property
     def first_up_problem(self) -> Problem | None:
-        """Why an `up` that creates the cluster would fail: no client reaches a private API server in a new VPC."""
+        """Why the first `up` would fail, or None.
+
+        No client can reach a private API server in a VPC that does not exist yet.
+        """
         create = self.create
         if create is None or create.dns_access or create.public_endpoint or create.existing_vpc is not None:
             return None
         return Problem(
             "cluster.create.dns_access",
-            f"false with {', '.join(create.api_access)}, and the VPC does not exist yet",
-            "true, or in api_access the public network of the machine of the first `up`: it creates the VPC "
-            "and then objects in the cluster",
-            "remove dns_access, and write it when a network that reaches the VPC runs `up`; nothing was changed",
+            f"false with {', '.join(create.api_access)}, but the VPC does not exist yet",
+            "true, or api_access with the public network of the machine that runs the first `up`, because "
+            "that `up` creates the VPC and then objects in the cluster",
+            "remove dns_access, and add it again when `up` runs in a network that reaches the VPC; nothing "
+            "was changed",
         )
 
     @property
@@ -416,24 +456,27 @@ class GkeClusterPlan:
 
     @property
     def known_zones(self) -> tuple[str, ...]:
-        """None: the zones of a region are those that are known to offer the machine type of a pool."""
+        """Always empty, because pools use the zones of the region that are known to offer their machine type."""
         return ()
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Platforms that create the nodes of its pools."""
+        """Platforms that create the nodes of the cluster's pools."""
         return ("gke",)
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long an engine waits for the cluster itself."""
+        """How long the deployment engine waits for the cluster."""
         return _CLUSTER_TIMEOUTS
 
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
-        """How long an engine waits for a pool, by platform."""
+        """How long the deployment engine waits for a pool, by platform."""
         return {"gke": NODE_POOL_TIMEOUTS}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""
+        """Return the requirements of an `up`.
+
+        `resource_types` are the Pulumi types of the resources that it creates.
+        """
         return gke_prerequisites(self, resource_types)

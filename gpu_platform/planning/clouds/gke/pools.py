@@ -53,7 +53,7 @@ from gpu_platform.stack.pool import FlexStart, Pool, Reservation
 def check_gke_pool(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record every combination that GKE refuses, or that wastes paid capacity."""
+    """Record every combination that GKE refuses or that wastes paid capacity."""
     check_capacity(pool, machine, cluster, catalog, problems)
     check_resource_labels(pool.tags, problems.at("tags"))
     check_autoscaler(pool, machine, cluster, catalog, problems)
@@ -72,7 +72,7 @@ def plan_gke_pool(
     requirements: NodeRequirements,
     catalog: Catalog,
 ) -> Decided[CloudPool]:
-    """Return the plan of a pool without problems."""
+    """Return the plan of a valid pool."""
     flex = pool.capacity if isinstance(pool.capacity, FlexStart) else None
     placement = plan_placement(pool, machine, cluster, catalog)
     nodes = sizes(pool, cluster)
@@ -98,7 +98,7 @@ def plan_gke_pool(
         disk_type=disk_type(pool, machine, catalog),
         disk_size_gb=pool.disk.size_gb,
         kms_key=pool.disk.kms_key,
-        # GPUDirect needs gVNIC, and every machine type of the catalogue supports it.
+        # GPUDirect needs gVNIC, and every machine type in the catalogue supports it.
         gvnic=True,
         secure_boot=secure_boot(pool, machine),
         kubelet=kubelet_config(requirements.kubelet),
@@ -126,9 +126,9 @@ def plan_gke_pool(
         max_nodes=nodes.max,
         location_policy=location_policy(pool),
         auto_repair=flex is None if pool.repair is None else pool.repair,
-        # Clusters on a release channel require auto-upgrade; the maintenance window of the cluster decides when.
+        # Clusters on a release channel require auto-upgrade. The cluster's maintenance window determines the time.
         auto_upgrade=True,
-        # Reserved capacity does not suffice for a second pool beside the first.
+        # Reserved capacity is not enough for a second pool next to the first.
         delete_before_replace=reserved or placement.compact is not None,
         protect=cluster.is_protected or pool.protect,
         compute_class=requirements.compute_class,
@@ -143,10 +143,11 @@ def plan_gke_pool(
 
 
 def _excludes_upgrades(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether GKE keeps the version of the nodes: a declared one, and that of A3 and newer.
+    """Return whether GKE keeps the nodes' version. It keeps a declared version, and the version of A3 and newer.
 
-    The exclusions of the stack file are for all pools of the cluster, instead of those for A3 and newer. Release
-    channels require auto-upgrade, which without this would fight with the declared version.
+    Maintenance exclusions in the stack file apply to all pools of the cluster and replace the exclusions for A3
+    and newer. Release channels require auto-upgrade, which would otherwise upgrade nodes beyond the declared
+    version.
     """
     if pool.image.release is not None:
         return True
@@ -171,13 +172,15 @@ def _placed(compact: CompactPlacement | None) -> str:
 def _reasons(
     pool: Pool, machine: MachineType, plan: GkePoolPlan, placement: PlacementChoice, nodes: Sizes
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield what was chosen and why, as text."""
+    """Yield each choice for the pool with its reason, as text."""
     compact = placement.compact
     if plan.upgrades_excluded:
         yield (
             "node version",
-            f"{plan.version or 'that of the cluster at first'}, until it is out of support",
-            "the stack file sets it" if plan.version else "an upgrade of a node ends its jobs: upgrade by hand",
+            f"{plan.version or 'the version of the cluster at first'}, until its support ends",
+            "the stack file sets it"
+            if plan.version
+            else "a node upgrade ends the node's jobs, so upgrade the pool yourself",
         )
     yield "placement", _placed(compact), placement.why
     affinity = plan.reservation
@@ -198,14 +201,14 @@ def _reasons(
         case "profile":
             yield (
                 "GPU NICs",
-                f"network profile auto ({plan.fabric})",
-                "GKE creates the networks of this machine type",
+                f"automatic network profile ({plan.fabric})",
+                "GKE creates the networks for this machine type",
             )
         case "none":
             yield "GPU NICs", "not used", _why_no_gpu_nics(pool, machine)
     upgrade = plan.upgrade
     if upgrade is None:
-        yield "upgrade", "short-lived", "GKE leaves flex-start nodes as they are until they end"
+        yield "upgrade", "short-lived", "GKE does not change flex-start nodes until they end"
     elif upgrade.strategy == "SURGE":
         yield (
             "upgrade",
@@ -231,7 +234,7 @@ def _reasons(
     yield (
         "secure boot",
         "on" if plan.secure_boot else "off",
-        "the nodes load no driver of NVIDIA"
+        "the nodes load no NVIDIA driver"
         if not machine.has_gpus
         else "Google signs the driver"
         if plan.secure_boot

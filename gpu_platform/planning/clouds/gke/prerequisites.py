@@ -1,4 +1,4 @@
-"""List what an `up` of a GKE stack needs from Google Cloud."""
+"""List the Google Cloud requirements for an `up` of a GKE stack."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota,
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 
-# The project of the shipped stack files and of Google's own examples.
+# The project in the shipped stack files and in Google's examples.
 _EXAMPLE_PROJECT: Final = "my-project"
-# Compute Engine docs, Allocation quotas, read 2026-11-23: balanced and SSD Persistent Disk count together.
+# Balanced and SSD disks share a quota (Compute Engine docs, Allocation quotas, read 2026-11-23).
 _DISK_QUOTAS: Final = {
     "pd-balanced": "SSD_TOTAL_GB",
     "pd-ssd": "SSD_TOTAL_GB",
@@ -23,11 +23,11 @@ _DISK_QUOTAS: Final = {
 # application layer; Filestore docs, Encrypt data with customer-managed keys; read 2026-11-28.
 _KEY_ROLE: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
 OF_DISKS: Final = "compute-system"
-"""Domain of the service agent that encrypts disks; its e-mail is service-NUMBER@DOMAIN.iam.gserviceaccount.com."""
+"""Domain of the service agent that encrypts disks. Its e-mail is service-NUMBER@DOMAIN.iam.gserviceaccount.com."""
 OF_SECRETS: Final = "container-engine-robot"
 OF_FILESTORE: Final = "cloud-filer"
 _EXAMPLE_DOMAIN: Final = "@example.com"
-# Roles and APIs of each service that the program uses.
+# IAM role for each Google service that the program uses.
 _ROLES: Final = {
     "compute": "roles/compute.admin",
     "container": "roles/container.admin",
@@ -44,7 +44,7 @@ _APIS: Final = {
     "projects": "cloudresourcemanager.googleapis.com",
     "serviceaccount": "iam.googleapis.com",
 }
-# APIs that the drivers of storage classes call.
+# APIs that the storage drivers call.
 _FILESTORE_API: Final = "file.googleapis.com"
 _LUSTRE_API: Final = "lustre.googleapis.com"
 # APIs that nodes call.
@@ -56,7 +56,7 @@ _NODE_APIS: Final = (
 
 
 def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) -> CloudPrerequisites:
-    """Return the prerequisites; `resource_types`: Pulumi's types of what the stack creates."""
+    """Return the requirements of an `up`. `resource_types` are the Pulumi types of the stack's resources."""
     services = sorted({_service(each) for each in resource_types if each.startswith("gcp:")})
     apis = {*(_APIS.get(service, f"{service}.googleapis.com") for service in services), *_NODE_APIS}
     if cluster.create is not None:
@@ -76,8 +76,8 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
         install="run gcloud components install gke-gcloud-auth-plugin",
         credentials="google",
         owner=f"project {cluster.project}",
-        # Pulumi uses the application default credentials, the plugin of the kubeconfig those of gcloud.
-        login="run gcloud auth login --update-adc, for Pulumi and the plugin of the kubeconfig",
+        # Pulumi uses the application default credentials, and the kubeconfig's plugin uses gcloud's credentials.
+        login="run gcloud auth login --update-adc, for Pulumi and the kubeconfig's plugin",
         quota_console="IAM & Admin, Quotas",
         all_regions_quota="GPUS_ALL_REGIONS",
         permissions=", ".join(roles),
@@ -89,13 +89,19 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
 
 
 def _key_rights(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the role that a service agent of Google needs on each key; `keys`: key, domain of the agent."""
+    """Yield the role that a Google service agent needs on each key.
+
+    `keys` contains pairs of key and agent domain.
+    """
     for key, domain in dict.fromkeys(keys):
         yield f"{_KEY_ROLE} on {key} for service-PROJECT_NUMBER@{domain}.iam.gserviceaccount.com"
 
 
 def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
-    """Yield quotas on networks, disks and vCPUs; that of the vCPUs of GPU machines depends on their family."""
+    """Yield the quotas for networks, disks and vCPUs.
+
+    The name of the GPU nodes' vCPU quota depends on their family.
+    """
     create = cluster.create
     own = create is not None and create.existing_vpc is None
     vpcs = len({network.vpc for network in cluster.networks}) + (1 if own else 0)
@@ -116,7 +122,7 @@ def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
             unit="vCPU",
             region=cluster.region,
             amount=system * create.system_vcpus,
-            what="system nodes, rolls included",
+            what="system nodes, including rolls",
         )
     for name, gb in sorted(disks.items()):
         yield CloudQuota(name=name, unit="GB", region=cluster.region, amount=gb, what="boot disks of all nodes")
@@ -142,5 +148,5 @@ def _examples(cluster: GkeClusterPlan) -> Iterator[Example]:
 
 
 def _service(type_: str) -> str:
-    """Return a service as Pulumi's modules name it: `container`, `projects`."""
+    """Return the Google service of a Pulumi resource type, such as `container` or `projects`."""
     return type_.split(":")[1].partition("/")[0]

@@ -1,6 +1,6 @@
-"""Properties of GKE node pools whose change replaces the pool or its nodes, using the names of the API.
+"""Properties of GKE node pools whose change replaces the pool or its nodes, with the names of the GKE API.
 
-Their effects are in catalog/facts/pool_changes.yaml.
+Their effects are documented in catalog/facts/pool_changes.yaml.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 
 def pool_properties(pool: PoolPlan, cluster: CloudCluster) -> Mapping[str, str]:
-    """Return the properties of a node pool."""
+    """Return the properties of a node pool, by their names in the GKE API."""
     assert isinstance(cluster, GkeClusterPlan)  # noqa: S101 - the plan is of this cloud
     assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are, too
     return {**_cluster(cluster), **_node_pool(pool.cloud, cluster)}

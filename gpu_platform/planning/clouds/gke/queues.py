@@ -1,10 +1,10 @@
-"""What queues need of GKE: labels of the network's topology, and queued provisioning.
+"""Plan the GKE features that queues need: labels for the network topology, and queued provisioning.
 
 Sources: AI Hypercomputer docs, "Schedule GKE workloads with Topology Aware Scheduling" and "Run NCCL on custom GKE
 clusters that use A3 Mega or A3 High"; GKE docs, "Run a large-scale workload with flex-start with queued
-provisioning"; read 2026-11-23. Label and detail of the nodes of one request:
-GoogleCloudPlatform/cluster-autoscaler, ProvisioningRequestLabelKey, and the queues of xpk; read 2026-11-26.
-GKE admits a single PodSet in a ProvisioningRequest (ray-project/ray#57839); read 2026-11-29.
+provisioning"; read 2026-11-23. For the label and the request detail of a request's nodes:
+GoogleCloudPlatform/cluster-autoscaler, ProvisioningRequestLabelKey, and the queues of xpk; read 2026-11-26. GKE
+admits only one PodSet in a ProvisioningRequest (ray-project/ray#57839); read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -18,27 +18,31 @@ from gpu_platform.planning.clouds.section import Provisioning
 from gpu_platform.planning.pools.section import PoolPlan
 
 ADDED_RESOURCES: Final = ("networking.gke.io.networks/",)
-"""GKE's webhook adds `networking.gke.io.networks/NAME` and `NAME.IP` to pods with the annotation of interfaces.
+"""Prefix of the resources that GKE's webhook adds to pods with network interfaces.
 
-Source: llm-d/llm-d#1738, and SkyPilot's guide of Kueue, which excludes them from quotas; read 2026-11-29.
+The webhook adds `networking.gke.io.networks/NAME` and `NAME.IP` to pods with the interfaces annotation. Source:
+llm-d/llm-d#1738, and SkyPilot's guide for Kueue, which excludes these resources from quotas; read 2026-11-29.
 """
 PROVISIONING_CLASS: Final = "queued-provisioning.gke.io"
 _REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"
-_REQUEST_DETAIL: Final = "ResizeRequestName"  # of the ProvisioningRequest: the value of the label
-# Not gce-topology-host: its machine is one node, as Compute Engine defines physicalHostTopology.host (2026-11-28).
+_REQUEST_DETAIL: Final = "ResizeRequestName"  # detail of the ProvisioningRequest that contains the label's value
+# gce-topology-host is left out: Compute Engine defines it as a single machine, which is one node (2026-11-28).
 _LEVELS: Final = tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock"))
 _FAMILIES: Final = ("a3-highgpu-8g", "a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")
 
 
 def topology_levels(pool: PoolPlan) -> tuple[str, ...]:
-    """Return the levels of a pool: those of the network where its nodes are placed compactly or reserved."""
+    """Return the topology levels of a pool.
+
+    Network levels are known only for compact placement or a reservation.
+    """
     placed = pool.placement == "compact" or pool.capacity["type"] == "reservation"
     known = pool.machine_type.startswith(_FAMILIES) and pool.workload == "training" and placed
     return (*(_LEVELS if known else ()), names.HOSTNAME_LABEL)
 
 
 def provisioning(pool: PoolPlan) -> Provisioning | None:
-    """Return how the nodes of a pool with queued provisioning are requested, else None."""
+    """Return how to request the nodes of a pool with queued provisioning, or None for other pools."""
     if not pool.capacity.get("queued"):
         return None
     declared = pool.capacity.get("max_run_duration")

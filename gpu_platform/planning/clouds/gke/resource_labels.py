@@ -1,4 +1,4 @@
-"""Check labels that a stack file puts on resources of Google."""
+"""Check the labels that a stack file adds to Google Cloud resources."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ _OF_GOOGLE: Final = "goog"
 
 
 def check_resource_labels(labels: Mapping[str, str], problems: Problems) -> None:
-    """Record what cannot be a label of Google's resources, or what Google or the program sets."""
+    """Record invalid labels of Google Cloud resources, and labels that Google or the program sets itself."""
     for key, value in labels.items():
         if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
             problems.at(key).add(
                 f"{key}: {value}",
-                "a label of Google's resources: at most 63 of a-z, 0-9, - and _, the key with a letter first",
+                "a Google Cloud label: at most 63 characters of a-z, 0-9, - and _; the key must start with a "
+                "letter",
                 "change it",
             )
         elif key in _OWN or key.startswith(_OF_GOOGLE):
-            problems.at(key).add(f"{key!r}", "another key: Google and the program set this one", "rename it")
+            problems.at(key).add(
+                f"{key!r}", "a different key, because Google or the program sets this one", "rename it"
+            )

@@ -1,4 +1,4 @@
-"""Who installs driver, toolkit and device plugin on GKE nodes: GKE, the platform's installer, or the GPU Operator.
+"""Decide who installs driver, toolkit and device plugin on GKE nodes: GKE, the platform, or the GPU Operator.
 
 Sources: NVIDIA GPU Operator docs (Google GKE) and its v26.7.0 source; read 2026-11-21.
 """
@@ -15,23 +15,23 @@ from gpu_platform.stack.pool import Pool
 
 DEFAULT_FAMILY = "cos"
 NVIDIA_DIR = "/home/kubernetes/bin/nvidia"
-"""Directory of drivers on GKE's nodes, where the toolkit may write: persistent and executable."""
+"""Driver directory on GKE nodes. It is persistent and executable, and the toolkit may write to it."""
 
 
 def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
-    """Return the image family of the nodes; None for a family that GKE does not have."""
+    """Return the image family of the nodes, or None for a family that GKE does not support."""
     return catalog.node_images.get(("gcp", pool.image.family or DEFAULT_FAMILY))
 
 
 def gke_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return the owner of each component: GKE or the operator, and on COS the installer for the driver."""
+    """Return the owner of each component: GKE or the operator, and on COS the platform's driver installer."""
     image = node_image(pool, catalog)
     if image is None:
         return declared_software(operator)
     if pool.device_plugin == "provider":
         return NodeSoftware(driver="cloud", toolkit="cloud", device_plugin="cloud", driver_dir=NVIDIA_DIR)
     return NodeSoftware(
-        # The operator has driver containers for Ubuntu, and none for Container-Optimized OS.
+        # The operator has driver containers for Ubuntu but none for Container-Optimized OS.
         driver="operator" if image.family == "ubuntu" else "installer",
         toolkit="operator",
         device_plugin="operator",
@@ -39,28 +39,33 @@ def gke_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
 
 
 def explain_software(pool: Pool, software: NodeSoftware) -> str:
-    """Return the reason for the owners, as text."""
+    """Return the reason for these owners, as text."""
     family = pool.image.family or DEFAULT_FAMILY
     match software.device_plugin, software.driver:
         case "cloud", _:
-            return "the stack file sets provider: GKE shares the GPUs, and no operand of the operator runs there"
+            return (
+                "the stack file sets provider, so GKE shares the GPUs, and no operand of the operator runs there"
+            )
         case _, "operator":
-            return f"{family} has none of them, and GKE's own are off"
+            return f"{family} contains none of them, and GKE's own are disabled"
         case _:
-            return f"the platform's own installer installs the driver on {family}; GKE's driver and plugin are off"
+            return (
+                f"the platform's own installer installs the driver on {family}; "
+                "GKE's driver and plugin are disabled"
+            )
 
 
 def check_software(pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
-    """Record a pool on which two owners would install the same software, or none would."""
+    """Record a pool with software that two owners or none would install."""
     image = node_image(pool, catalog)
     if image is not None:
         _check_owners(pool, image, operator, Problems("operator", problems.found))
 
 
 def check_driver_dir(pools: Sequence[tuple[int, Pool]], catalog: Catalog, problems: Problems) -> None:
-    """Record pools whose drivers are in different directories: the operator has one setting for the whole cluster.
+    """Record pools with different driver directories, because the operator has one setting for the whole cluster.
 
-    `pools`: index in the file, pool; `problems` is at the file's root.
+    Each entry of `pools` is an index in the stack file and the pool. `problems` points to the root of the file.
     """
     of_operator = [
         (index, pool, image.family == "ubuntu")
@@ -72,9 +77,9 @@ def check_driver_dir(pools: Sequence[tuple[int, Pool]], catalog: Catalog, proble
         if ubuntu != first_ubuntu:
             family = first.image.family or DEFAULT_FAMILY
             problems.at(f"pools[{index}]").at("image").at("family").add(
-                f"{pool.image.family or DEFAULT_FAMILY} beside {family} of pool {first.name}",
-                "one image family for all pools with the operator's device plugin: hostPaths.driverInstallDir and "
-                "toolkit.installDir are one value for the whole cluster",
+                f"{pool.image.family or DEFAULT_FAMILY}, unlike {family} of pool {first.name}",
+                "one image family for all pools with the operator's device plugin, because "
+                "hostPaths.driverInstallDir and toolkit.installDir apply to the whole cluster",
                 f"write image: {{family: {family}}}, or device_plugin: provider",
             )
 
@@ -86,32 +91,32 @@ def _check_owners(pool: Pool, image: NodeImage, operator: Operator, problems: Pr
         if owner == "operator":
             driver.add(
                 f"'operator' for pool {pool.name}, where GKE installs the driver for its own device plugin",
-                "host: two drivers on one node conflict over the kernel module",
+                "host; two drivers on one node would conflict over the kernel module",
                 f"remove owner, or write device_plugin: operator for {pool.name}",
             )
         if operator.toolkit == "operator":
             toolkit.add(
                 f"'operator' for pool {pool.name}, where GKE's device plugin works without a toolkit",
-                "host, or nothing: pools with the operator's device plugin get the toolkit either way",
+                "host, or nothing; pools with the operator's device plugin get the toolkit in any case",
                 "remove toolkit",
             )
         return
     if operator.toolkit == "host":
         toolkit.add(
             f"'host' for pool {pool.name}",
-            "operator: no image of GKE has the toolkit, so it would be missing",
+            "operator; no GKE image contains the toolkit, so it would be missing",
             "remove toolkit",
         )
     if image.family == "ubuntu" and owner == "host":
         driver.add(
             f"'host' for pool {pool.name}, whose ubuntu image has no driver",
-            "operator: with the operator's device plugin GKE installs none, so it would be missing",
+            "operator; with the operator's device plugin GKE installs no driver, so it would be missing",
             f"remove owner, or write device_plugin: provider for {pool.name}",
         )
     if image.family != "ubuntu" and owner == "operator":
         driver.add(
             f"'operator' for pool {pool.name} on {image.family}",
-            "host: the operator has no driver container for Container-Optimized OS; the platform's own "
+            "host; the operator has no driver container for Container-Optimized OS, so the platform's own "
             "installer installs the driver there",
             f"remove owner, or write image: {{family: ubuntu}} for {pool.name}",
         )

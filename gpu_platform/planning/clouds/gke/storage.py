@@ -1,4 +1,4 @@
-"""Check and plan storage classes on GKE: Google Cloud's disks, Filestore and Managed Lustre.
+"""Check and plan storage classes on GKE: Google Cloud disks, Filestore and Managed Lustre.
 
 Sources: GKE docs (Hyperdisk, Filestore CSI driver, Managed Lustre CSI driver) and the Managed Lustre CSI driver
 reference; read 2026-11-23.
@@ -54,20 +54,20 @@ CLASSES_OF_GKE: Final[Mapping[str, Literal["pd-balanced", "pd-ssd"]]] = {
     DEFAULT_CLASS: _PERSISTENT_DISK,
     "premium-rwo": "pd-ssd",
 }
-"""Classes that every cluster has from GKE, by their disk type (GKE docs, Persistent Disk CSI driver)."""
-_HYPERDISK_IOPS: Final = (3000, 160_000)  # of a volume; Compute Engine docs, Hyperdisk Balanced; read 2026-11-28
+"""Storage classes that GKE creates in every cluster, by disk type (GKE docs, Persistent Disk CSI driver)."""
+_HYPERDISK_IOPS: Final = (3000, 160_000)  # of a volume: Compute Engine docs, Hyperdisk Balanced, read 2026-11-28
 LUSTRE_FEATURE: Final = "managed-lustre"
 _LUSTRE_ON_ARM: Final = "managed-lustre-arm"
 _LUSTRE_EXPANSION: Final = "managed-lustre-expansion"
-# Filestore's API and driver have older names for the basic tiers.
+# Filestore's API and driver use older names for the basic tiers.
 _TIERS: Final[Mapping[str, str]] = {
     "basic-hdd": "standard",
     "basic-ssd": "premium",
     "zonal": "zonal",
     "enterprise": "enterprise",
 }
-# Basic HDD of 100 GiB: GKE docs, Access Filestore instances with the Filestore CSI driver, Requirements. Others:
-# Filestore docs, service tiers. Read 2026-11-29.
+# Source for 100 GiB on basic HDD: GKE docs, Access Filestore instances with the Filestore CSI driver,
+# Requirements. Source for the other sizes: Filestore docs, service tiers. Both were read 2026-11-29.
 _SMALL_HDD_FROM: Final = "1.33"
 _SMALLEST: Final[Mapping[str, str]] = {
     "basic-hdd": "100Gi",
@@ -75,7 +75,7 @@ _SMALLEST: Final[Mapping[str, str]] = {
     "zonal": "1Ti",
     "enterprise": "1Ti",
 }
-# By throughput; others are multiples (Managed Lustre docs, performance tiers; read 2026-11-28).
+# Smallest size and step by throughput (Managed Lustre docs, performance tiers; read 2026-11-28).
 _LUSTRE_STEPS: Final[Mapping[int, str]] = {1000: "9000Gi", 500: "18000Gi", 250: "36000Gi", 125: "72000Gi"}
 _WITH_KEYS: Final = ("zonal", "enterprise")
 
@@ -84,15 +84,15 @@ _WITH_KEYS: Final = ("zonal", "enterprise")
 class GkeStorage:
     """Drivers and network access that the storage classes of a GKE cluster need.
 
-    `in_network`: classes whose parameter `network` is that of an existing cluster, which is looked up;
-    `private_access`: name of the peering range of a created network, by which Managed Lustre is reached;
-    `grants`: roles of teams on buckets.
+    `in_network` are the classes whose parameter `network` is the network of an existing cluster, which is looked
+    up. `private_access` is the name of the peering range in a created network that gives access to Managed Lustre.
+    `grants` are the teams' roles on buckets.
     """
 
     kind: Literal["gke"] = "gke"
     in_network: tuple[str, ...]
     filestore: tuple[str, ...] = ()
-    """Those of Filestore, whose connection depends on the project of that network, too."""
+    """The Filestore classes in `in_network`. Their connection also depends on the project of the network."""
     private_access: str | None
     grants: tuple[BucketGrant, ...] = ()
 
@@ -104,7 +104,7 @@ def check_gke_storage(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record what GKE or the machines of the pools cannot have; `problems` is at `storage`."""
+    """Record storage that GKE or the pools' machine types do not support. `problems` points to `storage`."""
     machines = {
         pool.name: machine
         for pool in pools
@@ -113,7 +113,7 @@ def check_gke_storage(
     for name, one in storage.items():
         here = problems.at(name)
         if name in CLASSES_OF_GKE and not isinstance(one, TeamStorage):
-            here.add(f"{name!r}", "a name of your own: GKE makes a class of this one", "rename it")
+            here.add(f"{name!r}", "a different name, because GKE creates a class with this name", "rename it")
         if isinstance(one, DiskStorage | NfsStorage):
             check_key(one.kms_key, cluster, here.at("kms_key"), regional=isinstance(one, NfsStorage))
         if isinstance(one, DiskStorage):
@@ -121,7 +121,9 @@ def check_gke_storage(
         elif isinstance(one, NfsStorage):
             if one.kms_key is not None and (one.tier or "zonal") not in _WITH_KEYS:
                 here.at("kms_key").add(
-                    f"a key with tier {one.tier}", "a key only with zonal and enterprise", "write tier: zonal"
+                    f"a key with tier {one.tier}",
+                    "a key only with the tiers zonal and enterprise",
+                    "write tier: zonal",
                 )
         elif isinstance(one, LustreStorage):
             _check_lustre(one, cluster, pools, machines, catalog, here)
@@ -134,14 +136,14 @@ def check_gke_storage(
 def _check_disk(
     one: DiskStorage, unset: str | None, machines: Mapping[str, MachineType], catalog: Catalog, here: Problems
 ) -> None:
-    """Record a disk type that no pool can attach, and IOPS of one that takes none.
+    """Record a disk type that no pool can attach, and IOPS for a disk type that does not support them.
 
-    `unset`: the type of a class without one; None: one that the pools attach.
+    `unset` is the disk type of a class that names none, or None if it is a type that the pools attach.
     """
     if one.iops is not None and one.disk != HYPERDISK:
         here.at("iops").add(
             f"{one.iops} with disk {one.disk or 'unset'}",
-            f"iops only with {HYPERDISK}: others have IOPS by their size",
+            f"iops only with {HYPERDISK}; the IOPS of other types depend on their size",
             f"write disk: {HYPERDISK}, or remove iops",
         )
     else:
@@ -152,9 +154,9 @@ def _check_disk(
     if all(not _attaches(disk, machine, catalog) for machine in machines.values()):
         possible = sorted({disk for machine in machines.values() for disk in _disks(machine, catalog)})
         here.at("disk").add(
-            f"{one.disk!r}, which no pool attaches"
+            f"{one.disk!r}, which no pool can attach"
             if one.disk is not None
-            else f"nothing, which is {disk} on a new cluster, and no pool attaches it",
+            else f"nothing, which is {disk} on a new cluster, but no pool can attach it",
             " or ".join(possible),
             f"write disk: {possible[0]}",
         )
@@ -170,7 +172,9 @@ def _check_lustre(
 ) -> None:
     region = google_region(cluster.location)
     if one.zone is not None and google_region(one.zone) != region:
-        here.at("zone").add(f"{one.zone!r}", f"a zone of {region}", f"write {region}-a or another of its zones")
+        here.at("zone").add(
+            f"{one.zone!r}", f"a zone of {region}", f"write {region}-a or another zone of the region"
+        )
     _check_lustre_nodes(cluster, pools, machines, catalog, here.at("type"), "take type: nfs")
 
 
@@ -182,7 +186,7 @@ def _check_lustre_nodes(
     here: Problems,
     otherwise: str,
 ) -> None:
-    """Record clusters and nodes that the driver of Managed Lustre does not run on; `otherwise`: another choice."""
+    """Record clusters and nodes that cannot run the Managed Lustre driver. `otherwise` is an alternative fix."""
     feature = catalog.gke_features[LUSTRE_FEATURE]
     if not _has(LUSTRE_FEATURE, cluster, catalog):
         here.add(
@@ -200,7 +204,7 @@ def _check_lustre_nodes(
         here.add(
             f"'lustre' with {', '.join(unable)}",
             "a pool with Container-Optimized OS, on Arm with GKE "
-            f"{catalog.gke_features[_LUSTRE_ON_ARM].minimum} or newer: the driver runs on no other nodes",
+            f"{catalog.gke_features[_LUSTRE_ON_ARM].minimum} or newer, because the driver runs on no other nodes",
             otherwise,
         )
 
@@ -208,11 +212,11 @@ def _check_lustre_nodes(
 def _no_lustre(
     machine: MachineType | None, cluster: GkeCluster, catalog: Catalog, *, on_ubuntu: bool
 ) -> str | None:
-    """Return why the driver of Managed Lustre does not run on nodes; None: it does."""
+    """Return why the nodes cannot run the Managed Lustre driver, or None if they can."""
     if on_ubuntu:
-        return "Managed Lustre, whose driver runs on Container-Optimized OS alone"
+        return "Managed Lustre, whose driver runs only on Container-Optimized OS"
     if machine is not None and machine.arch == "arm64" and not _has(_LUSTRE_ON_ARM, cluster, catalog):
-        return f"Managed Lustre, whose driver runs on Arm from GKE {catalog.gke_features[_LUSTRE_ON_ARM].minimum}"
+        return f"Managed Lustre, whose Arm driver needs GKE {catalog.gke_features[_LUSTRE_ON_ARM].minimum}"
     return None
 
 
@@ -221,12 +225,12 @@ def _is_managed_lustre(one: StorageClass) -> bool:
 
 
 def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether the declared version of a cluster may have a feature; without one it may."""
+    """Return whether the cluster's version may have a feature. It may if the stack file declares no version."""
     return cluster.kubernetes is None or minor(cluster.kubernetes) >= minor(catalog.gke_features[feature].minimum)
 
 
 def _disks(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:
-    """Return the disk types that a machine type attaches, as far as known: those that it boots from."""
+    """Return the disk types that a machine type is known to attach: its boot disk types."""
     return catalog.gcp_family(machine).boot_disk_types
 
 
@@ -235,7 +239,7 @@ def _attaches(disk: str, machine: MachineType, catalog: Catalog) -> bool:
 
 
 def _system(cluster: GkeCluster, catalog: Catalog) -> MachineType | None:
-    """Return the machine type of the system nodes of a new cluster."""
+    """Return the machine type of the system nodes of a new cluster, or None for an existing cluster."""
     if cluster.create is None:
         return None
     return catalog.machine_types[cluster.create.system.machine_type or DEFAULT_TYPES[0]]
@@ -253,7 +257,7 @@ def _all_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Cata
 
 
 def claim_sizes(one: StorageClass, cluster: GkeCluster) -> ClaimSizes:
-    """Return the sizes of the instances that Google makes for a claim."""
+    """Return the sizes of the instances that Google creates for a claim."""
     if isinstance(one, NfsStorage):
         old = cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(_SMALL_HDD_FROM)
         return ClaimSizes(smallest=_SMALLEST["zonal" if old and one.tier == "basic-hdd" else one.tier or "zonal"])
@@ -265,13 +269,13 @@ def claim_sizes(one: StorageClass, cluster: GkeCluster) -> ClaimSizes:
 def mount_problem(
     one: StorageClass, cluster: GkeCluster, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
 ) -> MountProblem | None:
-    """Return why nodes of a pool cannot mount volumes of an entry, as far as is known, or None."""
+    """Return why the nodes of a pool cannot mount volumes of a storage entry, or None if no reason is known."""
     machine = catalog.machine_types[pool.machine_type]
     if isinstance(one, DiskStorage):
         disk = _disk(one, _all_hyperdisk(cluster, pools, catalog))
         if not _attaches(disk, machine, catalog):
             attached = _disks(machine, catalog)
-            why = f"disks of type {disk}, and its nodes attach only {' or '.join(attached)}"
+            why = f"disks of type {disk}, but its nodes can attach only {' or '.join(attached)}"
             return MountProblem(why, f"disk: {attached[0]}" if attached else "")
     if _is_managed_lustre(one):
         ubuntu = catalog.node_images["gcp", "ubuntu"].image_type(machine)
@@ -284,7 +288,7 @@ def mount_problem(
 def own_classes(
     cluster: GkeCluster, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Mapping[str, DiskStorage]:
-    """Return GKE's classes of disks, and the one for nodes that attach only Hyperdisk, on a created cluster."""
+    """Return GKE's disk classes, and on a created cluster a class for nodes that attach only Hyperdisk."""
     defaults = any(isinstance(one, DiskStorage) and one.default for one in storage.values())
     found = {
         name: DiskStorage(type="disk", disk=disk, default=name == DEFAULT_CLASS and not defaults)
@@ -299,7 +303,7 @@ def own_classes(
 def plan_gke_storage(
     cluster: GkeCluster, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Decided[StoragePlan]:
-    """Return the storage classes of a cluster, with the resources of Google Cloud that they need."""
+    """Return the storage classes of a cluster, with the Google Cloud resources that they need."""
     machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
     only_hyperdisk = _only_hyperdisk(cluster, pools, catalog)
     all_hyperdisk = _all_hyperdisk(cluster, pools, catalog)
@@ -314,7 +318,7 @@ def plan_gke_storage(
             Decision(
                 subject="storage",
                 what=HYPERDISK,
-                chosen="a class besides GKE's default",
+                chosen="a class in addition to GKE's default",
                 why=f"nodes of {', '.join(only_hyperdisk)} cannot attach the disks of standard-rwo",
             )
         )
@@ -346,7 +350,8 @@ def plan_gke_storage(
                     subject="storage",
                     what=f"warning: {name}",
                     chosen=f"no volume on nodes of {', '.join(others)}",
-                    why="the driver of Managed Lustre does not run there: pods that mount it there never start",
+                    why="the driver of Managed Lustre does not run there, so pods that mount the volume there "
+                    "never start",
                 )
             )
         if isinstance(one, TeamStorage):
@@ -380,7 +385,7 @@ def plan_gke_storage(
 
 
 def _volumes(name: str, one: StorageClass, cluster: GkeCluster) -> Iterator[VolumePlan]:
-    """Yield the volumes of teams that an entry declares."""
+    """Yield the team volumes that a storage entry declares."""
     if isinstance(one, BucketStorage):
         yield from buckets.plan_bucket(name, one)
     elif isinstance(one, ExistingStorage):
@@ -388,12 +393,15 @@ def _volumes(name: str, one: StorageClass, cluster: GkeCluster) -> Iterator[Volu
 
 
 def _created_network(cluster: GkeCluster) -> str | None:
-    """Return the VPC that the program creates; None: the cluster is in the VPC of an owner."""
+    """Return the name of the VPC that the program creates, or None if the cluster is in an existing VPC."""
     return network_name(cluster) if cluster.create is not None and cluster.create.network is None else None
 
 
 def _network(cluster: GkeCluster) -> str | None:
-    """Return the network of a new cluster, by name or, of an owner, by path; None: it is looked up."""
+    """Return the network of a new cluster as a name, or as a path if it already exists.
+
+    None means that it is looked up.
+    """
     if cluster.create is None or cluster.create.network is None:
         return _created_network(cluster)
     vpc = cluster.create.network
@@ -409,7 +417,7 @@ def _has_hyperdisk(storage: Mapping[str, StorageClass], all_hyperdisk: bool) -> 
 
 
 def _disk(one: DiskStorage, all_hyperdisk: bool) -> str:
-    """Return the disk type; the system nodes of a created cluster attach no Hyperdisk."""
+    """Return the disk type of a class. The system nodes of a created cluster cannot attach Hyperdisk."""
     return one.disk or (HYPERDISK if all_hyperdisk else _PERSISTENT_DISK)
 
 
@@ -460,9 +468,9 @@ def _class(
                 shared=True,
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
-                # Until a claim is bound, the scheduler takes only nodes in the zones of a class that waits for
-                # pods (kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions); the volume itself has
-                # no topology.
+                # Until a claim is bound, the scheduler considers only nodes in the zones of a class with the mode
+                # WaitForFirstConsumer (kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions). The
+                # volume itself has no topology.
                 binding="Immediate" if declared else "WaitForFirstConsumer",
                 expandable=_has(_LUSTRE_EXPANSION, cluster, catalog),
                 zones=declared,
@@ -471,10 +479,12 @@ def _class(
 
 
 def filestore_network(network: str, project: str) -> Mapping[str, str]:
-    """Return how Filestore joins a network: that of another project admits only private services access.
+    """Return how Filestore connects to a network.
 
-    `network`: a name, or a path that begins with projects/; `project`: of the cluster. Source: GKE docs, Access
-    Filestore instances with Shared VPC; read 2026-11-28.
+    A network in another project allows only private services access.
+
+    `network` is a name, or a path that begins with projects/. `project` is the cluster's project. Source: GKE
+    docs, Access Filestore instances with Shared VPC; read 2026-11-28.
     """
     shared = network.startswith("projects/") and network.split("/")[1] != project
     return {"network": network, **({"connect-mode": "PRIVATE_SERVICE_ACCESS"} if shared else {})}
@@ -492,22 +502,23 @@ def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdi
         case NfsStorage():
             chosen, why = (
                 f"Filestore, {one.tier or 'zonal'}",
-                "shared by the pods of all nodes, an instance a claim",
+                "shared by the pods of all nodes, with one instance for each claim",
             )
             if network is None:
-                owner = "; the cluster's owner enables the driver of Filestore"
+                owner = "; the cluster's owner must enable the Filestore driver"
             elif "connect-mode" in filestore_network(network, cluster.project):
-                owner = f"; the network's owner enables {_ACCESS}"
+                owner = f"; the network's owner must enable {_ACCESS}"
         case LustreStorage():
             chosen = f"Managed Lustre, {one.throughput} MB/s for each TiB"
-            why = "a file system for each claim, for nodes with Container-Optimized OS"
+            why = "a file system for each claim, on nodes with Container-Optimized OS"
             if network is None:
                 owner = (
-                    f"; the cluster's owner enables the driver of Managed Lustre and {_ACCESS} of the network, "
-                    f"and adds {LUSTRE_RULE}"
+                    f"; the cluster's owner must enable the Managed Lustre driver, enable {_ACCESS} in the "
+                    "network, "
+                    f"and add {LUSTRE_RULE}"
                 )
             elif _created_network(cluster) is None:
-                owner = f"; the network's owner enables {_ACCESS}, and adds {LUSTRE_RULE}"
+                owner = f"; the network's owner must enable {_ACCESS} and add {LUSTRE_RULE}"
     return Decision(
         subject="storage", what=name, chosen=chosen, why=f"{why}; {kept} when its claim is deleted{owner}"
     )
@@ -522,7 +533,10 @@ def _warning(
     all_hyperdisk: bool,
     system: MachineType | None,
 ) -> Iterator[Decision]:
-    """Yield a warning about nodes that cannot attach the disks of a class; `system`: of nodes without GPUs."""
+    """Yield a warning about nodes that cannot attach the disks of a class.
+
+    `system` is the system nodes' machine type.
+    """
     if not isinstance(one, DiskStorage):
         return
     disk = _disk(one, all_hyperdisk)
@@ -534,7 +548,7 @@ def _warning(
             subject="storage",
             what=f"warning: {name}",
             chosen=f"{disk} on {', '.join(unable)}",
-            why="their nodes are not known to attach it: declare a class with another disk for them",
+            why="their nodes are not known to attach it; declare a class with another disk type for them",
         )
 
 
@@ -542,12 +556,12 @@ def _retained(storage: Mapping[str, StorageClass], created_network: str | None) 
     for name, one in storage.items():
         if isinstance(one, ExistingStorage) and created_network is not None:
             yield (
-                f"instance {one.file_system} of storage {name}, if it is in VPC {created_network}: delete it by "
-                "hand before, since the VPC cannot be deleted with it"
+                f"instance {one.file_system} of storage {name}, if it is in VPC {created_network}; delete it by "
+                "hand first, because the VPC cannot be deleted while the instance exists"
             )
         if isinstance(one, NfsStorage | LustreStorage):
             what = "Filestore instances" if isinstance(one, NfsStorage) else "Managed Lustre instances"
             yield (
-                f"{what} of storage class {name}, also those whose claim is deleted: delete them by hand before, "
-                "since they are in the cluster's network"
+                f"{what} of storage class {name}, even if their claim was deleted; delete them by hand first, "
+                "because they are in the cluster's network"
             )

@@ -1,7 +1,7 @@
-"""Decide the machine type of a new GKE cluster's nodes without GPUs.
+"""Choose the machine type of the system nodes of a new GKE cluster, which have no GPUs.
 
-GKE's autoscaler adds nodes for pending pods, up to `max`. It adds none only because there are fewer than `min`, so
-nodes whose number is fixed have no autoscaler.
+GKE's autoscaler adds nodes for pending pods, up to `max`. It does not add nodes just because there are fewer than
+`min`, so system nodes with a fixed number have no autoscaler.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from gpu_platform.stack.cluster import CreateGke
 DEFAULT_TYPES: Final = ("e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32")
 
 ZONES: Final = 3
-"""Zones of a regional cluster by default (GKE docs, "Regional clusters"; read 2026-11-28)."""
+"""Default number of zones of a regional cluster (GKE docs, "Regional clusters"; read 2026-11-28)."""
 
 
 def nodes_in_zone(lowest: int, highest: int) -> int | None:
-    """Return the system nodes of each zone where their number is fixed; None: GKE's autoscaler changes it."""
+    """Return the fixed number of system nodes in each zone, or None if GKE's autoscaler changes it."""
     return lowest // ZONES if lowest == highest and lowest % ZONES == 0 else None
 
 
 def check_system_nodes(create: CreateGke, catalog: Catalog, problems: Problems) -> None:
-    """Record a machine type and a number that the nodes cannot have; `problems` is at `create`."""
+    """Record a machine type or a number of nodes that system nodes cannot have. `problems` points to `create`."""
     if create.system.max < ZONES:
         problems.at("system").at("max").add(
             str(create.system.max),
-            f"{ZONES} or more: GKE creates the first system node in each of the {ZONES} zones of a cluster",
+            f"{ZONES} or more, because GKE creates the first system node in each of the {ZONES} zones of a "
+            "cluster",
             f"write max: {ZONES}",
         )
     name = create.system.machine_type
@@ -54,7 +55,7 @@ def check_system_nodes(create: CreateGke, catalog: Catalog, problems: Problems) 
         return
     problems.at("system").at("machine_type").add(
         f"{name!r}",
-        "a machine type of Compute Engine with x86 CPUs and without GPUs that the catalogue has",
+        "a Compute Engine machine type from the catalogue with x86 CPUs and without GPUs",
         f"write machine_type: {DEFAULT_TYPES[0]}, or remove it",
     )
 
@@ -64,7 +65,7 @@ def _is_possible(machine: MachineType) -> bool:
 
 
 def system_room(machine_type: str, catalog: Catalog) -> Room:
-    """Return the room on a system node."""
+    """Return the room for controllers on a system node."""
     on_each = on_nodes((daemonsets.GKE, daemonsets.DISCOVERY), operands=False)
     return Room(*free_with(catalog.machine_types[machine_type], on_each))
 
@@ -78,9 +79,9 @@ def size_system_nodes(
     catalog: Catalog,
     problems: Problems,
 ) -> Decided[CreateGkePlan]:
-    """Return a new cluster whose system nodes hold the controllers; `problems` is at `create`.
+    """Return a new cluster whose system nodes have room for the controllers. `problems` points to `create`.
 
-    `declared`: whether the stack file names their machine type; `others`: nodes of CPU pools.
+    `declared` is true if the stack file names the machine type. `others` is the room on the nodes of CPU pools.
     """
     pods = (*controller_pods("gke", catalog), *controllers)
     most = create.system_nodes[1]
@@ -95,7 +96,7 @@ def size_system_nodes(
         problems.at("system").add(
             f"at most {counted(most, 'node')} of {name}, with {room_text(system_room(name, catalog))} "
             "for controllers on each",
-            f"room for {requests_text(pods)}, the most {largest(pods)}: there is none for {', '.join(lacking)}",
+            f"room for {requests_text(pods)}, the most {largest(pods)}; there is no room for {', '.join(lacking)}",
             f"write machine_type: {sufficient}",
         )
     decision = Decision(
@@ -104,7 +105,7 @@ def size_system_nodes(
         chosen=f"{most} of {name}" if fixed else f"{create.system_nodes[0]} to {most} of {name}",
         why=f"controllers request {requests_text(pods)}, the most {largest(pods)}"
         + ("" if fixed else "; GKE adds nodes for them")
-        + ("" if declared else "; the smallest machine type that holds them"),
+        + ("" if declared else "; the smallest machine type with room for them"),
     )
     machine = catalog.machine_types[name]
     quota = catalog.gpu_quota(machine, spot=False)

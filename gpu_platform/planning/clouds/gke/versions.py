@@ -1,4 +1,4 @@
-"""Compare GKE versions, such as 1.34.1-gke.1829001: minor version of Kubernetes, patch and build of Google."""
+"""Compare GKE versions such as 1.34.1-gke.1829001: a Kubernetes minor version, a patch and a Google build."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _VERSION = re.compile(r"1\.(\d+)(?:\.(\d+)(?:-gke\.(\d+))?)?")
 
 
 def order(version: str) -> tuple[int, int, int]:
-    """Return a key that sorts versions; missing parts count as 0. Raises ValueError for another form."""
+    """Return a sort key for a version. Missing parts count as 0. Raises ValueError if the format is invalid."""
     match = _VERSION.match(version)
     if match is None:
         raise ValueError(version)
@@ -18,5 +18,5 @@ def order(version: str) -> tuple[int, int, int]:
 
 
 def highest(versions: Iterable[str | None]) -> str | None:
-    """Return the newest of some versions; None where there is none."""
+    """Return the newest of the versions, or None if there is none."""
     return max((version for version in versions if version is not None), key=order, default=None)

@@ -1,8 +1,8 @@
-"""Transcribe the window of `changes` as the recurring maintenance window of a GKE cluster.
+"""Convert the maintenance window in `changes` to the recurring maintenance window of a GKE cluster.
 
-GKE's window has no time zone: days of a recurrence are UTC days. So it gets the hours that a window of a time zone
-has both in summer and in winter. GKE counts only windows of 4 contiguous hours or more, and requires 48 hours of
-them in any 92 days (32 in older pages): one a week is enough.
+GKE's window has no time zone, and the days of a recurrence are UTC days. The GKE window therefore covers the hours
+that are inside the declared window both in summer and in winter. GKE counts only windows of at least 4 contiguous
+hours, and requires 48 hours of them in any 92 days (32 in older pages), so one window a week is enough.
 
 Source: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/maintenance-window, read 2026-11-22.
 """
@@ -26,31 +26,32 @@ _OWN_FIELDS: Final = {"start", "hours", "recurrence"}
 
 
 def check_window(window: WindowPlan | None, create: CreateGke | None, problems: Problems) -> None:
-    """Record why GKE cannot have the window; `problems` is at the file's root."""
+    """Record why GKE cannot use the window. `problems` points to the root of the stack file."""
     if window is None or create is None:
         return
     here = problems.at("changes").at("window")
     own = sorted(_OWN_FIELDS & create.maintenance.model_fields_set)
     if own:
         problems.at("cluster.create.maintenance").at(own[0]).add(
-            "a maintenance window beside changes.window",
-            "one of them: changes.window is the window of the cluster, too",
+            "a maintenance window in addition to changes.window",
+            "only one of them; changes.window is also the cluster's maintenance window",
             f"remove {', '.join(own)}; exclusions can stay",
         )
     length = timedelta(seconds=window.seconds) - _shift(window.time_zone)
     if length < _LEAST:
         common = ""
         if _shift(window.time_zone):
-            common = f", of which {duration_text(length.total_seconds())} are open both in summer and in winter"
+            common = f", but only {duration_text(length.total_seconds())} are open in both summer and winter"
         here.at("duration").add(
             f"{duration_text(window.seconds)}{common}",
-            "windows of which 4 hours or more are open all year: GKE, whose window follows UTC, counts no others",
+            "windows with at least 4 hours that are open all year; GKE, whose window is in UTC, does not "
+            "count shorter ones",
             f"write duration: {-(-int((_LEAST + _shift(window.time_zone)).total_seconds()) // 3600)}h",
         )
 
 
 def recurring_window(window: WindowPlan) -> tuple[datetime, datetime, str]:
-    """Return start and end of the first window in UTC, and the recurrence."""
+    """Return start and end of the first window in UTC, and the recurrence rule."""
     latest = min(_offsets(window.time_zone))
     hour, minute = map(int, window.start.split(":"))
     start = _MONDAY + timedelta(hours=hour, minutes=minute) - latest
@@ -63,26 +64,26 @@ def recurring_window(window: WindowPlan) -> tuple[datetime, datetime, str]:
 
 
 def days_of(recurrence: str) -> tuple[str, ...]:
-    """Return the days of the week of a recurrence, or none where it names none."""
+    """Return the days of the week in a recurrence rule, or an empty tuple if it names none."""
     named = [part.removeprefix("BYDAY=") for part in recurrence.split(";") if part.startswith("BYDAY=")]
     return tuple(named[0].split(",")) if named else ()
 
 
 def first_window(start: datetime, recurrence: str) -> datetime:
-    """Return the first start on a day of the recurrence: the first window of GKE must be on one."""
+    """Return the first start on a day of the recurrence, because GKE's first window must be on such a day."""
     days = days_of(recurrence)
     later = (start + timedelta(days=day) for day in range(7))
     return next((one for one in later if BYDAY[one.astimezone(UTC).weekday()] in days), start)
 
 
 def _shift(time_zone: str) -> timedelta:
-    """Return the offset of daylight saving time; 0 where there is none."""
+    """Return the daylight saving time offset, or 0 if the time zone has none."""
     offsets = _offsets(time_zone)
     return max(offsets) - min(offsets)
 
 
 def _offsets(time_zone: str) -> Set[timedelta]:
-    """Return the offsets from UTC of a year."""
+    """Return the UTC offsets that the time zone has during a year."""
     zone = ZoneInfo(time_zone)
     days = (_MONDAY + timedelta(days=day) for day in range(0, 364, 7))
     return {day.astimezone(zone).utcoffset() or timedelta(0) for day in days}

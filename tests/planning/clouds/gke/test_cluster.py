@@ -538,7 +538,7 @@ def test_rdma_networks_beside_tcpx_networks_are_refused() -> None:
 def test_gkes_dra_networks_are_refused_with_networks_of_type_device(network: dict[str, str]) -> None:
     ultra = on("a3-ultragpu-8g", "ultra", network=network)
     problem = refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
-    assert "GPU networks for mega beside the network profile for ultra" in problem
+    assert "GPU networks for mega together with the network profile for ultra" in problem
     assert "give mega network: {rdma: false}" in problem
     assert plan(on("a3-ultragpu-8g", "ultra"), on("a3-megagpu-8g", "mega", network={"rdma": False}))
 
@@ -844,7 +844,7 @@ def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> N
     require_fit(cloud(on("g2-standard-48"), cluster=cluster()), open_to_all)
     require_fit(teams, found(datapath="LEGACY_DATAPATH", calico=True))
     for of_teams in (teams, with_rest(team_identities={"vision": {"buckets": [{"name": "acme-datasets"}]}})):
-        with pytest.raises(BadInput, match="nothing that enforces network policies, with 1 team") as caught:
+        with pytest.raises(BadInput, match="no enforcement of network policies, with 1 team") as caught:
             require_fit(of_teams, open_to_all)
         assert "--enable-network-policy" in caught.value.problems[0].fix
 

@@ -327,5 +327,5 @@ def test_the_count_proposed_for_several_zones_is_accepted(
     count: dict[str, int], fix: str, taken: dict[str, int]
 ) -> None:
     (problem,) = problems_of({**G2, "zones": TWO, "count": count})
-    assert problem.fix == f"write {fix}, or other zones"
+    assert problem.fix == f"write {fix}, or different zones"
     assert problems_of({**G2, "zones": TWO, "count": taken}) == []

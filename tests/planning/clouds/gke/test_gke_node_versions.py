@@ -89,7 +89,7 @@ def test_a_cluster_too_new_for_a3_high_is_refused() -> None:
 @pytest.mark.parametrize("version", ["1.32.9-gke.1", "1.37.1-gke.5"])
 def test_a_known_version_that_the_operator_lacks_is_refused(version: str) -> None:
     made = cloud("g2-standard-48", {"create": {}})
-    with pytest.raises(BadInput, match=r"1\.33 to 1\.36: what GPU Operator v26\.7\.0 supports"):
+    with pytest.raises(BadInput, match=r"1\.33 to 1\.36, the range that GPU Operator v26\.7\.0 supports"):
         require_version(made, version)
     with pytest.raises(BadInput, match="what GPU Operator"):
         require_fit(cloud("g2-standard-48", {"production": True}), found(version=version))
@@ -100,7 +100,7 @@ def test_a_known_version_that_the_operator_lacks_is_refused(version: str) -> Non
     [
         ("1.35", "a GKE version with its build"),
         ("v20260714", "a GKE version with its build"),
-        ("1.36.0-gke.100", "a version from 1.33 to that of the control plane"),
+        ("1.36.0-gke.100", "a version from 1.33 to the version of the control plane"),
         ("1.32.9-gke.100", "a version from 1.33"),
     ],
 )
