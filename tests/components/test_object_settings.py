@@ -155,8 +155,8 @@ def test_tags_of_a_pool_are_on_its_instances(tmp_path: Path) -> None:
         ("eks-training", {"aws:x": "y"}, "AWS, Kubernetes or the program"),
         ("eks-training", {"Name": "y"}, "AWS, Kubernetes or the program"),
         ("eks-training", {"karpenter.k8s.aws/ec2nodeclass": "y"}, "AWS, Kubernetes or the program"),
-        ("gke-training", {"Cost": "y"}, "a label of Google's resources"),
-        ("gke-training", {"stack": "y"}, "Google and the program"),
+        ("gke-training", {"Cost": "y"}, "a Google Cloud label"),
+        ("gke-training", {"stack": "y"}, "Google or the program"),
         ("local", {"a": "b"}, "the program creates no cloud nodes"),
     ],
 )

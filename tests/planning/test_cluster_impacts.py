@@ -208,7 +208,7 @@ def test_who_loses_access_to_the_cluster_is_announced(
         ({"dns_access": False}, "the DNS endpoint is closed"),
         (
             {"authenticator_groups": None},
-            "the cluster no longer knows the groups in gke-sec",
+            "the cluster no longer recognises the groups in gke-sec",
         ),
         ({"api_access": ["198.51.100.0/24"]}, "203.0.113.0/24 no longer reaches"),
     ],

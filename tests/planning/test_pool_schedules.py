@@ -286,7 +286,7 @@ def test_validation_expects_no_nodes_while_the_pool_is_off(when: str, least: int
     (pool,) = plan_eks(LAB).pools
     expected = expected_pool(pool, at(when))
     assert (expected.least, expected.most, expected.usual) == (least, 2, None)
-    assert expected.why.startswith("its schedule has it off") is (least == 0)
+    assert expected.why.startswith("its schedule keeps it off") is (least == 0)
 
 
 # -- cost -------------------------------------------------------------------------------------------------

@@ -413,7 +413,7 @@ def test_nodes_of_an_existing_cluster_among_the_addresses_of_gpu_networks_stop_t
     facts = {**FOUND, "subnetwork": named}
     with pytest.raises(pulumi.RunError, match=r"192\.168\.0\.0/20 for nodes, which overlaps") as stopped:
         deploy(built(platform_of({}, cluster=EXISTING)), facts, subnets={NODES: "192.168.0.0/20"})
-    assert "write another cluster.gpu_networks_cidr" in str(stopped.value)
+    assert "write a different cluster.gpu_networks_cidr" in str(stopped.value)
     moved = {**EXISTING, "gpu_networks_cidr": "10.128.0.0/16"}
     deploy(built(platform_of({}, cluster=moved)), facts, subnets={NODES: "192.168.0.0/20"})
 
@@ -445,7 +445,7 @@ def test_node_pools_without_the_metadata_server_of_gke_stop_a_program_whose_team
     platform = {**platform_of({}, cluster=EXISTING), "team_identities": {"speech": identity}}
     deploy(built(platform_of({}, cluster=EXISTING)), {**FOUND, "nodePools": pools})
     deploy(built(platform), {**FOUND, "nodePools": pools[:1]})
-    with pytest.raises(pulumi.RunError, match="give their own credentials to pods: old, older"):
+    with pytest.raises(pulumi.RunError, match="expose their own credentials to pods: old, older"):
         deploy(built(platform), {**FOUND, "nodePools": pools})
 
 

@@ -172,7 +172,7 @@ def test_check_names_the_firewall_rule_that_lustre_needs_in_the_network_of_an_ow
 def test_owner_of_a_shared_vpc_enables_private_services_access(project: str | None, needed: bool) -> None:
     network = {**IN_OWNERS_VPC["create"]["network"], "project": project}
     of, _ = on_gke("home", {**IN_OWNERS_VPC, "create": {"network": network}}, home={"type": "nfs"})
-    assert ("the network's owner enables private services access" in of["home"]) is needed
+    assert ("the network's owner must enable private services access" in of["home"]) is needed
 
 
 def test_check_names_the_vpc_that_the_file_systems_owner_connects() -> None:

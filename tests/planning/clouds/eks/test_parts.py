@@ -84,7 +84,7 @@ def test_a_controller_of_somebody_else_is_not_installed_over() -> None:
     assert text.startswith(
         "cluster.parts.karpenter: found install, but the cluster has Deployment karpenter 1.9.0 in"
     )
-    assert "write cluster.parts.karpenter: present to use it" in text
+    assert "write cluster.parts.karpenter: present to use the existing installation" in text
     assert refused([replace(OWNERS, release=None)]) != [], "kubectl apply"
 
 

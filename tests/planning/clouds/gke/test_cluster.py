@@ -531,7 +531,7 @@ def test_rdma_networks_are_one_profile_vpc_and_one_vpc_for_gvnic() -> None:
 
 def test_rdma_networks_beside_tcpx_networks_are_refused() -> None:
     ultra = on("a3-ultragpu-8g", "ultra", network={"via": "networks"})
-    assert "both name their first network" in refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
+    assert "both kinds name their first network" in refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
 
 
 @pytest.mark.parametrize("network", [{}, {"via": "profile"}])
@@ -559,7 +559,7 @@ def test_pods_claim_the_rdma_nics_of_a_pool_with_the_network_profile_and_no_othe
 def test_gpu_networks_are_refused_in_a_shared_vpc(machine: str) -> None:
     nodes = on(machine, "train", network={"via": "networks"})
     problem = refused(nodes, cluster=cluster({"network": SHARED}))["cluster.create.network.project"]
-    assert "GKE wants all network interfaces of a node in one project" in problem
+    assert "GKE requires all network interfaces of a node in one project" in problem
     assert plan(nodes, cluster=cluster({"network": {**SHARED, "project": "my-project"}}))
     assert plan(on(machine, "train", network={"rdma": False}), cluster=cluster({"network": SHARED}))
 
@@ -833,7 +833,7 @@ def test_node_pools_that_expose_credentials_are_refused_with_identities() -> Non
     with pytest.raises(BadInput, match="old, older") as caught:
         require_fit(identified, exposed)
     [problem] = caught.value.problems
-    assert "pods of vision, speech get their identity at its address" in problem.allowed
+    assert "it gives pods of vision, speech their own identity" in problem.allowed
     assert problem.fix.startswith("gcloud container node-pools update old --cluster ml")
 
 
@@ -855,7 +855,7 @@ def test_node_pools_that_expose_credentials_are_refused_with_buckets() -> None:
     members = ["user:a@example.com"]
     mounting = with_rest(storage={"data": data}, teams=[team("vision", quota={"gpus": 1}, members=members)])
     require_fit(mounting, found())
-    with pytest.raises(BadInput, match="pods of vision get their identity"):
+    with pytest.raises(BadInput, match="it gives pods of vision their own identity"):
         require_fit(mounting, found(exposed_pools=("old",)))
 
 

@@ -41,7 +41,7 @@ def test_an_autoscaled_pool_without_whole_gpus_is_refused(pool: dict[str, Any], 
     (problem,) = found(**pool)
     assert problem.path == "pools[0].count"
     assert resource in problem.found
-    assert "counts nodes without it as unready" in problem.allowed
+    assert "treats nodes without this one as unready" in problem.allowed
     own = {**pool, "device_plugin": "provider"}
     if pool["sharing"]["mode"] == "mps":
         own["sharing"] = {**pool["sharing"], "mode": "time-slicing"}
@@ -91,7 +91,7 @@ def test_the_fix_for_a_flex_start_pool_is_gkes_own_sharing() -> None:
     flex = {**G2, "capacity": {"type": "flex-start"}, "count": {"desired": 0, "max": 4}, "sharing": SLICES}
     (problem,) = found(**flex)
     assert "device_plugin: provider" in problem.fix
-    assert "another capacity" in problem.fix
+    assert "a different capacity" in problem.fix
 
 
 def test_whole_gpus_next_to_instances_do_not_allow_scaling_from_zero() -> None:

@@ -68,14 +68,18 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
         "sold by EC2",
     ),
     # reservations
-    ({"capacity": {**RESERVED, "reservation": "H100_pool"}}, "capacity.reservation", "bare name"),
+    ({"capacity": {**RESERVED, "reservation": "H100_pool"}}, "capacity.reservation", "without a path"),
     ({"capacity": {**RESERVED, "reservation": "projects/p/reservations/r"}}, "capacity.reservation", "project"),
-    ({"capacity": {**RESERVED, "block": "reservationBlocks/b"}}, "capacity.block", "bare name of a block"),
+    (
+        {"capacity": {**RESERVED, "block": "reservationBlocks/b"}},
+        "capacity.block",
+        "name of a block in the reservation without a path",
+    ),
     ({"capacity": {**RESERVED, "sub_block": "s"}}, "capacity.sub_block", "write its block"),
     (
         {"capacity": {**RESERVED, "block": "b", "sub_block": "reservationSubBlocks/s"}},
         "capacity.sub_block",
-        "bare name of a sub-block",
+        "name of a sub-block in the block without a path",
     ),
     ({"capacity": {**RESERVED, "needed_until": "2026-12-10T00:00:00Z"}}, "capacity.ends", "write ends"),
     (
@@ -91,19 +95,23 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
         "a zone of us-central1",
     ),
     ({"capacity": {**RESERVED, "zone": "us-east-2a"}, "zones": None}, "capacity.zone", "a zone of us-central1"),
-    ({"capacity": RESERVED, "zones": TWO}, "zones", "us-central1-a alone"),
+    ({"capacity": RESERVED, "zones": TWO}, "zones", "us-central1-a only"),
     ({"capacity": RESERVED, "zones": ["us-central1-b"]}, "zones", "a reservation is in one zone"),
     # zones and counts
     ({"zones": ["us-east1-b"]}, "zones[0]", "the cluster's region"),
     ({**G2, "zones": [ZONE, ZONE]}, "zones[1]", "each zone once"),
     ({**G2, "zones": None}, "count.desired", "nodes without zones"),
-    ({**G4, "zones": None, "count": {"desired": 0, "max": 2}}, "zones", "no list of the zones of us-central1"),
+    (
+        {**G4, "zones": None, "count": {"desired": 0, "max": 2}},
+        "zones",
+        "the catalogue lists no zones of us-central1",
+    ),
     ({**G2, "zones": TWO, "count": {"desired": 3}}, "count.desired", "a multiple of 2"),
     ({**G2, "zones": TWO, "count": {"min": 1, "desired": 1, "max": 9}}, "count.desired", "write desired: 2"),
     ({"name": "a" * 33}, "name", "at most 32"),
     ({"name": "a" * 43}, "name", "at most 32"),
     # flex-start and queued provisioning
-    ({**A4, "capacity": FLEX}, "count.desired", "0: nodes are created when"),
+    ({**A4, "capacity": FLEX}, "count.desired", "0; nodes are created when"),
     ({**A4, "capacity": QUEUED, "count": {"min": 1, "desired": 1, "max": 4}}, "count.desired", "with flex-start"),
     ({**A4, "capacity": FLEX, "count": {"desired": 0}}, "count.max", "1 or more"),
     (
@@ -116,7 +124,7 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
         "capacity.max_run_duration",
         "10 minutes",
     ),
-    ({**A4, "capacity": FLEX, "count": GROW, "repair": True}, "repair", "no auto-repair"),
+    ({**A4, "capacity": FLEX, "count": GROW, "repair": True}, "repair", "does not support auto-repair"),
     ({**A4, "capacity": QUEUED, "count": GROW, "repair": True}, "repair", "remove repair"),
 ]
 
@@ -127,7 +135,7 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
     (
         {"placement": {**COMPACT, "group": "projects/p/regions/r"}},
         "placement.group",
-        "bare name of a resource policy",
+        "name of a resource policy in the cluster's project and region, without a path",
     ),
     ({"placement": COMPACT, "zones": TWO}, "placement.type", "exactly one zone"),
     ({**A4X, "placement": {"type": "none"}}, "placement.type", "several NVLink domains"),
@@ -156,7 +164,7 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
     ({**G2, "capacity": FLEX, "count": GROW, "upgrade": BLUE_GREEN}, "upgrade.strategy", "with flex-start"),
     ({**G2, "upgrade": {**BLUE_GREEN, "max_surge": 1}}, "upgrade.max_surge", "only with surge"),
     ({**G2, "upgrade": {**BLUE_GREEN, "max_unavailable": 1}}, "upgrade.max_unavailable", "only with surge"),
-    ({"upgrade": {"max_surge": 1}}, "upgrade.max_surge", "capacity beside the placed ones"),
+    ({"upgrade": {"max_surge": 1}}, "upgrade.max_surge", "capacity in addition to the placed nodes"),
     (
         {**G2, "capacity": FLEX, "count": GROW, "upgrade": {"max_surge": 2}},
         "upgrade.max_surge",
@@ -210,7 +218,7 @@ NODE: list[tuple[dict[str, Any], str, str]] = [
     (
         {**A2_80, "device_plugin": "provider", "sharing": {"mode": "mig", "layout": {"1g.10gb": 3}}},
         "sharing.layout",
-        "as many as fit",
+        "as many instances as fit",
     ),
     (
         {**A2_80, "device_plugin": "provider", "sharing": {"mode": "mig", "layout": {"3g.40gb": 1, "1g.10gb": 3}}},

@@ -116,7 +116,7 @@ def test_with_iam_managed_elsewhere_members_get_no_role_but_a_notice() -> None:
     }
     plan = planned(VISION, **where)
     assert cloud(VISION, **where).logins == ()
-    assert [each.why.partition(":")[0] for each in plan.decisions if each.what == "logins"] == [
+    assert [each.why.partition(";")[0] for each in plan.decisions if each.what == "logins"] == [
         "the program does not change the project's IAM policy"
     ]
 
@@ -178,7 +178,7 @@ def test_logins_pass_the_dns_endpoint_only_where_it_is_open(dns: bool, named: bo
 def test_check_states_where_up_must_run_without_a_dns_endpoint() -> None:
     both = planned("user:ada@example.com", create={"dns_access": False, "api_access": [OPEN, CLOSED]})
     (said,) = [one.why for one in both.decisions if one.what == "API server"]
-    assert said.endswith(f"`up` and its kubeconfig use the public address, so it runs in {OPEN}")
+    assert said.endswith(f"`up` and its kubeconfig use the public address, so `up` must run in {OPEN}")
     alone = planned("user:ada@example.com", create={"dns_access": False, "api_access": [OPEN]})
     (said,) = [one.why for one in alone.decisions if one.what == "API server"]
     assert "kubeconfig" not in said

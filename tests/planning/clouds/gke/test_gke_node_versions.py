@@ -91,7 +91,7 @@ def test_a_known_version_that_the_operator_lacks_is_refused(version: str) -> Non
     made = cloud("g2-standard-48", {"create": {}})
     with pytest.raises(BadInput, match=r"1\.33 to 1\.36, the range that GPU Operator v26\.7\.0 supports"):
         require_version(made, version)
-    with pytest.raises(BadInput, match="what GPU Operator"):
+    with pytest.raises(BadInput, match="the range that GPU Operator"):
         require_fit(cloud("g2-standard-48", {"production": True}), found(version=version))
 
 

@@ -86,7 +86,7 @@ def test_a_class_that_some_pools_cannot_attach_is_warned_of_by_name() -> None:
 
 def test_a_class_that_no_pool_attaches_is_refused() -> None:
     found = refused(A4, work={"type": "disk", "disk": "pd-balanced"})
-    assert "which no pool attaches" in found["storage.work.disk"]
+    assert "which no pool can attach" in found["storage.work.disk"]
     unset = refused(A4, work={"type": "disk", "default": True})["storage.work.disk"]
     assert "nothing, which is pd-balanced on a new cluster, but no pool can attach it" in unset
     assert "write disk: hyperdisk-balanced" in unset
@@ -160,7 +160,7 @@ def test_an_existing_clusters_network_is_read_and_its_owner_adds_drivers() -> No
     assert plan.storage.cloud == GkeStorage(in_network=("home", "fast"), filestore=("home",), private_access=None)
     assert "network" not in classes(plan)["home"].parameters
     [why] = [one.why for one in plan.decisions if (one.subject, one.what) == ("storage", "fast")]
-    assert "the cluster's owner enables the driver of Managed Lustre" in why
+    assert "the cluster's owner must enable the Managed Lustre driver" in why
 
 
 def test_lustre_is_refused_on_nodes_and_versions_without_its_driver() -> None:
@@ -219,7 +219,7 @@ def test_lustre_is_refused_for_a_workload_on_ubuntu_nodes(field: str, entry: dic
         plan_platform(platform, "test")
     [problem] = caught.value.problems
     assert problem.path == f"teams[0].{field}[0].{place}"
-    assert "driver runs on Container-Optimized OS alone" in problem.found
+    assert "driver runs only on Container-Optimized OS" in problem.found
 
 
 @pytest.mark.parametrize(

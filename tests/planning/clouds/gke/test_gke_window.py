@@ -77,17 +77,19 @@ def test_the_window_of_changes_is_that_of_a_new_cluster_and_check_says_so() -> N
     assert create.maintenance_end.endswith("T02:00:00Z")
     [decision] = [one for one in plan.decisions if one.what == "changes of nodes"]
     assert decision.chosen == "sat, sun 22:00 for 6 h (Europe/Berlin)"
-    assert "by UTC: FREQ=WEEKLY;BYDAY=SA,SU 21:00 to 02:00" in decision.why
+    assert "in UTC: FREQ=WEEKLY;BYDAY=SA,SU 21:00 to 02:00" in decision.why
 
 
 def test_an_existing_cluster_keeps_its_window() -> None:
     plan = planned(GKE, window={"days": ["sat"], "start": "22:00", "duration": "1h"})
     [decision] = [one for one in plan.decisions if one.what == "changes of nodes"]
-    assert "in the cluster's own window" in decision.why
+    assert "in the cluster's own maintenance window" in decision.why
 
 
 def test_a_window_that_gke_does_not_count_is_refused_only_on_gke() -> None:
     short = {"days": ["mon"], "start": "22:00", "duration": "3h30m"}
-    with pytest.raises(BadInput, match=r"changes.window.duration: found 3 h 30 min; allowed: windows of which 4"):
+    with pytest.raises(
+        BadInput, match=r"changes.window.duration: found 3 h 30 min; allowed: windows with at least 4"
+    ):
         planned({**GKE, "create": {}}, window=short)
     assert planned(GKE, window=short).changes.window.seconds == 3.5 * 3600
