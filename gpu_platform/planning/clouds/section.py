@@ -127,7 +127,7 @@ class ClusterSetting:
     gain: SettingEffect = "in-place"
     on_gain: str = ""
     fixed: bool = False
-    """Whether the cloud cannot change the setting. If so, `up` refuses a different value."""
+    """Whether the cloud fixes the setting at creation. If so, `up` refuses a different value."""
     kept: bool = False
     """Whether `up` refuses to remove values of the setting. Other changes are allowed."""
     resizes: bool = False

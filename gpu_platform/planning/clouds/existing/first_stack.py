@@ -1,4 +1,4 @@
-"""First stack file of an existing cluster."""
+"""Questions and fields of `init` for the first stack file of an existing cluster."""
 
 from __future__ import annotations
 

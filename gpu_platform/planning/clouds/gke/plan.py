@@ -59,8 +59,8 @@ SAME_PROJECT: Final = (
 )
 
 
-# GKE docs, Allocate network resources by using GKE managed DRANET, and Set up multi-network support for Pods; read
-# 2026-11-29.
+# GKE docs, Allocate network resources by using GKE managed DRANET, read 2026-11-29.
+# GKE docs, Set up multi-network support for Pods, read 2026-11-29.
 PROFILE_IN_SHARED_VPC: Final = (
     "with a network profile GKE creates the networks of GPU NICs itself, and it requires all network "
     "interfaces of a "

@@ -19,8 +19,9 @@ _DISK_QUOTAS: Final = {
     "pd-ssd": "SSD_TOTAL_GB",
     "hyperdisk-balanced": "HDB_TOTAL_GB",
 }
-# Sources: Compute Engine docs, Protect resources by using Cloud KMS keys; GKE docs, Encrypt secrets at the
-# application layer; Filestore docs, Encrypt data with customer-managed keys; read 2026-11-28.
+# Compute Engine docs, Protect resources by using Cloud KMS keys, read 2026-11-28.
+# GKE docs, Encrypt secrets at the application layer, read 2026-11-28.
+# Filestore docs, Encrypt data with customer-managed keys, read 2026-11-28.
 _KEY_ROLE: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
 OF_DISKS: Final = "compute-system"
 """Domain of the service agent that encrypts disks. Its e-mail is service-NUMBER@DOMAIN.iam.gserviceaccount.com."""

@@ -66,8 +66,8 @@ _TIERS: Final[Mapping[str, str]] = {
     "zonal": "zonal",
     "enterprise": "enterprise",
 }
-# Source for 100 GiB on basic HDD: GKE docs, Access Filestore instances with the Filestore CSI driver,
-# Requirements. Source for the other sizes: Filestore docs, service tiers. Both were read 2026-11-29.
+# basic-hdd: GKE docs, Access Filestore instances with the Filestore CSI driver, Requirements, read 2026-11-29.
+# Other tiers: Filestore docs, service tiers, read 2026-11-29.
 _SMALL_HDD_FROM: Final = "1.33"
 _SMALLEST: Final[Mapping[str, str]] = {
     "basic-hdd": "100Gi",
@@ -468,9 +468,9 @@ def _class(
                 shared=True,
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
-                # Until a claim is bound, the scheduler considers only nodes in the zones of a class with the mode
-                # WaitForFirstConsumer (kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions). The
-                # volume itself has no topology.
+                # Until the claim is bound, WaitForFirstConsumer restricts pods to nodes in the zones of the class.
+                # The volume itself has no topology.
+                # Source: kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions.
                 binding="Immediate" if declared else "WaitForFirstConsumer",
                 expandable=_has(_LUSTRE_EXPANSION, cluster, catalog),
                 zones=declared,

@@ -96,14 +96,14 @@ def size_system_nodes(
         problems.at("system").add(
             f"at most {counted(most, 'node')} of {name}, with {room_text(system_room(name, catalog))} "
             "for controllers on each",
-            f"room for {requests_text(pods)}, the most {largest(pods)}; there is no room for {', '.join(lacking)}",
+            f"room for {requests_text(pods)}, mostly {largest(pods)}; there is no room for {', '.join(lacking)}",
             f"write machine_type: {sufficient}",
         )
     decision = Decision(
         subject=subject,
         what="system nodes",
         chosen=f"{most} of {name}" if fixed else f"{create.system_nodes[0]} to {most} of {name}",
-        why=f"controllers request {requests_text(pods)}, the most {largest(pods)}"
+        why=f"controllers request {requests_text(pods)}, mostly {largest(pods)}"
         + ("" if fixed else "; GKE adds nodes for them")
         + ("" if declared else "; the smallest machine type with room for them"),
     )

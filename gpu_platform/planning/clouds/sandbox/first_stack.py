@@ -1,4 +1,4 @@
-"""First stack file of a sandbox."""
+"""Questions and fields of `init` for the first stack file of a sandbox."""
 
 from __future__ import annotations
 
