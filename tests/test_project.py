@@ -123,7 +123,7 @@ def test_a_stack_file_outside_the_folder_is_one_error_with_its_name(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadInput) as failure:
         find_stack_file("stacks/Pulumi.local.yaml")
-    assert f"found 'stacks/Pulumi.local.yaml', which is no file in {tmp_path}" in str(failure.value)
+    assert f"found 'stacks/Pulumi.local.yaml', which is not a file in {tmp_path}" in str(failure.value)
     assert f"give the name 'local' for {PROJECT_ROOT}/stacks/Pulumi.local.yaml" in str(failure.value)
 
 

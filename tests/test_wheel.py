@@ -174,7 +174,7 @@ def test_a_module_with_a_name_of_the_package_is_refused(python: Path, project: P
         f"{project / place}: found a module of the project; allowed: Python modules of other names"
         in result.stderr
     )
-    assert f"Fix: rename it, such as to own_{place}" in result.stderr
+    assert f"Fix: rename it, for example to own_{place}" in result.stderr
 
 
 def test_a_folder_without_modules_may_have_such_a_name(python: Path, project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Strict models of the stack file's object `gpu-platform:platform`, and the functions that read it."""
+"""Strict models of the stack file's `gpu-platform:platform` object, and the functions that read it."""
 
 from gpu_platform.stack.environment import Environment, Stack, TeamStack
 from gpu_platform.stack.load import (

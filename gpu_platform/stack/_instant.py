@@ -1,4 +1,4 @@
-"""Type of a point in time in the stack file; also parses the format in which the Pulumi CLI passes timestamps."""
+"""Type of a point in time in the stack file. It also parses timestamps as the Pulumi CLI formats them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BeforeValidator
 
-# The CLI formats an unquoted timestamp by Go's time.Time.String(): 2026-12-14 11:30:00 +0000 UTC.
+# The CLI formats an unquoted timestamp with Go's time.Time.String(): 2026-12-14 11:30:00 +0000 UTC.
 _GO_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) ([+-]\d\d)(\d\d) \S+")
 
 
@@ -23,4 +23,4 @@ def _read(value: object) -> object:
 
 
 Instant = Annotated[AwareDatetime, BeforeValidator(_read, json_schema_input_type=AwareDatetime)]
-"""With a time zone, such as 2026-12-14T11:30:00Z."""
+"""A point in time with a time zone, such as 2026-12-14T11:30:00Z."""

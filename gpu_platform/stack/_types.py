@@ -30,11 +30,12 @@ _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
 _YEAR = 8760 * 3600
-# Above what 200 pools of 1,000 nodes have; beyond them a number is a mistake, and sums lose their meaning.
+# More CPUs than 200 pools with 1,000 nodes each have. A larger number is a mistake, and sums of such numbers are
+# useless.
 _MAX_CPUS = 100_000_000
 _MAX_MEMORY = 2**60
 _MIN_MEMORY = 2**20
-# Names by which clouds and clients mean everybody; Kubernetes' own groups and users begin with system:.
+# Names for "everybody" in clouds and clients. Kubernetes' own groups and users begin with "system:".
 _EVERYBODY = {"*", "allUsers", "allAuthenticatedUsers"}
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 
@@ -42,15 +43,17 @@ _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 _CRON_FIELD = r"(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?(,(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?)*"
 CRON = worded(
     rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$",
-    "five fields of cron with spaces between: minute, hour, day, month, weekday",
+    "five cron fields separated by spaces: minute, hour, day, month, weekday",
 )
-"""Pattern of a schedule: minute, hour, day, month and weekday."""
+"""Pattern of a cron schedule with the fields minute, hour, day, month and weekday."""
 
 NodeGate = Literal["never", "startup", "always"]
 
 
 class SpecModel(_PydanticModel):
-    """Base of all stack-file models: immutable, strict, unknown keys are refused."""
+    """Base class of all stack-file models. Instances are immutable, types are strict, and unknown keys are
+    refused.
+    """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
@@ -58,30 +61,32 @@ class SpecModel(_PydanticModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Return the JSON Schema; a field's description is its docstring, and what is declared about providers."""
+        """Return the JSON Schema. A field's description is its docstring, followed by the providers that support
+        the field.
+        """
         schema = super().__get_pydantic_json_schema__(core_schema, handler)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         for name, field in cls.model_fields.items():
             key = field.alias or name
             if text := " ".join(filter(None, [field_description(cls, name), described(field)])):
-                # Its title stays the last one: pydantic does not sort what a field named `default` has.
+                # Keep `title` last: pydantic does not sort the contents of a field named `default`.
                 title = {"title": shown.pop("title")} if "title" in (shown := properties[key]) else {}
                 shown.update({"description": text, **title})
         return schema
 
 
 def wrong(allowed: str, fix: str = "") -> PydanticCustomError:
-    """Return the error that a validator raises, with what is allowed and the likely fix."""
+    """Return the error for a validator to raise, with the allowed values and the likely fix."""
     return PydanticCustomError("gpu_platform", "{allowed}", {"allowed": allowed, "fix": fix})
 
 
 def plain_or_mapping(value: object) -> str:
-    """Return the tag of a value that is one value for everything, or a mapping of several."""
+    """Return the tag of a value: "mapping" for a mapping with several values, or "plain" for a single value."""
     return "mapping" if isinstance(value, Mapping) else "plain"
 
 
 def order_fix(low: int, desired: int, high: int | None) -> str:
-    """Return the fix of numbers of nodes that are not in order, by the numbers that the file has."""
+    """Return the fix for node counts that are out of order, with the numbers from the file."""
     if desired < low:
         fix = f"write min: {desired} or desired: {low}: the minimum is above the desired number"
         return fix if high is None or low <= high else f"{fix}, and max: {low}"
@@ -91,7 +96,7 @@ def order_fix(low: int, desired: int, high: int | None) -> str:
 def _dns_label(value: str) -> str:
     if not _DNS_LABEL.fullmatch(value):
         raise wrong(
-            "a DNS label: 1 to 63 characters of a-z, 0-9 and -, first and last a letter or digit",
+            "a DNS label: 1 to 63 characters of a-z, 0-9 and -, starting and ending with a letter or digit",
             f"for example {re.sub('[^a-z0-9-]+', '-', value.casefold()).strip('-')[:63] or 'train'!r}",
         )
     return value
@@ -100,14 +105,15 @@ def _dns_label(value: str) -> str:
 def _eks_name(value: str) -> str:
     if not _EKS_NAME.fullmatch(value):
         raise wrong(
-            "the name of an EKS cluster: 1 to 100 characters of A-Z, a-z, 0-9, - and _, first a letter or digit",
+            "the name of an EKS cluster: 1 to 100 characters of A-Z, a-z, 0-9, - and _, starting with a letter or "
+            "digit",
             f"for example {re.sub('[^0-9A-Za-z_-]+', '-', value).strip('-_')[:100] or 'ml-prod'!r}",
         )
     return value
 
 
 def is_label_value(value: str) -> bool:
-    """Return whether Kubernetes accepts a text as the value of a label."""
+    """Return whether a string is a valid value of a Kubernetes label."""
     return _LABEL_VALUE.fullmatch(value) is not None
 
 
@@ -151,7 +157,9 @@ _DIGEST: Final = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
 def pinned_image(reference: str) -> str:
-    """Return an image reference with a release's tag or a digest; raises PydanticCustomError for another one."""
+    """Return an image reference whose tag is a release, or that has a digest. Raises PydanticCustomError for any
+    other.
+    """
     tag = reference.rpartition("/")[2].partition("@")[0].partition(":")[2]
     pinned = _DIGEST.search(reference) if "@" in reference else tag and tag not in _FLOATING_TAGS
     if not pinned or not reference.strip() or any(sign.isspace() for sign in reference):
@@ -226,21 +234,23 @@ def _memory(value: str) -> str:
         raise wrong("at most 1Ei", "write for example 2Ti")
     if 0 < size < _MIN_MEMORY:
         raise wrong(
-            f"an amount of memory with a unit, 1Mi or more: without one it is {counted(int(size), 'byte')}",
+            f"an amount of memory with a unit, at least 1Mi; without a unit it is {counted(int(size), 'byte')}",
             f"write {value}Gi" if value.isdigit() else "write for example 4Gi",
         )
     return value
 
 
 def separate_words(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command whose program is a word of its own; raises PydanticCustomError for a line of a shell."""
+    """Return a command whose first entry is only the program; raises PydanticCustomError for a shell command."""
     if command and len(words := command[0].split()) > 1:
         written = json.dumps([*words, *command[1:]])
-        raise wrong("the program, then each of its arguments as an entry of its own", f"write command: {written}")
+        raise wrong(
+            "the program, followed by each of its arguments as a separate entry", f"write command: {written}"
+        )
     return command
 
 
-_GPU_MEMORY: Final = "an amount of memory above zero with its unit"
+_GPU_MEMORY: Final = "an amount of memory above zero, with a unit"
 
 
 def _has_memory_unit(value: object) -> object:
@@ -271,7 +281,8 @@ def _mig_profile(value: str) -> str:
 def _mig_layout(value: str) -> str:
     if not _MIG_LAYOUT.fullmatch(value):
         raise wrong(
-            "count by profile such as {1g.10gb: 7}, or all-balanced, or all-<profile> such as all-1g.10gb",
+            "the count of each profile such as {1g.10gb: 7}, or all-balanced, or all-<profile> such as "
+            "all-1g.10gb",
             "write mode: none for whole GPUs" if value == "all-disabled" else "write for example all-balanced",
         )
     return value
@@ -290,21 +301,24 @@ def _member(value: str) -> str:
     kind, _, name = value.partition(":")
     account = name.removeprefix("system:serviceaccount:")
     if kind == "user" and account != name and account.count(":") == 1:
-        raise wrong("a service account by its kind", f"write 'serviceaccount:{account.replace(':', '/')}'")
+        raise wrong(
+            "a service account as serviceaccount:<namespace>/<name>",
+            f"write 'serviceaccount:{account.replace(':', '/')}'",
+        )
     is_system = kind == "serviceaccount" and names.is_platform_namespace(name.partition("/")[0])
     if name.startswith("system:") or name in _EVERYBODY or is_system:
         raise wrong(
-            "a user, a group or a service account; not a group of all users, and no system account",
+            "a user, a group or a service account, but no group of all users and no system account",
             "name the team's own group, for example 'group:vision'",
         )
     return value
 
 
 def _meant_member(value: str) -> str:
-    """Return the fix of a member that is not one: its kind spelled, no spaces, one in an entry."""
+    """Return the fix for an invalid member: the right spelling of its kind, no spaces, or one member per entry."""
     entries = [one for part in value.split(",") if (one := part.strip())]
     if len(entries) > 1:
-        return "write each as an entry: " + ", ".join(f"'{one}'" for one in entries)
+        return "write each as a separate entry: " + ", ".join(f"'{one}'" for one in entries)
     kind, colon, name = (part.strip() for part in value.partition(":"))
     name = re.sub(r"\s+", "-", name if colon else kind) or "vision"
     known = {"sa": "serviceaccount", "account": "serviceaccount"}
@@ -312,7 +326,7 @@ def _meant_member(value: str) -> str:
     if not colon or meant is None:
         meant = "user" if "@" in name else "group"
     if meant == "serviceaccount" and "/" not in name:
-        return f"write its namespace: 'serviceaccount:<namespace>/{name}'"
+        return f"add the namespace: 'serviceaccount:<namespace>/{name}'"
     return f"for example '{meant}:{name}'"
 
 
@@ -324,15 +338,15 @@ def _path(value: str) -> str:
 
 def _node_name(value: str) -> str:
     if len(value) > 253 or not all(_DNS_LABEL.fullmatch(part) for part in value.split(".")):
-        raise wrong("the name of a node: DNS labels joined by dots", "see kubectl get nodes")
+        raise wrong("the name of a node: DNS labels separated by dots", "see kubectl get nodes")
     return value
 
 
 def _secret_name(value: str) -> str:
     if len(value) > 253 or not all(_DNS_LABEL.fullmatch(part) for part in value.split(".")):
         raise wrong(
-            "the name of a Secret: DNS labels joined by dots; never its content",
-            "create the Secret in the team's namespace and write its name, for example 'registry'",
+            "the name of a Secret, never its content: DNS labels separated by dots",
+            "create the Secret in the team's namespace, and write its name, for example 'registry'",
         )
     return value
 
@@ -342,8 +356,8 @@ def _host_name(value: str) -> str:
     labels = domain.split(".")
     if len(value) > 253 or len(labels) < 2 or labels[-1].isdigit() or not all(map(_DNS_LABEL.fullmatch, labels)):
         raise wrong(
-            "the name of a host in lower case, or `*.` and a domain of two labels or more",
-            "for example 'huggingface.co' or '*.huggingface.co'; write cidr for addresses",
+            "a host name in lower case, or `*.` and a domain with at least two labels",
+            "for example 'huggingface.co' or '*.huggingface.co'; for addresses write cidr",
         )
     return value
 
@@ -363,7 +377,7 @@ def _cidr(value: str) -> str:
         meant = f"write {ipaddress.IPv4Network(value, strict=False)}"
     except ValueError:
         meant = "write for example 10.0.0.0/16"
-    raise wrong("an IPv4 CIDR block whose host bits are zero", meant)
+    raise wrong("an IPv4 CIDR block without host bits", meant)
 
 
 Zone = Annotated[str, AfterValidator(_zone)]
@@ -378,9 +392,9 @@ LabelValue = Annotated[str, AfterValidator(_label_value)]
 Duration = Annotated[str, BeforeValidator(_has_unit), AfterValidator(_duration), Field(examples=["15m"])]
 Quantity = Annotated[str, _quantity_such_as("200, 500m or 2Ti")]
 Cpu = Annotated[str, _quantity_such_as("200, or 500m for half a CPU"), AfterValidator(_cpu)]
-"""CPUs: of a pod, a quota or a limit."""
+"""CPUs of a pod, a quota or a limit."""
 Memory = Annotated[str, _quantity_such_as("2Ti"), AfterValidator(_memory)]
-"""Memory or storage: of a pod, a quota or a limit."""
+"""Memory or storage of a pod, a quota or a limit."""
 OptionalCommand = Annotated[tuple[str, ...], Field(max_length=200), AfterValidator(separate_words)]
 GpuMemory = Annotated[str, BeforeValidator(_has_memory_unit), AfterValidator(_gpu_memory)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]
@@ -389,7 +403,7 @@ OperatorVersion = Annotated[str, AfterValidator(_release)]
 KubeconfigPath = Annotated[str, AfterValidator(_path)]
 Member = Annotated[str, AfterValidator(_member)]
 UsdPerHour = Annotated[float, Field(gt=0, le=100_000)]
-"""Price of one node. The upper bound excludes infinity, which JSON and sums cannot hold."""
+"""Price of one node in USD/h. The upper bound excludes infinity, which JSON and sums cannot represent."""
 _AWS_TAG_SIGNS = "letters, digits, spaces and _ . : / = + @ -"
 _AWS_TAG_KEY = worded(r"^[A-Za-z0-9_ .:/=+@-]+$", f"a key of an AWS tag: {_AWS_TAG_SIGNS}")
 _AWS_TAG_VALUE = worded(r"^[A-Za-z0-9_ .:/=+@-]*$", f"a value of an AWS tag: {_AWS_TAG_SIGNS}")
@@ -397,8 +411,10 @@ AwsTagKey = Annotated[str, Field(min_length=1, max_length=128, pattern=_AWS_TAG_
 AwsTagValue = Annotated[str, Field(max_length=256, pattern=_AWS_TAG_VALUE, examples=["ml-4711"])]
 GCP_LABEL_KEY = worded(
     r"^[a-z][a-z0-9_-]{0,62}$",
-    "a key of a Google Cloud label: up to 63 of a-z, 0-9, _ and -, first a letter",
+    "a key of a Google Cloud label: up to 63 characters of a-z, 0-9, _ and -, starting with a letter",
 )
-GCP_LABEL_VALUE = worded(r"^[a-z0-9_-]{0,63}$", "a value of a Google Cloud label: up to 63 of a-z, 0-9, _ and -")
+GCP_LABEL_VALUE = worded(
+    r"^[a-z0-9_-]{0,63}$", "a value of a Google Cloud label: up to 63 characters of a-z, 0-9, _ and -"
+)
 GcpLabelKey = Annotated[str, Field(pattern=GCP_LABEL_KEY, examples=["cost-center"])]
 GcpLabelValue = Annotated[str, Field(pattern=GCP_LABEL_VALUE, examples=["ml-4711"])]

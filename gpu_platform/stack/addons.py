@@ -1,4 +1,4 @@
-"""Stack file field `addons`: controllers of what members run."""
+"""Stack file field `addons`: controllers for the workloads of team members."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ from gpu_platform.stack.parts import Part
 
 
 class Addons(SpecModel):
-    """Controllers of what members run, from their own Helm charts. `install`: the program installs it, and refuses
-    to beside another one; `present`: the owner of the cluster has installed it. Unset: the cluster has none, but
-    for what another add-on needs. A removed entry leaves its controller installed, with all that members made."""
+    """Controllers for the workloads of team members, each installed from its own Helm chart. With `install`, the
+    program installs the controller, and refuses to if the cluster already has one. With `present`, the owner of
+    the cluster has installed it. If unset, the cluster does not have the controller, unless another add-on needs
+    it. Removing an entry leaves the controller installed, together with all objects that members created.
+    """
 
     jobset: Part | None = None
-    """JobSet: groups of Jobs that start, fail and restart together. `trainer` needs it, and installs it."""
+    """JobSet, which provides groups of Jobs that start, fail and restart together. `trainer` needs JobSet and
+    installs it.
+    """
     trainer: Part | None = None
-    """Kubeflow Trainer: TrainJob, for distributed training."""
+    """Kubeflow Trainer, which provides TrainJob for distributed training."""
     kuberay: Part | None = None
-    """KubeRay: RayCluster, RayJob and RayService."""
+    """KubeRay, which provides RayCluster, RayJob and RayService."""
     leaderworkerset: Part | None = None
-    """LeaderWorkerSet: models that are served by several nodes together."""
+    """LeaderWorkerSet, which serves models on groups of several nodes."""
     keda: Part | None = None
-    """KEDA: ScaledObject, which scales services by metrics of GPUs and of queues."""
+    """KEDA, which provides ScaledObject. It scales services by metrics of GPUs and queues."""
     gateway: Part | None = None
-    """Gateway API with Envoy Gateway and its class `platform`: routes of services by weight and header."""
+    """Gateway API with Envoy Gateway and its GatewayClass `platform`, which routes requests to services by weight
+    and header.
+    """
     prometheus: Part | None = None
-    """Prometheus operator and Prometheus, which scrape GPUs and the services of teams; without Grafana. With it
-    `monitoring.prometheus_operator` is true unless it says otherwise."""
+    """Prometheus operator and Prometheus, without Grafana. Prometheus scrapes the GPUs and the services of teams.
+    When this add-on is set, `monitoring.prometheus_operator` defaults to true.
+    """

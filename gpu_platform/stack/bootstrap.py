@@ -18,21 +18,22 @@ NodeCommand = Annotated[
 
 
 class NodeScript(SpecModel):
-    """Script that GKE runs on new nodes: one object in Cloud Storage, or one version of a secret."""
+    """Script that GKE runs on new nodes. It is an object in Cloud Storage or a version of a secret."""
 
     gcs: str | None = Field(
         default=None, pattern=r"^gs://[a-z0-9][\w.-]+/\S+$", examples=["gs://acme-nodes/bootstrap.sh"]
     )
-    """Object in Cloud Storage; with `generation`. The nodes' service account must be able to read it."""
+    """Object in Cloud Storage. It needs `generation`, and the nodes' service account must be able to read it."""
     generation: int | None = Field(default=None, ge=1)
-    """Generation of the object, so that another content is another value here: `gcloud storage objects
-    describe`."""
+    """Generation of the object, so that this value changes whenever the content changes. `gcloud storage objects
+    describe` prints it.
+    """
     secret: str | None = Field(
         default=None,
         pattern=r"^projects/[^/]+/(locations/[^/]+/)?secrets/[^/]+/versions/\d+$",
         examples=["projects/acme/secrets/bootstrap/versions/3"],
     )
-    """Version of a secret in Secret Manager that has the script."""
+    """Version of a Secret Manager secret that contains the script."""
 
     @model_validator(mode="after")
     def _one_of(self) -> NodeScript:
@@ -40,27 +41,29 @@ class NodeScript(SpecModel):
             raise wrong("exactly one of gcs and secret", "write gcs: gs://BUCKET/OBJECT and generation: NUMBER")
         if (self.gcs is None) != (self.generation is None):
             raise wrong(
-                "generation with gcs, and only with it",
+                "generation if gcs is set, and only then",
                 "write the number that `gcloud storage objects describe` prints, or remove it",
             )
         return self
 
 
 class KubeletLimits(SpecModel):
-    """Settings of the kubelet that change no decision of the plan; unset: those of the image."""
+    """Kubelet settings that do not affect the plan. An unset field keeps the default of the node image."""
 
     pod_pids_limit: int | None = Field(default=None, ge=1024, le=4194304)
-    """Processes and threads of a pod at the same time."""
+    """Maximum number of processes and threads in a pod."""
     container_log_max_size: Memory | None = Field(default=None, examples=["50Mi"])
-    """Size at which a container's log is rotated, 10Mi to 500Mi."""
+    """Size at which a container's log is rotated, from 10Mi to 500Mi."""
     container_log_max_files: int | None = Field(default=None, ge=2, le=10)
-    """Files of a container's log that are kept."""
+    """Number of log files that are kept for each container."""
     image_gc_high_percent: int | None = Field(default=None, ge=10, le=85)
-    """Use of the disk, in percent, above which unused images are deleted."""
+    """Disk usage in percent above which the kubelet deletes unused images."""
     image_gc_low_percent: int | None = Field(default=None, ge=10, le=85)
-    """Use of the disk, in percent, down to which they are deleted; below `image_gc_high_percent`."""
+    """Disk usage in percent at which the kubelet stops deleting unused images. It must be below
+    `image_gc_high_percent`.
+    """
     cpu_cfs_quota: bool | None = None
-    """Whether CPU limits throttle containers; false: they count for scheduling alone."""
+    """Whether CPU limits throttle containers. If `false`, containers may use more CPU than their limits."""
 
     @model_validator(mode="after")
     def _in_order(self) -> KubeletLimits:
@@ -80,36 +83,41 @@ class KubeletLimits(SpecModel):
 
 
 class Bootstrap(SpecModel):
-    """What new nodes of a pool get before they join the cluster, in addition to what the program sets."""
+    """Commands, settings and kubelet limits for new nodes of a pool, in addition to the settings of the program.
+    They apply before a node joins the cluster.
+    """
 
     commands: Annotated[
         tuple[NodeCommand, ...],
         On(
             ("eks",),
-            "GKE runs no commands of a node pool, only a script",
-            fix="write script, or use a DaemonSet of your own",
+            "GKE node pools support only a script, no commands",
+            fix="write script, or use a DaemonSet instead",
         ),
     ] = Field(default=(), max_length=50, examples=[["update-ca-trust"]])
-    """EKS, image family al2023: lines of a bash script that runs as root at the first boot, before the kubelet
-    starts. It ends at the first line that fails; the node joins nevertheless, unless that line ends in
-    `|| poweroff`. No secrets: whoever may read the launch template reads them."""
+    """Lines of a bash script for the image family al2023 on EKS. The script runs as root at the first boot, before
+    the kubelet starts. It ends at the first line that fails, but the node joins the cluster nevertheless, unless
+    that line ends in `|| poweroff`. Do not include secrets: everybody who can read the launch template can read
+    the commands.
+    """
     settings: Annotated[
         dict[str, Any],
         On(
             ("eks",),
-            "they are settings of Bottlerocket, which EKS has",
-            fix="write kubelet or script, or use a DaemonSet of your own",
+            "they are settings of Bottlerocket, which is only available on EKS",
+            fix="write kubelet or script, or use a DaemonSet instead",
         ),
     ] = Field(
         default=dict[str, Any](),
         max_length=20,
         examples=[{"bootstrap-containers": {"acme": {"source": "IMAGE", "mode": "once", "essential": True}}}],
     )
-    """EKS, image family bottlerocket: settings by their names, among them bootstrap-containers and
-    bootstrap-commands; not those that the program sets. No secrets."""
+    """Settings for the image family bottlerocket on EKS, by name, including bootstrap-containers and
+    bootstrap-commands. Settings that the program sets are refused. Do not include secrets.
+    """
     script: Annotated[
         NodeScript | None,
-        On(("gke",), "EC2 nodes get commands by their user data", fix="write commands or settings"),
+        On(("gke",), "EC2 nodes receive commands in their user data", fix="write commands or settings"),
     ] = None
-    """GKE: a bash script that GKE runs on new nodes."""
+    """Bash script that GKE runs on new nodes."""
     kubelet: KubeletLimits | None = None

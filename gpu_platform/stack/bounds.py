@@ -1,7 +1,7 @@
-"""Limits of a YAML file, checked on its events before anything is constructed.
+"""Limits of a YAML file, checked on the parser's events before any value is constructed.
 
-A few hundred bytes of YAML can stand for gigabytes (aliases of aliases), and nesting of some ten thousand
-levels ends the process. The limits are far above what a platform needs: a stack file of 200 pools and 1,000
+With aliases of aliases, a few hundred bytes of YAML can expand to gigabytes, and some ten thousand levels of
+nesting crash the process. The limits are far above the needs of a platform: a stack file with 200 pools and 1,000
 teams has about 30,000 values.
 """
 
@@ -25,33 +25,33 @@ _OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
 
 
 def read_text(path: Path) -> str | Problem:
-    """Return the text of a file, or the problem of one that is unreadable or larger than MAX_BYTES."""
+    """Return the text of a file, or the problem if the file is unreadable or larger than MAX_BYTES."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)  # a pipe or device has no size
+            data = file.read(MAX_BYTES + 1)  # the size of a pipe or device is unknown
         if len(data) > MAX_BYTES:
             size = path.stat().st_size
             found = f"{size:,} bytes" if size > MAX_BYTES else f"more than {MAX_BYTES:,} bytes"
-            return _whole(found, f"at most {MAX_BYTES:,} bytes (1 MiB)", "write the platform in several stacks")
+            return _whole(found, f"at most {MAX_BYTES:,} bytes (1 MiB)", "split the platform into several stacks")
         return data.decode("utf-8")
     except FileNotFoundError:
         fix = f"give the path of a file; the current folder is {Path.cwd()}"
         return Problem("(the whole file)", "no such file", "a readable UTF-8 file", fix)
     except UnicodeDecodeError:
         return Problem(
-            "(the whole file)", "bytes that are no UTF-8 text", "a readable UTF-8 file", "save it as UTF-8"
+            "(the whole file)", "bytes that are not UTF-8 text", "a readable UTF-8 file", "save it as UTF-8"
         )
     except OSError as error:
         return Problem("(the whole file)", str(error), "a readable UTF-8 file", "name another file")
 
 
 def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
-    """Return the first limit that a YAML text exceeds; add octal numbers of YAML 1.1 to a list.
+    """Return the first limit that a YAML text exceeds, or None. Adds octal numbers of YAML 1.1 to `octals`.
 
-    Raises yaml.YAMLError for text that is not YAML.
+    Raises yaml.YAMLError if the text is not YAML.
     """
-    sizes: dict[str, int] = {}  # number of values by anchor, aliases expanded
-    open_collections: list[tuple[str | None, int]] = []  # anchor of each, and number of values before it
+    sizes: dict[str, int] = {}  # number of values by anchor, with aliases expanded
+    open_collections: list[tuple[str | None, int]] = []  # each with its anchor and the number of values before it
     values = aliases = 0
     for event in _events(text):
         if isinstance(event, yaml.AliasEvent):
@@ -79,7 +79,7 @@ def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
         if aliases > MAX_ALIASES:
             return _at(event, f"more than {MAX_ALIASES:,} aliases", f"at most {MAX_ALIASES:,}", _WRITE_OUT)
         if values > MAX_VALUES:
-            found = f"more than {MAX_VALUES:,} values" + (", aliases written out" if aliases else "")
+            found = f"more than {MAX_VALUES:,} values" + (", with aliases expanded" if aliases else "")
             return _at(event, found, f"at most {MAX_VALUES:,} values in a file", _WRITE_OUT if aliases else "")
     return None
 
@@ -93,7 +93,7 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _octal(event: yaml.ScalarEvent) -> Problem | None:
-    """Return the problem of `010`, which is 8 in YAML 1.1 and which most readers take for 10."""
+    """Return the problem with a number such as `010`, which is 8 in YAML 1.1 but looks like 10 to most readers."""
     text = str(event.value)
     if not _OCTAL.fullmatch(text):
         return None
@@ -104,7 +104,7 @@ def _octal(event: yaml.ScalarEvent) -> Problem | None:
 
 
 def _at(event: yaml.Event, found: str, allowed: str, fix: str) -> Problem:
-    mark = cast("yaml.Mark", event.start_mark)  # a parsed event has its place
+    mark = cast("yaml.Mark", event.start_mark)  # parsed events always have a start mark
     return Problem(f"line {mark.line + 1}, column {mark.column + 1}", found, allowed, fix)
 
 

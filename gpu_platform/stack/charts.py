@@ -14,11 +14,13 @@ ChartRepository = Annotated[
 
 
 class ChartSettings(SpecModel):
-    """Settings of one Helm chart that the program installs, by its name."""
+    """Settings of one Helm chart that the program installs."""
 
     repository: ChartRepository | None = None
-    """Repository that has the chart under the same name and version, such as a mirror; unset: that of
-    `chart_mirror`, else the chart's own."""
+    """Repository that contains the chart under the same name and version, such as a mirror. If unset,
+    `chart_mirror`, or else the chart's original repository.
+    """
     values: dict[str, Any] = {}
-    """Helm values beside those that the program sets, merged by key; where both set one, that of the program wins,
-    and `check` says so."""
+    """Additional Helm values, merged by key with the values that the program sets. If both set the same key, the
+    value of the program takes precedence, and `check` reports it.
+    """

@@ -1,4 +1,4 @@
-"""Stack file fields for Dynamic Resource Allocation: device classes, and the claims of teams."""
+"""Stack file fields for Dynamic Resource Allocation: device classes and team claims."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ class DeviceRequirements(SpecModel):
     """Requirements for a device of Dynamic Resource Allocation; a device must meet all of them."""
 
     memory: Quantity | None = None
-    """Minimum GPU memory of the device: 40Gi."""
+    """Minimum GPU memory of the device, such as 40Gi."""
     product: str | None = None
-    """GPU model in the spelling of NVML, feature discovery or common use."""
+    """GPU model as NVML or GPU Feature Discovery spells it, or its common name."""
     profile: MigProfileName | None = None
-    """MIG profile: the device is a MIG instance of this profile instead of a whole GPU."""
+    """MIG profile. If set, the device is a MIG instance of this profile instead of a whole GPU."""
     selector: str | None = Field(default=None, min_length=1)
-    """CEL expression over `device` for other requirements. Its syntax and names are checked."""
+    """CEL expression over `device` for other requirements. Syntax and names are checked."""
 
 
 class DeviceClass(DeviceRequirements):
-    """DeviceClass of Dynamic Resource Allocation: devices with a common name and a quota of their own."""
+    """DeviceClass of Dynamic Resource Allocation: devices that share a name and have a separate quota."""
 
     type: Literal["gpu", "mig"] | None = None
-    """`gpu`: whole GPUs; `mig`: MIG instances. Unset: mig with a profile, else gpu."""
+    """`gpu` selects whole GPUs, `mig` selects MIG instances. If unset, `mig` if `profile` is set, else `gpu`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> DeviceClass:
         if self.profile is not None and self.type == "gpu":
-            raise wrong("type mig with a profile: a whole GPU has none", "remove type")
+            raise wrong("type mig with a profile, because a whole GPU has no profile", "remove type")
         return self
 
 
 class Claim(DeviceRequirements):
-    """Devices of a pod, as a ResourceClaimTemplate in the team's namespace."""
+    """Devices that a pod requests, through a ResourceClaimTemplate in the team's namespace."""
 
     name: DnsLabel
     device_class: DeviceClassName | None = None
-    """Unset: mig.nvidia.com with a profile, else gpu.nvidia.com."""
+    """DeviceClass of the devices. If unset, mig.nvidia.com if `profile` is set, else gpu.nvidia.com."""
     count: int = Field(default=1, ge=1, le=MAX_DEVICES)
-    """Number of devices per pod, all on its node."""
+    """Number of devices per pod. All of them are on the pod's node."""

@@ -1,4 +1,4 @@
-"""Types of days, times of day and time zones in the stack file."""
+"""Types for days, times of day and time zones in the stack file."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def _time_zone(value: str) -> str:
 Clock = Annotated[str, AfterValidator(_clock)]
 """A time of day such as `22:00`."""
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
-"""A name of the IANA database such as `Europe/Berlin`."""
+"""A time zone name from the IANA database, such as `Europe/Berlin`."""

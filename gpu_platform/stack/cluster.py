@@ -1,4 +1,4 @@
-"""Stack file fields `cluster` and `operator`: the Kubernetes cluster and the GPU Operator installed on it."""
+"""Stack file fields `cluster` and `operator`: the Kubernetes cluster and its GPU Operator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from gpu_platform.stack.patterns import SERVICE_ACCOUNT, worded
 
 _PROJECT_ID = worded(
     r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$",
-    "the id of a Google Cloud project: 6 to 30 of a-z, 0-9 and -, first a letter, last no hyphen",
+    "the id of a Google Cloud project: 6 to 30 characters of a-z, 0-9 and -, starting with a letter and not "
+    "ending with a hyphen",
 )
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
@@ -45,124 +46,150 @@ class SandboxCluster(SpecModel):
 
     provider: Literal["sandbox"]
     name: Annotated[DnsLabel, Field(max_length=42)] = "local"
-    """Name of the sandbox; `gpu-platform up` starts it if it does not run."""
+    """Name of the sandbox. `gpu-platform up` starts it if it is not running."""
     kubernetes: KubernetesVersion | None = None
-    """Minor version of its control plane; a newer one than it has upgrades it in place, by one at a time. Unset:
-    the one that it has, of a new sandbox the newest."""
+    """Minor version of the control plane. A running sandbox is upgraded in place, one minor version at a time. If
+    unset, an existing sandbox keeps its version, and a new one has the newest.
+    """
 
 
 class ExistingCluster(SpecModel):
-    """An existing cluster, reached by a kubeconfig."""
+    """An existing cluster that is accessed with a kubeconfig."""
 
     provider: Literal["existing"]
     name: DnsLabel = "existing"
     kubeconfig: KubeconfigPath | None = None
-    """Path of the kubeconfig; unset: `$KUBECONFIG`, else `~/.kube/config`."""
+    """Path of the kubeconfig. If unset, `$KUBECONFIG`, or else `~/.kube/config`."""
     context: str | None = None
-    """Context of the kubeconfig; unset: its current one."""
+    """Context in the kubeconfig. If unset, the current context."""
     kubernetes: KubernetesVersion | None = None
-    """Minor version, such as 1.36; when set, it is checked against the operator's support matrix at preview."""
+    """Minor version, such as 1.36. If set, it is compared with the operator's support matrix at preview."""
     parts: GpuParts = GpuParts()
-    """What the program installs, and what the cluster has already."""
+    """Which components the program installs, and which the cluster already has."""
     network_policies: Literal["cilium"] | None = None
-    """What enforces the network policies, where it can name hosts, for `fqdn` in `egress` of teams: Cilium with
-    its DNS proxy, which is on unless it was turned off (`l7Proxy`). Unset: addresses alone."""
+    """Component that enforces network policies with host names, which teams need for `fqdn` in `egress`. `cilium`
+    is Cilium with its DNS proxy, which is enabled unless `l7Proxy` is turned off. If unset, `egress` may
+    contain only addresses.
+    """
 
 
 class CreateEks(SpecModel):
-    """Settings of an EKS cluster that the program creates, with its VPC, private nodes, pinned add-ons and
-    control-plane logs."""
+    """Settings of an EKS cluster that the program creates, together with its VPC, private nodes, pinned add-ons
+    and control-plane logs.
+    """
 
     network: EksNetwork | None = None
-    """An existing VPC; unset: the program creates one with `cidr`, `zones` and `nat`."""
+    """An existing VPC. If unset, the program creates a VPC from `cidr`, `zones` and `nat`."""
     cidr: Annotated[Cidr, SetsProperties(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
-    """CIDR block of the VPC; /16 to /18, or to /21 with `pods_cidr`. Each zone has an eighth for its nodes."""
+    """CIDR block of the VPC, from /16 to /18, or down to /21 with `pods_cidr`. One eighth of the block is for the
+    nodes of each zone.
+    """
     pods_cidr: Cidr | None = None
-    """Secondary CIDR block of the VPC for pods, a /16 to /18 of 100.64.0.0/10, which other networks of a company
-    do not reach; unset: pods get addresses of the nodes' subnets."""
+    """Secondary CIDR block of the VPC for pods, a /16 to /18 within 100.64.0.0/10, which other networks of a
+    company do not reach. If unset, pods receive addresses from the node subnets.
+    """
     zones: Annotated[tuple[Zone, ...], Field(max_length=50)] = ()
-    """Zones of the VPC in addition to those that pools name; unset: as many as are needed for the two zones that
-    EKS requires. Name every zone that a pool may ever use: subnets of the control plane cannot be removed
-    later."""
+    """Zones of the VPC in addition to the zones that pools name. If unset, the program adds zones only to reach
+    the two that EKS requires. Name every zone that a pool may ever use, because subnets of the control plane
+    cannot be removed later.
+    """
     nat: Literal["one", "per-zone"] | None = None
-    """NAT gateways; unset: one per zone in production, else one."""
+    """Number of NAT gateways. If unset, one per zone in production, else one."""
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
-    """CIDR blocks that may reach the API server in addition to the cluster's nodes: where `up` runs, users, CI.
-    Private ones (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10), also those of the VPC, reach its
-    address in the VPC by a rule of the cluster's security group, others its public address. None is wider than a
-    /8 without `api_from_anywhere`."""
+    """CIDR blocks that may reach the API server in addition to the cluster's nodes: the machine that runs `up`,
+    users, CI. Private blocks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10) and blocks of the VPC
+    reach the private endpoint through a rule of the cluster's security group. Other blocks reach the public
+    endpoint. A block wider than a /8 needs `api_from_anywhere`.
+    """
     api_from_anywhere: bool = False
-    """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8; IAM alone then guards the server."""
+    """Allow `api_access: [0.0.0.0/0]` and other networks wider than a /8. Only IAM then protects the API server.
+    """
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
-    """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
-    them, so `assume_role`, if set."""
+    """IAM roles or users that have cluster-admin rights through an access entry. The identity that runs `up` must
+    be one of them. If `assume_role` is set, that is the assumed role.
+    """
     system: SystemNodes = SystemNodes()
     scheduling: Literal["spread", "pack"] = "spread"
-    """How kube-scheduler compares nodes: `spread` prefers free nodes, `pack` prefers nodes whose CPU, memory and
-    GPUs are in use, so that whole nodes stay free."""
+    """How kube-scheduler compares nodes. `spread` prefers free nodes. `pack` prefers nodes whose CPU, memory and
+    GPUs are in use, so that whole nodes stay free.
+    """
     support: Literal["standard", "extended"] = "standard"
-    """What happens at the end of standard support of the Kubernetes version: EKS upgrades the control plane
-    automatically, or keeps it for a year at six times the price."""
+    """What happens when standard support of the Kubernetes version ends. With `standard`, EKS upgrades the control
+    plane automatically. With `extended`, EKS keeps the version for a year at six times the price.
+    """
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
     kms_key: AwsKey | None = None
-    """Existing key for the Secrets of the cluster, whose policy lets IAM of the account grant its use; unset: the
-    program creates one. It cannot be changed later: `up` refuses another."""
+    """Existing key for the cluster's Secrets. The key policy must allow IAM of the account to grant the use of the
+    key. If unset, the program creates a key. The key cannot be changed later: `up` refuses a different one.
+    """
 
 
 class EksCluster(SpecModel):
-    """Amazon EKS cluster in the stack file: an existing one, or with `create` one that the program creates."""
+    """Amazon EKS cluster in the stack file. It is an existing cluster, or with `create` one that the program
+    creates.
+    """
 
     provider: Literal["eks"]
     name: Annotated[EksName, SetsProperties(eks=("cluster_name",), karpenter=("cluster_name",))]
     region: Annotated[str, SetsProperties(eks=("region",), karpenter=("region",))] = Field(
-        pattern=worded(r"^[a-z]{2,}(-[a-z]+)+-\d$", "a region of AWS such as us-east-2, not a zone"),
+        pattern=worded(r"^[a-z]{2,}(-[a-z]+)+-\d$", "an AWS region such as us-east-2, not a zone"),
         examples=["us-east-2"],
     )
     account: str | None = Field(default=None, pattern=r"^\d{12}$", examples=["123456789012"])
-    """AWS account; when set, credentials of any other account are refused."""
+    """AWS account. If set, credentials of any other account are refused."""
     kubernetes: Annotated[KubernetesVersion | None, SetsProperties(eks=("version",), karpenter=("version",))] = (
         None
     )
-    """Minor version. Of an existing cluster: compared with its actual version. Unset with `create`: the newest
-    version that is in EKS standard support and that the operator supports."""
+    """Minor version. For an existing cluster, it is compared with the actual version. If unset with `create`, it
+    is the newest version that is in standard support on EKS and supported by the operator.
+    """
     create: CreateEks | None = None
     production: bool = True
-    """Chooses the redundancy of the cluster: one NAT gateway per zone and two Karpenter replicas, and `destroy`
-    keeps the control plane's logs and the key of the Secrets; false: one of each, and nothing is kept."""
+    """Whether the cluster is for production. `true` means one NAT gateway per zone and two Karpenter replicas, and
+    `destroy` keeps the control-plane logs and the key for the Secrets. `false` means one gateway and one replica,
+    and `destroy` keeps nothing.
+    """
     protect: bool | None = None
-    """Refuse to delete or replace the cluster and its pools, and to destroy the stack; unset: as `production`. To
-    lift it, deploy `protect: false` first: it changes nothing else."""
+    """Refuse to delete or replace the cluster and its pools, and to destroy the stack. If unset, the value of
+    `production`. To remove the protection, first deploy `protect: false`, which changes nothing else.
+    """
     subnets: Annotated[
         Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None,
         SetsProperties(eks=("subnets",), karpenter=("subnets",)),
     ] = None
-    """Without `create`: the private subnet of each zone; unset: looked up by the tag
-    kubernetes.io/role/internal-elb."""
+    """Private subnet of each zone, only without `create`. If unset, the subnets with the tag
+    kubernetes.io/role/internal-elb.
+    """
     security_groups: Annotated[
         tuple[SecurityGroupId, ...],
         Field(max_length=3),
         SetsProperties(eks=("security_groups",), karpenter=("security_groups",)),
     ] = ()
-    """Without `create`: security groups of the nodes in addition to the cluster's own; a network interface has at
-    most five, of which the cluster's and EFA's are two. If the existing nodes have a security group of their own
-    instead (terraform-aws-eks creates one), name it here: otherwise pods of the new nodes cannot reach pods of the
-    existing ones, DNS included."""
+    """Security groups of the nodes in addition to the cluster's own, only without `create`. A network interface
+    can have at most five, including the group of the cluster and the group for EFA. If the existing nodes have
+    a different security group instead (terraform-aws-eks creates one), name it here. Otherwise pods on new
+    nodes cannot reach pods on existing nodes, DNS included.
+    """
     logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
-    """IAM roles and users that can log in without being admins: members of teams. An existing cluster needs
-    authentication mode API or API_AND_CONFIG_MAP, and no access entry for the principal yet."""
+    """IAM roles and users of team members, which can log in without being admins. An existing cluster needs the
+    authentication mode API or API_AND_CONFIG_MAP, and must not yet have an access entry for the principal.
+    """
     parts: EksParts = EksParts()
-    """Which controllers the program installs, and which an existing cluster has already."""
+    """Which controllers the program installs, and which an existing cluster already has."""
     oidc: Oidc | None = None
-    """OpenID Connect provider of users and groups, beside IAM; EKS takes up to an hour to set it up."""
+    """OpenID Connect provider of users and groups, in addition to IAM. EKS takes up to an hour to set it up."""
     assume_role: RoleArn | None = None
-    """Role that `up` and the kubeconfig assume, also of another account; unset: the credentials as they are."""
+    """Role that `up` and the kubeconfig assume. It may belong to another account. If unset, the credentials are
+    used directly.
+    """
     iam: Iam = Iam()
     tags: Annotated[
         dict[AwsTagKey, AwsTagValue], Field(max_length=40), SetsProperties(eks=("tags",), karpenter=("tags",))
     ] = {}
-    """Tags of the company on every resource that the program creates, on instances and their disks, and on EBS
-    volumes and FSx file systems of claims. Another tag rolls the nodes: instances have the tags of their launch
-    template."""
+    """Tags of the company on every resource that the program creates, on instances and their disks, and on the EBS
+    volumes and FSx file systems of claims. Changing a tag rolls the nodes, because instances have the tags of
+    their launch template.
+    """
 
     @property
     def is_protected(self) -> bool:
@@ -171,7 +198,7 @@ class EksCluster(SpecModel):
 
     @property
     def has_pod_subnets(self) -> bool:
-        """Whether pods of a new cluster have subnets of their own."""
+        """Whether the pods of a new cluster have separate subnets."""
         create = self.create
         if create is None:
             return False
@@ -179,7 +206,7 @@ class EksCluster(SpecModel):
 
 
 class Exclusion(SpecModel):
-    """A period in which GKE does no upgrades of the given scope."""
+    """A period in which GKE performs no upgrades of the given scope."""
 
     name: DnsLabel
     start: Instant
@@ -191,7 +218,9 @@ class Maintenance(SpecModel):
     """Maintenance windows in which GKE may upgrade the cluster."""
 
     start: Instant = datetime(2026, 1, 3, 3, 0, tzinfo=UTC)
-    """Start of the first window; of the first on a day of `recurrence` after it."""
+    """Start of the first window. If `recurrence` does not include this day, the first window opens at this time on
+    the next day that it includes.
+    """
     hours: int = Field(default=6, ge=4, le=24)
     recurrence: str = Field(
         default="FREQ=WEEKLY;BYDAY=SA,SU",
@@ -211,55 +240,63 @@ SecurityGroup = Annotated[
 
 
 class ExistingVpc(SpecModel):
-    """An existing VPC, of this or of another project (Shared VPC), for a GKE cluster that the program creates."""
+    """An existing VPC of the same project or of another one (Shared VPC), for a GKE cluster that the program
+    creates.
+    """
 
     project: Annotated[str | None, SetsProperties(gke=("network",))] = Field(
         default=None, pattern=_PROJECT_ID, examples=["my-network-project"]
     )
-    """The host project of a Shared VPC; unset: the project of the cluster."""
+    """Host project of a Shared VPC. If unset, the project of the cluster."""
     name: Annotated[DnsLabel, SetsProperties(gke=("network",))]
     subnetwork: Annotated[DnsLabel, SetsProperties(gke=("network",))]
-    """Subnetwork of the nodes, in the region of the cluster; its nodes must reach the internet by a NAT."""
+    """Subnetwork of the nodes, in the region of the cluster. The nodes must reach the internet through a NAT."""
     pods_range: Annotated[DnsLabel, SetsProperties(gke=("network",))] = "pods"
-    """Name of the secondary range of pods, a /24 for each node."""
+    """Name of the secondary range for pods. Each node uses a /24 of it."""
     services_range: Annotated[DnsLabel, SetsProperties(gke=("network",))] = "services"
-    """Name of the secondary range of services."""
+    """Name of the secondary range for Services."""
 
 
 class CreateGke(SpecModel):
-    """Settings of a GKE cluster that the program creates: regional, dataplane v2, workload identity, private
-    nodes."""
+    """Settings of a GKE cluster that the program creates. The cluster is regional and has Dataplane V2, Workload
+    Identity and private nodes.
+    """
 
     network: ExistingVpc | None = None
-    """Unset: the program creates a VPC, with NAT."""
+    """An existing VPC. If unset, the program creates a VPC with a NAT."""
     nodes_cidr: Annotated[Cidr, SetsProperties(gke=("nodes_cidr",))] = "10.0.0.0/20"
     pods_cidr: Annotated[Cidr, SetsProperties(gke=("pods_cidr",))] = "10.16.0.0/12"
     services_cidr: Annotated[Cidr, SetsProperties(gke=("services_cidr",))] = "10.1.0.0/20"
     control_plane_cidr: Annotated[Cidr, SetsProperties(gke=("control_plane_cidr",))] = "172.16.0.0/28"
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
-    """CIDR blocks that may reach the API server by its IP addresses; see `dns_access`. None is wider than a /8
-    without `api_from_anywhere`."""
+    """CIDR blocks that may reach the API server at its IP addresses. See also `dns_access`. A block wider than a
+    /8 needs `api_from_anywhere`.
+    """
     dns_access: bool = True
-    """Whether clients reach the API server from any network by its DNS endpoint, with IAM. False: only the
-    networks of `api_access` reach it, so that must name some."""
+    """Whether clients in any network can reach the API server at its DNS endpoint, where IAM authorizes them. If
+    `false`, only the networks in `api_access` can reach it, so `api_access` must not be empty.
+    """
     api_from_anywhere: bool = False
-    """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8."""
+    """Allow `api_access: [0.0.0.0/0]` and other networks wider than a /8."""
     private_apis: bool = False
-    """Resolve `*.googleapis.com` in the VPC to the addresses of private.googleapis.com, for nodes and pods, so
-    that teams may have `egress: [cloud-apis]`. Of an existing VPC its owner decides that."""
+    """Resolve `*.googleapis.com` in the VPC to the addresses of private.googleapis.com, for nodes and pods. Teams
+    can then use `egress: [cloud-apis]`. In an existing VPC, its owner decides on this.
+    """
     authenticator_groups: SecurityGroup | None = None
-    """Google group of the name gke-security-groups, whose member groups teams can have as members. Unset: members
-    of groups cannot log in."""
+    """Google group with the name gke-security-groups. Its member groups can be members of teams. If unset, members
+    that are groups cannot log in.
+    """
     system: GkeSystemNodes = GkeSystemNodes()
     kms_key: GoogleKey | None = None
-    """Existing key of the cluster's region for its Secrets, which GKE then encrypts before they are stored. Unset:
-    they are encrypted as all of Google's storage is."""
+    """Existing key in the cluster's region, with which GKE encrypts the cluster's Secrets before they are stored.
+    If unset, only Google's default encryption at rest applies.
+    """
     release_channel: Literal["rapid", "regular", "stable", "extended"] = "regular"
     maintenance: Maintenance = Maintenance()
 
 
 class GkeCluster(SpecModel):
-    """GKE cluster in the stack file: an existing one, or with `create` one that the program creates."""
+    """GKE cluster in the stack file. It is an existing cluster, or with `create` one that the program creates."""
 
     provider: Literal["gke"]
     name: Annotated[DnsLabel, SetsProperties(gke=("cluster",))]
@@ -267,7 +304,7 @@ class GkeCluster(SpecModel):
     location: Annotated[str, SetsProperties(gke=("location",))] = Field(
         pattern=GOOGLE_LOCATION, examples=["us-central1"]
     )
-    """Region, or the zone of an existing zonal cluster."""
+    """Region of the cluster, or the zone of an existing zonal cluster."""
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None
     node_service_account: Annotated[str | None, SetsProperties(gke=("service_account",))] = Field(
@@ -275,29 +312,33 @@ class GkeCluster(SpecModel):
         pattern=r"^[^@\s]+@[a-z0-9.-]+\.gserviceaccount\.com$",
         examples=["gke-nodes@my-project.iam.gserviceaccount.com"],
     )
-    """E-mail of an existing service account of the nodes, where IAM is managed elsewhere: the program then creates
-    no account and changes no IAM of the project. It needs roles/container.defaultNodeServiceAccount and
-    roles/artifactregistry.reader. Unset: the program creates one."""
+    """E-mail address of an existing service account for the nodes, if IAM is managed elsewhere. The program then
+    creates no service account and does not change the project's IAM. The account needs
+    roles/container.defaultNodeServiceAccount and roles/artifactregistry.reader. If unset, the program creates an
+    account.
+    """
     impersonate: str | None = Field(
         default=None,
         pattern=SERVICE_ACCOUNT,
         examples=["deployer@my-project.iam.gserviceaccount.com"],
     )
-    """Service account that `up` and the kubeconfig impersonate; unset: the credentials as they are."""
+    """Service account that `up` and the kubeconfig impersonate. If unset, the credentials are used directly."""
     labels: Annotated[dict[GcpLabelKey, GcpLabelValue], Field(max_length=50)] = {}
     """Labels of the company on the cluster, its nodes and their disks."""
     parts: GpuParts = GpuParts()
-    """What the program installs, and what an existing cluster has already."""
+    """Which components the program installs, and which an existing cluster already has."""
     fqdn_policies: bool = False
-    """Whether network policies may name hosts, for `fqdn` in `egress` of teams. Google may charge for it. An
-    existing cluster must have it switched on."""
+    """Whether network policies may name hosts, which teams need for `fqdn` in `egress`. Google may charge for it.
+    On an existing cluster, the feature must be enabled already.
+    """
     gpu_networks_cidr: Annotated[Cidr, SetsProperties(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
-    """Range of the subnets of GPU networks, a /20 for each network of a node; on an existing cluster too."""
+    """Range for the subnets of GPU networks, also on an existing cluster. Each network of a node uses a /20."""
     production: bool = True
-    """The default of `protect`."""
+    """Whether the cluster is for production. It is only the default of `protect`."""
     protect: bool | None = None
-    """Refuse to delete or replace the cluster and its pools, and to destroy the stack; unset: as `production`. To
-    lift it, deploy `protect: false` first: it changes nothing else."""
+    """Refuse to delete or replace the cluster and its pools, and to destroy the stack. If unset, the value of
+    `production`. To remove the protection, first deploy `protect: false`, which changes nothing else.
+    """
 
     @property
     def is_protected(self) -> bool:
@@ -309,15 +350,18 @@ Cluster = Annotated[SandboxCluster | ExistingCluster | EksCluster | GkeCluster, 
 
 
 class Driver(SpecModel):
-    """NVIDIA driver in the stack file: what installs it, and its version."""
+    """NVIDIA driver in the stack file: its version, and what installs it."""
 
     owner: Literal["operator", "host"] | None = None
-    """`operator`: a driver container on every GPU node; `host`: the node image contains it, or GKE installs it.
-    Unset: host if the pool's node image contains a driver, else operator."""
+    """What installs the driver. `operator` runs a driver container on every GPU node. With `host`, the node image
+    contains the driver, or GKE installs it. If unset, `host` if the pool's node image contains a driver, else
+    `operator`.
+    """
     version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["580.173.02"])
-    """Driver version; unset: the default of the operator release, or of the node image where that has a driver or
-    the platform's installer gets it (GKE with Container-Optimized OS). Where nodes have a driver of their owner,
-    `580` stands for each driver of the branch."""
+    """Driver version. If unset, the default of the operator release. If the node image contains the driver or the
+    platform installs it (GKE with Container-Optimized OS), the default of the image or the platform instead. If
+    the owner of the nodes installs their driver, `580` stands for any driver of that branch.
+    """
 
 
 class Operator(SpecModel):
@@ -326,8 +370,11 @@ class Operator(SpecModel):
     release: OperatorVersion = "v26.7.0"
     driver: Driver = Driver()
     toolkit: Literal["operator", "host"] | None = None
-    """What installs the NVIDIA container toolkit; `host`: the node image contains it. Unset: host if the pool's
-    node image contains it, else operator."""
+    """What installs the NVIDIA Container Toolkit. `host` means that the node image contains it. If unset, `host`
+    if the pool's node image contains it, else `operator`.
+    """
     compute_domains: bool | None = None
-    """Install NVIDIA's DRA driver for ComputeDomains, by which pods on several nodes share GPU memory over NVLink;
-    `false`: the owner of the cluster installs it. Unset: yes if NVLink connects the nodes of a pool."""
+    """Install NVIDIA's DRA driver for ComputeDomains, with which pods on several nodes share GPU memory over
+    NVLink. With `false`, the owner of the cluster installs it. If unset, the program installs it if NVLink
+    connects the nodes of a pool.
+    """

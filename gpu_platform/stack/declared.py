@@ -1,8 +1,8 @@
 """Annotations of stack file fields: the providers that support a field, and the node pool properties that it sets.
 
-`gpu_platform/planning/pools/declared_fields.py` refuses a field where its declaration does, and the JSON Schema
-names the providers in the field's description. What depends on more than the provider (the machine type, another
-field) is checked where it is decided.
+`gpu_platform/planning/pools/declared_fields.py` refuses a field that the stack's provider does not support, and
+the JSON Schema lists the providers in the field's description. Conditions that depend on more than the provider
+(the machine type, another field) are checked during planning.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ PROVIDER_NAMES: dict[Provider, str] = {
 
 @dataclass(frozen=True, slots=True)
 class On:
-    """The providers that support a field; with `values`: that support these values of it.
+    """The providers that support a field, or only certain `values` of the field.
 
-    `because`: why the others do not, as the rest of a sentence. `fix`: unset: to remove the field.
+    `because` is the reason why the other providers do not support it, as the rest of a sentence. `fix` is what to
+    do instead. If it is empty, the field must be removed.
     """
 
     providers: tuple[Provider, ...]
@@ -42,10 +43,11 @@ class On:
 
 @dataclass(frozen=True, slots=True)
 class SetsProperties:
-    """The node pool properties that a field sets, by platform, using names of the platform's API.
+    """The node pool properties that a field sets, by platform, under the names of the platform's API.
 
-    What a change of a property does to nodes (replaces the pool, rolls or removes nodes) is a fact of the
-    platform: catalog/facts/pool_changes.yaml. A platform without a property here changes the field in place.
+    The effect of a changed property on nodes (the pool is replaced, or nodes are rolled or removed) is a fact
+    about the platform in catalog/facts/pool_changes.yaml. If a platform has no property here, it changes the field
+    in place.
     """
 
     eks: tuple[str, ...] = ()
@@ -58,18 +60,18 @@ ON_CLOUDS = On(("eks", "gke"), "elsewhere the program creates no cloud nodes")
 
 
 def joined(words: Iterable[str], last: Literal["and", "or"]) -> str:
-    """Return words, one at least, as a list in a sentence: `a, b and c`."""
+    """Return one or more words as a list in a sentence: `a, b and c`."""
     *rest, end = words
     return f"{', '.join(rest)} {last} {end}" if rest else end
 
 
 def declarations(field: FieldInfo) -> Iterator[On]:
-    """Yield what is declared beside a field about providers."""
+    """Yield the providers that a field is declared to support."""
     return (one for one in field.metadata if isinstance(one, On))
 
 
 def properties_of(field: FieldInfo) -> Iterator[tuple[str, str]]:
-    """Yield platform and property for each node pool property that a field is declared to set."""
+    """Yield the platform and name of each node pool property that a field is declared to set."""
     for one in field.metadata:
         if isinstance(one, SetsProperties):
             for platform in fields(SetsProperties):
@@ -77,7 +79,7 @@ def properties_of(field: FieldInfo) -> Iterator[tuple[str, str]]:
 
 
 def refuses(declaration: On, value: object, provider: Provider) -> bool:
-    """Return whether a provider refuses a value by a declaration."""
+    """Return whether a declaration excludes a value for a provider."""
     return provider not in declaration.providers and (not declaration.values or value in declaration.values)
 
 
@@ -87,7 +89,7 @@ def takes(model: type[BaseModel], name: str, value: object, provider: Provider) 
 
 
 def described(field: FieldInfo) -> str:
-    """Return what a field's declarations add to its description."""
+    """Return the sentences that a field's provider declarations add to its description."""
     texts = [
         f"{', '.join(map(str, one.values))} only on {one}." if one.values else f"Only on {one}."
         for one in declarations(field)
@@ -96,6 +98,6 @@ def described(field: FieldInfo) -> str:
 
 
 def supporting(description: str) -> str:
-    """Return the providers that a description with the text of `described` names, or an empty text."""
+    """Return the providers that the text of `described` in a description lists, or an empty string."""
     only = re.search(r"(?:^| )Only on ([\w ,]+)\.$", description)
     return only[1] if only is not None else ""

@@ -1,7 +1,7 @@
-"""Docstrings of the fields of models, for the JSON Schema.
+"""Docstrings of model fields, for the JSON Schema.
 
-pydantic reads them for each class when it is imported (`use_attribute_docstrings`), a third of the time that the
-import of all models takes; here they are read when somebody asks for a schema.
+With `use_attribute_docstrings`, pydantic would read the docstrings of each class when it is imported, which takes
+a third of the import time of all models. This module reads them only when a schema is requested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 @cache
 def field_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the docstrings below the annotated names of a model and of those that it derives from, by name."""
+    """Return the docstrings of the annotated fields of a model and its base classes, by field name."""
     found: dict[str, str] = {}
     # pyrefly: ignore[partially-unknown-type] - pyrefly takes the classes as unknown
     for cls in reversed(model.__mro__):
@@ -27,16 +27,16 @@ def field_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def field_description(model: type[BaseModel], name: str) -> str:
-    """Return what a field of a model states as its description, else its docstring, else an empty text."""
+    """Return the declared description of a model's field, or its docstring, or an empty string."""
     return model.model_fields[name].description or field_docstrings(model).get(name, "")
 
 
 @cache
 def _of_module(name: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the docstrings of fields of all classes of a module, by the qualified name of the class."""
+    """Return the field docstrings of all classes in a module, by the qualified name of the class."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[name]))
-    except OSError:  # there is no file of it
+    except OSError:  # the source file does not exist
         return {}
     return {qualified: dict(_docstrings(node)) for qualified, node in _classes(tree, "")}
 

@@ -1,4 +1,4 @@
-"""Stack file fields `cluster.logins` and `cluster.oidc` of EKS: who can log in, and as which user and groups."""
+"""Stack file fields `cluster.logins` and `cluster.oidc` for EKS: who can log in, and as which user and groups."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from gpu_platform.stack._types import SpecModel, wrong
 from gpu_platform.stack.patterns import NO_SPACES, worded
 
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[A-Za-z0-9_+=,.@/-]+")
-# EKS refuses "system:" in groups and prefixes, and all of these in user names. EKS user guide, "Create access
-# entries" and "Set a custom username"; EKS API reference, OidcIdentityProviderConfigRequest; read 2026-11-23.
+# EKS refuses "system:" in groups and prefixes, and all of these prefixes in user names. Sources: EKS user guide,
+# "Create access entries" and "Set a custom username"; EKS API reference, OidcIdentityProviderConfigRequest; read
+# 2026-11-23.
 _OF_KUBERNETES = "system:"
 _OF_AWS = ("system:", "eks:", "aws:", "amazon:", "iam:")
 
@@ -20,7 +21,8 @@ _OF_AWS = ("system:", "eks:", "aws:", "amazon:", "iam:")
 def _principal(value: str) -> str:
     if not _PRINCIPAL.fullmatch(value):
         raise wrong(
-            "the ARN of one IAM role or user, without wildcards: an access entry is for one principal",
+            "the ARN of a single IAM role or user, without wildcards, because an access entry is for one "
+            "principal",
             "write for example arn:aws:iam::123456789012:role/admin",
         )
     return value
@@ -30,7 +32,7 @@ def _group(value: str) -> str:
     if value.startswith(_OF_KUBERNETES):
         raise wrong(
             "a group that does not start with system:, which Kubernetes reserves and EKS refuses",
-            "write for example speech-members; cluster-admins belong in create.admins",
+            "write for example speech-members; cluster admins belong in create.admins",
         )
     return value
 
@@ -53,36 +55,41 @@ def _prefix(value: str) -> str:
 IamPrincipal = Annotated[str, AfterValidator(_principal), Field(examples=["arn:aws:iam::123456789012:role/admin"])]
 GroupName = Annotated[str, AfterValidator(_group), Field(pattern=NO_SPACES, max_length=256, examples=["speech"])]
 OidcPrefix = Annotated[
-    str, AfterValidator(_prefix), Field(pattern=worded(r"^\S*$", "a text without spaces"), examples=["oidc:"])
+    str, AfterValidator(_prefix), Field(pattern=worded(r"^\S*$", "a string without spaces"), examples=["oidc:"])
 ]
 
 
 class Login(SpecModel):
-    """An IAM role or user that can log in to an EKS cluster, by an access entry without an access policy."""
+    """An IAM role or user that can log in to an EKS cluster, through an access entry without an access policy."""
 
     principal: IamPrincipal
     groups: Annotated[tuple[GroupName, ...], Field(min_length=1, max_length=100)]
-    """Kubernetes groups of everybody who logs in by it, such as the `group:NAME` of a team's members."""
+    """Kubernetes groups of everybody who logs in with this principal, such as the `group:NAME` of a team's
+    members.
+    """
     username: (
         Annotated[str, AfterValidator(_username), Field(pattern=NO_SPACES, examples=["speech:{{SessionName}}"])]
         | None
     ) = None
-    """Kubernetes user name; `{{SessionName}}` stands for the role's session. Unset: the ARN of the IAM user, or of
-    the role's session."""
+    """Kubernetes user name. `{{SessionName}}` stands for the session name of the role. If unset, the ARN of the
+    IAM user or of the role's session.
+    """
 
 
 class Oidc(SpecModel):
-    """An OpenID Connect provider whose tokens an EKS cluster accepts; EKS allows one for each cluster."""
+    """An OpenID Connect provider whose tokens an EKS cluster accepts. EKS allows one per cluster."""
 
     issuer: str = Field(pattern=r"^https://[^\s?]+$", examples=["https://login.example.com"])
-    """URL of the issuer, which EKS must reach over the internet."""
+    """URL of the issuer. EKS must be able to reach it over the internet."""
     client_id: str = Field(pattern=NO_SPACES, examples=["kubernetes"])
-    """Client id, the audience of the tokens."""
+    """Client ID, which is the audience of the tokens."""
     username_claim: str | None = None
-    """Claim with the user name; unset: `sub`."""
+    """Claim that contains the user name. If unset, `sub`."""
     username_prefix: OidcPrefix | None = None
-    """Prefix of user names; unset: the issuer's URL and `#`, without a prefix for the claim `email`; `-`: none."""
+    """Prefix of user names. If unset, the issuer's URL and `#`, or no prefix if `username_claim` is `email`. `-`
+    means no prefix.
+    """
     groups_claim: str | None = None
-    """Claim with the groups; unset: tokens bring no groups."""
+    """Claim that contains the groups. If unset, tokens have no groups."""
     groups_prefix: OidcPrefix | None = None
-    """Prefix of groups; unset: none."""
+    """Prefix of groups. If unset, no prefix."""

@@ -1,4 +1,6 @@
-"""Stack file fields of an EKS cluster: an existing network for a new cluster, and rules of the company for IAM."""
+"""Stack file fields of an EKS cluster: an existing network for a new cluster, and the company's rules for IAM
+roles.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ PolicyArn = Annotated[
 
 
 class EksNetwork(SpecModel):
-    """An existing VPC for an EKS cluster that the program creates. Its subnets, routes and NAT are its owner's."""
+    """An existing VPC for an EKS cluster that the program creates. The owner of the VPC manages its subnets,
+    routes and NAT.
+    """
 
     vpc: Annotated[VpcId, SetsProperties(eks=("vpc",), karpenter=("vpc",))]
     subnets: Annotated[
@@ -35,26 +39,31 @@ class EksNetwork(SpecModel):
         Field(min_length=1, max_length=20),
         SetsProperties(eks=("subnets",), karpenter=("subnets",)),
     ]
-    """Private subnet of the nodes by zone, with a route to the internet or to endpoints of all AWS services.
-    Pools of Karpenter also need the IAM API, for which a VPC can have an endpoint only in the Region of IAM's
-    control plane (us-east-1 for commercial Regions)."""
+    """Private subnet of the nodes for each zone, with a route to the internet or to endpoints of all AWS services.
+    Karpenter pools also need the IAM API. A VPC can have an endpoint for it only in the Region of IAM's control
+    plane (us-east-1 for commercial Regions).
+    """
     control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
-    """Subnets, in two zones at least, for the network interfaces of the control plane: a /28 each is enough.
-    Unset: the subnets of the nodes."""
+    """Subnets in at least two zones for the network interfaces of the control plane. A /28 each is enough. If
+    unset, the node subnets.
+    """
     pod_subnets: Annotated[dict[Zone, SubnetId], Field(max_length=20)] = {}
-    """Subnet of the pods by zone, for every zone of `subnets`, usually of a secondary range of the VPC; a /28 of
-    consecutive free addresses for each 16 pods of a node. Unset: pods get addresses of the nodes' subnets."""
+    """Subnet of the pods for every zone of `subnets`, usually in a secondary range of the VPC. A node needs a free
+    /28 block of consecutive addresses for each 16 pods. If unset, pods receive addresses from the node subnets.
+    """
 
 
 class Iam(SpecModel):
-    """How the program creates IAM roles, and which it does not create."""
+    """How the program creates IAM roles, and which roles exist already."""
 
     path: Annotated[
         str, SetsProperties(eks=("node_role", "cluster_role"), karpenter=("node_role", "cluster_role"))
     ] = Field(default="/", pattern=r"^/([\w+=,.@-]+/)*$", examples=["/gpu-platform/"])
     """Path of all roles."""
     permissions_boundary: PolicyArn | None = None
-    """Policy that bounds the permissions of all roles."""
+    """Permissions boundary of all roles."""
     node_role: Annotated[RoleArn | None, SetsProperties(eks=("node_role",))] = None
-    """An existing role for the nodes of managed node groups, with the policies that EKS nodes need. Nodes of
-    Karpenter get a role of the program: EKS deletes the access entry of a role that a node group used."""
+    """An existing role for the nodes of managed node groups, with the policies that EKS nodes need. Karpenter
+    nodes have a role that the program creates, because EKS deletes the access entry of a role that a node group
+    used.
+    """

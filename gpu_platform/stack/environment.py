@@ -1,4 +1,4 @@
-"""The two kinds of stack file: an environment, and one team of an environment."""
+"""The two kinds of stack file: an environment, and a single team of an environment."""
 
 from __future__ import annotations
 
@@ -27,69 +27,84 @@ PriorityValue = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
 
 
 class Environment(SpecModel):
-    """Stack file of a whole platform: cluster, operator, pools, teams, monitoring, validation, policy."""
+    """Stack file of a whole platform: cluster, operator, pools, teams, monitoring, validation and policy."""
 
     kind: Literal["environment"]
     cluster: Cluster
     operator: Operator = Operator()
     sharing: Annotated[dict[DnsLabel, Sharing], Field(max_length=200)] = {}
-    """Named sharing settings (training, inference) that pools refer to. A node changes from one to another by its
-    labels nvidia.com/device-plugin.config and nvidia.com/mig.config."""
+    """Named sharing settings (such as training, inference) that pools refer to. The node labels
+    nvidia.com/device-plugin.config and nvidia.com/mig.config switch a node to another of these settings.
+    """
     device_classes: Annotated[dict[DeviceClassName, DeviceClass], Field(max_length=200)] = {}
-    """With DRA: DeviceClasses in addition to gpu.nvidia.com and mig.nvidia.com, which the driver installs."""
+    """DeviceClasses for DRA in addition to gpu.nvidia.com and mig.nvidia.com, which the driver installs."""
     pools: Annotated[tuple[Pool, ...], Field(min_length=1, max_length=200)]
     compute_classes: Annotated[tuple[ComputeClass, ...], Field(max_length=50)] = ()
-    """Pools with the same GPU resource in the order in which they get nodes, such as reserved, on demand, spot."""
+    """Classes of pools with the same GPU resource, in the order in which the pools receive nodes, such as
+    reserved, on-demand, spot.
+    """
     storage: Annotated[dict[DnsLabel, StorageClass], Field(max_length=50)] = {}
-    """Storage classes by name, for the claims of teams. A cluster that the program creates on EKS has the default
-    class gp3 besides, unless another is declared as default."""
+    """Storage classes for the claims of teams, by name. An EKS cluster that the program creates also has the
+    default class gp3, unless another class is declared as default.
+    """
     priorities: Annotated[dict[DnsLabel, PriorityValue], Field(max_length=200)] = {}
-    """Priority classes by name and value, added to the defaults training: 100 and inference: 1000, or overriding
-    them."""
+    """Priority classes, by name and value. They extend or override the defaults `training: 100` and `inference:
+    1000`.
+    """
     teams: Annotated[tuple[Team, ...], Field(max_length=1000)] = ()
     team_identities: Annotated[dict[DnsLabel, TeamIdentity], Field(max_length=1000)] = {}
-    """EKS and GKE: identities of teams with a stack of their own, by the team's name; others have `identity`."""
+    """Identities of teams with a separate stack, by team name, on EKS and GKE. Teams in this file have `identity`
+    instead.
+    """
     overcommit: float = Field(default=1.0, ge=1.0, le=10.0)
-    """Largest allowed ratio of the sum of all team quotas to the resources that the pools offer."""
+    """Maximum ratio of the sum of all team quotas to the resources that the pools offer."""
     queueing: Queueing | None = None
-    """Queues of the teams' workloads. Unset: none; a workload starts when nodes have room for its first pod."""
+    """Queues of the teams' workloads. If unset, there are no queues, and a workload starts when a node has room
+    for its first pod.
+    """
     addons: Addons = Addons()
     charts: Annotated[dict[str, ChartSettings], Field(max_length=50)] = {}
-    """Settings of the Helm charts that the program installs, by their names, such as gpu-operator."""
+    """Settings of the Helm charts that the program installs, by chart name, such as gpu-operator."""
     chart_mirror: ChartRepository | None = None
-    """Repository that has all charts under their names and versions; unset: each chart's own."""
+    """Repository that contains all charts under their names and versions. If unset, each chart's original
+    repository.
+    """
     images: Images = Images()
     objects: Objects = Objects()
     monitoring: Monitoring = Monitoring()
     budget: Budget | None = None
-    """What the nodes may cost. Unset: nothing is compared."""
+    """Maximum cost of the nodes. If unset, no cost is checked."""
     validation: Validation = Validation()
     cleanup: Cleanup | None = None
-    """Reports, and on request deletes, what nobody needs any more in the teams' namespaces. Unset: nothing."""
+    """Clean-up that reports, and on request deletes, unneeded objects in the teams' namespaces. If unset, there is
+    no clean-up.
+    """
     policy: Policy = Policy()
     changes: Changes = Changes()
     protect: bool = False
-    """Refuse to destroy the stack. To lift it, deploy `protect: false` first."""
+    """Refuse to destroy the stack. To remove the protection, first deploy `protect: false`."""
 
 
 class EnvironmentReference(SpecModel):
-    """Reference of a team stack to its environment."""
+    """Reference from a team stack to its environment."""
 
     stack: str = Field(pattern=r"^([^/\s]+/[^/\s]+/)?[A-Za-z0-9_.-]+$", examples=["prod"])
-    """The environment's stack: `prod`, or `organization/project/prod`."""
+    """Stack of the environment, as `prod` or `organization/project/prod`."""
     file: str | None = None
-    """The environment's stack file, relative to this one; unset: `Pulumi.<stack>.yaml` in the same folder."""
+    """Stack file of the environment, relative to this file. If unset, `Pulumi.<stack>.yaml` in the same folder."""
 
 
 class TeamStack(SpecModel):
-    """One team with its quota, deployed to an environment that a stack reference names."""
+    """Stack file of a single team with its quota. The team is deployed to the environment that the stack reference
+    names.
+    """
 
     kind: Literal["team"]
     environment: EnvironmentReference
     team: Team
     policy: Policy = Policy()
     protect: bool = False
-    """Refuse to destroy the stack. To lift it, deploy `protect: false` first."""
+    """Refuse to destroy the stack. To remove the protection, first deploy `protect: false`."""
 
 
 Stack = Annotated[Environment | TeamStack, Field(discriminator="kind")]

@@ -1,4 +1,4 @@
-"""Stack file field `cluster.create.system` of GKE: the nodes without GPUs of a new cluster."""
+"""Stack file field `cluster.create.system` for GKE: the nodes without GPUs of a new cluster."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from gpu_platform.stack.keys import GoogleKey
 
 
 class GkeSystemNodes(SpecModel):
-    """Nodes without GPUs of a new GKE cluster, for GKE's own pods, the GPU Operator and other controllers."""
+    """Nodes without GPUs in a new GKE cluster, for GKE's own pods, the GPU Operator and other controllers."""
 
     machine_type: str | None = Field(default=None, examples=["e2-standard-8"])
-    """Compute Engine machine type. Unset: the smallest e2-standard from 4 vCPUs on that holds controllers."""
+    """Compute Engine machine type. If unset, the smallest e2-standard type with at least 4 vCPUs that can hold the
+    controllers.
+    """
     min: int = Field(default=3, ge=1, le=100)
     max: int = Field(default=3, ge=1, le=100)
-    """Nodes over all zones, 3 or more; GKE's autoscaler adds and deletes them between `min` and `max`. The same
-    multiple of 3 in both is a fixed number, which topology-aware queues need."""
+    """Maximum number of nodes in all zones together, at least 3. GKE's autoscaler adds and deletes nodes between
+    `min` and `max`. If both are the same multiple of 3, the number is fixed, which topology-aware queues require.
+    """
     disk_gb: int = Field(default=100, ge=20, le=16384)
     kms_key: GoogleKey | None = None
-    """Customer-managed key of their disks; unset: the cloud's default key."""
+    """Customer-managed key of the nodes' disks. If unset, the cloud's default key."""
 
     @model_validator(mode="after")
     def _ordered(self) -> GkeSystemNodes:

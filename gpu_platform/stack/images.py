@@ -1,4 +1,4 @@
-"""Stack file field `images`: from which registry the program's own container images come."""
+"""Stack file field `images`: the registry of the program's container images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.stack.patterns import worded
 Registry = Annotated[
     str,
     Field(
-        pattern=worded(r"^[a-z0-9.-]+(:\d+)?$", "the host of a registry, with its port if it has one"),
+        pattern=worded(r"^[a-z0-9.-]+(:\d+)?$", "the host of a registry, with its port if needed"),
         examples=["docker.io"],
     ),
 ]
@@ -25,18 +25,22 @@ RegistryPath = Annotated[
 
 
 class Images(SpecModel):
-    """From which registry the images of the program's own pods come, and with which Secret nodes pull them.
+    """Registry of the images for the program's own pods, and the Secrets that nodes use to pull them.
 
-    Images inside Helm charts are named by values of the charts; those of teams' workloads by the teams.
+    Images in Helm charts are set in the values of the charts. Teams choose the images of their workloads.
     """
 
     mirror: RegistryPath | None = None
-    """Registry, with a path or without, that has every image below the name of its own registry:
-    registry.example.com/mirror/docker.io/library/python. `skopeo sync --scoped` copies images so. Unset: each
-    image's own registry."""
+    """Registry, with an optional path, that contains every image below the name of its original registry, such as
+    registry.example.com/mirror/docker.io/library/python. `skopeo sync --scoped` copies images in this way. If
+    unset, each image's original registry.
+    """
     registries: Annotated[dict[Registry, RegistryPath], Field(max_length=20)] = {}
-    """Where images of one registry are instead, under their own repositories, such as in a pull-through cache:
-    docker.io: 123456789012.dkr.ecr.us-east-2.amazonaws.com/docker-hub. They go before `mirror`."""
+    """Replacement for single registries, such as a pull-through cache, by registry. Repositories keep their names.
+    For example, docker.io: 123456789012.dkr.ecr.us-east-2.amazonaws.com/docker-hub. An entry takes precedence over
+    `mirror`.
+    """
     pull_secrets: Annotated[tuple[SecretName, ...], Field(max_length=10)] = ()
-    """Names of Secrets of type kubernetes.io/dockerconfigjson, never their content. Each must be in every
-    namespace that `gpu-platform images` names beside it."""
+    """Names of Secrets of type kubernetes.io/dockerconfigjson, never their content. Each Secret must exist in
+    every namespace that `gpu-platform images` lists for it.
+    """

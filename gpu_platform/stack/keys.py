@@ -1,4 +1,4 @@
-"""Customer-managed keys in the stack file: ARNs of AWS KMS keys, and names of Cloud KMS keys."""
+"""Customer-managed keys in the stack file: ARNs of AWS KMS keys and names of Cloud KMS keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_platform.stack._types import wrong
 
 _AWS_EXAMPLE: Final = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 _GOOGLE_EXAMPLE: Final = "projects/my-project/locations/us-central1/keyRings/nodes/cryptoKeys/disks"
-# A key or an alias: the cloud of the cluster checks which of its fields take an alias.
+# Matches a key or an alias. Later checks decide which fields accept an alias.
 _AWS: Final = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key/[0-9a-zA-Z-]+|alias/[\w/-]+)"
 _GOOGLE: Final = r"projects/[^/\s]+/locations/[a-z0-9-]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+"
 
@@ -28,4 +28,4 @@ def _key(value: str) -> str:
 AwsKey = Annotated[str, Field(pattern=f"^{_AWS}$", examples=[_AWS_EXAMPLE])]
 GoogleKey = Annotated[str, Field(pattern=f"^{_GOOGLE}$", examples=[_GOOGLE_EXAMPLE])]
 Key = Annotated[str, AfterValidator(_key), Field(examples=[_AWS_EXAMPLE])]
-"""Key of either cloud; the cloud of the cluster checks that it is one of its own."""
+"""Key of either cloud. Planning checks that it belongs to the cluster's cloud."""

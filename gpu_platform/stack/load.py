@@ -1,4 +1,6 @@
-"""Reads a stack file: strict YAML, then the models; one error reports every mistake of the file."""
+"""Reads a stack file as strict YAML and validates it with the models. A single error reports every mistake in the
+file.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from gpu_platform.stack.environment import Environment, Stack, TeamStack
 from gpu_platform.stack.problems import path_text, problems_of
 
 CONFIG_KEY = "gpu-platform:platform"
-# Control and format characters, separators of lines and paragraphs: U+0000, U+202E, U+200B, U+2028.
+# Unicode categories of control and format characters and line and paragraph separators, such as U+0000, U+202E,
+# U+2028.
 _INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 _Model = TypeVar("_Model")
@@ -30,9 +33,10 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, slots=True)
 class StackFile:
-    """A stack file that was read: the stack's name, the path, and the platform object before validation.
+    """A stack file that was read: the name of the stack, the path, and the platform object before validation.
 
-    `problems`: mistakes of the YAML that leave something to check: duplicate keys, numbers such as 010.
+    `problems` are mistakes in the YAML that do not prevent validation, such as duplicate keys and numbers such as
+    010.
     """
 
     stack: str
@@ -42,14 +46,14 @@ class StackFile:
 
 
 class _StrictLoader(yaml.CSafeLoader):
-    """Safe YAML loader that records duplicate keys, and keeps the first; PyYAML's own silently keeps the last."""
+    """Safe YAML loader that records duplicate keys and keeps the first. PyYAML silently keeps the last."""
 
     twice: list[Problem]
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     own = [pair for pair in node.value if pair[0].tag != _MERGE_TAG]
-    loader.flatten_mapping(node)  # puts what is merged before the mapping's own
+    loader.flatten_mapping(node)  # puts merged entries before the mapping's own entries
     # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
     construct: Callable[..., object] = loader.construct_object
     seen: dict[Hashable, Any] = {}
@@ -59,13 +63,13 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
     for key_node, value_node in own:
         key = construct(key_node, deep=True)
         if not isinstance(key, Hashable):
-            problem = "a list or a mapping is used as a key; quote it if it is meant as text"
+            problem = "a list or a mapping is used as a key; quote it if it is meant as a string"
             raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
         if key in seen:
             mark = key_node.start_mark
             place = f"line {mark.line + 1}, column {mark.column + 1}"
             loader.twice.append(
-                Problem(place, f"the key {key!r} twice", "each key once", "remove it here, or above")
+                Problem(place, f"the key {key!r} twice", "each key once", "remove one of the two keys")
             )
         else:
             seen[key] = construct(value_node, deep=True)
@@ -73,7 +77,9 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
 
 
 def _number(loader: _StrictLoader, node: yaml.ScalarNode) -> object:
-    """Return a number, or the text of `22:00`: a number in base 60 only in YAML 1.1, and a text for Pulumi."""
+    """Return a number, or the string for a value such as `22:00`, which is a base-60 number only in YAML 1.1.
+    Pulumi reads it as a string.
+    """
     read = loader.construct_yaml_float if node.tag.endswith(":float") else loader.construct_yaml_int
     return node.value if ":" in node.value else read(node)
 
@@ -85,12 +91,14 @@ _StrictLoader.add_constructor("tag:yaml.org,2002:float", _number)
 
 @cache
 def stack_adapter() -> TypeAdapter[Environment | TeamStack]:
-    """Return the validator of a platform object."""
+    """Return the validator for the platform object."""
     return TypeAdapter(Stack)
 
 
 def find_stack_file(stack: str) -> Path:
-    """Return the path of a stack given by name (`local`) or by path; raises BadInput if there is none."""
+    """Return the path of the stack file for a stack name (`local`) or a path. Raises BadInput if no such file
+    exists.
+    """
     folder = stacks_dir()
     known = sorted(stack_name(file) for file in folder.glob("Pulumi.*.yaml"))
     by_path = stack.endswith((".yaml", ".yml")) or "/" in stack
@@ -99,15 +107,17 @@ def find_stack_file(stack: str) -> Path:
         return path
     found, meant = repr(stack), stack_name(path)
     if Path(stack).is_file():
-        found += ", a file of another kind"
+        found += ", which is a different kind of file"
     if by_path:
-        found += ", which is no file" + ("" if path.is_absolute() else f" in {Path.cwd()}")
-    allowed = f"the path of a stack file, or the name of one in {folder}: {', '.join(known) or 'none is there'}"
+        found += ", which is not a file" + ("" if path.is_absolute() else f" in {Path.cwd()}")
+    allowed = (
+        f"the path of a stack file, or the name of a stack in {folder}: {', '.join(known) or 'none is there'}"
+    )
     raise BadInput(stack, [Problem("STACK", found, allowed, _other_stack(stack, meant, path, known))])
 
 
 def _other_stack(stack: str, meant: str, path: Path, known: Sequence[str]) -> str:
-    """Return the fix for a stack that there is not: the file that was meant, or how to write a new one."""
+    """Return the fix for an unknown stack: the file that was probably meant, or how to write a new one."""
     if Path(stack).is_dir():
         files = sorted(Path(stack).glob("Pulumi.*.yaml"))
         return f"give the path of a file: {files[0]}" if files else "give the path of a file, or a name"
@@ -124,14 +134,15 @@ def _other_stack(stack: str, meant: str, path: Path, known: Sequence[str]) -> st
 
 
 def stack_name(path: Path) -> str:
-    """Return the stack name of a stack file: `local` for `Pulumi.local.yaml`."""
+    """Return the name of the stack in a stack file, such as `local` for `Pulumi.local.yaml`."""
     return path.name.removeprefix("Pulumi.").rsplit(".", 1)[0]
 
 
 def read_yaml_file(path: Path) -> object:
     """Read a YAML file.
 
-    Raises BadInput if it is not readable or not valid YAML, is too large (bounds.py), or has a duplicate key.
+    Raises BadInput if the file is not readable or not valid YAML, is too large (see bounds.py), or has a duplicate
+    key.
     """
     value, problems = _read(path, _construct)
     if problems:
@@ -140,7 +151,7 @@ def read_yaml_file(path: Path) -> object:
 
 
 def read_yaml_documents(path: Path) -> list[object]:
-    """Read a YAML file with any number of documents; raises BadInput as `read_yaml_file` does."""
+    """Read a YAML file with any number of documents. Raises BadInput like `read_yaml_file`."""
     values, problems = _read(path, _construct_all)
     if problems:
         raise BadInput(str(path), problems)
@@ -169,7 +180,7 @@ def _construct_all(text: str, twice: list[Problem]) -> list[object]:
 
 
 def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple[_Read, list[Problem]]:
-    """Return what a file has, and its mistakes that do not keep it from being read."""
+    """Return the content of a file, and its mistakes that do not prevent reading it."""
     text = read_text(path)
     if isinstance(text, Problem):
         raise BadInput(str(path), [text])
@@ -182,47 +193,47 @@ def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple
         raise BadInput(str(path), [*problems, _invalid_yaml(error, text)]) from None
     except RecursionError:
         raise BadInput(
-            str(path), [Problem("(the whole file)", "nesting that is too deep, or recursive", "valid YAML")]
+            str(path), [Problem("(the whole file)", "nesting that is too deep or recursive", "valid YAML")]
         ) from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadInput(str(path), [Problem("(the whole file)", str(error), "valid YAML")]) from None
 
 
 _NO_ENTRY: Final = "did not find expected '-' indicator"
-# What the parser says of common mistakes: what was found, what is allowed, the fix.
+# The parser's words for common mistakes, each with the value found, what is allowed, and the fix.
 _YAML_MISTAKES: Final[Mapping[str, tuple[str, str, str]]] = {
     "mapping values are not allowed in this context": (
-        "a second `key: value` in one line",
-        "one key in a line, and texts with a colon and a space in quotes",
-        "put the value in quotes, or each key on a line of its own",
+        "a second `key: value` on one line",
+        "one key per line, and quotes around text that contains a colon and a space",
+        "put the value in quotes, or write each key on a separate line",
     ),
     _NO_ENTRY: (
-        "a line that is indented neither as an entry of the list nor as a key of its entry",
-        "entries of a list below each other, and their keys two columns further right",
-        "indent the line as the keys of its entry",
+        "a line whose indentation matches neither the list entries nor the keys of an entry",
+        "list entries below each other, with their keys two columns further right",
+        "indent the line like the keys of its entry",
     ),
     "did not find expected key": (
-        "a line that is indented unlike the keys above it, or a quote or bracket that is not closed",
-        "keys of a mapping in one column",
-        "indent the line as the other keys of its mapping, or close the quote or bracket",
+        "a line with an indentation that differs from the keys above it, or a quote or bracket that is not closed",
+        "keys of a mapping in the same column",
+        "indent the line like the other keys of its mapping, or close the quote or bracket",
     ),
-    "did not find expected ',' or ']'": ("a list without its end", "[a, b]", "close the bracket"),
-    "did not find expected ',' or '}'": ("a mapping without its end", "{a: 1, b: 2}", "close the brace"),
+    "did not find expected ',' or ']'": ("a list that is not closed", "[a, b]", "close the bracket"),
+    "did not find expected ',' or '}'": ("a mapping that is not closed", "{a: 1, b: 2}", "close the brace"),
     "found undefined alias": (
-        "a text that begins with *, which is an alias",
-        "an alias of an anchor above it",
-        "put the text in quotes",
+        "a value that begins with *, which YAML reads as an alias",
+        "an alias for an anchor that is defined above it",
+        "put the value in quotes",
     ),
     "found unexpected end of stream": (
-        "a quote without its end",
-        "texts whose quotes are closed",
+        "a quote that is not closed",
+        "text with a closing quote",
         "close the quote",
     ),
 }
 
 
 def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
-    """Return what is wrong with a text that is not YAML, in words instead of the parser's."""
+    """Return the problem with a text that is not YAML, in plain words instead of the parser's."""
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return Problem("(the whole file)", "something that is not YAML", "valid YAML")
@@ -231,20 +242,26 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
     if error.problem == "found character that cannot start any token":
         sign = line[mark.column : mark.column + 1]
         if sign == "\t":
-            return Problem(place, "a tab", "spaces before a key, no tabs", "write spaces instead of the tab")
-        return Problem(place, f"a text that begins with {sign}", "such texts in quotes", "put the text in quotes")
+            return Problem(
+                place, "a tab", "spaces instead of tabs before a key", "write spaces instead of the tab"
+            )
+        return Problem(
+            place, f"a value that begins with {sign}", "quotes around such a value", "put the value in quotes"
+        )
     known = _YAML_MISTAKES.get(str(error.problem))
     if known is not None:
         found, allowed, fix = known
         if error.problem == _NO_ENTRY and (column := _column_of_keys(text, mark.line, mark.column)):
-            fix = f"begin the line at column {column}, as the keys of its entry"
+            fix = f"start the line at column {column}, like the keys of its entry"
         return Problem(place, found, allowed, fix)
     found = f"invalid YAML: {error.problem}" if error.problem else "something that is not YAML"
     return Problem(place, found, "valid YAML", "correct that line")
 
 
 def _column_of_keys(text: str, line: int, column: int) -> int:
-    """Return the column, from 1, of the keys of the list entry above a line; 0 if all begin right of `column`."""
+    """Return the column, counted from 1, of the keys in the list entry above a line. Returns 0 if all begin to the
+    right of `column`.
+    """
     for above in reversed(text.split("\n")[:line]):
         entry = re.match(r"( *)- +(?=\S)", above)
         if entry is not None and len(entry[1]) <= column:
@@ -253,7 +270,7 @@ def _column_of_keys(text: str, line: int, column: int) -> int:
 
 
 def read_stack_file(path: Path) -> StackFile:
-    """Read the YAML of a stack file; raises BadInput if it has no platform object."""
+    """Read the YAML of a stack file. Raises BadInput if it has no platform object."""
     document, mistakes = _read(path, _construct)
     config = cast("Mapping[str, object]", document).get("config") if isinstance(document, Mapping) else None
     if not isinstance(config, Mapping):
@@ -271,7 +288,7 @@ def read_stack_file(path: Path) -> StackFile:
 
 
 def _without_platform(keys: Mapping[str, object], document: Mapping[str, object]) -> Problem:
-    """Return what is wrong with a file whose `config` has no platform object."""
+    """Return the problem with a file whose `config` has no platform object."""
     found = f"keys {', '.join(map(str, keys))}" if keys else "nothing"
     meant = suggestion(did_you_mean(CONFIG_KEY, map(str, keys)))
     fix = f"rename {meant!r} to {CONFIG_KEY!r}" if meant else ""
@@ -282,12 +299,14 @@ def _without_platform(keys: Mapping[str, object], document: Mapping[str, object]
 
 
 def parse_platform(platform: object, source: str) -> Environment | TeamStack:
-    """Validate a platform object; raises BadInput with every problem and its place in the file."""
+    """Validate a platform object. Raises BadInput with every problem and its place in the file."""
     return parse_document(platform, source, stack_adapter())
 
 
 def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) -> _Model:
-    """Validate a document by its models; raises BadInput with every problem and its place in the file."""
+    """Validate a document with the models of `adapter`. Raises BadInput with every problem and its place in the
+    file.
+    """
     text = to_json(document)
     plain: object = json.loads(text)
     unreadable = tuple(_unreadable(plain, ()))
@@ -308,19 +327,19 @@ def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) 
 
 
 def _unreadable(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:
-    """Yield values that Pulumi encrypted, and texts with characters that hide or reorder what is read."""
+    """Yield values that Pulumi encrypted, and strings with characters that hide or reorder text."""
     if isinstance(value, dict) and cast("dict[str, object]", value).keys() == {"secure"}:
         yield Problem(
             path_text(path),
             "a value that Pulumi encrypted (secure)",
-            "plain text: a stack file has no secrets",
+            "plain text, because a stack file contains no secrets",
             "write the value itself, and set it without --secret",
         )
     elif isinstance(value, str):
         hidden = [one for one in value if unicodedata.category(one) in _INVISIBLE and one not in "\t\n\r"]
         if hidden:
             yield Problem(
-                path_text(path), ascii(value[:80]), "text that is read as it is written", f"remove {hidden[0]!a}"
+                path_text(path), ascii(value[:80]), "text without invisible characters", f"remove {hidden[0]!a}"
             )
     elif isinstance(value, dict):
         for key, item in cast("dict[str, object]", value).items():
@@ -331,5 +350,5 @@ def _unreadable(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]
 
 
 def to_json(platform: object) -> str:
-    """Return YAML values as JSON text, from which strict models accept lists as tuples and texts as dates."""
+    """Return YAML values as JSON text. Strict models accept lists as tuples and strings as dates only in JSON."""
     return json.dumps(platform, default=str, allow_nan=True)

@@ -1,4 +1,4 @@
-"""Loads a stack by name or from Pulumi's configuration and plans it; one error reports every mistake."""
+"""Loads a stack by name or from Pulumi's configuration, and plans it. A single error reports every mistake."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # folder of the envir
 
 @dataclass(frozen=True, slots=True)
 class LoadedStack:
-    """A valid stack: its name, its file, the platform object of the file, and its Plan."""
+    """A valid stack: its name, its file, the platform object in the file, and its Plan."""
 
     stack: str
     path: Path
@@ -31,12 +31,14 @@ class LoadedStack:
 
     @property
     def argument(self) -> str:
-        """How a command names the stack."""
+        """How to name the stack on the command line."""
         return stack_argument(self.stack, self.path)
 
     @property
     def environment_argument(self) -> str:
-        """How a command names the environment of a team's stack; an environment is its own."""
+        """How to name the environment of a team's stack on the command line. For an environment, it is the stack
+        itself.
+        """
         if self.plan.kind == "environment":
             return self.argument
         reference = cast("Mapping[str, Any]", self.platform)["environment"]
@@ -44,29 +46,32 @@ class LoadedStack:
         return stack_argument(name, self.path.parent / (reference.get("file") or f"Pulumi.{name}.yaml"))
 
     def argument_of(self, other: str) -> str:
-        """Return how a command names another stack of the cluster, whose file may be beside that of this one."""
+        """Return how to name another stack of the cluster on the command line. Its file may be in the same folder
+        as this stack's file.
+        """
         file = self.path.parent / f"Pulumi.{other}.yaml"
         return stack_argument(other, file) if file.is_file() else other
 
     @property
     def declared_kubernetes(self) -> str | None:
-        """The Kubernetes version that the stack file of an environment names."""
+        """The Kubernetes version in the stack file of an environment."""
         platform = cast("Mapping[str, Any]", self.platform)
         cluster = platform.get("cluster") if self.plan.kind == "environment" else None
         return cast("Mapping[str, Any]", cluster).get("kubernetes") if isinstance(cluster, Mapping) else None
 
 
 def stack_argument(stack: str, file: Path) -> str:
-    """Return how a command names a stack: by its name, or by the path of a file outside the folder of stack files.
+    """Return how to name a stack on the command line: by name, or by path if its file is outside the folder of
+    stack files.
 
-    By its name alone such a stack is another file, or none.
+    Outside that folder, the name would stand for a different file or for none.
     """
     named = stacks_dir() / f"Pulumi.{stack}.yaml"
     return stack if file.resolve() == named.resolve() else shlex.quote(str(file))
 
 
 def load_stack(stack: str) -> LoadedStack:
-    """Read, validate and plan a stack given by name or path; raises BadInput with every problem."""
+    """Read, validate and plan a stack that is given by name or path. Raises BadInput with every problem."""
     file = read_stack_file(find_stack_file(stack))
     problems = [*file.problems, *_problems_of_rules(file.platform)]
     try:
@@ -81,7 +86,9 @@ def load_stack(stack: str) -> LoadedStack:
 
 
 def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
-    """Return the mistakes of `policy`: own rules that do not load; unknown rules, levels and settings."""
+    """Return the mistakes in `policy`: company rules that cannot be loaded, and unknown rules, levels and
+    settings.
+    """
     policy = cast("Mapping[str, Any]", platform).get("policy") if isinstance(platform, Mapping) else None
     if not isinstance(policy, Mapping):
         return ()
@@ -90,7 +97,7 @@ def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
     rules = cast("Mapping[str, Any]", policy).get("rules")
     if not own and not rules:
         return ()
-    from policies import configure  # only here: the import of all rules takes a thirtieth of a render's time
+    from policies import configure  # imported only here: importing all rules takes a thirtieth of a render's time
     from policies import rules as every_rule
 
     found: list[Problem] = []
@@ -100,7 +107,7 @@ def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
         every_rule(own)
     except BadInput as error:
         found += [replace(one, path=f"policy.{one.path}") for one in error.problems]
-        # Which rules of the company there are is not known then; their ids have a dot.
+        # The ids of the company's rules are then unknown. All of them contain a dot.
         own, given = list[str](), {key: value for key, value in given.items() if "." not in key}
     try:
         configure(given, own=own)
@@ -112,13 +119,12 @@ def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
 def plan_platform(platform: object, stack: str, *, source: str = "", folder: Path | None = None) -> Plan:
     """Validate and plan the platform object of Pulumi's configuration or of a stack file.
 
-    `source` names the file in errors; `folder` is the folder of the environment file of a team stack, by default
-    the folder of stack files.
-    Raises BadInput with every problem.
+    `source` is the name of the file in errors. `folder` is the folder of a team stack's environment file, by
+    default the folder of stack files. Raises BadInput with every problem.
     """
     source = source or f"stack {stack}"
     if not is_label_value(stack):
-        allowed = "a name of at most 63 letters, digits, - _ .: it is a label of the stack's objects"
+        allowed = "a name of at most 63 letters, digits, - _ . because it is a label on the stack's objects"
         raise BadInput(source, [Problem("stack", f"the name {stack!r}", allowed, "rename the stack")])
     try:
         spec = parse_platform(platform, source)
@@ -130,7 +136,7 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
             return _plan_environment(spec, platform, stack)
         return _plan_team(spec, stack, source, folder or stacks_dir())
     except BadInput as error:
-        if Path(error.source).is_file():  # that of the environment of a team
+        if Path(error.source).is_file():  # the file of a team's environment
             raise
         raise BadInput(source, error.problems) from None
 
@@ -146,7 +152,7 @@ def _plan_environment(spec: Environment, platform: object, stack: str) -> Enviro
 def _problems_of_parts(
     platform: object, known: tuple[Problem, ...], stack: str, source: str, folder: Path
 ) -> list[Problem]:
-    """Return the planning problems of the valid parts, so that one run reports mistakes of both kinds."""
+    """Return the planning problems of the valid parts, so that one run reports both kinds of mistakes."""
     completed = with_placeholders(platform, known)
     if completed is None:
         return []
@@ -166,7 +172,7 @@ def _problems_of_parts(
 
 
 def _problems_of_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Sequence[Problem]:
-    """Return what planning refuses of the stack of a team; nothing where its environment is not valid."""
+    """Return the planning problems of a team's stack, or nothing if its environment is not valid."""
     try:
         _plan_team(spec, stack, source, folder)
     except BadInput as error:
@@ -175,7 +181,9 @@ def _problems_of_team(spec: TeamStack, stack: str, source: str, folder: Path) ->
 
 
 def _problems_of_plan(document: Mapping[str, Any]) -> list[Problem]:
-    """Return what planning refuses; where it suggests all values, also what it refuses with these."""
+    """Return the planning problems. If each has a suggested value, also return the problems that remain with these
+    values.
+    """
     found: list[Problem] = []
     while True:
         spec = parse_platform(document, "")
@@ -210,7 +218,8 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
         problem = Problem(
             "environment.file" if reference.file else "environment.stack",
             repr(reference.file or reference.stack),
-            "an environment whose stack file exists: the plan of a team needs the pools of its environment",
+            "an environment whose stack file exists, because the plan of a team needs the pools of its "
+            "environment",
             meant or f"{path} does not exist; set environment.file to the environment's stack file",
         )
         raise BadInput(source, [problem])
@@ -230,10 +239,10 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
 
 
 def environment_of(loaded: LoadedStack, because: str, command: str) -> EnvironmentPlan:
-    """Return the plan of a stack that is an environment; raises BadInput for that of a team.
+    """Return the plan of an environment. Raises BadInput if the stack is a team's.
 
-    `because`: why, as it follows "a stack of kind environment"; `command`: what to run on the environment, with
-    `{}` for its stack.
+    `because` is the reason, as it follows "a stack of kind environment" in the error. `command` is the command to
+    run on the environment, with `{}` for the name of its stack.
     """
     if loaded.plan.kind == "environment":
         return loaded.plan

@@ -1,4 +1,4 @@
-"""Stack file field `objects`: labels and annotations of a company on every Kubernetes object."""
+"""Stack file field `objects`: the company's labels and annotations for every Kubernetes object."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from gpu_platform.stack._types import LabelKey, LabelValue, SpecModel
 
 
 class Objects(SpecModel):
-    """Labels and annotations of the company on every Kubernetes object of the program and on its pods.
+    """Labels and annotations of the company for every Kubernetes object that the program creates, and for its
+    pods.
 
-    Where the program sets the same key, its own value wins. Nodes have those of their pool (`pools[].labels`), and
-    objects inside Helm charts those of the chart's values.
+    If the program sets the same key, its value takes precedence. Labels of nodes are set per pool
+    (`pools[].labels`), and labels of objects in Helm charts in the values of the charts.
     """
 
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=40)] = {}

@@ -29,63 +29,72 @@ class Monitoring(SpecModel):
     enabled: bool = True
     prometheus_operator: bool | None = None
     """Create a ServiceMonitor and PrometheusRules for the Prometheus operator, which must be installed in the
-    cluster. Unset: no on a cluster that the program creates, else yes."""
+    cluster. If unset, `false` on a cluster that the program creates, else `true`.
+    """
     interval: Annotated[Duration, at_most("1h")] = "15s"
     """Scrape interval."""
     temperature_celsius: int | None = Field(default=None, ge=50, le=110)
-    """GPU temperature in °C above which an alert fires. Unset: the highest operating temperature that the GPU
-    itself reports, or 85."""
+    """GPU temperature in °C above which an alert fires. If unset, the maximum operating temperature that the GPU
+    reports, or 85.
+    """
     exporter_version: str | None = Field(
         default=None, pattern=r"^(\d+\.\d+\.\d+-)?\d+\.\d+\.\d+$", examples=["4.8.3"]
     )
-    """Version of the DCGM exporter of the owner (`cluster.parts.dcgm_exporter: present`): names and units of its
-    metrics depend on it. Unset: that of the operator's release."""
+    """Version of an existing DCGM exporter (`cluster.parts.dcgm_exporter: present`). The names and units of its
+    metrics depend on the version. If unset, the version in the operator's release.
+    """
     dashboards: Literal["config-maps", "grafana-operator", "none"] | None = None
-    """Grafana dashboards (Grafana 12 or newer): ConfigMaps with the label grafana_dashboard, which the sidecar of
-    Grafana's chart loads, or GrafanaDashboard objects for Grafanas with the label dashboards: grafana. Unset:
-    config-maps with the Prometheus operator, else none."""
+    """Grafana dashboards (Grafana 12 or newer). `config-maps` creates ConfigMaps with the label grafana_dashboard,
+    which the sidecar of Grafana's chart loads. `grafana-operator` creates GrafanaDashboard objects for Grafana
+    instances with the label dashboards: grafana. If unset, `config-maps` with the Prometheus operator, else
+    `none`.
+    """
     runbooks: str = Field(
         default="docs/runbooks.md", pattern=NO_SPACES, examples=["https://docs.example.com/runbooks/"]
     )
-    """Address of the page of runbooks, which alerts name in `runbook_url`. Unset: its place in this repository."""
+    """URL of the runbook page, which alerts contain in `runbook_url`. If unset, the page in this repository."""
     labels: dict[LabelKey, LabelValue] = {}
-    """Labels of the ServiceMonitor and the PrometheusRules by which Prometheus selects them, such as
-    release: prometheus."""
+    """Labels of the ServiceMonitor and the PrometheusRules, which Prometheus uses to select them, such as release:
+    prometheus.
+    """
 
 
 class Budget(SpecModel):
-    """What the nodes of an environment may cost."""
+    """Maximum cost of an environment's nodes."""
 
     usd_per_month: float = Field(gt=0)
-    """For 730 hours. Pools that cost more at their desired size are refused; an alert fires where the GPU nodes
-    that run cost more."""
+    """Budget in USD for 730 hours. If the pools cost more at their desired size, the stack is refused. If the
+    running GPU nodes cost more, an alert fires.
+    """
 
 
 BurnInMeasure = Literal["host-device", "device-device", "all-reduce", "all-reduce-nodes"]
 
 
 class BurnIn(SpecModel):
-    """Active checks of idle GPU nodes, which `gpu-platform burn-in` runs as Jobs: bandwidths, products of matrices
-    that must be equal, NCCL in a node and between nodes.
+    """Active checks of idle GPU nodes, which `gpu-platform burn-in` runs as Jobs. They measure bandwidths, compare
+    the products of matrices, and test NCCL within a node and between nodes.
 
-    Pods of teams come first: a busy node is left alone, and the Jobs have the lowest priority.
+    Pods of teams take precedence: busy nodes are not checked, and the Jobs have the lowest priority.
     """
 
     image: Annotated[str, AfterValidator(pinned_image)] | None = None
-    """Container image with PyTorch, NCCL and the NCCL plugin of the nodes' network, pinned by the tag of a release
-    or by digest. Unset: NVIDIA's, that of the guide."""
+    """Container image with PyTorch, NCCL and the NCCL plugin of the nodes' network, pinned by a release tag or by
+    digest. If unset, the NVIDIA image of the guide.
+    """
     matrix: Annotated[Duration, at_least("1s"), at_most("24h")] = "60s"
-    """How long all GPUs of a node multiply matrices, at full power."""
+    """How long all GPUs of a node multiply matrices at full power."""
     timeout: Annotated[Duration, at_most("25h")] = "20m"
-    """Maximum time of each Job, with the pull of its image."""
+    """Maximum duration of each Job, including the time to pull its image."""
     least: dict[BurnInMeasure, Annotated[float, Field(gt=0)]] = {}
-    """Least bandwidths in GB/s that replace those of the catalogue, such as all-reduce: 420, on nodes of all
-    pools."""
+    """Minimum bandwidths in GB/s that replace the values in the catalogue, such as all-reduce: 420. They apply to
+    the nodes of all pools.
+    """
 
     @model_validator(mode="after")
     def _longer_than_matrix(self) -> BurnIn:
         if parse_duration(self.timeout) <= parse_duration(self.matrix):
-            raise wrong("a timeout longer than matrix", "write timeout: a few minutes more than matrix")
+            raise wrong("a timeout longer than matrix", "write a timeout that is a few minutes longer than matrix")
         return self
 
 
@@ -93,64 +102,74 @@ class Validation(SpecModel):
     """Validation of every GPU node against the stack file."""
 
     gate: bool = True
-    """`up` waits until all nodes pass validation, and fails if they do not."""
+    """Whether `up` waits until all nodes pass validation, and fails if they do not."""
     timeout: Annotated[Duration, at_most("24h")] = "15m"
-    """Maximum time that `up` waits until all nodes of a pool pass."""
+    """How long `up` waits until all nodes of a pool pass."""
     gate_nodes: NodeGate = "never"
-    """When GPU nodes are tainted so that no pod of a team starts on them. `startup`: new nodes, also those that an
-    autoscaler adds, until they pass validation. `always`: also later, while a check fails. `gate_nodes` of a pool
-    overrides it. Unset: `startup` for pools whose GPUs the MIG manager partitions, because a new node offers whole
-    GPUs before that, and `never` for others."""
+    """When GPU nodes are tainted to keep the pods of teams off. With `startup`, new nodes are tainted until they
+    pass validation, including nodes that an autoscaler adds. With `always`, nodes are also tainted later while
+    a check fails. `gate_nodes` of a pool overrides this field. If unset, `startup` for pools whose GPUs the MIG
+    manager partitions, because a new node offers whole GPUs before it is partitioned, and `never` for others.
+    """
     node_readiness: bool = False
-    """With gate_nodes: Kubernetes' Node Readiness Controller, which must be installed, removes the taint of new
-    nodes by the agent's condition, instead of the agent. It is readiness.k8s.io/gpu-platform-validated."""
+    """With `gate_nodes`, let Kubernetes' Node Readiness Controller remove the taint of new nodes, instead of the
+    node agent. The controller must be installed in the cluster. It acts on the condition that the agent sets,
+    and the taint is readiness.k8s.io/gpu-platform-validated.
+    """
     metrics: bool = False
-    """The node agent also serves metrics of GPUs, on port 9401 of its pods: for nodes where DCGM does not run. The
-    recording rules, and with them most alerts and dashboards, use them on nodes without metrics of DCGM; not the
-    alerts on XID errors and lowered clocks."""
+    """Also serve GPU metrics from the node agent, on port 9401 of its pods, for nodes without DCGM. The recording
+    rules use these metrics on nodes without DCGM metrics, and so do most alerts and dashboards, but not the alerts
+    on XID errors and lowered clocks.
+    """
     host_processes: bool = False
-    """The node agent sees the processes of its host (`hostPID`) on machines with NVLink switches, and finds a
-    fabric manager that has ended. The agents' namespace then has the Pod Security level privileged."""
+    """Give the node agent access to the host's processes (`hostPID`) on machines with NVLink switches, so that it
+    can detect a fabric manager that has ended. The agents' namespace then has the Pod Security level
+    privileged.
+    """
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
-    """With `gate_nodes: always`: the largest part of a pool's nodes that failing checks may hold back at a time,
-    but one node at least. It does not limit new nodes, which have never passed."""
+    """With `gate_nodes: always`, the maximum percentage of a pool's nodes that failing checks may hold back at a
+    time, but at least one node. New nodes that have never passed are not limited.
+    """
     on_failure: Literal["report", "cordon", "replace"] = "report"
-    """What the node agent does with a node that a check has failed for `failing_for`, of those that it holds back
-    with `gate_nodes: always`. `cordon`: cordons it, until it passes. `replace`: also has it replaced, in pools of
-    Karpenter; other nodes are cordoned alone. A node that somebody else has cordoned is left as it is."""
+    """What the node agent does with a node that has failed a check for `failing_for`. It only affects nodes that
+    `gate_nodes: always` holds back. `cordon` cordons the node until it passes. `replace` also has the node
+    replaced in Karpenter pools, and only cordons other nodes. A node that somebody else has cordoned is not
+    changed.
+    """
     failing_for: Annotated[Duration, at_least("1s"), at_most("168h")] = "30m"
-    """With on_failure: how long a node must have failed."""
+    """With `on_failure`, how long a node must have failed."""
     burn_in: BurnIn | None = None
-    """Active checks on request, by `gpu-platform burn-in`. Unset: none."""
+    """Active checks on request, with `gpu-platform burn-in`. If unset, there are no active checks."""
 
 
 class Cleanup(SpecModel):
-    """A CronJob that finds what nobody needs any more in the namespaces of the stack's teams, and reports it.
+    """A CronJob that finds unneeded objects in the namespaces of the stack's teams, and reports them.
 
-    Also found: workloads whose label gpu-platform.dev/expires-on names a day that is over. Never found: what the
-    stack file declares, what has the label `gpu-platform.dev/cleanup: never`, volumes and claims.
+    It also finds workloads whose label gpu-platform.dev/expires-on contains a date in the past. It ignores objects
+    that the stack file declares, objects with the label `gpu-platform.dev/cleanup: never`, volumes and claims.
     """
 
     delete: bool = False
-    """Delete what is found. Unset: it is only reported."""
+    """Delete the objects that are found. If `false`, they are only reported."""
     schedule: str = Field(default="17 3 * * *", pattern=CRON, examples=["17 3 * * *"])
-    """Minute, hour, day, month and weekday, in UTC."""
+    """Schedule in UTC: minute, hour, day, month and weekday."""
     finished_after: Duration | None = "168h"
-    """Age of the end of a Job, JobSet, TrainJob, RayJob or pod of its own from which it is found; null: never."""
+    """How long after its end a Job, JobSet, TrainJob, RayJob or standalone pod is found. `null` means never."""
     idle_after: Annotated[Duration, at_most("168h")] | None = None
-    """Notebooks, and what else has the label `gpu-platform.dev/ends-when-idle: "true"` on its pods, are found when
-    they have not used their GPUs for this long. Unset: never."""
+    """How long notebooks must have left their GPUs unused to be found, and likewise other workloads whose pods
+    have the label `gpu-platform.dev/ends-when-idle: "true"`. If unset, they are never found.
+    """
     prometheus: str | None = Field(
         default=None, pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", examples=["http://prometheus.monitoring:9090"]
     )
-    """With idle_after: address of the Prometheus that has the recording rules, as pods reach it."""
+    """With `idle_after`, the in-cluster address of the Prometheus that has the recording rules."""
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Cleanup:
         if (self.idle_after is None) != (self.prometheus is None):
             raise wrong(
-                "idle_after and prometheus, which knows what GPUs do, or neither",
-                "write prometheus, the address at which pods reach it, beside idle_after: 2h",
+                "both idle_after and prometheus, whose metrics show which GPUs are idle, or neither",
+                "write prometheus, the address at which pods reach it, in addition to idle_after: 2h",
             )
         return self
 
@@ -159,7 +178,7 @@ ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", ex
 
 
 def _with_level(value: object) -> object:
-    """Return the settings of a rule of which only the level is written. The pack refuses what is no level."""
+    """Return the settings of a rule for which only the level is given. The policy pack refuses unknown levels."""
     return value if value is None or isinstance(value, Mapping) else {"enforcementLevel": value}
 
 
@@ -170,12 +189,17 @@ class Policy(SpecModel):
     """Configuration of the policy pack for this stack."""
 
     level: Literal["advisory", "mandatory"] = "mandatory"
-    """The highest level of the rules. `mandatory`: rules of critical and high severity stop the deploy, rules of
-    medium and low severity warn. `advisory`: every rule only warns."""
+    """The maximum level of the rules. With `mandatory`, rules of critical and high severity stop the deploy, and
+    rules of medium and low severity warn. With `advisory`, every rule only warns.
+    """
     rules: dict[str, RuleSettings] = Field(
         default=dict[str, RuleSettings](), examples=[{"topology-for-multi-gpu": {"enforcementLevel": "mandatory"}}]
     )
-    """Level, or level and settings, by rule id: `advisory`, or `{enforcementLevel: advisory, exempt: [...]}`."""
+    """Level of each rule by rule ID, or its level and settings: `advisory`, or `{enforcementLevel: advisory,
+    exempt: [...]}`.
+    """
     own_rules: Annotated[tuple[ModuleName, ...], Field(max_length=20)] = ()
-    """Python modules with rules of the company, evaluated beside the pack: installed with gpu-platform, or files
-    in the project's root folder. Each has RULES, a tuple of policies.api.Rule."""
+    """Python modules with rules of the company, which are evaluated in addition to the policy pack. A module is
+    installed with gpu-platform, or is a file in the project's root folder. Each has RULES, a tuple of
+    policies.api.Rule.
+    """

@@ -1,7 +1,7 @@
-"""Replaces invalid parts of a stack file, so that one run can also check the valid parts.
+"""Replaces invalid parts of a stack file, so that the valid parts can be checked in the same run.
 
-A misspelt key or value becomes the one that the problem suggests; an invalid required value becomes a
-placeholder; an invalid optional value is removed.
+A misspelt key or value is replaced by the suggestion in the problem. An invalid required value is replaced by a
+placeholder. An invalid optional value is removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpu_platform.stack.problems import NEAREST, UNKNOWN_KEY, path_text, problem
 
 Path = tuple[str | int, ...]
 
-# Values for required fields that are invalid or missing; `name` gets the index of its entry.
+# Values for required fields that are invalid or missing. `name` includes the index of its entry.
 _POOL: Mapping[str, Any] = {
     "name": "placeholder-{}",
     "machine_type": "g4dn.xlarge",
@@ -40,29 +40,30 @@ _TEAM: Mapping[str, Any] = {
 }
 _ENTRIES: Mapping[str, Mapping[str, Any]] = {"pools": _POOL, "teams": _TEAM}
 _TOP: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandbox"}}
-# What the checks of teams depend on: fields of pools, and other parts of the file.
+# Pool fields and other parts of the file that the checks of teams depend on.
 _POOL_FIELDS = {"name", "machine_type", "count", "sharing", "nodes", "per_node"}
 _PARTS = {"sharing", "device_classes", "storage", "overcommit", "queueing", "cluster", "operator", "addons"}
-# Problems that follow from a replaced part: references to a name that it had.
+# Problems that only follow from a replaced part: references to a name that the part defined.
 _REFERENCES: Mapping[str, str] = {
     r"priorities": r"teams\[\d+\]\.priority",
     r"teams\[\d+\](\.name)?": r"(storage\..*\.teams|team_identities)\b.*",
     r"sharing": r"pools\[\d+\]\.(sharing|per_node)\b.*",
 }
-# Fields of which an entry has one: without a wrong one it seems to have none.
+# Fields of which an entry must have exactly one. If it is wrong and removed, the entry seems to have none.
 _ONE_OF = re.compile(
     r"(teams\[\d+\]|team)\.((egress|ingress)\[\d+\]\.(cidr|fqdn|namespace)|identity\.\w+)"
     r"|pools\[\d+\]\.capacity\.(blocks|reservation)"
 )
-_ROUNDS = 12  # each replaces at least one more part; levels of a file above an invalid value are fewer
+_ROUNDS = 12  # each round replaces at least one more part, and no value is nested deeper than this
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedStack:
-    """A stack with placeholders; `pools_are_real`: no placeholder changes what teams are checked against.
+    """A stack with placeholders. `pools_are_real` is true if the checks of teams depend on no placeholder.
 
-    `document`: the platform object that it was read from; `found`: problems that only show once others are solved,
-    such as those of a mapping whose `provider` was misspelt; `renamed`: misspelt keys by their corrected paths.
+    `document` is the platform object behind `stack`. `found` contains problems that only appear once others are
+    solved, such as the problems of a mapping whose `provider` was misspelt. `renamed` maps corrected paths to the
+    misspelt keys.
     """
 
     stack: Environment | TeamStack
@@ -73,14 +74,14 @@ class CompletedStack:
     renamed: Mapping[str, str]
 
     def in_file(self, problem: Problem) -> Problem:
-        """Return a problem with its place in the file, where keys are misspelt."""
+        """Return a problem with its place in the file, which may contain misspelt keys."""
         for path, written in self.renamed.items():
             if re.match(rf"{re.escape(path)}(?=[.\[]|$)", problem.path):
                 return replace(problem, path=written + problem.path[len(path) :])
         return problem
 
     def is_placeholder(self, path: str) -> bool:
-        """Return whether the value at a path, or one above it, is a placeholder, or refers to one."""
+        """Return whether the value at a path, or a value above it, is a placeholder or refers to one."""
         ends = [match.start() for match in re.finditer(r"[.\[]", path)]
         if any(path[:end] in self.replaced for end in (*ends, len(path))):
             return True
@@ -94,7 +95,7 @@ class CompletedStack:
 
 
 def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedStack | None:
-    """Return a platform object that is valid by its form; None if it still is not."""
+    """Return the platform object with invalid parts replaced, or None if it is still not valid."""
     if not isinstance(platform, Mapping):
         return None
     given = cast("Mapping[str, Any]", platform)
@@ -128,7 +129,7 @@ def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedSt
 
 
 def with_suggestions(document: Mapping[str, Any], wrong: Iterable[Problem]) -> dict[str, Any] | None:
-    """Return a document with the suggested values of all problems; None if one is missing or uncertain."""
+    """Return a document with the suggested value of each problem, or None if one is missing or uncertain."""
     corrected = cast("dict[str, Any]", deepcopy(document))
     for problem in wrong:
         value, path = suggestion(problem.fix), split(problem.path, corrected)
@@ -141,7 +142,7 @@ def with_suggestions(document: Mapping[str, Any], wrong: Iterable[Problem]) -> d
 
 
 def split(path: str, document: object) -> Path:
-    """Return the parts of a path such as `pools[0].layout.1g.10gb`; `document` says which keys have dots."""
+    """Return the parts of a path such as `pools[0].layout.1g.10gb`. `document` decides which keys contain dots."""
     parts: list[str | int] = []
     here, rest = document, path
     while rest:
@@ -159,7 +160,7 @@ def split(path: str, document: object) -> Path:
         if not key:
             break
     if path.endswith(".") and parts[-1:] != [""]:
-        parts.append("")  # a key without characters
+        parts.append("")  # an empty key
     return tuple(parts)
 
 
@@ -169,7 +170,7 @@ def _is_certain(written: object, suggested: str) -> bool:
 
 
 def _same_branch(path: Path, other: Path) -> bool:
-    """Return whether one of two paths is the other, or above it."""
+    """Return whether one path equals the other or is above it."""
     return all(one == two for one, two in zip(path, other, strict=False))
 
 
@@ -180,7 +181,7 @@ def _decides_for_teams(path: Path) -> bool:
 
 
 def _correct(document: dict[str, Any], problem: Problem, replaced: set[Path], renamed: dict[str, str]) -> None:
-    """Correct a value by the problem's suggestion, or replace it."""
+    """Correct a value with the problem's suggestion, or replace it."""
     path, suggested = split(problem.path, document), suggestion(problem.fix)
     if not _exists(document, path):
         _replace(document, path, replaced)
@@ -207,7 +208,7 @@ def _correct(document: dict[str, Any], problem: Problem, replaced: set[Path], re
 
 
 def _meant_value(fix: str, key: str | int, value: object) -> object:
-    """Return the value that a fix writes for one of another type; None if the fix only gives an example."""
+    """Return the value in a fix for a value of the wrong type, or None if the fix only gives an example."""
     if isinstance(value, str) and fix == f"write {value.strip()} without quotes":
         return json.loads(value)
     if fix == f"write {key}: {{desired: {value}}}":
@@ -222,14 +223,15 @@ def _meant_value(fix: str, key: str | int, value: object) -> object:
 
 
 def _replace(document: dict[str, Any], path: Path, replaced: set[Path]) -> None:
-    """Put a placeholder at a path or above it, or remove the value."""
+    """Put a placeholder at a path or at a path above it, or remove the value."""
     while path:
         placeholder = _placeholder(path)
         if placeholder is not None and _exists(document, path[:-1]):
             _container(document, path[:-1])[path[-1]] = placeholder
             replaced.add(path)
             return
-        # Without an optional part of the cluster its cloud is asked something else: all of it is replaced.
+        # Removing an optional part of the cluster would change the checks for its cloud, so the whole cluster is
+        # replaced.
         if isinstance(path[-1], str) and path[0] != "cluster" and _exists(document, path):
             del _container(document, path[:-1])[path[-1]]
             replaced.add(path)
@@ -272,7 +274,7 @@ def _exists(document: object, path: Path) -> bool:
 
 
 def _remove_sharing_names(pools: object) -> list[Path]:
-    """Remove references to named sharings, which do not exist any more; return their paths."""
+    """Remove references to named sharing settings, which no longer exist, and return their paths."""
     removed: list[Path] = []
     for index, pool in enumerate(cast("list[dict[str, Any]]", pools) if isinstance(pools, list) else ()):
         named = isinstance(pool.get("sharing"), str)

@@ -1,4 +1,4 @@
-"""Stack file field `pools[]`: GPU and CPU pools; most settings have defaults that depend on the machine type."""
+"""Stack file field `pools[]`: GPU and CPU pools. Most settings have defaults that depend on the machine type."""
 
 from __future__ import annotations
 
@@ -36,22 +36,28 @@ MAX_NODES = 1000
 
 
 class Count(SpecModel):
-    """Number of nodes of a pool: minimum, desired, maximum."""
+    """Number of nodes in a pool: minimum, desired and maximum."""
 
     min: int = Field(default=0, ge=0, le=MAX_NODES)
     desired: Annotated[int, SetsProperties(sandbox=("nodes",), eks=("desired_size",))] = Field(ge=0, le=MAX_NODES)
-    """In the sandbox: the nodes that always exist."""
+    """Desired number of nodes. An autoscaler may change it between `min` and `max`. In the sandbox, these nodes
+    always exist.
+    """
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
-    """Unset: `desired`. In the sandbox Karpenter adds simulated nodes up to it for pods that wait."""
+    """Maximum number of nodes. If unset, `desired`. In the sandbox, Karpenter adds simulated nodes for pending
+    pods up to this number.
+    """
 
     @property
     def maximum(self) -> int:
-        """Maximum number of nodes: `max`, or `desired` if it is not set."""
+        """Maximum number of nodes: `max`, or `desired` if `max` is unset."""
         return self.desired if self.max is None else self.max
 
     @property
     def is_range(self) -> bool:
-        """Whether an autoscaler may change the number: `desired` alone is a fixed number, although `min` is 0."""
+        """Whether an autoscaler may change the number of nodes. If only `desired` is set, the number is fixed,
+        although `min` is 0.
+        """
         return bool({"min", "max"} & self.model_fields_set) and self.min < self.maximum
 
     @model_validator(mode="after")
@@ -77,8 +83,8 @@ _Alternatives = Annotated[
     Annotated[tuple[str, ...], Field(min_length=1, max_length=19)] | None,
     On(
         ("eks",),
-        "a GKE node pool has one machine type",
-        fix="write a pool for each machine type, and name their order in compute_classes",
+        "a GKE node pool has exactly one machine type",
+        fix="write a pool for each machine type, and list them in order of preference in compute_classes",
     ),
     SetsProperties(eks=("instance_types",), karpenter=("requirements",)),
 ]
@@ -89,9 +95,10 @@ class OnDemand(SpecModel):
 
     type: Annotated[Literal["on-demand"], _CAPACITY_TYPE] = "on-demand"
     alternatives: _Alternatives = None
-    """EKS: machine types that nodes may have where `machine_type` has no capacity, with the same GPU model, number
-    of GPUs and architecture; a managed node group tries them in this order. Pods can request what the smallest
-    has."""
+    """Other machine types for nodes on EKS if `machine_type` has no capacity. They must have the same GPU model,
+    number of GPUs and architecture. A managed node group tries them in this order. Pods can request the resources
+    of the smallest type.
+    """
 
 
 class Spot(SpecModel):
@@ -99,45 +106,50 @@ class Spot(SpecModel):
 
     type: Annotated[Literal["spot"], _BOUGHT, _CAPACITY_TYPE]
     alternatives: _Alternatives = None
-    """EKS: machine types that nodes may have beside `machine_type`, with the same GPU model, number of GPUs and
-    architecture; the more there are, the fewer nodes are reclaimed. Pods can request what the smallest has."""
+    """Other machine types for nodes on EKS in addition to `machine_type`. They must have the same GPU model,
+    number of GPUs and architecture. With more types, fewer nodes are reclaimed. Pods can request the resources
+    of the smallest type.
+    """
 
 
 _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
-_CALENDAR = On(("gke",), "an On-Demand Capacity Reservation of EC2 is compared with no time")
+_CALENDAR = On(("gke",), "an EC2 On-Demand Capacity Reservation is not compared with any time")
 _RESERVATION_NAME = SetsProperties(gke=("reservation_affinity",))
 
 
 class Reservation(SpecModel):
-    """An existing capacity reservation of the cloud; its zone and terms were set when it was created."""
+    """An existing capacity reservation in the cloud. Its zone and terms were set when it was created."""
 
     type: Annotated[Literal["reservation"], _BOUGHT, _CAPACITY_TYPE]
     reservation: Annotated[str, _RESERVATION] = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
-    """EKS: the id of an On-Demand Capacity Reservation; GKE: the name of a Compute Engine reservation."""
+    """ID of an On-Demand Capacity Reservation on EKS, or name of a Compute Engine reservation on GKE."""
     zone: Annotated[Zone, _ZONES]
     placement_group: Annotated[
         str | None,
         On(
             ("eks",),
-            "EC2 has placement groups; GKE nodes enter a reservation with a compact policy by placement",
+            "EC2 has placement groups, but a GKE reservation with a compact policy needs the policy in placement",
             fix="write placement: {type: compact, group: <the reservation's resource policy>}",
         ),
         SetsProperties(eks=("placement_group",), karpenter=("node_class",)),
     ] = None
-    """EKS: name of the cluster placement group of the reservation, if it has one."""
+    """Name of the reservation's cluster placement group on EKS, if it has one."""
     project: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
-    """GKE: the project that shares the reservation; unset: the cluster's."""
+    """Project that shares the reservation on GKE. If unset, the project of the cluster."""
     block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
-    """GKE: name of one block of the reservation."""
+    """Name of a block of the reservation on GKE."""
     sub_block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
-    """GKE: name of one sub-block of the block."""
+    """Name of a sub-block of the block on GKE."""
     starts: Annotated[Instant | None, _CALENDAR] = None
-    """GKE: start of a reservation for a fixed time; `up` refuses desired nodes before it, and validation expects
-    none."""
+    """Start of a reservation for a fixed time on GKE. Before it, `up` refuses desired nodes, and validation
+    expects no nodes.
+    """
     ends: Annotated[Instant | None, _CALENDAR] = None
-    """GKE: end of a reservation for a fixed time, such as 2026-12-14T11:30:00Z; its nodes are deleted then."""
+    """End of a reservation for a fixed time on GKE, such as 2026-12-14T11:30:00Z. Its nodes are deleted at this
+    time.
+    """
     needed_until: Annotated[Instant | None, _CALENDAR] = None
-    """GKE: time until which the pool is needed; a reservation that ends earlier is refused."""
+    """Time until which the pool is needed on GKE. A reservation that ends earlier is refused."""
 
 
 _BLOCKS = SetsProperties(eks=("capacity_blocks",), karpenter=("capacity_blocks",))
@@ -151,11 +163,13 @@ class Block(SpecModel):
     starts: Instant
     """Start of the block, such as 2026-12-01T11:30:00Z."""
     ends: Instant
-    """End of the block; EKS drains its nodes 40 minutes earlier."""
+    """End of the block. EKS drains its nodes 40 minutes earlier."""
 
 
 class CapacityBlock(SpecModel):
-    """EC2 Capacity Blocks for ML, reserved for a fixed time: one by `reservation` and `zone`, or several."""
+    """EC2 Capacity Blocks for ML, which are reserved for a fixed time. Set `reservation` and `zone` for a single
+    block, or `blocks` for several.
+    """
 
     type: Annotated[Literal["capacity-block"], On(("eks",), "capacity blocks are sold by EC2"), _CAPACITY_TYPE]
     reservation: Annotated[str | None, _RESERVATION] = Field(
@@ -163,25 +177,30 @@ class CapacityBlock(SpecModel):
     )
     zone: Annotated[Zone | None, _ZONES] = None
     starts: Instant | None = None
-    """Start of the block, such as 2026-12-01T11:30:00Z: a managed node group has no nodes before it, and
-    `count.desired` then. Unset: it starts with `count.desired` nodes, so the block must have begun."""
+    """Start of the block, such as 2026-12-01T11:30:00Z. A managed node group has no nodes before this time, and
+    then `count.desired` nodes. If unset, it is created with `count.desired` nodes, so the block must have
+    begun.
+    """
     ends: Instant | None = None
-    """End of the block, such as 2026-12-14T11:30:00Z; EKS drains its nodes 40 minutes earlier."""
+    """End of the block, such as 2026-12-14T11:30:00Z. EKS drains its nodes 40 minutes earlier."""
     blocks: Annotated[Annotated[tuple[Block, ...], Field(min_length=1, max_length=20)] | None, _BLOCKS] = None
-    """Several blocks one after the other, instead of `reservation`, `zone`, `starts` and `ends`. Each has a node
-    group of its own; the pool, its labels and what quotas may use stay the same."""
+    """Several blocks, one after the other, instead of `reservation`, `zone`, `starts` and `ends`. Each block has a
+    separate node group. The pool, its labels and its share of quotas stay the same.
+    """
     needed_until: Instant | None = None
-    """Time until which the pool is needed; a block that ends earlier is refused."""
+    """Time until which the pool is needed. A block that ends earlier is refused."""
 
 
 class FlexStart(SpecModel):
-    """GKE flex-start: GKE creates nodes when capacity is available, for at most seven days."""
+    """GKE flex-start. GKE creates nodes when capacity is available, for at most seven days."""
 
     type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud"), _CAPACITY_TYPE]
     max_run_duration: Annotated[Duration | None, SetsProperties(gke=("max_run_duration",))] = None
-    """How long a node may run, 10 minutes to 7 days (`168h`); unset: 7 days."""
+    """How long a node may run, from 10 minutes to 7 days (`168h`). If unset, 7 days."""
     queued: Annotated[bool, SetsProperties(gke=("queued_provisioning",))] = False
-    """Queued provisioning: a ProvisioningRequest gets all its nodes at once. With teams it needs `queueing`."""
+    """Queued provisioning: all nodes for a ProvisioningRequest are created at once. In a stack with teams it needs
+    `queueing`.
+    """
 
 
 Capacity = Annotated[OnDemand | Spot | Reservation | CapacityBlock | FlexStart, Field(discriminator="type")]
@@ -195,14 +214,17 @@ class Placement(SpecModel):
         On(("eks",), "EC2 has cluster placement groups", values=("cluster",)),
         On(("gke",), "Compute Engine has compact placement policies", values=("compact",)),
     ] = "none"
-    """`cluster`: an EC2 placement group; `compact`: a GKE compact placement policy."""
+    """`cluster` is an EC2 placement group, `compact` is a GKE compact placement policy."""
     group: str | None = None
-    """Name of an existing placement group or resource policy; unset: the program creates one. On GKE a reservation
-    that is not dense accepts only the policy that it was created with: name it here."""
+    """Name of an existing placement group or resource policy. If unset, the program creates one. On GKE, a
+    reservation that is not dense accepts only the policy that it was created with, so name that policy here.
+    """
 
 
-_KUBELET = On(("eks", "gke"), "elsewhere the program configures no kubelet, and nodes only report the policy")
-_SCOPE = On(("eks", "gke", "sandbox"), "on existing nodes the program configures no kubelet")
+_KUBELET = On(
+    ("eks", "gke"), "elsewhere the program does not configure the kubelet, and nodes only report the policy"
+)
+_SCOPE = On(("eks", "gke", "sandbox"), "on existing nodes the program does not configure the kubelet")
 
 
 class Topology(SpecModel):
@@ -211,7 +233,7 @@ class Topology(SpecModel):
     policy: Literal["none", "best-effort", "restricted", "single-numa-node"]
     scope: Annotated[Literal["container", "pod"], _SCOPE] = "container"
     memory: Annotated[Literal["none", "static"], _KUBELET] = "none"
-    """Memory Manager policy; `static` pins memory to the NUMA node of a Guaranteed pod's CPUs."""
+    """Memory Manager policy. `static` pins the memory of a Guaranteed pod to the NUMA node of its CPUs."""
 
 
 class Taint(SpecModel):
@@ -226,10 +248,11 @@ class ExistingNodes(SpecModel):
     """Nodes of an existing cluster that form the pool, selected by name or by label."""
 
     names: Annotated[tuple[NodeName, ...], Field(min_length=1, max_length=5000)] | None = None
-    """Names of the nodes. The program sets their labels. It does not change their taints, because taints are one
-    list that all owners share."""
+    """Names of the nodes. The program sets their labels. It does not change their taints, because all owners share
+    a single list of taints.
+    """
     selector: Annotated[dict[LabelKey, LabelValue], Field(min_length=1)] | None = None
-    """Labels of the nodes. The program does not change these nodes; validation reports labels that are missing."""
+    """Labels that select the nodes. The program does not change these nodes. Validation reports missing labels."""
 
     @model_validator(mode="after")
     def _one_of(self) -> ExistingNodes:
@@ -239,14 +262,14 @@ class ExistingNodes(SpecModel):
 
 
 class NodeSharing(SpecModel):
-    """Nodes of a pool that use a named sharing instead of the pool's own."""
+    """Nodes of a pool that use a named sharing configuration instead of the pool's."""
 
     nodes: Annotated[tuple[NodeName, ...], Field(min_length=1, max_length=5000)]
     sharing: DnsLabel
-    """A name in the environment's `sharing`; the nodes are planned as a separate pool `<pool>-<sharing>`."""
+    """Name in the environment's `sharing`. The nodes are planned as a separate pool `<pool>-<sharing>`."""
 
 
-_KARPENTER = On(("eks",), "GKE has an autoscaler of its own, and count sets its limits")
+_KARPENTER = On(("eks",), "GKE has a built-in autoscaler, and count sets its limits")
 
 
 class Pool(SpecModel):
@@ -262,47 +285,57 @@ class Pool(SpecModel):
             sandbox=("machine_type",),
         ),
     ]
-    """A machine type of the catalogue, which has its GPU model and count, memory, NVLinks and list prices. One
-    without GPUs makes a CPU pool: no GPU software runs there, and fields about GPUs are refused."""
+    """Machine type in the catalogue, which contains its GPU model and count, memory, NVLinks and list prices. A
+    type without GPUs makes the pool a CPU pool, in which no GPU software runs and fields about GPUs are
+    refused.
+    """
     count: Count
     capacity: Capacity = OnDemand()
     headroom: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """GPUs that are kept free for the next pods, on a pool that an autoscaler changes: pods of the lowest priority
-    hold them, which pods of teams preempt. At most the GPUs of a node, or those of whole nodes."""
+    """Number of GPUs that are kept free for the next pods, in a pool with an autoscaler. Pods of the lowest
+    priority occupy these GPUs, and pods of teams preempt them. The number is at most the GPUs of one node, or a
+    multiple of them."""
     schedule: Annotated[
         PoolSchedule | None,
         On(
             ("eks",),
             "scheduled actions of EC2 Auto Scaling start and stop the nodes",
-            "remove schedule; a pool that an autoscaler changes has no nodes without pods (count.min: 0), and "
+            "remove schedule; a pool with an autoscaler has no nodes while it has no pods (count.min: 0), and "
             "cleanup.idle_after ends idle notebooks",
         ),
     ] = None
-    """When the pool has nodes; unset: always. For development pools, off at night and at weekends."""
+    """Times at which the pool has nodes, for development pools that are off at night and at weekends. If unset,
+    the pool always has nodes.
+    """
     placement: Annotated[
         Placement | None,
         ON_CLOUDS,
         SetsProperties(eks=("placement_group",), karpenter=("node_class",), gke=("placement_policy",)),
     ] = None
-    """Unset: `cluster` or `compact` for training pools with several nodes, RDMA interfaces and no reservation."""
+    """Physical placement of the nodes. If unset, `cluster` or `compact` for training pools with several nodes,
+    RDMA interfaces and no reservation.
+    """
     zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1, max_length=50)] | None, ON_CLOUDS, _ZONES] = (
         None
     )
-    """Zones of the nodes. Unset: the zone of `capacity`, else every zone of the cluster, for a managed node group
-    of EKS those that it had when the pool was created; in a regional GKE cluster every zone that is known to offer
-    the machine type. GKE creates the same number of nodes in each zone, so pools with initial nodes must name
-    their zones there."""
+    """Zones of the nodes. If unset, the zone of `capacity`, or else every zone of the cluster. An EKS managed node
+    group keeps the zones that the cluster had when the pool was created. A regional GKE cluster uses every zone
+    that is known to offer the machine type. GKE creates the same number of nodes in each zone, so pools with
+    initial nodes must name their zones there.
+    """
     workload: Workload
-    """Purpose of the pool; sets the defaults of Topology Manager policy, GPU network, placement and disruption,
-    and decides which policy rules apply. `general` is for CPU pools, and their only one: monitoring, ingress, Ray
-    heads, data loaders."""
+    """Purpose of the pool. It sets the defaults of Topology Manager policy, GPU network, placement and disruption,
+    and decides which policy rules apply. CPU pools must use `general`, and only they can. It is for monitoring,
+    ingress, Ray heads and data loaders.
+    """
     declared_sharing: Annotated[SharingOrName, SetsProperties(gke=("gpu_sharing_config",))] = Field(
         default=NoSharing(), alias="sharing"
     )
-    """How GPUs are shared: the settings, or a name in the environment's `sharing`."""
+    """How GPUs are shared: sharing settings, or a name in the environment's `sharing`."""
     per_node: Annotated[tuple[NodeSharing, ...], Field(max_length=200)] = ()
-    """Nodes with another sharing than the rest of the pool; in the sandbox, and on existing nodes given by
-    name."""
+    """Nodes whose sharing differs from the rest of the pool. Available in the sandbox, and for existing nodes that
+    are listed by name.
+    """
     topology: Annotated[
         Topology | None, SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
     ] = None
@@ -316,8 +349,9 @@ class Pool(SpecModel):
         ON_CLOUDS,
         SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config", "linux_node_config")),
     ] = None
-    """What a company adds to the nodes before they join: commands, settings, a script, limits of the kubelet.
-    Another value rolls them."""
+    """Additions of a company to the nodes before they join the cluster: commands, settings, a script, kubelet
+    limits. Changing them rolls the nodes.
+    """
     labels: Annotated[dict[LabelKey, LabelValue], SetsProperties(karpenter=("template",))] = {}
     tags: Annotated[
         dict[AwsTagKey, AwsTagValue],
@@ -325,27 +359,31 @@ class Pool(SpecModel):
         ON_CLOUDS,
         SetsProperties(eks=("tags",), karpenter=("node_class",)),
     ] = {}
-    """EKS and GKE: tags of the company on instances of the pool and their disks, beside those of the cluster
-    (`tags`, on GKE `labels`). On GKE they are labels of resources: lower case, at most 63 characters."""
+    """Tags of the company on the pool's instances and their disks, on EKS and GKE, in addition to the cluster's
+    `tags` (on GKE `labels`). On GKE they are resource labels: lower case, at most 63 characters.
+    """
     taints: Annotated[tuple[Taint, ...], Field(max_length=50), SetsProperties(karpenter=("template",))] = ()
-    """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has; a CPU pool has only
-    these."""
+    """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has. A CPU pool has only
+    these taints.
+    """
     gate_nodes: Annotated[NodeGate | None, SetsProperties(eks=("user_data",), karpenter=("template",))] = None
-    """When nodes are tainted so that no pod of a team starts on them; unset: `validation.gate_nodes`. On an
-    existing cluster the nodes must register with the startup taint themselves."""
+    """When nodes are tainted to keep the pods of teams off. If unset, `validation.gate_nodes`. On an existing
+    cluster, the owner must register new nodes with the startup taint.
+    """
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
-    """Only on an existing cluster: the nodes that form the pool."""
+    """Existing nodes that form the pool, only on an existing cluster."""
     provisioner: Annotated[
         Literal["managed", "karpenter"], ON_CLOUDS, replace(_KARPENTER, values=("karpenter",))
     ] = "managed"
-    """EKS: a managed node group, or Karpenter, which creates nodes for pending pods."""
+    """What creates the nodes on EKS: a managed node group, or Karpenter, which creates nodes for pending pods."""
     karpenter: Annotated[Karpenter | None, _KARPENTER] = None
-    """Only with provisioner karpenter."""
+    """Settings of Karpenter, only with `provisioner: karpenter`."""
     device_plugin: Annotated[
         Literal["operator", "provider"] | None, ON_CLOUDS, SetsProperties(gke=("gpu_driver_installation_config",))
     ] = None
-    """What runs the device plugin: the GPU Operator, or the provider: the node image (Bottlerocket) or GKE, with
-    its own sharing. Unset: provider on Bottlerocket, else operator."""
+    """What runs the device plugin. `operator` is the GPU Operator. `provider` is the node image (Bottlerocket) or
+    GKE, each with its own kinds of sharing. If unset, `provider` on Bottlerocket, else `operator`.
+    """
     image: Annotated[Image, ON_CLOUDS] = Image()
     network: Annotated[
         Network,
@@ -361,28 +399,32 @@ class Pool(SpecModel):
         Upgrade,
         On(
             ("eks", "gke"),
-            "elsewhere the program replaces no nodes",
-            fix="remove upgrade; changes.max_unavailable is how many nodes get another driver at a time",
+            "elsewhere the program does not replace nodes",
+            fix="remove upgrade; changes.max_unavailable is the number of nodes whose driver is upgraded at a "
+            "time",
         ),
     ] = Upgrade()
     repair: Annotated[bool | None, ON_CLOUDS] = None
-    """Let the cloud replace unhealthy nodes; unset: yes, if the capacity type allows it."""
+    """Let the cloud replace unhealthy nodes. If unset, enabled if the capacity type allows it."""
     protect: bool = False
-    """Refuse to remove, rename or replace the pool, and to destroy the stack. To lift it, deploy `protect: false`
-    first."""
+    """Refuse to remove, rename or replace the pool, and to destroy the stack. To remove the protection, first
+    deploy `protect: false`.
+    """
     usd_per_hour: UsdPerHour | None = None
-    """Price of one node in USD/h if it is not the list price: on-premises, spot, a commitment."""
+    """Price of one node in USD/h, if it differs from the list price: on-premises, spot, a commitment."""
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Expected utilisation of the pool's GPUs as a share of time, 0 to 1; a measured one takes precedence."""
+    """Expected utilisation of the pool's GPUs as a share of time, from 0 to 1. A measured utilisation takes
+    precedence.
+    """
 
     @property
     def capacity_alternatives(self) -> tuple[str, ...]:
-        """Machine types that `capacity` allows beside the pool's own."""
+        """Machine types that `capacity` allows in addition to `machine_type`."""
         return (self.capacity.alternatives or ()) if isinstance(self.capacity, OnDemand | Spot) else ()
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """Machine types that nodes may have beside the pool's own, in the order of the file."""
+        """Machine types that nodes may have in addition to `machine_type`, in the order of the file."""
         return self.capacity_alternatives or (self.karpenter.alternatives if self.karpenter is not None else ())
 
     @property

@@ -1,4 +1,4 @@
-"""Stack file field `pools[].schedule`: when a pool has nodes, where it has none at night and at weekends."""
+"""Stack file field `pools[].schedule`: when a pool has nodes, for pools that are off at night and at weekends."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from gpu_platform.stack.clock import Clock, Day, TimeZone
 
 
 class PoolSchedule(SpecModel):
-    """When a pool has its nodes: on `days` from `start` to `stop`. Else it is off, and has none."""
+    """Times at which a pool has nodes: on `days` from `start` to `stop`. At all other times it is off and has no
+    nodes.
+    """
 
     days: Annotated[tuple[Day, ...], Field(min_length=1, max_length=7)] = ("mon", "tue", "wed", "thu", "fri")
-    """Days on which it starts; unset: Monday to Friday."""
+    """Days on which the pool starts. If unset, Monday to Friday."""
     start: Clock = Field(examples=["07:00"])
-    """Time of day at which its nodes are started, in `time_zone`."""
+    """Time of day at which the pool's nodes are started, in `time_zone`."""
     stop: Clock = Field(examples=["20:00"])
-    """Time of day, after `start`, at which its nodes are drained and terminated."""
+    """Time of day, after `start`, at which the pool's nodes are drained and terminated."""
     time_zone: TimeZone = "UTC"
-    """IANA time zone of `days`, `start` and `stop`; daylight saving time is followed."""
+    """IANA time zone of `days`, `start` and `stop`. Daylight saving time is taken into account."""
     stops_work: bool = False
-    """Accept that jobs and services are stopped at `stop`: pools that are not for development need it."""
+    """Accept that jobs and services end at `stop`. Pools with another purpose than development need `true`."""
 
     @model_validator(mode="after")
     def _ordered(self) -> PoolSchedule:

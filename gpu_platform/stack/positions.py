@@ -1,4 +1,4 @@
-"""Find where a path such as `pools[2].sharing.replicas` is written in its file: line and column."""
+"""Finds the line and column of a path such as `pools[2].sharing.replicas` in its file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ CONFIG_KEYS = ("config", "gpu-platform:platform")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place in a text file; line and column count from 1."""
+    """A place in a text file. Lines and columns are counted from 1."""
 
     line: int
     column: int
 
 
 def located(error: BadInput) -> BadInput:
-    """Return an error about a YAML file with the line and column of each problem; others as they are."""
+    """Return an error about a YAML file with the line and column of each problem. Other errors are returned
+    unchanged.
+    """
     path = Path(error.source)
     if path.suffix not in (".yaml", ".yml") or not path.is_file() or path.stat().st_size > MAX_BYTES:
         return error
@@ -42,10 +44,10 @@ def _at(problem: Problem, place: Position) -> Problem:
 
 
 class Positions:
-    """The places of all keys and items of one stack file, or of another YAML file."""
+    """The places of all keys and items in a stack file or another YAML file."""
 
     def __init__(self, path: Path) -> None:
-        """Read a file; one that is no YAML has its first line for every path."""
+        """Read a file. If it is not valid YAML, every path has the first line of the file as its place."""
         self._documents: list[yaml.Node] = []
         try:
             compose: Callable[..., Iterable[yaml.Node]] = yaml.compose_all
@@ -54,14 +56,14 @@ class Positions:
             return
 
     def of(self, path: str) -> Position:
-        """Return where a path such as `pools[2].sharing.replicas` is written, or the nearest part above it.
+        """Return the place of a path such as `pools[2].sharing.replicas`, or the nearest place above it.
 
-        `document 2.metadata.name` is in the second document of a file.
+        The path `document 2.metadata.name` is in the second document of a file.
         """
         written = re.fullmatch(r"line (\d+), column (\d+)", path)
         if written is not None:
             return Position(int(written[1]), int(written[2]))
-        number = re.match(r"document (\d+)\.?", path)  # of a file with several
+        number = re.match(r"document (\d+)\.?", path)  # a file with several documents
         index, path = (int(number[1]) - 1, path[number.end() :]) if number is not None else (0, path)
         node = self._documents[index] if index < len(self._documents) else None
         whole = path.startswith(CONFIG_KEYS[0]) or _entry(node, CONFIG_KEYS[0]) is None
@@ -88,7 +90,7 @@ def _first(node: yaml.Node | None, path: str) -> tuple[yaml.Node, yaml.Node, str
     if not isinstance(node, yaml.MappingNode):
         return None
     keys = [str(name.value) for name, _ in node.value]
-    # A key may have dots, such as 1g.10gb: the longest that the path begins with is meant.
+    # A key may contain dots, such as 1g.10gb. The longest key at the start of the path is meant.
     begins = [key for key in keys if key and re.match(rf"{re.escape(key)}(?=[.\[]|$)", path)]
     key = max(begins, key=len, default="")
     entry = _entry(node, key) if key else None

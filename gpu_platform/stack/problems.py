@@ -1,7 +1,7 @@
-"""Converts pydantic's validation errors into problems with the place in the YAML file and the likely fix.
+"""Converts pydantic's validation errors into problems with their place in the YAML file and the likely fix.
 
-Each problem has the path in the file (`pools[2].sharing.replicas`), the value found, what is allowed (from
-the models' JSON Schema) and the likely fix, with a suggestion for misspelt names.
+Each problem has the path in the file (`pools[2].sharing.replicas`), the value found, what is allowed (from the
+models' JSON Schema) and the likely fix, with a suggestion for misspelt names.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _ARTICLES = {
     "null": "nothing",
 }
 _FOUND_LIMIT = 80
-_TEXT, _KEY = "TEXT", "KEY"  # in examples: to be filled in
+_TEXT, _KEY = "TEXT", "KEY"  # placeholders in examples
 _TIME = "2026-12-14T11:30:00Z"
 NEAREST = r"write (-?\d+), the (?:least|most) that is allowed"
-"""The fix of a whole number that is out of its range, with the nearest allowed one."""
+"""Pattern of the fix for a whole number that is out of range. It contains the nearest allowed number."""
 UNKNOWN_KEY = "unknown key"
-"""How the `found` of a problem begins whose path ends with a key that is not allowed."""
+"""Beginning of `found` in a problem whose path ends with a key that is not allowed."""
 
 
 def path_text(parts: Iterable[str | int]) -> str:
@@ -60,7 +60,7 @@ def found_text(value: object) -> str:
 
 
 def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any]) -> list[Problem]:
-    """Return every problem of a failed validation of `data` by `adapter`, in the order of the file."""
+    """Return every problem of a failed validation of `data` with `adapter`, in the order of the file."""
     schema = _schema(adapter)
     errors = error.errors(include_url=False)
     others = _of_other_branches(errors)
@@ -73,7 +73,7 @@ def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any])
 
 
 def _without_misspelt_twice(found: list[Problem]) -> list[Problem]:
-    """Return problems without those of a missing key that an unknown key beside it is a misspelling of."""
+    """Return the problems without those about a missing key that is only misspelt in the same mapping."""
     meant = {
         problem.path.removesuffix(last) + (suggestion(problem.fix) or "")
         for problem in found
@@ -84,13 +84,13 @@ def _without_misspelt_twice(found: list[Problem]) -> list[Problem]:
 
 
 def _follows_from_items(details: ErrorDetails) -> bool:
-    """Return whether an error follows from others: pydantic reports a list with invalid items as too short."""
+    """Return whether an error only follows from others; pydantic reports lists with invalid items as too short."""
     context: Mapping[str, Any] = details.get("ctx", {})
     return details["type"] == "too_short" and len(details["input"]) >= context["min_length"]
 
 
 def _of_other_branches(errors: Sequence[ErrorDetails]) -> Set[int]:
-    """Return the errors, by index, about a branch of a union (words, a mapping) that a value does not mean."""
+    """Return the indexes of errors about a union branch (literals or a mapping) that the value does not match."""
     words = {one["loc"][:-1] for one in errors if one["type"] == "literal_error"}
     mappings = {
         one["loc"][:depth] for one in errors if one["type"] != "literal_error" for depth in range(len(one["loc"]))
@@ -105,7 +105,7 @@ def _of_other_branches(errors: Sequence[ErrorDetails]) -> Set[int]:
     return found
 
 
-@cache  # made from the models in 30 ms, which do not change
+@cache  # building it from the models takes 30 ms, and the models never change
 def _schema(adapter: TypeAdapter[Any]) -> Schema:
     return adapter.json_schema(mode="validation")
 
@@ -113,7 +113,7 @@ def _schema(adapter: TypeAdapter[Any]) -> Schema:
 def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
     parts, value = _locate(details, data, root)
     if details["loc"][-1:] == ("[key]",):
-        value = details["input"]  # the key is wrong, not what it has
+        value = details["input"]  # the key is wrong, not its value
     elif "env" in map(str, parts[:-1]) and names_secret(str(parts[-1])):
         value = "a value that is not shown"
     path = path_text(parts)
@@ -177,7 +177,7 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
 
 
 def _unsupported(parts: Sequence[str | int], data: object, root: Schema) -> Problem | None:
-    """Return that the provider of a file does not support a field, so that no other value of it helps, or None."""
+    """Return the problem that the stack's provider does not support the field or an object around it, or None."""
     cluster: object = cast("Mapping[str, object]", data).get("cluster") if isinstance(data, Mapping) else None
     provider = cast("Mapping[str, object]", cluster).get("provider") if isinstance(cluster, Mapping) else None
     name = next((text for one, text in PROVIDER_NAMES.items() if one == provider), None)
@@ -192,20 +192,20 @@ def _unsupported(parts: Sequence[str | int], data: object, root: Schema) -> Prob
 
 
 def _similar_keys(key: str) -> tuple[str, ...]:
-    """Return a key with hyphens for what a pattern may forbid, as it is and in lower case."""
+    """Return a key with hyphens instead of other special characters, once unchanged and once in lower case."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
     return plain, plain.casefold()
 
 
 def _example_of(name: str, schema: Schema, root: Schema) -> str:
-    """Return a key with a value that its schema allows, as far as one is known."""
+    """Return a key with a value that its schema allows, if such a value is known."""
     if example := re.search(rf"\b{re.escape(name)}: .+", _shape(name, schema, root)):
         return example[0].split(", with quotes")[0]
     example = _example(schema, root)
     return f"{name}: {example}" if not re.search(rf"\b({_TEXT}|{_KEY})\b", example) else f"{name}: and its value"
 
 
-# What other tools call a value, by what it is called here.
+# Names that other tools use for a value, by the value's name in the stack file.
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "eks": ("aws", "amazon", "ec2"),
     "gke": ("gcp", "google"),
@@ -228,12 +228,12 @@ def meant_option(value: object, options: Sequence[str]) -> str:
     word = str(value).casefold()
     meant = [option for option in options if word in _OTHER_NAMES.get(option, ())]
     several = [option for option in options if word in option.split("-")]
-    if len(several) > 1 and word not in options:  # such as lustre, which both clouds have
+    if len(several) > 1 and word not in options:  # for example lustre, which exists on both clouds
         return f"write {' or '.join(several)}"
     return f"did you mean {meant[0]!r}?" if meant else did_you_mean(word, options)
 
 
-# What other tools call a key, by what it is called here.
+# Names that other tools use for a key, by the key's name in the stack file.
 _OTHER_KEYS: Mapping[str, tuple[str, ...]] = {
     "region": ("location", "zone"),
     "location": ("region", "zone", "zones"),
@@ -272,11 +272,13 @@ _OTHER_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-_TYPO = 0.8  # so similar a key is a misspelling, even of one that another object has
+_TYPO = 0.8  # a key this similar is a misspelling, even if another object has a key with that name
 
 
 def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object, root: Schema) -> str:
-    """Return the fix of a key that an object cannot have: the meant one, the object that can have it, or none."""
+    """Return the fix for a key that an object cannot have: the key that was meant, an object that can have the
+    key, or removal.
+    """
     *owner, last = parts
     key, present = str(last), _value_at(owner, data)
     others = [one for one in allowed if one not in present]
@@ -285,7 +287,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
     meant = [
         one
         for one, names in _OTHER_KEYS.items()
-        # Whether something is enabled can be a word of another key.
+        # `enabled` can be another name for any key, whatever its allowed values are.
         if plain in map(_plain, names)
         and (plain == "enabled" or not _lists_others(value, fields.get(one, {}), root))
     ]
@@ -304,7 +306,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
 
 
 def _branch_with(key: str, owner: Sequence[str | int], data: object, root: Schema) -> str:
-    """Return what an object would have to be to have a key, such as `mode: mig`; empty if nothing."""
+    """Return the setting with which an object could have a key, such as `mode: mig`, or an empty string."""
     here = _nullable(root, root, data)
     value = data
     for part in owner:
@@ -325,7 +327,9 @@ def _branch_with(key: str, owner: Sequence[str | int], data: object, root: Schem
 
 
 _WAYS = {"mode", "type", "policy"}
-"""Keys that say which way something is done; `provider` and `kind` say what a file is about."""
+"""Keys that select a variant of a setting. `provider` and `kind` are no such keys: they decide what a whole file
+is about.
+"""
 
 
 def _plain(key: str) -> str:
@@ -335,7 +339,8 @@ def _plain(key: str) -> str:
 def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: object, root: Schema) -> str:
     """Return the path of the nearest object that can have a key and its value, or of the nearest two.
 
-    Empty if none is near. What is beside the entry of a list that an object is in is not meant.
+    Return an empty string if none is near. If the owner is inside a list entry, other parts of that list are
+    ignored.
     """
 
     def distance(place: Sequence[str | int]) -> int:
@@ -351,20 +356,22 @@ def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: o
     nearest = [place for place in found if distance(place) == min(map(distance, found))]
     if len(nearest) not in {1, 2} or distance(nearest[0]) > len(
         owner
-    ):  # another part of the file has it by chance
+    ):  # a distant part of the file that only has a key of the same name
         return ""
-    return " or ".join(path_text(place) if place else "the top, beside kind" for place in nearest)
+    return " or ".join(path_text(place) if place else "the top level, next to kind" for place in nearest)
 
 
 def _leaves_entry(place: Sequence[str | int], owner: Sequence[str | int]) -> bool:
-    """Return whether a place is outside the entry of a list that an object is in, and not around it."""
+    """Return whether a place is outside the list entry that contains an object, and not one of the objects around
+    the entry.
+    """
     entry = next((at for at in range(len(owner), 0, -1) if isinstance(owner[at - 1], int)), 0)
     shared = next((at for at, (left, right) in enumerate(zip(place, owner, strict=False)) if left != right), None)
     return shared is not None and shared < entry
 
 
 def _may_be(value: object, schema: Schema, root: Schema) -> bool:
-    """Return whether a schema allows values of this kind, and a text if it lists the texts or has only one."""
+    """Return whether a schema allows values of this type. If it lists values, the value must be listed."""
     if isinstance(value, str):
         kind: object = "string"
     elif isinstance(value, bool):
@@ -383,13 +390,13 @@ def _may_be(value: object, schema: Schema, root: Schema) -> bool:
 
 
 def _lists_others(value: object, schema: Schema, root: Schema) -> bool:
-    """Return whether a schema lists its values, and a value is none of them."""
+    """Return whether a schema lists its allowed values, and a value is not among them."""
     branches = [branch for branch in _flat(schema, root) if branch.get("type") != "null"]
     return all(value not in branch.get("enum", (value,)) for branch in branches)
 
 
 def _flat(schema: Schema, root: Schema) -> Iterable[Schema]:
-    """Yield the branches of a union and of the unions in it."""
+    """Yield the branches of a union, including the branches of nested unions."""
     schema = _resolve(schema, root)
     if "discriminator" in schema:
         yield schema
@@ -404,9 +411,10 @@ def _flat(schema: Schema, root: Schema) -> Iterable[Schema]:
 def _objects_with(
     key: str, value: object, schema: Schema, root: Schema, path: tuple[str | int, ...]
 ) -> Iterable[tuple[tuple[str | int, ...], Schema]]:
-    """Yield the objects that can have a key and lack it, with the key's schema; also those that a file leaves out.
+    """Yield the objects that can have a key and do not, with the schema of the key, including objects that the
+    file omits.
 
-    Each is given by its path.
+    Each object is given by its path.
     """
     if isinstance(value, list):
         entries = cast("list[object]", value)
@@ -424,7 +432,7 @@ def _objects_with(
 
 
 def _objects(schema: Schema, value: object, root: Schema) -> list[Schema]:
-    """Return the branches of a union that a value may be: one for a mapping that says which."""
+    """Return the union branches that a value may match, or the only one for a mapping with a discriminator."""
     schema = _select(schema, value, root)
     if references := schema.get("discriminator", {}).get("mapping"):
         return [_resolve({"$ref": reference}, root) for reference in references.values()]
@@ -433,16 +441,16 @@ def _objects(schema: Schema, value: object, root: Schema) -> list[Schema]:
 
 
 def _value_at(parts: Sequence[str | int], data: object) -> Mapping[str, object]:
-    """Return the mapping at a path of a file."""
+    """Return the mapping at a path in the file."""
     here: Any = data
     for part in parts:
         here = here[part]
     return cast("Mapping[str, object]", here)
 
 
-# Fixes for fields whose value is not the mapping or list that it must be.
+# Fixes for fields whose value must be a mapping or a list and is not.
 _SHAPES: Mapping[str, str] = {
-    "count": "write count: {desired: 2}",  # or the number that is there
+    "count": "write count: {desired: 2}",  # or the number in the file
     "cluster": "write cluster: {provider: sandbox}",
     "sharing": "write for example sharing: {mode: time-slicing, replicas: 4}",
     "layout": "write for example layout: {1g.10gb: 7}",
@@ -457,14 +465,14 @@ _SHAPES: Mapping[str, str] = {
     "lend": "write for example lend: {gpus: 8}",
     "nodes": "write nodes: {names: [gpu-0, gpu-1]}",
     "members": 'write members: ["group:vision"], with quotes because of the colon',
-    "pools": "write a list: each pool starts with a dash",
-    "teams": "write a list: each team starts with a dash",
+    "pools": "write a list in which each pool starts with a dash",
+    "teams": "write a list in which each team starts with a dash",
     "operator": "write operator: {release: v26.7.0}",
     "environment": "write environment: {stack: prod}",
 }
 
 
-# Descriptions of fields that are shares from 0 to 1, which are easily written in percent by mistake.
+# Descriptions of fields that are shares from 0 to 1. A common mistake is to write these in percent.
 _SHARES = ("a number from 0 to 1", "a number above 0, at most 1")
 
 
@@ -485,7 +493,7 @@ def _fix(
         meant = next((one for one in (written, f"{written}0") if re.fullmatch(allowed, one)), None)
         if meant is None:
             return f"write for example {example!r}"
-        return f'write "{meant}": without quotes YAML reads a number, true or false instead of a text'
+        return f'write "{meant}" in quotes: without quotes, YAML reads it as a number or boolean, not as a string'
     if value is None:
         return "set a value" if is_required else "set a value, or remove it"
     if described.startswith("true or false"):
@@ -497,7 +505,7 @@ def _fix(
     if isinstance(value, str) and schema.get("format") == "date":
         numbers = re.fullmatch(r"(\d{1,2})[./](\d{1,2})[./](\d{4})", value.strip())
         day, month, year = map(int, numbers.groups()) if numbers is not None else (0, 0, 0)
-        if "." in value and 0 < month <= 12:  # with slashes either number may be the day
+        if "." in value and 0 < month <= 12:  # with slashes, either number may be the day
             return f"write {year}-{month:02}-{day:02}"
     region = region_of(value) if isinstance(value, str) and text else ""
     if region and re.fullmatch(schema.get("pattern", "(?!)"), region):
@@ -505,7 +513,9 @@ def _fix(
     if isinstance(value, str) and text and example is not None:
         return f"write for example {example!r}"
     if isinstance(value, Mapping) and text and len(pair := cast("Mapping[str, object]", value)) == 1:
-        return 'write "{}:{}", in quotes: a colon and a space make a mapping'.format(*next(iter(pair.items())))
+        return 'write "{}:{}", in quotes, because a colon and a space make a mapping'.format(
+            *next(iter(pair.items()))
+        )
     name = next((part for part in reversed(parts) if isinstance(part, str)), "")
     key = f"{name}: " if parts and parts[-1] == name else ""
     items = _select(cast("Schema", schema.get("items", {})), value, root)
@@ -519,7 +529,7 @@ def _fix(
 
 
 def _shape(name: str, schema: Schema, root: Schema) -> str:
-    """Return the fix of a field from the table, where its schema allows that kind of value."""
+    """Return the fix for a field in `_SHAPES`, if the field's schema allows that kind of value."""
     shape = _SHAPES.get(name, "")
     written = re.search(rf"\b{re.escape(name)}: ([{{\[])", shape)
     value: object = {} if written is not None and written[1] == "{" else []
@@ -527,7 +537,7 @@ def _shape(name: str, schema: Schema, root: Schema) -> str:
 
 
 def _meant_mapping(name: str, value: object, schema: Schema, root: Schema) -> str:
-    """Return the mapping that a number or a text means, in one line; empty where that is not known."""
+    """Return the mapping that a number or a string stands for, in one line, or an empty string if unknown."""
     fields = cast("Mapping[str, Schema]", schema.get("properties", {}))
     if name == "count" and "desired" in fields and isinstance(value, int) and not isinstance(value, bool):
         return f"{{desired: {value}}}"
@@ -554,18 +564,18 @@ def _meant_mapping(name: str, value: object, schema: Schema, root: Schema) -> st
 
 
 def _as_list(name: str, value: str) -> str:
-    """Return a text as the list that it means: a command by its words, as a shell splits it."""
+    """Return a string as the list that was meant. A command is split into words, as a shell does."""
     if name not in {"command", "args"}:
         return f"[{json.dumps(value)}]"
     try:
         words = shlex.split(value)
-    except ValueError:  # a quote without its end
+    except ValueError:  # a quote that is not closed
         words = [value]
     return f"[{', '.join(map(_in_line, words))}]"
 
 
 def _example(schema: Schema, root: Schema) -> str:
-    """Return a value that a schema allows, as YAML in one line; names in capitals are to be filled in."""
+    """Return a value that a schema allows, as YAML in one line. Names in capitals are placeholders."""
     schema = _select(schema, None, root)
     values: list[object] = [
         *schema.get("examples", ()),
@@ -598,7 +608,7 @@ def _example(schema: Schema, root: Schema) -> str:
 
 
 def _in_line(value: object) -> str:
-    """Return a value as YAML in one line, which is JSON with plain texts where they stay texts."""
+    """Return a value as YAML in one line: as JSON, but without quotes around strings that need none."""
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9./_-]*", value)
     return value if plain and value.casefold() not in _YES | _NO else json.dumps(value)
 
@@ -612,7 +622,7 @@ _NO = {"no", "n", "off", "false", "null"}
 
 
 def _bound(value: float, schema: Schema) -> str:
-    """Return the fix of a number that is out of its range: the nearest allowed value."""
+    """Return the fix for a number that is out of range: the nearest allowed value."""
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and value < low:
         return f"write {low:g}, the least that is allowed, or more"
@@ -622,7 +632,9 @@ def _bound(value: float, schema: Schema) -> str:
 
 
 def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str | int], object]:
-    """Return the path of an error in the file and the value there, without the tags of pydantic's unions."""
+    """Return the path of an error in the file and the value there. The path does not contain the tags of
+    pydantic's unions.
+    """
     parts: list[str | int] = []
     here = data
     schema = _nullable(root, root, data)
@@ -658,7 +670,9 @@ def _nullable(schema: Schema, root: Schema, value: object) -> Schema:
 
 
 def _meant(schema: Schema, value: object, root: Schema) -> list[Schema]:
-    """Return the non-null branches of a union; with text and mapping branches only those of `value`'s type."""
+    """Return the non-null branches of a union. If some are mappings, return only the branches of the type of
+    `value`.
+    """
     branches = [branch for branch in _branches(schema, root) if branch.get("type") != "null"]
     kinds = ["object" if "discriminator" in branch else branch.get("type") for branch in branches]
     if len(branches) < 2 or "object" not in kinds:
@@ -686,7 +700,9 @@ def _tags(schema: Schema) -> list[str]:
 
 
 def _select(schema: Schema, value: object, root: Schema) -> Schema:
-    """Return the branch of a union for `value`: by its discriminator, else the only non-null one."""
+    """Return the branch of a union for `value`: the branch that its discriminator selects, or the only non-null
+    one.
+    """
     schema = _resolve(schema, root)
     discriminator = schema.get("discriminator")
     if discriminator and isinstance(value, Mapping):

@@ -1,6 +1,7 @@
-"""The project: its code and its settings in Pulumi.yaml, and the version of the code.
+"""The project: its code, its settings in Pulumi.yaml, and the version of the code.
 
-A project is a checkout, which has the code, or a folder whose program calls that of the installed package.
+A project is either a checkout, which contains the code, or a folder whose Pulumi program calls the installed
+package.
 """
 
 from __future__ import annotations
@@ -18,39 +19,40 @@ from gpu_platform.base.paths import CODE_ROOT, PACKAGES, PROJECT_ROOT, current_f
 
 _DISTRIBUTION: Final = "gpu-platform"
 VERSION_OUTPUT: Final = "version"
-"""Output of a stack: the version that deployed it."""
+"""Stack output with the version that deployed the stack."""
 
 
 def check_project() -> None:
-    """Check that this code runs in the current folder, and that the project hides none of its packages.
+    """Check that this code belongs to the current folder, and that the project's modules hide none of its
+    packages.
 
-    Raises BadInput where the current folder is in a checkout, whose code may differ, and where modules of the
-    project have names of packages of the code.
+    Raises BadInput if the current folder is in a different checkout, whose code may differ, or if modules of the
+    project have the name of a package of this code.
     """
     around = project_around(current_folder())
     if around is not None and is_checkout(around) and around != CODE_ROOT:
         found = f"the project {around}, and gpu-platform of {CODE_ROOT}"
         fix = f"run {around / '.venv' / 'bin' / 'gpu-platform'}; `make install` in {around} sets it up"
-        problem = Problem("current folder", found, "the gpu-platform of the project itself", fix)
+        problem = Problem("current folder", found, "the project's installation of gpu-platform", fix)
         raise BadInput("gpu-platform", [problem])
     if PROJECT_ROOT != CODE_ROOT and (problems := list(_hidden_packages(PROJECT_ROOT))):
         raise BadInput("gpu-platform", problems)
 
 
 def _hidden_packages(project: Path) -> Iterator[Problem]:
-    """Yield the modules of a project that have the name of a package of the code."""
+    """Yield the modules of a project that have the name of one of this code's packages."""
     for name in PACKAGES:
         module, folder = project / f"{name}.py", project / name
         place = module if module.is_file() else folder
         if place == module or any(folder.glob("*.py")):
-            allowed = f"Python modules of other names than those of gpu-platform: {', '.join(PACKAGES)}"
+            allowed = f"Python modules with names other than those of gpu-platform: {', '.join(PACKAGES)}"
             yield Problem(
-                str(place), "a module of the project", allowed, f"rename it, such as to own_{place.name}"
+                str(place), "a module of the project", allowed, f"rename it, for example to own_{place.name}"
             )
 
 
 def project_settings() -> Mapping[str, object]:
-    """Return what Pulumi.yaml says."""
+    """Return the content of Pulumi.yaml."""
     import yaml
 
     settings: object = yaml.load((PROJECT_ROOT / "Pulumi.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
@@ -58,12 +60,12 @@ def project_settings() -> Mapping[str, object]:
 
 
 def project_name() -> str:
-    """Return the Pulumi project's name, which `pulumi new` lets its user choose."""
+    """Return the name of the Pulumi project, which the user chooses in `pulumi new`."""
     return str(project_settings().get("name", _DISTRIBUTION))
 
 
 def version() -> str:
-    """Return the version: of a checkout as its pyproject.toml has it, else of the installed package."""
+    """Return the version in pyproject.toml for a checkout, or the version of the installed package."""
     try:
         text = (CODE_ROOT / "pyproject.toml").read_text("utf-8")
     except OSError:
@@ -72,19 +74,17 @@ def version() -> str:
 
 
 def version_change(outputs: Mapping[str, object]) -> str:
-    """Return a sentence if another version deployed the stack with these outputs, else an empty text."""
+    """Return a sentence if a different version deployed the stack with these outputs, else an empty string."""
     deployed, installed = outputs.get(VERSION_OUTPUT), version()
     if deployed is None or deployed == installed:
         return ""
-    return (
-        f"gpu-platform {deployed} deployed the stack and {installed} is installed: some changes may come from that"
-    )
+    return f"gpu-platform {deployed} deployed the stack, but {installed} is installed: this may cause some changes"
 
 
 def chosen_backend() -> str:
-    """Return the backend that the CLI would use, or an empty text if none is configured.
+    """Return the backend that the CLI would use, or an empty string if none is configured.
 
-    The CLI takes it from the environment, then the project file, then the last login.
+    The CLI reads it from the environment, then from the project file, then from the last login.
     """
     if url := os.environ.get("PULUMI_BACKEND_URL"):
         return url

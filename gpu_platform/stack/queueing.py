@@ -1,4 +1,4 @@
-"""Stack file field `queueing`: queues for the workloads of teams, by Kueue."""
+"""Stack file field `queueing`: Kueue queues for the workloads of teams."""
 
 from __future__ import annotations
 
@@ -10,32 +10,40 @@ from gpu_platform.stack.team import GpuUnits
 
 
 class Preemption(SpecModel):
-    """Which running workloads are stopped for waiting ones."""
+    """Which running workloads are stopped to make room for waiting ones."""
 
     within_team: Literal["lower-priority", "never"] = "lower-priority"
-    """Workloads of the same team: those of a lower priority class, or none."""
+    """Workloads of the same team that may be preempted: workloads of a lower priority class, or none."""
     reclaim: Literal["any", "lower-priority", "never"] = "any"
-    """Workloads of teams that borrow, when the team whose quota it is needs it."""
+    """Workloads of borrowing teams that may be preempted when the team that owns the quota needs it."""
 
 
 class Queueing(SpecModel):
-    """Queues of the workloads of teams: a workload starts when all its pods fit the quotas, else it waits."""
+    """Queues for the workloads of teams. A workload waits until all its pods fit the quotas."""
 
     kueue: Part = "install"
-    """`install`: the program installs Kueue; `present`: the owner of an existing cluster has installed it and
-    configures it as docs/queueing.md says."""
+    """Kueue. With `install`, the program installs it. With `present`, the owner of an existing cluster has
+    installed it and configured it as docs/queueing.md describes.
+    """
     without_queue: Literal["default", "refuse"] = "default"
-    """Jobs and pods of a team that name no queue: they wait in the team's queue `default`, or they are refused and
-    the queue has the team's name."""
+    """What happens to jobs and pods of a team that name no queue. With `default`, they wait in the team's queue
+    `default`. With `refuse`, they are refused, and the queue has the team's name.
+    """
     fair_sharing: bool = True
-    """Divide what teams borrow by their weights; else the first that asks gets it."""
+    """Whether borrowed quota is divided by the weights of the teams. With `false`, the first team that requests it
+    receives it.
+    """
     reserve: GpuUnits = GpuUnits()
-    """Quota that is kept for teams with a stack of their own. Teams borrow what neither a quota nor this has."""
+    """Quota that is reserved for teams with a separate stack. Teams can borrow what remains after the quotas and
+    this reserve.
+    """
     preemption: Preemption = Preemption()
     topology: bool | None = None
-    """Start a workload only when nodes have room for its pods, near each other if it asks for that
-    (topology-aware scheduling). It sees only nodes that exist. Unset: yes if all pools have a fixed size and a
-    device plugin, and the system nodes of a new cluster have a fixed number, too."""
+    """Topology-aware scheduling: a workload starts only when nodes have room for its pods, and the pods are close
+    to each other if the workload requests it. Only existing nodes are considered. If unset, `true` if all pools
+    have a fixed size and a device plugin, and a new cluster has a fixed number of system nodes.
+    """
     pods_ready_timeout: Duration = "2h"
-    """Time until all pods of a started workload must be ready, with the pull of images and the load of models;
-    after it the workload goes back to the queue."""
+    """How long the pods of a started workload may take until all are ready, including image pulls and loading
+    models. After this time, the workload returns to the queue.
+    """

@@ -1,4 +1,4 @@
-"""Common names of secret variables, whose values are never repeated in an error."""
+"""Common names of variables with secrets. Their values are never repeated in an error."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _SECRET = re.compile(r"(^|_)(TOKEN|PASSWORD|PASSWD|SECRET|KEY|CREDENTIALS)$")
 
 
 def names_secret(name: str) -> bool:
-    """Return whether a variable of this name usually has a secret: HF_TOKEN, WANDB_API_KEY."""
+    """Return whether a variable with this name usually contains a secret, such as HF_TOKEN or WANDB_API_KEY."""
     return _SECRET.search(name.upper()) is not None

@@ -1,7 +1,9 @@
-"""Stack file field `sharing`: how the GPUs of a pool are shared, in a pool or under a name in the environment.
+"""Stack file field `sharing`: how the GPUs of a pool are shared. It is set in a pool, or under a name in the
+environment.
 
-A sharing may have values by GPU model (`replicas` by model, `layout: all-balanced`). Planning resolves them for
-each pool (`planning/sharing/named.py`); only then the properties `replicas` and `layout` can be read.
+Sharing settings may have values per GPU model (`replicas` by model, `layout: all-balanced`). Planning resolves
+them for each pool (`planning/sharing/named.py`). The properties `replicas` and `layout` can only be read after
+that.
 """
 
 from __future__ import annotations
@@ -34,21 +36,23 @@ Replicas = Annotated[
 
 
 class NoSharing(SpecModel):
-    """No sharing: a pod gets whole GPUs."""
+    """No sharing: pods use whole GPUs."""
 
     mode: Literal["none"] = "none"
 
 
 class _Renamed(SpecModel):
     rename: bool = True
-    """Advertise shares as `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`, the resource of whole GPUs."""
+    """Advertise shares as `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`, which is the resource of whole
+    GPUs.
+    """
     fail_requests_greater_than_one: bool = True
-    """Refuse pods that request more than one share: two shares give no more compute than one."""
+    """Refuse pods that request more than one share, because two shares give no more compute than one."""
 
 
 class _Replicated(_Renamed):
     declared_replicas: Replicas = Field(alias="replicas")
-    """A number, or a number by GPU model: `{T4: 4, A100-80GB: 10}`."""
+    """Number of replicas of each GPU, or a number per GPU model: `{T4: 4, A100-80GB: 10}`."""
 
     @property
     def replicas(self) -> int:
@@ -58,15 +62,16 @@ class _Replicated(_Renamed):
 
 
 class TimeSlicing(_Replicated):
-    """Time-slicing: a GPU is advertised `replicas` times; the replicas share its memory and take turns."""
+    """Time-slicing. A GPU is advertised `replicas` times. The replicas share its memory and take turns."""
 
     mode: Literal["time-slicing"]
 
 
 class Mps(_Replicated):
-    """CUDA MPS: a Multi-Process Service daemon shares each GPU; a replica gets 1/replicas of memory and threads.
+    """CUDA MPS. A Multi-Process Service daemon shares each GPU, and a replica receives 1/replicas of its memory
+    and threads.
 
-    At most 48 replicas: the client limit of MPS.
+    At most 48 replicas, which is the client limit of MPS.
     """
 
     mode: Literal["mps"]
@@ -83,9 +88,11 @@ class MigDevices(SpecModel):
 
     devices: Annotated[tuple[Annotated[int, Field(ge=0, le=31)], ...], Field(min_length=1)] | None = None
     gpu: str | None = None
-    """GPU model in the spelling of NVML, feature discovery or common use; other GPUs of the node do not change."""
+    """GPU model as NVML or GPU Feature Discovery spells it, or its common name. Other GPUs of the node do not
+    change.
+    """
     declared_layout: DeclaredMigLayout = Field(alias="layout")
-    """Count by profile, or `all-balanced` or `all-<profile>`."""
+    """Count of each profile, or `all-balanced` or `all-<profile>`."""
 
     @model_validator(mode="after")
     def _some(self) -> MigDevices:
@@ -95,38 +102,43 @@ class MigDevices(SpecModel):
 
     @property
     def layout(self) -> Mapping[str, int]:
-        """Count by profile, after planning has resolved it for the pool's GPU model."""
+        """Count of each profile, after planning has resolved it for the pool's GPU model."""
         assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
         return self.declared_layout
 
 
 class MigRoll(SpecModel):
-    """Rollout of a new MIG layout to live nodes."""
+    """Rollout of a new MIG layout to running nodes."""
 
     max_unavailable: int = Field(default=1, ge=1)
     """Maximum number of nodes of the pool that are unavailable at the same time while their layout changes."""
     drain_timeout: Duration = "15m"
-    """Maximum time to drain one node; a node that still has pods then keeps its layout."""
+    """Maximum time to drain a node. A node that still has pods after this time keeps its layout."""
 
 
 class Mig(_Renamed, MigRoll):
-    """MIG in the stack file: each GPU is partitioned into hardware-isolated instances."""
+    """MIG in the stack file. Each GPU is partitioned into hardware-isolated instances."""
 
     mode: Literal["mig"]
     declared_layout: Annotated[DeclaredMigLayout | None, SetsProperties(gke=("gpu_partition_size",))] = Field(
         default=None, alias="layout"
     )
-    """Instances of every GPU: count by profile; or `all-balanced`; or `all-<profile>`, as many as fit."""
+    """Instances of every GPU: the count of each profile, or `all-balanced`, or `all-<profile>` for as many as fit.
+    """
     layouts: Annotated[tuple[MigDevices, ...], Field(min_length=1)] | None = None
-    """Instead of `layout`: different layouts for different GPUs of the node."""
+    """Different layouts for different GPUs of the node, instead of `layout`."""
     strategy: Literal["mixed", "single"] = "mixed"
-    """`mixed`: resources `nvidia.com/mig-<profile>`; `single`: `nvidia.com/gpu`, with one profile on all GPUs."""
+    """Resource names. `mixed` advertises `nvidia.com/mig-<profile>`. `single` advertises `nvidia.com/gpu`, and
+    needs the same profile on all GPUs.
+    """
     change: Literal["drain", "replace"] = "drain"
-    """How nodes with running GPU pods get a new layout: `drain`: `up` drains them one after another; `replace`:
-    they keep their layout until they are replaced."""
+    """How nodes with running GPU pods change to a new layout. With `drain`, `up` drains them one after another.
+    With `replace`, they keep their layout until they are replaced.
+    """
     declared_replicas: Replicas | None = Field(default=None, alias="replicas")
-    """Time-slicing of MIG instances: each is advertised this many times, as `nvidia.com/mig-<profile>.shared`. A
-    number, or a number by GPU model."""
+    """Time-slicing of MIG instances: how many times each instance is advertised, as
+    `nvidia.com/mig-<profile>.shared`. A number, or a number per GPU model.
+    """
 
     @model_validator(mode="after")
     def _one_of(self) -> Mig:
@@ -134,24 +146,27 @@ class Mig(_Renamed, MigRoll):
             raise wrong("exactly one of layout and layouts", "write layout: {1g.10gb: 7}")
         alone = sorted({"rename", "fail_requests_greater_than_one"} & self.model_fields_set)
         if alone and self.declared_replicas is None:
-            raise wrong(f"{alone[0]} only with replicas: instances are not shared otherwise", f"remove {alone[0]}")
+            raise wrong(
+                f"{alone[0]} only with replicas, because without them instances are not shared",
+                f"remove {alone[0]}",
+            )
         return self
 
     @property
     def layout(self) -> Mapping[str, int] | None:
-        """Count by profile, after planning has resolved it for the pool's GPU model."""
+        """Count of each profile, after planning has resolved it for the pool's GPU model."""
         assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
         return self.declared_layout
 
     @property
     def replicas(self) -> int:
-        """Time-sliced replicas of each instance, after planning has resolved them; 1 without time-slicing."""
+        """Time-sliced replicas of each instance, after planning has resolved them. 1 without time-slicing."""
         assert self.declared_replicas is None or isinstance(self.declared_replicas, int)  # noqa: S101 - likewise
         return self.declared_replicas or 1
 
 
 class Dra(SpecModel):
-    """Dynamic Resource Allocation instead of a device plugin, for all pools of a cluster or for none."""
+    """Dynamic Resource Allocation instead of a device plugin. Either all pools of a cluster use it, or none."""
 
     mode: Literal["dra"]
     partitions: bool = False

@@ -37,21 +37,26 @@ CsiDriver = Annotated[
     ),
 ]
 PodSecurity = Literal["restricted", "baseline"]
-"""Levels of the Pod Security Standards that a team's namespace may enforce; `privileged` would open the nodes."""
+"""Levels of the Pod Security Standards that a team's namespace may enforce. `privileged` would give pods access to
+the nodes.
+"""
 
 
 class ObjectLimits(SpecModel):
-    """Most objects of each kind in a team's namespace."""
+    """Maximum number of objects of each kind in a team's namespace."""
 
     pods: int = Field(default=2000, ge=1, le=100_000)
     """Pods that have not ended."""
     jobs: int = Field(default=2000, ge=0, le=100_000)
     services: int = Field(default=200, ge=0, le=100_000)
     load_balancers: int = Field(default=0, ge=0, le=1000)
-    """Services of type LoadBalancer. Each of their ports needs one of `node_ports` too, unless the Service has
-    allocateLoadBalancerNodePorts: false."""
+    """Services of type LoadBalancer. Each of their ports also counts as one of `node_ports`, unless the Service
+    sets allocateLoadBalancerNodePorts to false.
+    """
     node_ports: int = Field(default=0, ge=0, le=2768)
-    """Node ports of Services: open on every node of the cluster, whose range has 2768 of them."""
+    """Node ports of Services. A node port is open on every node of the cluster, which has 2768 of them in its
+    range.
+    """
     config_maps: int = Field(default=500, ge=0, le=100_000)
     secrets: int = Field(default=500, ge=0, le=100_000)
     claims: int = Field(default=500, ge=0, le=100_000)
@@ -59,7 +64,7 @@ class ObjectLimits(SpecModel):
     other_kinds: int = Field(default=200, ge=0, le=100_000)
     """Objects of each other kind that members may create, such as Deployments, service accounts or JobSets."""
     storage: Memory = "100Ti"
-    """Storage that all PersistentVolumeClaims request together."""
+    """Total storage that all PersistentVolumeClaims request."""
 
 
 Units = Annotated[int, Field(ge=0)]
@@ -67,79 +72,97 @@ UnitsByPool = Annotated[dict[DnsLabel, Units], Field(min_length=1, max_length=20
 DeclaredUnits = Annotated[
     Annotated[Units, Tag("plain")] | Annotated[UnitsByPool, Tag("mapping")], Discriminator(plain_or_mapping)
 ]
-"""Units of a resource on whichever pools offer it, or with `queueing` by pool: `{train: 32}`."""
+"""Number of units of a resource on any pools that offer it. With `queueing`, it may be a mapping by pool: `{train:
+32}`.
+"""
 
 
 class GpuUnits(SpecModel):
     """Numbers of GPUs, shares, instances or devices. A GPU resource without an entry has 0.
 
-    With `queueing` each may be a mapping by pool, such as `gpus: {train: 32}`.
+    With `queueing`, each number may be a mapping by pool, such as `gpus: {train: 32}`.
     """
 
     gpus: DeclaredUnits = 0
-    """Whole GPUs: `nvidia.com/gpu`."""
+    """Number of whole GPUs (`nvidia.com/gpu`)."""
     shared: DeclaredUnits = 0
-    """Shares of time-sliced or MPS GPUs: `nvidia.com/gpu.shared`."""
+    """Number of shares of time-sliced or MPS GPUs (`nvidia.com/gpu.shared`)."""
     mig: dict[MigProfileName, DeclaredUnits] = {}
-    """MIG instances by profile: `nvidia.com/mig-<profile>`."""
+    """Number of MIG instances by profile (`nvidia.com/mig-<profile>`)."""
     mig_shared: dict[MigProfileName, DeclaredUnits] = {}
-    """Shares of time-sliced MIG instances by profile: `nvidia.com/mig-<profile>.shared`."""
+    """Number of shares of time-sliced MIG instances by profile (`nvidia.com/mig-<profile>.shared`)."""
     devices: dict[DeviceClassName, DeclaredUnits] = {}
-    """With DRA: devices by device class: gpu.nvidia.com, mig.nvidia.com, or one of `device_classes`."""
+    """With DRA, the number of devices by device class: gpu.nvidia.com, mig.nvidia.com, or a class in
+    `device_classes`.
+    """
 
 
 class Quota(GpuUnits):
     """Resource quota of a team. A GPU resource without an entry has a quota of 0."""
 
     cpu: Cpu | None = None
-    """CPUs of all pods. With `queueing`: of pods on nodes without GPUs; a GPU comes with its share of its node."""
+    """CPUs of all pods. With `queueing`, only of pods on nodes without GPUs, because each GPU comes with its share
+    of the node's CPUs.
+    """
     memory: Memory | None = None
-    """Memory of all pods; with `queueing` as for CPU."""
+    """Memory of all pods. With `queueing`, only of pods on nodes without GPUs, because each GPU comes with its
+    share of the node's memory.
+    """
     objects: ObjectLimits = ObjectLimits()
-    """Numbers of objects, and storage."""
+    """Maximum numbers of objects, and maximum storage."""
 
 
 class TeamQueue(SpecModel):
-    """Queue of a team's workloads, with `queueing`. Its nominal quota is the team's `quota`."""
+    """Queue for a team's workloads, with `queueing`. Its nominal quota is the team's `quota`."""
 
     cohort: DnsLabel = "teams"
-    """Teams of the same cohort lend each other what they do not use."""
+    """Cohort of the team. Teams in the same cohort lend each other their unused quota."""
     borrow: GpuUnits | None = None
-    """Most that the team may use of other teams' quotas, and of what no quota has; `{}`: nothing. Unset: all that
-    its cohort lends of each resource in the team's quota."""
+    """Borrowing limit: the maximum that the team may use of other teams' quotas and of capacity outside all
+    quotas. `{}` means nothing. If unset, everything that its cohort lends of each resource in the team's quota.
+    """
     lend: GpuUnits | None = None
-    """Most that other teams may use of its quota; `{}`: nothing. Unset: all of it."""
+    """Lending limit: the maximum that other teams may use of the team's quota. `{}` means nothing. If unset, the
+    whole quota.
+    """
     weight: float = Field(default=1.0, ge=0, le=1000)
-    """Share of the team in what is borrowed, relative to the weights of other teams; 0: it borrows last."""
+    """Weight of the team when teams share borrowed quota, relative to the weights of other teams. A team with
+    weight 0 borrows last.
+    """
 
 
 class Workload(SpecModel):
-    """Deployment of a team in the stack file, with the node selector and tolerations of its pool."""
+    """Deployment of a team in the stack file. Its pods have the node selector and tolerations of its pool."""
 
     name: DnsLabel
     pool: DnsLabel
     replicas: int = Field(default=1, ge=0, le=1000)
     gpus: int = Field(default=1, ge=0, le=16)
-    """Whole GPUs per pod; on a shared or MIG pool a pod gets exactly one share or instance. 0 on a CPU pool, and
-    only there."""
+    """Number of whole GPUs per pod. On a shared or MIG pool, a pod has exactly one share or instance. It must be 0
+    on a CPU pool, and cannot be 0 on others.
+    """
     profile: MigProfileName | None = None
-    """MIG profile, if the pool offers several."""
+    """MIG profile, required if the pool offers several."""
     claim: DnsLabel | None = None
-    """On a pool with DRA: name of the claim in `claims` that each pod gets; the claim has the number of
-    devices."""
+    """On a pool with DRA, the name of the claim in `claims` for each pod. The claim defines the number of devices.
+    """
     compute_domain: bool = False
-    """On a pool whose NVLink connects several nodes: a ComputeDomain for the workload, whose pods then share GPU
-    memory over NVLink. They are in one NVLink domain, which a pool is."""
+    """Create a ComputeDomain for the workload, on a pool whose nodes are connected by NVLink. Its pods then share
+    GPU memory over NVLink. They are all in one NVLink domain, because a pool is one domain.
+    """
     gpu_memory: GpuMemory | None = None
-    """GPU memory that a pod needs on each of its GPUs, shares or instances; checked against their memory."""
+    """GPU memory that a pod needs on each of its GPUs, shares or instances. It is compared with their memory."""
     cpu: Cpu = "1"
     memory: Memory = "4Gi"
     image: str | None = None
-    """Container image, pinned; unset: the pause image, which allocates the GPU and computes nothing."""
+    """Container image, pinned by tag or digest. If unset, the pause image, which occupies the GPU but computes
+    nothing.
+    """
     command: OptionalCommand = ()
     run_as_user: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    """User id of the container's processes. Unset: the image's own user, which with `pod_security: restricted` has
-    to be a number other than 0."""
+    """User ID of the container's processes. If unset, the image's user, which must be a number other than 0 with
+    `pod_security: restricted`.
+    """
 
 
 class Team(SpecModel):
@@ -151,59 +174,72 @@ class Team(SpecModel):
     priority: DnsLabel
     """Highest priority class that the team may use, and the default of its workloads."""
     members: Annotated[tuple[Member, ...], Field(min_length=1, max_length=1000)]
-    """Who runs workloads: role user."""
+    """Members with the role user, who run workloads."""
     admins: Annotated[tuple[Member, ...], Field(max_length=1000)] = ()
-    """Role admin: a user who may also delete whole collections and evict pods. Nobody is in two lists."""
+    """Members with the role admin. In addition to the rights of a user, they may delete whole collections and
+    evict pods. Nobody may be in two of the lists.
+    """
     viewers: Annotated[tuple[Member, ...], Field(max_length=1000)] = ()
-    """Role viewer: reads objects and logs; no secrets, and no shell in a pod."""
+    """Members with the role viewer. They read objects and logs, but have no access to Secrets and no shell in
+    pods.
+    """
     queue: TeamQueue | None = None
-    """With `queueing`: what the team borrows and lends. Unset: the defaults."""
+    """What the team borrows and lends, with `queueing`. If unset, the defaults."""
     identity: TeamIdentity | None = None
-    """What pods of the team may use in the cloud, if they name the service account `team`. Unset: nothing. A team
-    with a stack of its own has it in the environment's `team_identities` on EKS and GKE."""
+    """Cloud identity of the team's pods that use the service account `team`. If unset, pods have no access to the
+    cloud. On EKS and GKE, the identity of a team with a separate stack is in the environment's `team_identities`.
+    """
     image_pull_secrets: Annotated[tuple[SecretName, ...], Field(max_length=20)] = ()
-    """Names of Secrets of the team's namespace, of type kubernetes.io/dockerconfigjson, with which pods of the
-    service account `team` pull images. The team creates them; their content is in no stack file and no state."""
+    """Names of Secrets of type kubernetes.io/dockerconfigjson in the team's namespace. Pods with the service
+    account `team` use them to pull images. The team creates the Secrets. Their content is in no stack file and
+    no state.
+    """
     egress: Annotated[tuple[Egress, ...], Field(max_length=100)] = ()
-    """What pods of the team may reach beside their namespace, DNS and, on EKS and GKE, their identity: `internet`,
-    which is HTTPS (TCP 443) to all public addresses; `cloud-apis`, on GKE HTTPS to the APIs of Google alone;
-    networks and, on GKE and with Cilium, hosts by name. Everything else is denied."""
+    """Destinations that pods of the team may reach in addition to their namespace, DNS and, on EKS and GKE, their
+    identity. `internet` is HTTPS (TCP 443) to all public addresses. `cloud-apis` on GKE is HTTPS to Google's APIs
+    only. Other entries are networks or, on GKE and with Cilium, host names. Everything else is denied.
+    """
     ingress: Annotated[tuple[Source, ...], Field(max_length=100)] = ()
-    """Who may reach pods of the team, beside pods of its namespace. Everybody else is denied."""
+    """Sources that may reach pods of the team, in addition to pods in its namespace. Everything else is denied."""
     scaling: TeamScaling = TeamScaling()
-    """What KEDA may ask for the team, beside the Prometheus of `addons`."""
+    """Servers and triggers that KEDA may use for the team, in addition to the Prometheus of `addons`."""
     routes: TeamRoutes = TeamRoutes()
-    """Hosts of the team's Ingresses and Gateway routes; unset: none."""
+    """Hosts of the team's Ingresses and Gateway routes. If unset, none."""
     inline_csi_drivers: Annotated[
         tuple[CsiDriver, ...], Field(max_length=20, examples=[["secrets-store.csi.k8s.io"]])
     ] = ()
-    """CSI drivers whose volumes pods may write inline (`volumes[].csi`), beside that of Cloud Storage FUSE. A
-    driver may mount servers of the pod's choice with rights of its own: name those alone that are meant for it."""
-    allow_bare_pods: Annotated[bool, On(("eks",), "elsewhere such pods are admitted")] = False
-    """Admit pods without a controller (Job, Deployment, StatefulSet and the like), which EKS promises no network
-    policies for: on clusters whose owner runs another network plugin, and for tools that make such pods."""
+    """CSI drivers that pods may use for inline volumes (`volumes[].csi`), in addition to the driver of Cloud
+    Storage FUSE. A driver may mount servers that the pod chooses, with the rights of the driver. Only name
+    drivers that are meant for inline use.
+    """
+    allow_bare_pods: Annotated[bool, On(("eks",), "elsewhere such pods are allowed")] = False
+    """Admit pods without a controller (Job, Deployment, StatefulSet and the like), for which EKS does not
+    guarantee network policies. This is for clusters with a different network plugin, and for tools that create
+    such pods.
+    """
     pod_security: PodSecurity = "restricted"
-    """Pod Security level that the namespace enforces. restricted: pods run as another user than root, with a
-    seccomp profile and without capabilities. baseline: pods may run as root; they use neither host paths nor
-    namespaces of the node, and are not privileged. `workloads` get what the level requires, apart from a user:
-    an image that runs as root needs `run_as_user`."""
+    """Pod Security level that the namespace enforces. With `restricted`, pods run as a user other than root, with
+    a seccomp profile and without capabilities. With `baseline`, pods may run as root, but use no host paths and
+    no namespaces of the node, and are not privileged. `workloads` have the settings that the level requires,
+    except the user: an image that runs as root needs `run_as_user`.
+    """
     claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
-    """With DRA: ResourceClaimTemplates in the team's namespace."""
+    """With DRA, ResourceClaimTemplates in the team's namespace."""
     workloads: Annotated[tuple[Workload, ...], Field(max_length=200)] = ()
     training_jobs: Annotated[tuple[TrainingJob, ...], Field(max_length=200)] = ()
-    """Jobs of several pods that train one model, each once: a changed job is deleted and started anew."""
+    """Jobs in which several pods train one model. Each runs once. A changed job is deleted and started again."""
     inference_services: Annotated[tuple[InferenceService, ...], Field(max_length=200)] = ()
-    """Models that answer requests, behind a Service each."""
+    """Models that answer requests, each behind a Service."""
     ray_clusters: Annotated[tuple[RayCluster, ...], Field(max_length=50)] = ()
-    """With `addons.kuberay`."""
+    """Ray clusters, with `addons.kuberay`."""
     notebooks: Annotated[tuple[Notebook, ...], Field(max_length=200)] = ()
     """Notebooks that members start when they need one."""
     batch_jobs: Annotated[tuple[BatchJob, ...], Field(max_length=200)] = ()
-    """Work in independent parts, at once or by a schedule."""
+    """Work in independent parts that runs once or on a schedule."""
 
     @property
     def by_role(self) -> Mapping[str, tuple[str, ...]]:
-        """Members by the field that names them, the strongest role first."""
+        """Members by the field that lists them, with the most powerful role first."""
         return {"admins": self.admins, "members": self.members, "viewers": self.viewers}
 
     @property

@@ -1,4 +1,4 @@
-"""Stack file field `teams[].identity`: what pods of a team may use in the cloud."""
+"""Stack file field `teams[].identity`: the cloud resources that pods of a team may use."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from gpu_platform.stack.patterns import SERVICE_ACCOUNT
 
 
 class TeamBucket(SpecModel):
-    """An existing S3 or Cloud Storage bucket that pods of a team use by the cloud's SDKs."""
+    """An existing S3 or Cloud Storage bucket that pods of a team use through the cloud's SDKs."""
 
     name: str = Field(pattern=BUCKET_NAME, examples=["acme-datasets"])
-    """Name of the bucket; the program neither creates nor deletes it."""
+    """Name of the bucket. The program neither creates nor deletes it."""
     access: Literal["read", "write"] = "read"
-    """`read`: list and get objects; `write`: also create, overwrite and delete them."""
+    """`read` allows listing and reading objects. `write` also allows creating, overwriting and deleting them."""
     prefix: str | None = Field(default=None, pattern=BUCKET_PREFIX, max_length=512, examples=["team-a/"])
-    """Directory of the bucket beyond which the team can list, read and write nothing; unset: the whole bucket."""
+    """Directory of the bucket. The team can list, read and write nothing outside it. If unset, the whole bucket.
+    """
     kms_key: Annotated[AwsKey | None, KMS_OF_BUCKET] = None
-    """EKS: ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS); unset: none is needed."""
+    """ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS) on EKS. If unset, the team has
+    no access to a key.
+    """
 
     @property
     def bucket(self) -> str:
@@ -37,33 +40,40 @@ class TeamBucket(SpecModel):
 
     @property
     def directory(self) -> str:
-        """`prefix` with one slash at its end; empty: the whole bucket."""
+        """`prefix` with exactly one slash at its end, or an empty string for the whole bucket."""
         return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
 
 
 class TeamIdentity(SpecModel):
-    """Cloud identity of a team: its pods with the service account `team` have it, and no others. Either `buckets`,
-    or an existing role or service account."""
+    """Cloud identity of a team. Only its pods with the service account `team` have it. Set either `buckets`, or an
+    existing role or service account.
+    """
 
     buckets: Annotated[tuple[TeamBucket, ...], ON_CLOUDS, Field(max_length=50)] = ()
-    """Buckets that it may use, and nothing else. On EKS the program creates an IAM role for it."""
+    """Buckets that the team may use. The identity has no other permissions. On EKS, the program creates an IAM
+    role for it.
+    """
     role_arn: Annotated[
         str | None,
-        On(("eks", "existing"), "it is a role of AWS", fix="write google_service_account, or buckets on GKE"),
+        On(("eks", "existing"), "it is an AWS role", fix="write google_service_account, or buckets on GKE"),
     ] = Field(
         default=None,
         pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$",
         examples=["arn:aws:iam::123456789012:role/vision"],
     )
-    """An existing IAM role instead: on EKS by EKS Pod Identity; on an existing cluster by the annotation of IAM
-    roles for service accounts. Its owner decides what it may do, and lets the service account assume it."""
+    """An existing IAM role, instead of `buckets`. It is used through EKS Pod Identity on EKS, and on an existing
+    cluster through the annotation for IAM roles for service accounts. The owner of the role defines its
+    permissions and allows the service account to assume it.
+    """
     google_service_account: Annotated[
         str | None,
-        On(("gke", "existing"), "it is an account of Google Cloud", fix="write role_arn, or buckets on EKS"),
+        On(("gke", "existing"), "it is a Google Cloud account", fix="write role_arn, or buckets on EKS"),
     ] = Field(
         default=None,
         pattern=SERVICE_ACCOUNT,
         examples=["vision@my-project.iam.gserviceaccount.com"],
     )
-    """E-mail of an existing service account of Google Cloud instead. On GKE the program lets the team use it
-    (roles/iam.workloadIdentityUser); on an existing cluster its owner does. Its owner decides what it may do."""
+    """E-mail address of an existing Google Cloud service account, instead of `buckets`. On GKE, the program allows
+    the team to use it (roles/iam.workloadIdentityUser). On an existing cluster, the owner of the account does. The
+    owner also defines its permissions.
+    """

@@ -1,4 +1,4 @@
-"""Stack file fields `teams[].egress` and `teams[].ingress`: the network of a team's pods."""
+"""Stack file fields `teams[].egress` and `teams[].ingress`: the network access of a team's pods."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65535)], ...], Field(min_l
 
 
 class Destination(SpecModel):
-    """What pods of the team may reach by TCP outside its namespace: a network, or hosts by name."""
+    """Destination outside the namespace that pods of the team may reach over TCP: a network, or hosts by name."""
 
     cidr: Cidr | None = None
-    """A network such as that of a database or of VPC endpoints; not link-local addresses, behind which nodes have
-    credentials of their own."""
+    """A network, such as the network of a database or of VPC endpoints. Link-local addresses are refused, because
+    nodes obtain their own credentials there.
+    """
     fqdn: Annotated[
         HostName | None,
         On(("gke", "existing"), "a NetworkPolicy supports only addresses", fix="write cidr, or internet"),
     ] = None
-    """The name of a host, or `*.` and a domain for all hosts one label below it: on GKE with
-    `cluster.fqdn_policies`, where at most 50 addresses of it are known at a time, and on an existing cluster with
-    `network_policies: cilium`."""
+    """A host name, or `*.` and a domain for all hosts one label below the domain. It is supported on GKE with
+    `cluster.fqdn_policies`, which knows at most 50 addresses per name at a time, and on an existing cluster with
+    `network_policies: cilium`.
+    """
     ports: Ports = (443,)
     """TCP ports."""
 
@@ -33,11 +35,11 @@ Egress = Literal["internet", "cloud-apis"] | Destination
 
 
 class Source(SpecModel):
-    """Who may open TCP connections to pods of the team: the pods of a namespace, or addresses."""
+    """Source that may open TCP connections to pods of the team: the pods in a namespace, or addresses."""
 
     namespace: DnsLabel | None = None
-    """Name of a namespace, such as that of an ingress controller: all its pods."""
+    """Name of a namespace, such as the namespace of an ingress controller. All its pods may connect."""
     cidr: Cidr | None = None
-    """A network outside the cluster, such as that of load balancers."""
+    """A network outside the cluster, such as the network of load balancers."""
     ports: Ports
-    """TCP ports of the pods, not those of a Service."""
+    """TCP ports of the pods, not of a Service."""

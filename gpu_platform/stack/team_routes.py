@@ -1,4 +1,4 @@
-"""Stack file field `teams[].routes`: what routes and Services of a team may ask of controllers."""
+"""Stack file field `teams[].routes`: what a team's routes and Services may request from controllers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,18 @@ _Annotation = Annotated[
 
 
 class TeamRoutes(SpecModel):
-    """Hosts and annotations of a team's Ingresses, HTTPRoutes and GRPCRoutes, and annotations of its Services.
-    Controllers act on them with rights and networks that the team lacks."""
+    """Hosts and annotations for a team's Ingresses, HTTPRoutes and GRPCRoutes, and annotations for its Services.
+    Controllers act on them with permissions and networks that the team does not have.
+    """
 
     hosts: Annotated[tuple[_Host, ...], Field(max_length=100, examples=[["vision.example.com"]])] = ()
-    """Hosts that routes may name: a name, `*.` and a domain for all names below it, or `*` for all hosts and for
-    routes that name none. Beside the `hostname` of `inference_services`. No other team may have the same."""
+    """Hosts that routes may name, in addition to the `hostname` of `inference_services`: a name, `*.` and a domain
+    for all names below it, or `*` for all hosts and for routes that name no host. No other team may have the same
+    host.
+    """
     annotations: Annotated[
         tuple[_Annotation, ...], Field(max_length=50, examples=[["alb.ingress.kubernetes.io/group.name"]])
     ] = ()
-    """Annotations of controllers that the team may set, with any value, beside those that change nothing but the
-    way to its own pods."""
+    """Annotations for controllers that the team may set to any value. Annotations that only affect the way to the
+    team's own pods are always allowed.
+    """

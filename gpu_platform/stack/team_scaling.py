@@ -1,4 +1,4 @@
-"""Stack file field `teams[].scaling`: what KEDA may ask for a team."""
+"""Stack file field `teams[].scaling`: what KEDA may query for a team."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Server = Annotated[
 _Trigger = Annotated[
     str,
     Field(
-        pattern=worded(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", "the type of a trigger of KEDA, in lower case"),
+        pattern=worded(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", "the type of a KEDA trigger, in lower case"),
         max_length=63,
         examples=["aws-sqs-queue"],
     ),
@@ -30,14 +30,17 @@ _Trigger = Annotated[
 
 
 class TeamScaling(SpecModel):
-    """What triggers of a team's ScaledObjects and ScaledJobs may ask. KEDA asks from its own namespace, past the
-    network policies of the team."""
+    """Servers and trigger types that a team's ScaledObjects and ScaledJobs may use. KEDA sends the queries from
+    its own namespace, where the team's network policies do not apply.
+    """
 
     servers: Annotated[
         tuple[_Server, ...], Field(max_length=50, examples=[["http://prometheus.obs.svc:9090"]])
     ] = ()
-    """Addresses that triggers of types `prometheus` and `metrics-api` may ask, with all paths below them; beside
-    the Prometheus of `addons` and the `server` of `inference_services`."""
+    """Addresses that triggers of the types `prometheus` and `metrics-api` may query, including all paths below
+    them. The Prometheus of `addons` and each `server` in `inference_services` are always allowed.
+    """
     triggers: Annotated[tuple[_Trigger, ...], Field(max_length=50, examples=[["aws-sqs-queue"]])] = ()
-    """Types of triggers that may ask any server, beside `cpu`, `memory`, `cron` and `kubernetes-workload`, which
-    ask none."""
+    """Types of triggers that may query any server. The types `cpu`, `memory`, `cron` and `kubernetes-workload`
+    query no server and are always allowed.
+    """

@@ -1,5 +1,6 @@
-"""Stack file fields of `teams[]` for what teams run: training jobs, inference services, Ray clusters, notebooks,
-batch jobs."""
+"""Stack file fields of `teams[]` for workloads: training jobs, inference services, Ray clusters, notebooks and
+batch jobs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from gpu_platform.stack._types import (
 from gpu_platform.stack.patterns import URL_PATH, worded
 from gpu_platform.stack.secret_names import names_secret
 
-# Directories of the image and of the node's injected driver, which a volume would hide; at /dev/shm is memory.
+# Directories of the image and of the node's injected driver, which a volume would hide, and /dev/shm, which is
+# memory.
 _TAKEN = {
     "/",
     "/bin",
@@ -47,10 +49,13 @@ def _variable(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise wrong("the name of an environment variable: letters, digits and _", "for example 'NCCL_DEBUG'")
     if value == "NVIDIA_VISIBLE_DEVICES":
-        raise wrong("a variable that gives no devices", "remove it: a pod gets the GPUs that it requests")
+        raise wrong(
+            "a variable other than those that assign devices",
+            "remove it, because a pod is assigned the GPUs that it requests",
+        )
     if names_secret(value):
         raise wrong(
-            "no secret: the stack file is plain text",
+            "no secret, because the stack file is plain text",
             "put it into a Secret of the namespace and write the name of the Secret in `secrets`",
         )
     return value
@@ -59,7 +64,7 @@ def _variable(value: str) -> str:
 def _directory(value: str) -> str:
     parts = value.split("/")
     if not value.startswith("/") or any(part in {"", ".", ".."} for part in parts[1:]) or value in _TAKEN:
-        raise wrong("an absolute path below a directory of its own", "for example '/data'")
+        raise wrong("an absolute path below a separate directory", "for example '/data'")
     return value
 
 
@@ -68,102 +73,118 @@ Directory = Annotated[str, AfterValidator(_directory)]
 
 
 class RequestedResources(SpecModel):
-    """What each pod requests of the nodes of one pool."""
+    """Resources that each pod requests on the nodes of a pool."""
 
     pool: DnsLabel
     gpus: int = Field(default=1, ge=0, le=16)
-    """Whole GPUs per pod; on a shared or MIG pool a pod gets exactly one share or instance. 0 on a CPU pool, and
-    only there."""
+    """Number of whole GPUs per pod. On a shared or MIG pool, a pod has exactly one share or instance. It must be 0
+    on a CPU pool, and cannot be 0 on others.
+    """
     profile: MigProfileName | None = None
-    """MIG profile, if the pool offers several."""
+    """MIG profile, required if the pool offers several."""
     claim: DnsLabel | None = None
-    """On a pool with DRA: name of the claim in `claims` that each pod gets."""
+    """On a pool with DRA, the name of the claim in `claims` for each pod."""
     gpu_memory: GpuMemory | None = None
-    """GPU memory that a pod needs on each of its GPUs, shares or instances; checked against their memory."""
+    """GPU memory that a pod needs on each of its GPUs, shares or instances. It is compared with their memory."""
     cpu: Cpu | None = None
-    """Unset: its GPUs' part of the node's CPUs, less what the node's agents request; 1 on a CPU pool."""
+    """CPUs of each pod. If unset, the share of the node's CPUs that belongs to its GPUs, minus the requests of the
+    node's agents, or 1 on a CPU pool.
+    """
     memory: Memory | None = None
-    """Unset: its GPUs' part of the node's memory, less what the node needs itself; 4Gi on a CPU pool."""
+    """Memory of each pod. If unset, the share of the node's memory that belongs to its GPUs, minus the memory that
+    the node itself needs, or 4Gi on a CPU pool.
+    """
     shared_memory: Memory | None = None
-    """Size of /dev/shm, a part of `memory`. Unset: a quarter of it for pods with GPUs, else 64Mi. Not on a pool
-    with MPS: its pods have the /dev/shm of the MPS daemon."""
+    """Size of /dev/shm, which counts towards `memory`. If unset, a quarter of `memory` for pods with GPUs, else
+    64Mi. Not available on a pool with MPS, whose pods use the /dev/shm of the MPS daemon.
+    """
 
 
 class ContainerSettings(SpecModel):
-    """The container of each pod."""
+    """Settings of the container in each pod."""
 
     env: Annotated[dict[EnvironmentVariable, str], Field(max_length=100)] = {}
-    """Environment variables; never a secret."""
+    """Environment variables. They must not contain secrets."""
     secrets: Annotated[tuple[SecretName, ...], Field(max_length=20)] = ()
-    """Secrets of the namespace, which the team creates: each key becomes an environment variable."""
+    """Secrets in the namespace, which the team creates. Each key becomes an environment variable."""
     volumes: Annotated[dict[DnsLabel, Directory], Field(max_length=20)] = {}
-    """Volumes that `storage` gives the team, by name, and the directory where each is mounted."""
+    """Volumes that `storage` provides for the team, by name, each with the directory where it is mounted."""
     run_as_user: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    """User id of the processes, whom the image need not know: USER is then `member` and HOME `/tmp`, unless `env`
-    has them. Unset: the image's own, which with `pod_security: restricted` has to be a number other than 0."""
+    """User ID of the processes. The user need not exist in the image: USER is then `member` and HOME is `/tmp`,
+    unless `env` sets them. If unset, the image's user, which must be a number other than 0 with `pod_security:
+    restricted`.
+    """
 
 
 Command = Annotated[tuple[str, ...], Field(min_length=1, max_length=200), AfterValidator(separate_words)]
 
 
 class KeptDirectory(SpecModel):
-    """A directory that outlives the pods: a volume of the team, or a claim of its own."""
+    """A directory that outlives the pods. It is on a volume of the team, or on a separate claim."""
 
     directory: Directory
     volume: DnsLabel | None = None
-    """A volume that `storage` gives the team, and that pods may write."""
+    """A volume that `storage` provides for the team and that pods may write to."""
     storage_class: DnsLabel | None = None
-    """Without `volume`: storage class of the claim. Unset: the cluster's default class."""
+    """Storage class of the claim, only without `volume`. If unset, the cluster's default class."""
     size: Memory | None = None
-    """Without `volume`: size of the claim, which is kept when the entry leaves the file."""
+    """Size of the claim, only without `volume`. The claim is kept when the entry is removed from the file."""
 
 
 class TrainingJob(RequestedResources, ContainerSettings):
-    """Pods that train one model together and end: all start, or none.
+    """Pods that train one model together. Either all of them start, or none.
 
-    A pod that its node loses is started again without counting it; a program that fails is tried again `retries`
-    times, unless its exit code says that it would fail again.
+    A pod that is lost with its node is started again, which does not count as a retry. A program that fails is
+    tried again `retries` times, unless its exit code shows that it would fail again.
     """
 
     name: DnsLabel
     image: str
     """Container image, pinned by tag or digest."""
     command: Command
-    """Started in each pod. torchrun finds the other pods by the variables PET_*: it needs no option for it."""
+    """Command that is started in each pod. torchrun finds the other pods through the variables PET_* and needs no
+    option for that.
+    """
     replicas: int = Field(default=1, ge=1, le=1000)
-    """Pods that train together."""
+    """Number of pods that train together."""
     processes: int | None = Field(default=None, ge=1, le=64)
-    """Processes that torchrun starts in each pod. Unset: one for each GPU."""
+    """Number of processes that torchrun starts in each pod. If unset, one per GPU."""
     checkpoints: KeptDirectory | None = None
-    """Where the job keeps its state; the variable CHECKPOINTS has the directory. Required on spot capacity."""
+    """Directory where the job keeps its state. The variable CHECKPOINTS contains its path. Required on spot
+    capacity.
+    """
     retries: int = Field(default=3, ge=0, le=100)
-    """How often the job is started again after a failure of its own."""
+    """How many times the job is started again after it has failed by itself."""
     stop_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (
         2,
         70,
         126,
         127,
     )
-    """Exit codes of mistakes that no other attempt mends. Default: wrong usage, a bug (EX_SOFTWARE of
-    sysexits.h), a command that cannot be run, and one that is not found."""
+    """Exit codes of failures that a retry cannot solve. The default is wrong usage, a bug (EX_SOFTWARE of
+    sysexits.h), a command that cannot be run, and a command that is not found.
+    """
     interrupted_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (75,)
-    """Exit codes of a program that was stopped from outside and has saved its work: it starts again, which costs
-    none of the retries. Default: EX_TEMPFAIL of sysexits.h."""
+    """Exit codes of a program that was stopped from outside and has saved its work. It is started again, which
+    does not count as a retry. The default is EX_TEMPFAIL of sysexits.h.
+    """
     deadline: Duration = "24h"
-    """The job is ended after this time, waiting in the queue not counted."""
+    """Maximum duration of the job, without the time that it waits in the queue. The job is then ended."""
     grace: Duration = "2m"
-    """Time from SIGTERM to SIGKILL: as long as a checkpoint takes to write."""
+    """Time from SIGTERM to SIGKILL, which must be long enough to write a checkpoint."""
     topology: Literal["required", "preferred"] | None = None
-    """With topology-aware queues and several pods: whether all nodes must be close to each other, or may be apart
-    where no such nodes are free. `required` needs a pool whose cloud labels which nodes are close to each other.
-    Unset: preferred."""
+    """Whether all nodes of the pods must be close to each other (`required`), or may be apart if no such nodes are
+    free (`preferred`). It applies to jobs with several pods and topology-aware queues. `required` needs a pool in
+    a cloud that labels nodes by their proximity. If unset, `preferred`.
+    """
     api: Literal["job", "jobset", "trainjob"] | None = None
-    """Kubernetes API that runs it. Unset: trainjob where `addons` has trainer, jobset where it has that alone,
-    else an indexed Job."""
+    """Kubernetes API of the job. If unset, `trainjob` if `addons` has trainer, `jobset` if it has only jobset,
+    else an indexed Job.
+    """
 
 
 class KafkaLag(SpecModel):
-    """Messages of a Kafka topic that a consumer group has not read yet, asked by KEDA itself."""
+    """Kafka messages in a topic that a consumer group has not read yet. KEDA queries Kafka directly."""
 
     servers: Annotated[
         tuple[
@@ -177,35 +198,43 @@ class KafkaLag(SpecModel):
         ],
         Field(min_length=1, max_length=20),
     ] = Field(examples=[["kafka.streams.svc:9092"]])
-    """Bootstrap servers as host:port; `scaling.triggers` of the team has kafka."""
+    """Bootstrap servers as host:port. `scaling.triggers` of the team must contain kafka."""
     topic: str = Field(
         pattern=worded(r"^[A-Za-z0-9._-]{1,249}$", "the name of a topic: up to 249 letters, digits, . _ and -"),
         examples=["prompts"],
     )
     consumer_group: str = Field(min_length=1, max_length=249)
     lag: int = Field(default=10, ge=1, le=1_000_000_000)
-    """Messages for each replica. There are never more replicas than partitions."""
+    """Number of messages per replica. There are never more replicas than partitions."""
     authentication: DnsLabel | None = None
-    """TriggerAuthentication of the team with what SASL or TLS needs; unset: the servers ask for nothing."""
+    """TriggerAuthentication of the team with the parameters for SASL or TLS. If unset, the servers require
+    neither.
+    """
 
 
 class Autoscaling(SpecModel):
-    """Replicas by a metric of Prometheus, by the lag of a Kafka topic, or by what asks for more, with KEDA."""
+    """Number of replicas by a Prometheus metric, by the lag of a Kafka topic, or by whichever needs more replicas,
+    with KEDA.
+    """
 
     max_replicas: int = Field(ge=2, le=1000)
     query: str | None = Field(
         default=None, min_length=1, examples=['sum(vllm:num_requests_waiting{namespace="search"})']
     )
-    """PromQL with one value."""
+    """PromQL query that returns a single value."""
     threshold: float | None = Field(default=None, gt=0)
-    """Only with `query`: value for each replica; at three times the threshold there are three."""
+    """Value per replica, only with `query`. For example, a value of three times the threshold results in three
+    replicas.
+    """
     kafka: KafkaLag | None = None
     server: str | None = Field(
         default=None, pattern=r"^https?://\S+$", examples=["http://prometheus.obs.svc:9090"]
     )
-    """Address of Prometheus. Unset: that of `addons.prometheus`."""
+    """Address of Prometheus. If unset, the Prometheus of `addons.prometheus`."""
     cool_down: Duration = "5m"
-    """How long fewer replicas must have been enough before one goes, at most 1 h; one goes a minute."""
+    """How long fewer replicas must have been sufficient before one is removed, at most 1 h. One replica is removed
+    per minute.
+    """
 
     @model_validator(mode="after")
     def _has_a_trigger(self) -> Autoscaling:
@@ -217,16 +246,17 @@ class Autoscaling(SpecModel):
 
 
 class Route(SpecModel):
-    """An HTTPRoute of Gateway API to the service."""
+    """A Gateway API HTTPRoute to the service."""
 
     gateway: str = Field(
         pattern=worded(
             r"^[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}$",
-            "namespace/name of a Gateway, up to 63 and 253 of a-z, 0-9 and -",
+            "namespace/name of a Gateway, with up to 63 and 253 characters of a-z, 0-9 and - (the name may "
+            "contain dots)",
         ),
         examples=["edge/public"],
     )
-    """Gateway as namespace/name; it exists, and admits routes of the team's namespace."""
+    """Gateway as namespace/name. It must already exist and allow routes from the team's namespace."""
     hostname: str | None = Field(
         default=None,
         pattern=worded(
@@ -234,102 +264,119 @@ class Route(SpecModel):
         ),
         examples=["chat.example.com"],
     )
-    """Unset: all host names of the gateway."""
+    """Host name of the route. If unset, all host names of the gateway."""
     path: str = Field(default="/", pattern=URL_PATH)
-    """Prefix of the path."""
+    """Path prefix."""
     timeout: Duration | None = None
-    """How long an answer may take, with all that it streams. Unset: 1h with `addons: {gateway: install}`, whose
-    Envoy cuts answers after 15 s else; with `present` the gateway's own limit, for some take no other (GKE's)."""
+    """Maximum duration of a response, including streaming. If unset, 1h with `addons: {gateway: install}`, because
+    Envoy would otherwise end responses after 15 s. With `gateway: present`, the gateway's own limit, because some
+    gateways (GKE) accept no other.
+    """
 
 
 class InferenceService(RequestedResources, ContainerSettings):
-    """Pods that answer requests, and a Service with its name."""
+    """Pods that answer requests, and a Service with the name of the entry."""
 
     name: DnsLabel
     image: str
     """Container image, pinned by tag or digest."""
     command: OptionalCommand = ()
-    """Unset: the image's own."""
+    """Command of the container. If unset, the command of the image."""
     replicas: int = Field(default=1, ge=1, le=1000)
-    """Copies of the model; with `autoscaling` the least."""
+    """Number of copies of the model, or the minimum number with `autoscaling`."""
     nodes: int = Field(default=1, ge=1, le=64)
-    """Pods of each copy, each on a node of its own, for a model that one node does not hold. Above 1 with
-    LeaderWorkerSet: variables LWS_LEADER_ADDRESS, LWS_GROUP_SIZE and LWS_WORKER_INDEX."""
+    """Number of pods in each copy, each on a separate node, for a model that does not fit on one node. Above 1,
+    the copies use LeaderWorkerSet, and pods have the variables LWS_LEADER_ADDRESS, LWS_GROUP_SIZE and
+    LWS_WORKER_INDEX.
+    """
     port: int = Field(default=8080, ge=1, le=65535)
     health_path: str = Field(default="/healthz", pattern=URL_PATH)
-    """Answers 200 once the model is loaded."""
+    """Path of the health check, which must answer 200 once the model is loaded."""
     startup: Duration = "10m"
     """How long a model may take to load."""
     grace: Duration = "1m"
-    """Time before a pod ends: the first 10 s, at most half of it, until nobody sends requests to the pod any more,
-    then SIGTERM and the rest for requests that are being answered."""
+    """Time before a pod ends. The pod waits for the first 10 s (at most half of this time), until clients send no
+    more requests to it. Then it receives SIGTERM and uses the remaining time to finish its requests.
+    """
     autoscaling: Autoscaling | None = None
     route: Route | None = None
 
 
 class Notebook(RequestedResources, ContainerSettings):
-    """A notebook that members start and that ends when nobody uses it: a suspended CronJob named as the entry.
+    """A notebook that members start and that ends when nobody uses it. It is a suspended CronJob with the name of
+    the entry.
 
-    `kubectl create job ana --from=cronjob/<name>` starts one.
+    `kubectl create job ana --from=cronjob/<name>` starts a notebook.
     """
 
     name: DnsLabel
     image: str | None = None
-    """Container image with JupyterLab, pinned. Unset: the one of the guide, with PyTorch."""
+    """Container image with JupyterLab, pinned by tag or digest. If unset, the image of the guide, which has
+    PyTorch.
+    """
     command: OptionalCommand = ()
-    """Unset: JupyterLab on port 8888 of the pod itself, which `kubectl port-forward` reaches."""
+    """Command of the container. If unset, JupyterLab on localhost port 8888 of the pod, which members reach with
+    `kubectl port-forward`.
+    """
     idle: Duration = "1h"
-    """Ends after this time without a connection or a running cell; the default command alone knows it."""
+    """The notebook ends after this time without a connection or a running cell. Only the default command supports
+    it.
+    """
     deadline: Duration = "12h"
-    """Ends after this time in any case."""
+    """The notebook ends after this time in any case."""
     home: KeptDirectory | None = None
-    """Where files are kept. Unset: they end with the pod."""
+    """Directory where files are kept. If unset, files are lost when the pod ends."""
 
 
 class BatchJob(RequestedResources, ContainerSettings):
-    """Independent parts of some work, each tried again by itself; JOB_COMPLETION_INDEX numbers them from 0."""
+    """Independent parts of some work. Each part is retried separately. JOB_COMPLETION_INDEX contains the number of
+    the part, from 0.
+    """
 
     name: DnsLabel
     image: str
     """Container image, pinned by tag or digest."""
     command: Command
     replicas: int = Field(default=1, ge=1, le=1000)
-    """Parts that run at the same time."""
+    """Number of parts that run at the same time."""
     parts: int | None = Field(default=None, ge=1, le=100_000)
-    """All parts. Unset: `replicas`."""
+    """Total number of parts. If unset, `replicas`."""
     retries: int = Field(default=2, ge=0, le=100)
-    """How often each part is tried again."""
+    """How many times each part is retried."""
     stop_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (126, 127)
-    """Exit codes with which the whole job fails at once. Default: a command that cannot be run or is not found."""
+    """Exit codes with which the whole job fails at once. The default is a command that cannot be run or is not
+    found.
+    """
     deadline: Duration = "24h"
     schedule: str | None = Field(default=None, pattern=CRON, examples=["0 2 * * *"])
-    """Minute, hour, day, month and weekday, in UTC, when it starts; never beside its last run. Unset: it runs
-    once, when it is deployed."""
+    """Schedule in UTC: minute, hour, day, month and weekday. A run does not start while the previous one is
+    running. If unset, the job runs once, when it is deployed.
+    """
 
     @property
     def at_once(self) -> int:
-        """Parts that run at the same time, no more than there are."""
+        """Number of parts that run at the same time, at most the number of parts."""
         return min(self.replicas, self.parts or self.replicas)
 
 
 class RayHead(SpecModel):
-    """The head of a Ray cluster: it schedules and runs no tasks."""
+    """The head of a Ray cluster. It schedules tasks but runs none."""
 
     pool: DnsLabel | None = None
-    """A CPU pool. Unset: any node that has no GPUs."""
+    """A CPU pool for the head. If unset, any node without GPUs."""
     cpu: Cpu = "2"
     memory: Memory = "8Gi"
 
 
 class RayWorkers(RequestedResources):
-    """Workers of one kind."""
+    """A group of identical workers."""
 
     name: DnsLabel
     replicas: int = Field(default=1, ge=1, le=1000)
 
 
 class RayCluster(ContainerSettings):
-    """A Ray cluster of KubeRay with a fixed number of workers."""
+    """A KubeRay cluster with a fixed number of workers."""
 
     name: DnsLabel
     image: str

@@ -1,4 +1,4 @@
-"""Reads a file of measured GPU utilisation: for each pool the share of time, 0 to 1."""
+"""Reads a file of measured GPU utilisation, which contains the share of time for each pool, from 0 to 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from gpu_platform.stack._types import DnsLabel
 from gpu_platform.stack.load import parse_document, read_yaml_file
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-"""DCGM_FI_PROF_GR_ENGINE_ACTIVE, averaged over the pool's GPUs and several weeks; 0 to 1, not percent."""
+"""DCGM_FI_PROF_GR_ENGINE_ACTIVE, averaged over the pool's GPUs and several weeks. The value is from 0 to 1, not in
+percent.
+"""
 
 
 @cache
@@ -23,7 +25,7 @@ def _adapter() -> TypeAdapter[dict[DnsLabel, Share]]:
 
 
 def read_utilisation(path: Path, pools: Collection[str]) -> Mapping[str, float]:
-    """Read a YAML or JSON file of measured utilisation by pool; raises BadInput with every problem."""
+    """Read a YAML or JSON file of measured utilisation by pool. Raises BadInput with every problem."""
     document = read_yaml_file(path)
     named = map(str, cast("Mapping[object, object]", document)) if isinstance(document, Mapping) else ()
     problems = [

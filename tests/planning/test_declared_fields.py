@@ -40,7 +40,7 @@ def test_a_field_that_is_not_written_is_not_refused() -> None:
 def test_a_value_is_refused_where_only_other_values_are_taken() -> None:
     assert refused("eks", image={"family": "cos"}) == {
         "pool.image.family": "pool.image.family: found 'cos' on provider eks; allowed: al2023 or bottlerocket; "
-        "cos only on GKE: EKS has images of its own. Fix: remove family"
+        "cos only on GKE: EKS has different image families. Fix: remove family"
     }
     assert refused("gke", image={"family": "cos"}) == {}
 

@@ -90,6 +90,6 @@ def test_a_misspelt_key_of_the_platform_is_renamed_by_the_fix(tmp_path: Path, ke
 def test_the_fix_of_a_key_between_dash_and_keys_is_their_column(tmp_path: Path, dash: str, column: int) -> None:
     entry = f"{HEAD}    pools:\n{dash}name: a\n"
     (found,) = problems(tmp_path, f"{entry}       machine_type: p4de.24xlarge\n")
-    assert found.fix == f"begin the line at column {column}, as the keys of its entry"
+    assert found.fix == f"start the line at column {column}, like the keys of its entry"
     fixed = f"{entry}{' ' * (column - 1)}machine_type: p4de.24xlarge\n"
     assert not [one for one in problems(tmp_path, fixed) if "indented" in one.found]

@@ -127,7 +127,7 @@ def test_empty_additions_do_not_change_the_user_data() -> None:
         (
             {**G6, "bootstrap": {"script": SCRIPT}},
             "bootstrap.script",
-            "EC2 nodes get commands by their user data",
+            "EC2 nodes receive commands in their user data",
         ),
     ],
 )
