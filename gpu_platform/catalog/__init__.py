@@ -1,4 +1,4 @@
-"""Facts about GPUs, machine types and operator releases, each with source and date."""
+"""Facts about GPUs, machine types and operator releases, each with its source and date."""
 
 from gpu_platform.catalog._load import Catalog, load_catalog, read_catalog
 from gpu_platform.catalog.models import (

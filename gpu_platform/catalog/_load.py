@@ -63,13 +63,13 @@ from gpu_platform.catalog.prices import ListPrice, Offered, find_price, offered
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Every fact, by name. Immutable; made by `load_catalog`."""
+    """All facts by name. The object is immutable and created by `load_catalog`."""
 
     gpus: Mapping[str, Gpu]
     machine_types: Mapping[str, MachineType]
     operator_releases: Mapping[str, OperatorRelease]
     exporter_metrics: Mapping[str, ExporterMetric]
-    xid_classes: Mapping[str, XidClass]  # the worst first
+    xid_classes: Mapping[str, XidClass]  # the most severe class first
     xid_texts: Mapping[str, XidText]
     images: Mapping[str, ContainerImage]
     aws_families: Mapping[str, AwsFamily]
@@ -79,63 +79,65 @@ class Catalog:
     eks_addons: Mapping[str, EksAddon]
     eks_registries: Mapping[str, EksRegistry]  # by region
     charts: Mapping[str, Chart]
-    controllers: Mapping[str, Controller]  # by chart, EKS add-on or cloud
+    controllers: Mapping[str, Controller]  # by name of the chart, EKS add-on or cloud
     limits: Mapping[str, Limit]
     gke_features: Mapping[str, GkeFeature]
-    kernel_settings: Mapping[str, KernelProfile]  # by what the nodes are used for
+    kernel_settings: Mapping[str, KernelProfile]  # by purpose of the nodes
     settable_sysctls: Mapping[str, SettableSysctls]  # by platform
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
-    drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and what it does
+    drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and action of the cloud
     gpu_quotas: Mapping[str, GpuQuota]
-    sales: Mapping[str, Sale]  # by what they are, not by machine type
+    sales: Mapping[str, Sale]  # by description, not by machine type
     service_quotas: Mapping[str, ServiceQuota]
     no_control_plane_zones: Mapping[str, ZoneWithoutControlPlanes]  # by zone id
-    unsupported_machine_types: Mapping[str, UnsupportedMachineType]  # by what they are, not by machine type
+    unsupported_machine_types: Mapping[str, UnsupportedMachineType]  # by description, not by machine type
     price_lists: Mapping[str, PriceList]
     part_prices: Mapping[str, PartPriceList]
     offerings: Mapping[str, Offering]
     kubernetes_platforms: Mapping[str, KubernetesPlatform]
-    kubernetes_versions: Mapping[tuple[str, str], KubernetesVersion]  # by platform and minor version, 1.36
+    kubernetes_versions: Mapping[tuple[str, str], KubernetesVersion]  # by platform and minor version, such as 1.36
     driver_branches: Mapping[int, DriverBranch]
     recipe_components: Mapping[str, RecipeComponent]
     ai_conformance: Mapping[str, AiConformance]
     burn_in_limits: Mapping[str, BurnInLimit]
 
     def gpu_of(self, machine: MachineType) -> Gpu:
-        """Return the GPU model of a machine type with GPUs; raises ValueError for one without."""
+        """Return the GPU model of a machine type. Raises ValueError if the machine type has no GPUs."""
         if machine.gpu is None:
             raise ValueError(f"{machine.name} has no GPUs")
         return self.gpus[machine.gpu]
 
     def has_gpus(self, machine_type: str) -> bool:
-        """Return whether machines of a type have GPUs; an unknown type counts as one with GPUs."""
+        """Return whether machines of a type have GPUs. An unknown type counts as a type with GPUs."""
         machine = self.machine_types.get(machine_type)
         return machine is None or machine.has_gpus
 
     def unsupported(self, machine_type: str) -> UnsupportedMachineType | None:
-        """Return why a machine type of a cloud is not in the catalogue, or None where nothing is known of it."""
+        """Return why a machine type of a cloud is not in the catalogue, or None if the reason is unknown."""
         every = self.unsupported_machine_types.values()
         return next((one for one in every if re.fullmatch(one.types, machine_type)), None)
 
     def sale(self, machine_type: str) -> Sale | None:
-        """Return how a machine type is sold that is not sold in every way, or None."""
+        """Return how a machine type is sold if it is not sold in every way, or None."""
         return next((sale for sale in self.sales.values() if re.fullmatch(sale.types, machine_type)), None)
 
     def is_sold_as(self, machine_type: str, capacity: str) -> bool:
-        """Return whether a machine type is sold in a way; one without such facts is sold in every way."""
+        """Return whether a machine type is sold as this capacity type. Without a `Sale`, it is sold as every
+        capacity type.
+        """
         sale = self.sale(machine_type)
         return sale is None or capacity in sale.sold_as
 
     def aws_family(self, machine: MachineType) -> AwsFamily:
-        """Return the EC2 family of an instance type: `p5` of `p5.48xlarge`."""
+        """Return the EC2 family of an instance type, such as `p5` for `p5.48xlarge`."""
         return self.aws_families[family_of(machine)]
 
     def gcp_family(self, machine: MachineType) -> GcpFamily:
-        """Return the family of a Compute Engine machine type: `a3-megagpu` of `a3-megagpu-8g`."""
+        """Return the family of a Compute Engine machine type, such as `a3-megagpu` for `a3-megagpu-8g`."""
         return self.gcp_families[family_of(machine)]
 
     def nvlink_domain(self, machine: MachineType) -> NvlinkDomain | None:
-        """Return the NVLink domain that nodes of a machine type are part of; None: NVLink ends at the node."""
+        """Return the NVLink domain of nodes of a machine type, or None if NVLink does not connect nodes."""
         match machine.vendor:
             case "aws":
                 return self.aws_family(machine).nvlink_domain
@@ -145,9 +147,9 @@ class Catalog:
                 return None
 
     def burn_in_limit(self, machine: MachineType, measure: Measure) -> BurnInLimit | None:
-        """Return the least bandwidth of healthy machines of a type, or None where none is published.
+        """Return the minimum bandwidth of healthy machines of a type, or None if no minimum is published.
 
-        That of a GPU model is for GPUs that NVLink connects.
+        A limit for a GPU model only applies to GPUs that are connected by NVLink.
         """
         family = family_of(machine)
         return next(
@@ -162,17 +164,17 @@ class Catalog:
         )
 
     def price(self, machine: MachineType, region: str | None) -> ListPrice | None:
-        """Return the on-demand list price of a machine type in a region, or None where it is not known."""
+        """Return the on-demand list price of a machine type in a region, or None if the price is not known."""
         if region is None:
             return None
         return find_price(machine, region, self.price_lists.values(), self.part_prices.values())
 
     def offered(self, machine: MachineType) -> Offered | None:
-        """Return the regions and zones that are known to offer a machine type, or None where none is known."""
+        """Return the regions and zones that are known to offer a machine type, or None if no region is known."""
         return offered(machine, self.price_lists.values(), self.offerings.values())
 
     def gpu_quota(self, machine: MachineType, *, spot: bool) -> GpuQuota | None:
-        """Return the quota that machines of a type count against, or None where its name is not known."""
+        """Return the quota that machines of a type count against, or None if the quota is not known."""
         family = family_of(machine)
         wanted = (machine.vendor, "spot" if spot else "on-demand")
         return next(
@@ -185,9 +187,9 @@ class Catalog:
         )
 
     def find_gpu(self, spelling: str) -> Gpu | None:
-        """Return the GPU that `spelling` names, as NVML, feature discovery or common use spell it.
+        """Return the GPU with this name, as NVML or GPU Feature Discovery spells it or as it is commonly called.
 
-        Case, spaces, dashes and underscores do not matter; a leading `NVIDIA` is optional.
+        Case, spaces, dashes and underscores do not matter, and a leading `NVIDIA` is optional.
         """
         wanted = _fold(spelling)
         for gpu in self.gpus.values():
@@ -202,14 +204,16 @@ def _fold(name: str) -> str:
 
 @cache
 def load_catalog() -> Catalog:
-    """Read `facts/*.yaml` of this package. The result is shared and immutable. Raises what `read_catalog` does."""
+    """Read `facts/*.yaml` of this package. The result is shared and immutable. Raises the errors of
+    `read_catalog`.
+    """
     return read_catalog(resources.files("gpu_platform.catalog") / "facts")
 
 
 def read_catalog(folder: Traversable) -> Catalog:
-    """Read a folder of facts; raises BadInput with every mistake, each with its file and entry.
+    """Read a folder of facts. Raises BadInput with every mistake, each with its file and entry.
 
-    A mistake is a file of another form, an entry written twice, or a reference to an entry that does not exist.
+    A mistake is a file with invalid fields, a duplicate entry, or a reference to an entry that does not exist.
     """
     files: dict[str, object] = {}
     for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
@@ -250,7 +254,7 @@ def read_catalog(folder: Traversable) -> Catalog:
 
 
 SOURCE = "the catalogue (gpu_platform/catalog/facts)"
-# What names an entry, where that is not `name`.
+# Fields that identify an entry, if it is not `name`.
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "gpus": ("model",),
     "operator_releases": ("version",),
@@ -275,13 +279,13 @@ def _label(kind: str, entry: Fact) -> str:
 
 
 def _indexed(kind: str, entries: Iterable[Fact]) -> Mapping[Any, Any]:
-    """Return the entries of a kind by what names them: a text, or a pair."""
+    """Return the entries of a kind, indexed by the field or pair of fields that identifies them."""
     keyed = [(_key(kind, entry), entry) for entry in entries]
     return MappingProxyType({key[0] if len(key) == 1 else key: entry for key, entry in keyed})
 
 
 def _problems_of_form(name: str, document: object, error: ValidationError) -> Iterator[Problem]:
-    """Yield the validation errors of a file's models; an entry is identified by its name, else by its number."""
+    """Yield the validation errors of a file's models. An entry is identified by name, or else by number."""
     for details in error.errors(include_url=False):
         place = [str(part) for part in details["loc"]]
         if len(place) > 1:

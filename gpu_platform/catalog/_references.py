@@ -1,6 +1,6 @@
-"""Check that the facts of one file name entries of another that exist, and that every family is used.
+"""Check that references between facts point to existing entries, and that every family is used.
 
-A missing entry would else be a KeyError far away, on the one cloud that looks for it.
+Otherwise, a missing entry would only show up as a KeyError, in the code for the one cloud that needs the entry.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gpu_platform.catalog.models import (
 )
 
 Place = Callable[[object], str]
-"""Where an entry is: `machine_types_aws.yaml: machine_types[p5.48xlarge]`."""
+"""Function that returns the place of an entry, such as `machine_types_aws.yaml: machine_types[p5.48xlarge]`."""
 
 
 def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield a problem for each entry that does not fit the others. `facts`: the entries of all files."""
+    """Yield a problem for each entry that contradicts the others. `facts` contains the entries of all files."""
     for machine in facts.machine_types:
         yield from _check_machine_type(machine, facts, place(machine))
     yield from _check_families_are_used(facts, place)
@@ -54,13 +54,15 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
 
 
 def _check_xids(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Check that each Xid code has one class, and that classes and texts name each other's."""
+    """Check that each Xid code has only one class, and that the classes of Xid texts exist."""
     owners: dict[int, str] = {}
     for xid_class in facts.xid_classes:
         for code in xid_codes(xid_class.codes):
             if code in owners:
                 yield Problem(
-                    f"{place(xid_class)}.codes", f"{code}, which {owners[code]} has", "codes of no other class"
+                    f"{place(xid_class)}.codes",
+                    f"{code}, which {owners[code]} has",
+                    "codes that no other class contains",
                 )
             owners[code] = xid_class.name
     names = [xid_class.name for xid_class in facts.xid_classes]
@@ -71,7 +73,9 @@ def _check_xids(facts: CatalogFile, place: Place) -> Iterator[Problem]:
 def _known(name: str, known: Collection[str], path: str, kind: str) -> Iterator[Problem]:
     if name not in known:
         fix = did_you_mean(name, known) or f"add an entry {name!r} to {kind}"
-        yield Problem(path, f"{name!r}, which is no entry of {kind}", f"one of {kind}: {', '.join(known)}", fix)
+        yield Problem(
+            path, f"{name!r}, which is not an entry of {kind}", f"one of {kind}: {', '.join(known)}", fix
+        )
 
 
 def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> Iterator[Problem]:
@@ -79,27 +83,29 @@ def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> 
         yield from _known(machine.gpu, [gpu.model for gpu in facts.gpus], f"{path}.gpu", "gpus")
     if machine.numa_nodes is not None and len(machine.numa_nodes) != machine.gpu_count:
         found = f"{counted(len(machine.numa_nodes), 'NUMA node')} for {counted(machine.gpu_count, 'GPU')}"
-        yield Problem(f"{path}.numa_nodes", found, "the NUMA node of each GPU", "write one for each GPU, or none")
+        yield Problem(
+            f"{path}.numa_nodes", found, "the NUMA node of each GPU", "write one for each GPU, or omit the field"
+        )
     if machine.vendor == "on-prem":
         return
     families = [family.name for family in _families(facts, machine.vendor)]
     yield from _known(family_of(machine), families, f"{path}.name", f"{machine.vendor}_families")
     if machine.vendor == "gcp" and machine.has_gpus and machine.accelerator_label is None:
-        allowed = "the value of cloud.google.com/gke-accelerator: GKE's API names the GPU by it"
+        allowed = "the value of cloud.google.com/gke-accelerator, which is the name of the GPU in GKE's API"
         yield Problem(f"{path}.accelerator_label", "nothing", allowed, "add accelerator_label")
     limits = (machine.default_enis, machine.ips_per_eni)
     unknown_to_nodeadm = machine.vendor == "aws" and limits == (None, None) and _in_nvlink_domain(machine, facts)
     if machine.vendor == "aws" and None in limits and not unknown_to_nodeadm:
-        allowed = "both of EC2's limits: nodes reserve memory for the pods that they allow"
+        allowed = "both limits of EC2, because nodes reserve memory for the pods that they allow"
         yield Problem(path, "no default_enis or no ips_per_eni", allowed, "add default_enis and ips_per_eni")
     images = [image for image in facts.node_images if image.vendor == machine.vendor]
     if not any(machine.arch in image.image_types for image in images):
-        allowed = f"an architecture of some node image of {machine.vendor}"
+        allowed = f"an architecture of a node image of {machine.vendor}"
         yield Problem(f"{path}.arch", f"{machine.arch!r}", allowed, "add an image_type to node_images")
 
 
 def _in_nvlink_domain(machine: MachineType, facts: CatalogFile) -> bool:
-    """Return whether a type is part of an UltraServer: nodeadm's table has none of these."""
+    """Return whether a machine type is part of an UltraServer. nodeadm's table does not contain these types."""
     return any(one.name == family_of(machine) and one.nvlink_domain is not None for one in facts.aws_families)
 
 
@@ -110,13 +116,13 @@ def _check_families_are_used(facts: CatalogFile, place: Place) -> Iterator[Probl
             if (vendor, family.name) not in used:
                 found, allowed = (
                     f"{family.name!r}, a family without machine types",
-                    "a family of some machine type",
+                    "a family with at least one machine type",
                 )
-                yield Problem(place(family), found, allowed, "add the machine types, or drop it")
+                yield Problem(place(family), found, allowed, "add the machine types, or remove the family")
 
 
 def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield machine types that are none of the vendor's, and a machine type with two prices in a region."""
+    """Yield machine types that the vendor does not have, and machine types with two prices in a region."""
     types = {
         vendor: [machine.name for machine in facts.machine_types if machine.vendor == vendor]
         for vendor in get_args(CloudVendor)
@@ -128,7 +134,7 @@ def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
             yield from _known(name, types[one.vendor], path, f"machine_types of {one.vendor}")
             for region in prices:
                 if other := priced.get((name, region)):
-                    found, allowed = f"a second price in {region} (first: {other})", "one price in a region"
+                    found, allowed = f"a second price in {region} (first: {other})", "one price per region"
                     yield Problem(path, found, allowed, "remove one of them")
                 priced.setdefault((name, region), path)
     for one in facts.part_prices:
@@ -139,7 +145,7 @@ def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
                 if other := priced.get((name, region)):
                     found, allowed = (
                         f"a second price of {name} in {region} (first: {other})",
-                        "one price in a region",
+                        "one price per region",
                     )
                     yield Problem(path, found, allowed, "remove one of them")
                 priced.setdefault((name, region), path)
@@ -171,7 +177,7 @@ def _check_mig(gpu: Gpu, path: str) -> Iterator[Problem]:
             yield Problem(
                 f"{path}.mig.profiles[{profile.name}]",
                 f"{profile.compute_slices} compute slices, and memory slices up to {last}",
-                f"at most {gpu.mig.compute_slices} and {gpu.mig.memory_slices}: what the GPU has",
+                f"at most {gpu.mig.compute_slices} and {gpu.mig.memory_slices}, the slices of the GPU",
                 "correct the profile",
             )
 
@@ -187,7 +193,7 @@ def _check_release(release: OperatorRelease, path: str) -> Iterator[Problem]:
 
 
 def _check_addons(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield add-ons without a version for a Kubernetes version that another add-on has one for."""
+    """Yield add-ons without a version for a Kubernetes version that another add-on supports."""
     versions = sorted({version for addon in facts.eks_addons for version in addon.versions})
     for addon in facts.eks_addons:
         missing = [version for version in versions if version not in addon.versions]

@@ -1,12 +1,12 @@
-"""Admission rules as data, and the ValidatingAdmissionPolicies that they become.
+"""Admission rules as data, and the ValidatingAdmissionPolicies that are generated from them.
 
-`rules/*.yaml` has the rules in CEL, the variables that they share, the policies that they belong to, and the
-values that a stack adds. The files share one space of names: `variables.NAME` is a variable or a value of any
-file, or a variable of the rule's policy. A policy gets the variables and values that its rules use.
+`rules/*.yaml` contains the rules in CEL, their shared variables, the policies that they belong to, and the values
+that a stack adds. All files share one namespace: `variables.NAME` is a variable or a value of any file, or a
+variable of the rule's policy. A policy contains only the variables and values that its rules use.
 
-A text, a number or a bool is written where it is used, so that the API server compiles a pattern once. A list or a
-map is a variable of the policy. Variables are written out in a policy's condition, because Kubernetes evaluates
-conditions without them.
+A string, number or bool is inserted where it is used, so that the API server compiles a pattern only once. A list
+or map becomes a variable of the policy. In the condition of a policy, variables are expanded, because Kubernetes
+evaluates conditions without variables.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpu_platform.catalog.models import Fact
 from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, TRAIN_JOBS, templates_of
 
 Value = str | int | bool | Sequence["Value"] | Mapping[str, "Value"]
-"""What a stack adds to rules. A map has texts as keys."""
+"""A value that a stack adds to rules. The keys of a map are strings."""
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 SOURCE: Final = "the catalogue (gpu_platform/catalog/rules)"
@@ -36,17 +36,17 @@ GENERATED: Final[Mapping[str, str]] = {
     "object_templates": templates_of("object"),
     "old_object_templates": templates_of("oldObject"),
 }
-"""Variables that follow from the table of the kinds with pod templates."""
+"""Variables that are generated from the table of kinds with pod templates."""
 _NAMED: Final = re.compile(r"\bvariables\.(\w+)")
 _ENTRY: Final = re.compile(r"\bentry\.(\w+)")
 _PLACE: Final = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
 
 class Matched(Fact):
-    """Resources of a group of the API, in versions that have the same fields.
+    """Resources of an API group, in versions that have the same fields.
 
-    The API server converts objects of other versions. `scope` is needed where `*` also names resources of the
-    cluster, because every namespace selector matches those.
+    The API server converts objects of other versions. `scope` is needed if `*` also matches cluster-scoped
+    resources, because every namespace selector matches those.
     """
 
     group: str = ""
@@ -56,9 +56,9 @@ class Matched(Fact):
 
 
 class RuleSubject(Fact):
-    """What rules judge: the whole object, or each element of a list as `pod`.
+    """The subject of rules: the whole object, or each element of a list, as `pod`.
 
-    With `named` a refusal names the place of the element, its field `at`.
+    With `named`, the refusal message names the place of the element, from its field `at`.
     """
 
     each: str | None = None
@@ -66,9 +66,9 @@ class RuleSubject(Fact):
 
 
 class RulePolicy(Fact):
-    """A policy: which requests its rules judge, by subject, and the variables that only its rules have.
+    """A policy: the requests that its rules check, by subject, and the variables that only its rules can use.
 
-    With `matched_templates` it also matches all kinds that have pod templates.
+    With `matched_templates`, the policy also matches all kinds that have pod templates.
     """
 
     name: str
@@ -81,18 +81,19 @@ class RulePolicy(Fact):
 
 
 class DeclaredValue(Fact):
-    """A value that the stack adds: its type in CEL, and its meaning."""
+    """A value that the stack adds, with its CEL type and its meaning."""
 
     type: str
     meaning: str
 
 
 class DeclaredRule(Fact):
-    """A rule: CEL that must be true of each of its subjects, and a message with what is wrong and the fix.
+    """A rule: CEL that must be true for each of its subjects, and a message with the mistake and the fix.
 
-    The message names values as `{name}`, lists with a last word as `{name:or}`. `when` and `unless` name a value;
-    the rule is left out where it is empty, or where it is not. With `repeat`, the name of a list of maps, the rule
-    is there for each map, which is `entry` in its CEL, and whose fields its message may name.
+    The message refers to values as `{name}`, and to lists with a word before the last element as `{name:or}`.
+    `when` and `unless` name a value. The rule is omitted if the value of `when` is empty, or if the value of
+    `unless` is not empty. `repeat` names a list of maps. The rule is then generated once for each map, which is
+    `entry` in its CEL, and the message may refer to the fields of the map.
     """
 
     id: str
@@ -105,7 +106,7 @@ class DeclaredRule(Fact):
 
 
 class RuleFile(Fact):
-    """One YAML file of rules, with the sources of its facts and the day when they were read.
+    """A YAML file of rules, with the sources of its facts and the date when they were read.
 
     `constants` are values that are the same for every stack.
     """
@@ -121,9 +122,9 @@ class RuleFile(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRule:
-    """One rule of a policy: a CEL expression that must be true, and a message with what is wrong and the fix.
+    """A rule of a policy: a CEL expression that must be true, and a message with the mistake and the fix.
 
-    `message_expression` is the message as CEL, where it names a part of the object.
+    `message_expression` is the message as CEL, if the message names a part of the object.
     """
 
     id: str
@@ -134,9 +135,9 @@ class AdmissionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionPolicy:
-    """A ValidatingAdmissionPolicy: which requests it judges, its values, its variables in order, and its rules.
+    """A ValidatingAdmissionPolicy: the requests that it checks, its values, its variables in order, and its rules.
 
-    Values are CEL literals of what the stack adds; variables may use them.
+    Values are CEL literals of the values that the stack adds. Variables may use them.
     """
 
     name: str
@@ -148,7 +149,9 @@ class AdmissionPolicy:
     rules: tuple[AdmissionRule, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form in a Plan: what the stack adds, and what members read. The rest is in the catalogue."""
+        """Return the policy's form in a Plan: the stack's values and the rules' messages. The rest is in the
+        catalogue.
+        """
         rules = [{"id": rule.id, "message": rule.message} for rule in self.rules]
         return {"name": self.name, "values": dict(self.values), "rules": rules}
 
@@ -164,13 +167,13 @@ class AdmissionRules:
     rules: tuple[DeclaredRule, ...]
 
     def policy(self, name: str, values: Mapping[str, Value]) -> AdmissionPolicy:
-        """Return a policy with the values of a stack, or without rules where none applies.
+        """Return a policy with the values of a stack. It has no rules if none applies.
 
-        Raises ValueError for a value that no file declares, and KeyError where a value is missing.
+        Raises ValueError for a value that no file declares, and KeyError if a value is missing.
         """
         policy = self.policies[name]
         if unknown := values.keys() - self.values.keys():
-            raise ValueError(f"no file of rules declares {', '.join(sorted(unknown))}")
+            raise ValueError(f"no rules file declares {', '.join(sorted(unknown))}")
         written = _Written(self, policy, values)
         rules = tuple(
             rule
@@ -190,17 +193,17 @@ class AdmissionRules:
         )
 
     def expression(self, policy: str, variable: str, values: Mapping[str, Value]) -> str:
-        """Return a variable with all that it uses written out, for conditions of other policies."""
+        """Return a variable with everything that it uses expanded, for the conditions of other policies."""
         return _Written(self, self.policies[policy], values).inlined(f"variables.{variable}")
 
     @staticmethod
     def names_in(cel: str) -> set[str]:
-        """Return the variables and values that CEL names."""
+        """Return the variables and values that a CEL expression uses."""
         return _names_in([cel])
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names that the rules of every policy may use."""
+        """Names that the rules of every policy may use."""
         return frozenset((*self.constants, *self.values, *self.variables))
 
 
@@ -208,7 +211,7 @@ _TEMPLATE_RESOURCES: Final = (*((kind.group, kind.resource) for kind in TEMPLATE
 _OF_TEMPLATES: Final = tuple(
     Matched(
         group=group,
-        versions=("*",),  # versions of these kinds have their templates at the same places
+        versions=("*",),  # all versions of these kinds have their templates in the same places
         resources=tuple(resource for of, resource in _TEMPLATE_RESOURCES if of == group),
     )
     for group in dict.fromkeys(group for group, _ in _TEMPLATE_RESOURCES)
@@ -216,9 +219,9 @@ _OF_TEMPLATES: Final = tuple(
 
 
 class _Written:
-    """Rules of one policy as its expressions.
+    """Converts the rules of one policy to CEL expressions.
 
-    `values` and `variables` collect the literals that they need, and the variables in order.
+    `values` collects the literals that the rules need, `variables` their variables in the order of definition.
     """
 
     def __init__(self, rules: AdmissionRules, policy: RulePolicy, values: Mapping[str, Value]) -> None:
@@ -228,7 +231,7 @@ class _Written:
         self.variables: dict[str, str] = {}
 
     def rules(self, declared: DeclaredRule, subject: RuleSubject) -> Iterator[AdmissionRule]:
-        """Yield a rule of a subject, once for each entry that it repeats for."""
+        """Yield the rule for a subject, once for each entry of `repeat`."""
         if declared.when is not None and not self._given[declared.when]:
             return
         if declared.unless is not None and self._given[declared.unless]:
@@ -261,13 +264,13 @@ class _Written:
         )
 
     def written(self, cel: str) -> str:
-        """Return CEL with its texts and numbers written out, and note the variables that it uses."""
+        """Return CEL with its strings and numbers inserted, and record the variables that it uses."""
         return _NAMED.sub(lambda name: self._reference(name[1]), cel.rstrip())
 
     def _reference(self, name: str) -> str:
         if name in self._declared:
             if name not in self.variables:
-                written = self.written(self._declared[name])  # notes what it uses before itself
+                written = self.written(self._declared[name])  # first records the variables that this one uses
                 self.variables[name] = written
         elif isinstance(value := self._given[name], str | int):
             return literal(value)
@@ -276,7 +279,7 @@ class _Written:
         return f"variables.{name}"
 
     def inlined(self, cel: str) -> str:
-        """Return CEL with all variables and values written out."""
+        """Return CEL with all variables and values expanded."""
         return _NAMED.sub(lambda name: self._inlined(name[1]), cel.rstrip())
 
     def _inlined(self, name: str) -> str:
@@ -286,7 +289,7 @@ class _Written:
 
 
 def literal(value: Value) -> str:
-    """Return a value as a CEL literal. Values of a map that have several types are dynamic."""
+    """Return a value as a CEL literal. If the values of a map have several types, they are dynamic."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -307,7 +310,7 @@ def _map(value: Mapping[str, Value], *, dynamic: bool) -> str:
 
 
 def _is_mixed(value: Mapping[str, Value]) -> bool:
-    """Return whether the values of a map have several types in CEL."""
+    """Return whether the values of a map have several CEL types."""
     return len({_kind(one) for one in value.values()}) > 1
 
 
@@ -319,7 +322,7 @@ def _kind(value: Value) -> str:
 
 
 def filled(message: str, values: Mapping[str, Value]) -> str:
-    """Return a message with its values. A list is joined by commas, or by the word that the place names."""
+    """Return a message with its values inserted. Lists are joined by commas, or by the word in the placeholder."""
 
     def text(place: re.Match[str]) -> str:
         value = values[place[1]]
@@ -341,9 +344,9 @@ def admission_rules() -> AdmissionRules:
 
 
 def read_admission_rules(folder: Traversable) -> AdmissionRules:
-    """Read a folder of rules; raises BadInput with every mistake, each with its file and entry.
+    """Read a folder of rules. Raises BadInput with every mistake, each with its file and entry.
 
-    A mistake is a file of another form, a name that is declared twice, unknown, or used by nothing.
+    A mistake is a file with invalid fields, a name that is declared twice, an unknown name, or an unused name.
     """
     files: dict[str, RuleFile] = {}
     problems: list[Problem] = []
@@ -398,7 +401,7 @@ def _declared_twice(files: Mapping[str, RuleFile]) -> Iterator[Problem]:
 
 
 def _unknown(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[Problem]:
-    """Yield names that nothing declares: of variables, values and subjects."""
+    """Yield names of variables, values and subjects that are not declared."""
     by_subject = {subject: one for one in rules.policies.values() for subject in one.subjects}
     local = {name for one in rules.policies.values() for name in one.variables}
     for file_name, file in files.items():
@@ -418,7 +421,7 @@ def _unknown(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[P
                     known = {*rules.names, *by_subject[subject].variables}
                     yield from _not_among(place, _names_in([rule.cel]), known)
             conditions = [one for one in (rule.when, rule.unless, rule.repeat) if one is not None]
-            if rule.repeat is None:  # else the message may name fields of the entries
+            if rule.repeat is None:  # with `repeat`, the message may name fields of the entries
                 conditions += [name for name, _ in _PLACE.findall(rule.message)]
             yield from _not_among(place, conditions, {*rules.constants, *rules.values})
 
@@ -450,7 +453,7 @@ def _unused(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[Pr
 
 
 PUBLIC: Final = frozenset({"names_no_class"})
-"""Variables that policies of other kinds use, by `AdmissionRules.expression`."""
+"""Variables that policies of other kinds use through `AdmissionRules.expression`."""
 
 
 def _names_in(texts: Iterable[str]) -> set[str]:

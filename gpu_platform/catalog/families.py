@@ -1,4 +1,4 @@
-"""Families of machine types, by the way in which each vendor names its machine types."""
+"""Families of machine types, according to each vendor's naming scheme."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gpu_platform.catalog.models import MachineType, VendorName
 
 
 def family_name(vendor: VendorName, machine_type: str) -> str:
-    """Return the family of a machine type: `p5` of `p5.48xlarge`, `a3-megagpu` of `a3-megagpu-8g`.
+    """Return the family of a machine type, such as `p5` for `p5.48xlarge` and `a3-megagpu` for `a3-megagpu-8g`.
 
-    A variant with or without local SSDs is of the same family: `c3-standard` of `c3-standard-8-lssd`,
-    `a3-megagpu` of `a3-megagpu-8g-nolssd`.
-    On-premises machines have no families: each is one of its own.
+    A variant with or without local SSDs belongs to the same family: `c3-standard` for `c3-standard-8-lssd`,
+    `a3-megagpu` for `a3-megagpu-8g-nolssd`. On-premises machines have no families, so each machine type is its own
+    family.
     """
     match vendor:
         case "aws":
@@ -26,5 +26,5 @@ def family_name(vendor: VendorName, machine_type: str) -> str:
 
 
 def family_of(machine: MachineType) -> str:
-    """Return the family of a machine type of the catalogue, as `family_name` does."""
+    """Return the family of a machine type in the catalogue, as `family_name` does."""
     return family_name(machine.vendor, machine.name)

@@ -1,7 +1,8 @@
-"""The CEL of the API server: its functions and extensions, for Google's CEL library.
+"""CEL functions and extensions of the API server, for Google's CEL library.
 
-Those of Kubernetes 1.36 with its default feature gates: k8s.io/apiserver/pkg/cel/environment/base.go (extensions)
-and pkg/cel/library (functions); v0.36.3, read 2026-11-22.
+They are the functions of Kubernetes 1.36 with its default feature gates. Sources:
+k8s.io/apiserver/pkg/cel/environment/base.go (extensions) and pkg/cel/library (functions); v0.36.3, read
+2026-11-22.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FORMATS: Final = (
 _SUMMABLE: Final = ("int", "uint", "double", "duration")
 _COMPARABLE: Final = (*_SUMMABLE, "bool", "timestamp", "string", "bytes")
 
-# Name, type of the result, types of the arguments.
+# Each entry has the name, the result type and the argument types.
 GLOBAL: Final = (
     ("cidr", _CIDR, "string"),
     ("format.named", f"optional_type<{_FORMAT}>", "string"),
@@ -52,7 +53,7 @@ GLOBAL: Final = (
     ("url", _URL, "string"),
     *((f"format.{name}", _FORMAT) for name in _FORMATS),
 )
-# Name, type of the result, type of the receiver, types of the arguments.
+# Each entry has the name, the result type, the receiver type and the argument types.
 MEMBER: Final = (
     ("add", QUANTITY, QUANTITY, QUANTITY),
     ("add", QUANTITY, QUANTITY, "int"),
@@ -123,22 +124,22 @@ def environment(
     messages: Iterable[descriptor_pb2.FileDescriptorProto] = (),
     members: Iterable[tuple[str, ...]] = (),
 ) -> cel.Env:
-    """Return the environment of expressions with these variables.
+    """Return the environment for expressions with these variables.
 
-    `messages` and `members` are types and member functions that only these expressions have.
+    `messages` and `members` are types and member functions that exist only in these expressions.
     """
     kubernetes = [*_declared(GLOBAL, is_member=False), *_declared((*MEMBER, *members), is_member=True)]
     return cel.NewEnv(
         descriptor_pool=_messages(messages),
         config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
         variables=variables,
-        # In this order: Kubernetes adds an overload to indexOf and lastIndexOf of the strings.
+        # The order matters: Kubernetes adds an overload to indexOf and lastIndexOf of the string extension.
         extensions=[ext_strings.ExtStrings(2), cel.CelExtension("kubernetes", kubernetes)],
     )
 
 
 def admission_environment(variables: Mapping[str, cel.Type]) -> cel.Env:
-    """Return the environment of admission policies. `variables` are types of `variables.NAME`, by name."""
+    """Return the environment for admission policies. `variables` are the types of `variables.NAME`, by name."""
     return environment(
         {
             **dict.fromkeys(("object", "oldObject", "request", "namespaceObject"), cel.Type.DYN),
@@ -166,7 +167,7 @@ def _declared(rows: Iterable[tuple[str, ...]], *, is_member: bool) -> Iterator[c
 
 
 def _messages(more: Iterable[descriptor_pb2.FileDescriptorProto]) -> descriptor_pool.DescriptorPool:
-    """Return the types of Kubernetes, without fields where only functions take them."""
+    """Return Kubernetes' types. Types that are only passed to functions have no fields."""
     pool = descriptor_pool.DescriptorPool()
     # pyrefly: ignore[partially-unknown-type] - incomplete in protobuf's stubs
     pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)

@@ -1,8 +1,9 @@
-"""Conditions of pods that were taken from their job: such a pod has not failed, and costs no attempt.
+"""Pod conditions that show that a pod was taken from its job. Such a pod has not failed and does not count as an
+attempt.
 
-Sources: Kubernetes docs, "Pod disruption conditions" (eviction, preemption, a node that is gone); kubernetes-sigs/
-kueue v0.19.2, pkg/controller/tas/node_controller.go (a pod that is pinned to a tainted node; with kueue#14917 also
-the pods that replace a lost one there). Read 2026-11-28.
+Sources: Kubernetes docs, "Pod disruption conditions" (eviction, preemption, a deleted node); kubernetes-sigs/kueue
+v0.19.2, pkg/controller/tas/node_controller.go (a pod that is pinned to a tainted node; with kueue#14917 also the
+pods that replace a lost pod there). Read 2026-11-28.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Models of the catalogue's entries: GPUs, machine types, node images, charts, prices, quotas, operator releases.
 
-Facts live as YAML under `facts/`, each entry with its source and the date it was read.
+Facts are YAML files in `facts/`. Each entry has its source and the date when it was read.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 CloudVendor = Literal["aws", "gcp"]
 VendorName = Literal[CloudVendor, "on-prem"]
-"""Who sells a machine type. The stack file's `provider` is the Kubernetes service on it: eks, gke, existing."""
+"""Vendor of a machine type. In contrast, `provider` in the stack file is a Kubernetes service: eks, gke or
+existing.
+"""
 
 
 class Fact(BaseModel):
-    """Base of all catalogue entries: immutable, and no field that is not declared."""
+    """Base class of all catalogue entries. Instances are immutable, and undeclared fields are refused."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
 class Source(Fact):
-    """Where a fact comes from and when it was read."""
+    """Source of a fact, and the date when it was read."""
 
     title: str
     url: str = ""
@@ -34,18 +36,19 @@ class Source(Fact):
 
 
 class MigProfile(Fact):
-    """One MIG profile of one GPU model.
+    """A MIG profile of a GPU model.
 
-    A GPU instance of the profile takes `compute_slices` of the GPU's compute slices and a run of
-    `memory_slices` memory slices that begins at one of `starts` (memory-slice indices).
-    `max_instances` is the most that fit on one GPU. `media_engines`: a variant with the engines of which a GPU
-    has one (`+me`, `+me.all`), so once per GPU. `decoders`: of those that the GPU counts, see `Mig.decoders`.
+    A GPU instance with the profile uses `compute_slices` of the GPU's compute slices and `memory_slices`
+    consecutive memory slices, beginning at one of the slice indexes in `starts`. `max_instances` is the maximum
+    number of instances on one GPU. `media_engines` marks a variant with the media engines (`+me`, `+me.all`). A
+    GPU has them only once, so it can have only one such instance. `decoders` is the number of the GPU's decoders
+    that the instance uses, see `Mig.decoders`.
     """
 
     name: str
     compute_slices: int = Field(ge=1)
     memory_slices: int = Field(ge=1)
-    memory_mib: int = Field(ge=1, description="memory of one instance as NVML reports it, MiB; nominal")
+    memory_mib: int = Field(ge=1, description="nominal memory of one instance as NVML reports it, in MiB")
     starts: tuple[int, ...]
     max_instances: int = Field(ge=1)
     media_engines: bool = False
@@ -64,23 +67,26 @@ class Mig(Fact):
     profiles: tuple[MigProfile, ...]
     decoders: int | None = Field(
         default=None,
-        description="NVDECs to give away, each with an NVENC and a JPEG engine, where profiles differ in how many "
-        "they take; None: what fits by slices fits",
+        description="number of NVDECs, each with an NVENC and a JPEG engine, if profiles use different numbers of "
+        "them; None if only the slices limit the layouts",
     )
-    # Pairs, since a model with a dict has no hash, and layouts are searched once a model.
+    # Pairs instead of a dict keep the model hashable, and layouts are cached by model.
     balanced: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_pairs)] | None = Field(
-        default=None, description="mig-parted's `all-balanced`: profile to count; None: it has none for this GPU"
+        default=None,
+        description="mig-parted's `all-balanced` layout, the count of each profile, or None if it has none for "
+        "this GPU",
     )
     source: Source
 
     def profile(self, name: str) -> MigProfile | None:
-        """Return the profile of that exact name, or None."""
+        """Return the profile with exactly this name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
 
     def named_layout(self, name: str) -> Mapping[str, int] | None:
-        """Return the layout that mig-parted names `all-balanced` or `all-<profile>`, or None if it has none.
+        """Return the layout that mig-parted calls `all-balanced` or `all-<profile>`, or None if it has no such
+        layout.
 
-        In these names `+` may be written as `.`: `all-1g.10gb.me`. Source: mig-parted v0.15.0, pkg/mig/builder.
+        In these names, `.` may replace `+`: `all-1g.10gb.me`. Source: mig-parted v0.15.0, pkg/mig/builder.
         """
         if name == "all-balanced":
             return None if self.balanced is None else dict(self.balanced)
@@ -90,68 +96,78 @@ class Mig(Fact):
 
 
 class Gpu(Fact):
-    """One GPU model."""
+    """A GPU model."""
 
-    model: str = Field(description="our short name: a100-80gb, h100-80gb, t4")
-    product: str = Field(description="NVML's product name: NVIDIA A100-SXM4-80GB")
+    model: str = Field(description="our short name, such as a100-80gb, h100-80gb, t4")
+    product: str = Field(description="product name in NVML, such as NVIDIA A100-SXM4-80GB")
     aliases: tuple[str, ...] = ()
     pci_id: str | None = Field(
         default=None,
         pattern=r"^0x[0-9A-F]{8}$",
-        description="PCI device and vendor id as mig-parted's device-filter has it: 0x20B210DE; None: not known",
+        description="PCI device and vendor ID in the format of mig-parted's device-filter, such as 0x20B210DE, or "
+        "None if not known",
     )
     architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell"]
     compute_capability: str
-    memory_mib: int = Field(description="total memory as NVML reports it, MiB")
+    memory_mib: int = Field(description="total memory as NVML reports it, in MiB")
     tensor_tflops: float | None = Field(
-        default=None, gt=0, description="dense bfloat16 throughput of its tensor cores, TFLOP/s; None: not known"
+        default=None,
+        gt=0,
+        description="dense bfloat16 throughput of the tensor cores in TFLOP/s, or None if not known",
     )
-    ecc: bool = Field(description="ECC memory, on by default")
-    row_remapping: bool = Field(description="Ampere and newer; older GPUs retire pages")
+    ecc: bool = Field(description="whether ECC memory is enabled by default")
+    row_remapping: bool = Field(
+        description="whether the GPU remaps rows (Ampere and newer); older GPUs retire pages"
+    )
     pcie_generation: int
     pcie_width: int = 16
-    slowdown_celsius: int | None = Field(default=None, description="hardware slowdown temperature, °C")
-    minimum_driver_branch: int = Field(description="first driver branch that supports the GPU: 450")
+    slowdown_celsius: int | None = Field(default=None, description="temperature of the hardware slowdown in °C")
+    minimum_driver_branch: int = Field(description="first driver branch that supports the GPU, such as 450")
     maximum_driver_branch: int | None = Field(
-        default=None, description="last driver branch that supports the GPU; None: newest branches still do"
+        default=None, description="last driver branch that supports the GPU, or None if the newest branches do"
     )
     mig: Mig | None = None
     source: Source
 
     @property
     def product_label(self) -> str:
-        """The value of `nvidia.com/gpu.product`: NVML's name with spaces as dashes."""
+        """Value of the label `nvidia.com/gpu.product`: the name in NVML with dashes instead of spaces."""
         return self.product.replace(" ", "-")
 
 
 class MachineType(Fact):
-    """One machine type: with whole GPUs, or without GPUs, for CPU pools."""
+    """A machine type with whole GPUs, or without GPUs for CPU pools."""
 
     name: str
     vendor: VendorName
-    gpu: str | None = Field(default=None, description="a Gpu.model; None: a machine without GPUs")
+    gpu: str | None = Field(default=None, description="a Gpu.model, or None for a machine without GPUs")
     gpu_count: int = Field(default=0, ge=0)
     vcpu: int
     memory_mib: int
     arch: Literal["amd64", "arm64"] = "amd64"
     nvlinks_per_gpu: int = Field(
-        default=0, description="active NVLinks of each GPU; depends on the machine type, not on the GPU model"
+        default=0, description="active NVLinks of each GPU, which depend on the machine type, not on the GPU model"
     )
     numa_nodes: tuple[int, ...] | None = Field(
-        default=None, description="NUMA node of each GPU in index order; None: not known, or hidden by the VM"
+        default=None, description="NUMA node of each GPU, in index order, or None if not known or hidden by the VM"
     )
-    rdma_interfaces: int = Field(default=0, description="EFA interfaces on AWS, GPU NICs on GCP")
+    rdma_interfaces: int = Field(default=0, description="number of EFA interfaces on AWS or GPU NICs on GCP")
     default_enis: int | None = Field(
         default=None,
         ge=1,
-        description="network interfaces of EC2's default network card; None elsewhere, or not in nodeadm's table",
+        description="number of network interfaces of EC2's default network card, or None on other clouds and if "
+        "nodeadm's table has no entry",
     )
     ips_per_eni: int | None = Field(
-        default=None, ge=2, description="IPv4 addresses of each network interface on EC2; None elsewhere"
+        default=None,
+        ge=2,
+        description="number of IPv4 addresses of each network interface on EC2, or None on other clouds",
     )
     local_nvme_gb: int = 0
     local_disk_gb: int | None = Field(
-        default=None, description="capacity of each local disk, GB; None: 375 on GCP, not needed elsewhere"
+        default=None,
+        description="capacity of each local disk in GB; None means 375 on GCP, and is allowed if no code needs "
+        "the capacity",
     )
     accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
     verified: bool = True
@@ -159,7 +175,7 @@ class MachineType(Fact):
 
     @property
     def has_gpus(self) -> bool:
-        """Whether the machine has GPUs; a pool of machines without GPUs is a CPU pool."""
+        """Whether the machine has GPUs. A pool of machines without GPUs is a CPU pool."""
         return self.gpu is not None
 
     @model_validator(mode="after")
@@ -173,65 +189,79 @@ CapacityType = Literal["on-demand", "spot", "reservation", "capacity-block", "fl
 
 
 class Sale(Fact):
-    """How a cloud sells machine types that it does not sell on demand."""
+    """How a cloud sells machine types that are not available on demand."""
 
     name: str
-    types: str = Field(description="machine types, as a regular expression")
-    sold_as: tuple[CapacityType, ...] = Field(min_length=1, description="types of `capacity` of a pool")
+    types: str = Field(description="regular expression for the machine types")
+    sold_as: tuple[CapacityType, ...] = Field(min_length=1, description="types of a pool's `capacity`")
     source: Source
 
 
 class NvlinkDomain(Fact):
-    """Nodes whose GPUs one NVLink fabric connects."""
+    """Nodes whose GPUs are connected by a single NVLink fabric."""
 
-    nodes: tuple[int, ...] = Field(min_length=1, description="nodes of one domain, by the sizes that are sold")
+    nodes: tuple[int, ...] = Field(
+        min_length=1, description="number of nodes in a domain, one for each size that is sold"
+    )
     topology: str | None = Field(
-        default=None, description="accelerator topology of Compute Engine's workload policy: 1x72; None elsewhere"
+        default=None,
+        description="accelerator topology in Compute Engine's workload policy, such as 1x72, or None on other "
+        "clouds",
     )
     source: Source
 
     @property
     def most_nodes(self) -> int:
-        """Nodes of the largest domain."""
+        """Number of nodes in the largest domain."""
         return max(self.nodes)
 
 
 class AwsFamily(Fact):
-    """What all instance types of one EC2 family share: `p5`, `g6e`."""
+    """Properties that all instance types of an EC2 family share, such as `p5` or `g6e`."""
 
     name: str
     first_efa_card: int = Field(default=0, description="index of the first network card that carries EFA")
-    efa_only: bool = Field(default=True, description="EFA-only interfaces on cards after the first")
+    efa_only: bool = Field(default=True, description="whether cards after the first have EFA-only interfaces")
     efa_only_beside_primary: bool = Field(
-        default=True, description="card 0 takes an EFA-only interface (device 1) beside the plain one (device 0)"
+        default=True,
+        description="whether card 0 supports an EFA-only interface (device 1) in addition to the primary "
+        "interface (device 0)",
     )
     secondary_device_index: int = Field(default=1, description="device index of EFA interfaces on cards above 0")
     cluster_placement: bool = Field(default=True, description="cluster placement groups")
-    capacity_blocks: bool = Field(default=False, description="EC2 Capacity Blocks for ML")
+    capacity_blocks: bool = Field(default=False, description="whether EC2 Capacity Blocks for ML are available")
     instances_end_minutes: int = Field(
-        default=30, description="how long before the end of a block no instance may run: EC2 ends them, or says so"
+        default=30,
+        description="minutes before the end of a block when all instances must have ended: EC2 terminates them, "
+        "or requires it",
     )
     efa_cards: tuple[int, ...] = Field(
-        default=(), description="indexes of the network cards with EFA where they are not consecutive"
+        default=(), description="indexes of the network cards with EFA, if they are not consecutive"
     )
     nvlink_domain: NvlinkDomain | None = None
-    mig: bool = Field(default=True, description="MIG with the driver of EKS' own images")
+    mig: bool = Field(default=True, description="whether MIG works with the driver in EKS' images")
     source: Source
 
 
 class GcpFamily(Fact):
-    """What all machine types of one Compute Engine GPU family share: `a3-megagpu`, `g2-standard`."""
+    """Properties that all machine types of a Compute Engine GPU family share, such as `a3-megagpu` or
+    `g2-standard`.
+    """
 
     name: str
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack of the GPU NICs")
     compact_placement: bool = Field(default=True, description="compact placement policies")
     compact_with_flex_start: bool = False
-    compact_max_nodes: int | None = Field(default=None, description="most nodes of one policy; None: not known")
+    compact_max_nodes: int | None = Field(
+        default=None, description="maximum number of nodes per policy, or None if not known"
+    )
     nvlink_domain: NvlinkDomain | None = None
     boot_disk_types: tuple[str, ...] = Field(description="the default first")
-    minimum_gke: str | None = Field(default=None, description="first GKE version that has it: 1.27.7-gke.1121000")
+    minimum_gke: str | None = Field(
+        default=None, description="first GKE version that supports the family, such as 1.27.7-gke.1121000"
+    )
     fabric_broken_from: str | None = Field(
-        default=None, description="first GKE version whose nodes cannot use `fabric`: 1.34.1-gke.1431000"
+        default=None, description="first GKE version whose nodes cannot use `fabric`, such as 1.34.1-gke.1431000"
     )
     source: Source
 
@@ -239,77 +269,85 @@ class GcpFamily(Fact):
 class FabricDaemon(Fact):
     """The sidecar that receives a fabric's data, as its vendor publishes it.
 
-    It writes host paths as root, so that all of it is given: an own command would have the node.
+    The sidecar writes to host paths as root. Every setting is therefore fixed, because a command of the user's
+    choice could take over the node.
     """
 
     name: str = Field(description="of the container")
-    annotation: str = Field(description="key of the annotation that gives it devices")
+    annotation: str = Field(description="key of the annotation that assigns devices to the container")
     image: str = Field(description="repository, without tag and digest")
-    release: str = Field(description="name in `images`: that of the repository with which jobs start it")
+    release: str = Field(description="name of the image in `images`, whose repository jobs use for the sidecar")
     command: tuple[str, ...]
-    arguments: tuple[str, ...] = Field(default=(), description="with which jobs start it; `script` allows others")
+    arguments: tuple[str, ...] = Field(default=(), description="arguments that jobs use; `script` allows others")
     script: str | None = Field(
-        default=None, description="its only argument, as a regular expression (RE2); None: it has no arguments"
+        default=None, description="regular expression (RE2) for its only argument, or None if it has no arguments"
     )
     capabilities: tuple[str, ...] = Field(description="added ones")
-    mounts: dict[str, str] = Field(description="host path by path in the container")
-    devices: tuple[str, ...] = Field(description="files of /dev that the device injector of GKE gives it")
-    cpu: str = Field(description="CPUs that it requests, a part of those of the pod")
-    memory: str = Field(description="memory that it requests, a part of that of the pod")
+    mounts: dict[str, str] = Field(description="host paths by path in the container")
+    devices: tuple[str, ...] = Field(description="files in /dev that GKE's device injector adds to the container")
+    cpu: str = Field(description="CPU request of the container, which is part of the pod's request")
+    memory: str = Field(description="memory request of the container, which is part of the pod's request")
 
 
 class FabricPods(Fact):
-    """What pods need of the node to use the GPU NICs of a fabric, by the vendor's test pods."""
+    """Access to the node that pods need to use the GPU NICs of a fabric, taken from the vendor's test pods."""
 
-    name: Literal["tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack, as `fabric` of a family")
-    daemon: FabricDaemon | None = Field(default=None, description="None: the pods need no sidecar")
+    name: Literal["tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack, as in `fabric` of a family")
+    daemon: FabricDaemon | None = Field(default=None, description="sidecar of the pods, or None if they need none")
     read_only: tuple[str, ...] = Field(description="host paths that containers may read")
     writable: tuple[str, ...] = Field(default=(), description="host paths that containers may write")
-    mounts: dict[str, str] = Field(description="host path by path in the container that trains")
-    library_path: tuple[str, ...] = Field(description="directories of it with NCCL's plugin, for LD_LIBRARY_PATH")
+    mounts: dict[str, str] = Field(description="host paths by path in the training container")
+    library_path: tuple[str, ...] = Field(
+        description="directories in the container that contain the NCCL plugin, for LD_LIBRARY_PATH"
+    )
     profile: str | None = Field(
-        default=None, description="script of it that sets NCCL's variables; None: they are all in `env`"
+        default=None,
+        description="script in the container that sets NCCL's variables, or None if they are all in `env`",
     )
     env: dict[str, str] = Field(default_factory=dict, description="environment variables of the container")
-    first_interface: int = Field(description="number of the pod's interface on the first GPU network, eth<number>")
+    first_interface: int = Field(description="number N of the pod's interface ethN on the first GPU network")
     test_images: tuple[str, ...] = Field(description="repositories of the vendor's test pods, which run as root")
     test_capabilities: tuple[str, ...] = Field(default=(), description="that they add")
     source: Source
 
 
 class LaterDriver(Fact):
-    """A second driver of a node image, which instances of some families load at their first boot."""
+    """A second driver in a node image, which instances of some families load at their first boot."""
 
     families: tuple[str, ...] = Field(min_length=1, description="machine families: g7")
-    branch: int = Field(description="branch of the driver, at least: 595")
-    first_release: str = Field(description="first release that has it, as Karpenter names it: v20260917")
+    branch: int = Field(description="minimum branch of the driver, such as 595")
+    first_release: str = Field(
+        description="first release that contains the driver, as Karpenter names it, such as v20260917"
+    )
     source: Source
 
 
 class NodeImage(Fact):
-    """A family of node images of one cloud, and what it includes of NVIDIA's stack."""
+    """A family of node images of a cloud, and the parts of NVIDIA's stack that it includes."""
 
     family: Literal["al2023", "bottlerocket", "cos", "ubuntu"]
     vendor: CloudVendor
-    image_types: dict[Literal["amd64", "arm64"], str] = Field(description="EKS ami_type or GKE image_type")
+    image_types: dict[Literal["amd64", "arm64"], str] = Field(description="ami_type on EKS or image_type on GKE")
     plain_image_types: dict[Literal["amd64", "arm64"], str] | None = Field(
-        default=None, description="the same of machines without GPUs; None: image_types are theirs, too"
+        default=None, description="the same for machines without GPUs, or None if image_types apply to them, too"
     )
     includes: tuple[Literal["driver", "toolkit", "device-plugin"], ...] = ()
-    driver_branch: int | None = Field(default=None, description="branch of the driver that it includes")
+    driver_branch: int | None = Field(default=None, description="branch of the included driver")
     later_drivers: tuple[LaterDriver, ...] = ()
-    data_device: str | None = Field(default=None, description="device name of the disk that pods' data are on")
+    data_device: str | None = Field(
+        default=None, description="device name of the disk that contains the data of pods"
+    )
     release: str | None = Field(
-        default=None, description="pinned release, where a program must name one: v20260714"
+        default=None, description="pinned release, if a program must name one, such as v20260714"
     )
     first_releases: dict[str, str] = Field(
         default_factory=dict,
-        description="by Kubernetes version: the first release with an image of it, as Karpenter names it: v1.61.0",
+        description="first release that supports each Kubernetes version, as Karpenter names it, such as v1.61.0",
     )
     source: Source
 
     def image_type(self, machine: MachineType) -> str:
-        """Return the EKS ami_type or GKE image_type of a machine's nodes."""
+        """Return the ami_type (EKS) or image_type (GKE) of a machine's nodes."""
         plain = None if machine.has_gpus else self.plain_image_types
         return (plain or self.image_types)[machine.arch]
 
@@ -319,20 +357,23 @@ class EksAddon(Fact):
 
     name: str
     versions: dict[str, str] = Field(
-        description="by Kubernetes minor version, 1.36; with the build: v1.20.4-eksbuild.2"
+        description="version including the build, such as v1.20.4-eksbuild.2, by Kubernetes minor version, such "
+        "as 1.36"
     )
     first_with_efa_only: str | None = Field(
-        default=None, description="first version that leaves EFA-only interfaces alone: 1.18.5"
+        default=None, description="first version that does not change EFA-only interfaces, such as 1.18.5"
     )
     source: Source
 
 
 Region = Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$")]
-"""A region of AWS or Google Cloud: us-east-1, us-central1."""
+"""A region of AWS or Google Cloud, such as us-east-1 or us-central1."""
 
 
 class EksRegistry(Fact):
-    """The registry from which nodes in a region pull images of EKS; that of another partition refuses them."""
+    """The registry from which nodes in a region pull EKS images. Registries of another AWS partition refuse these
+    nodes.
+    """
 
     region: Region
     account: Annotated[str, Field(pattern=r"^\d{12}$")]
@@ -340,23 +381,26 @@ class EksRegistry(Fact):
 
 
 class Chart(Fact):
-    """A Helm chart, pinned."""
+    """A pinned Helm chart."""
 
     name: str
     repository: str = Field(description="https://... or oci://...")
     version: str
-    namespace: str = Field(description="where the program installs it; no team may have this name")
+    namespace: str = Field(description="namespace where the program installs it; no team may have this name")
     api_ports: tuple[int, ...] = Field(
-        default=(), description="of its pods, where the API server calls webhooks and API servers"
+        default=(),
+        description="ports of its pods that the API server calls, for webhooks and aggregated API servers",
     )
     eks_image: str | None = Field(
-        default=None, description="repository of its image in the registry of EKS; its values name one region's"
+        default=None,
+        description="repository of its image in the EKS registry; the chart's default values name the registry of "
+        "a single region",
     )
     source: Source
 
 
 class Limit(Fact):
-    """A hard limit of a document that grows with the stack file."""
+    """A hard size limit of a document that grows with the stack file."""
 
     name: str
     most: int
@@ -365,9 +409,9 @@ class Limit(Fact):
 
 
 class ControllerPod(Fact):
-    """What a pod of a controller requests, and the paths of the Helm values that replace these numbers.
+    """Requests of a controller's pod, and the paths of the Helm values that override these numbers.
 
-    Without a request the limit counts, as for Kubernetes; without both nothing.
+    Without a request, the limit counts, as in Kubernetes. Without both, the request is zero.
     """
 
     name: str
@@ -379,17 +423,21 @@ class ControllerPod(Fact):
     replicas_at: str | None = None
     resources_at: str | None = None
     selector_at: tuple[str, ...] = Field(
-        default=(), description="paths of its nodeSelector; the first that is set"
+        default=(), description="paths of its nodeSelector, of which the first that is set applies"
     )
-    enabled_at: str | None = Field(default=None, description="path of a Helm value that is false without the pod")
-    apart: bool = Field(default=False, description="no two replicas run on one node")
+    enabled_at: str | None = Field(
+        default=None, description="path of the Helm value that disables the pod when it is false"
+    )
+    apart: bool = Field(default=False, description="whether replicas must run on different nodes")
     critical: bool = Field(
-        default=False, description="other nodes need it to exist or to work, so it waits for none that are added"
+        default=False,
+        description="whether other nodes need the pod to be created or to work, so that it cannot wait for "
+        "additional nodes",
     )
 
 
 class Controller(Fact):
-    """Pods that run a number of times in a cluster, by chart, EKS add-on or cloud."""
+    """Pods that run a fixed number of times per cluster, by chart, EKS add-on or cloud."""
 
     name: str
     pods: tuple[ControllerPod, ...]
@@ -397,17 +445,18 @@ class Controller(Fact):
 
 
 class PoolProperty(Fact):
-    """Effect of a change of one property of a node pool on its nodes."""
+    """How a change to one property of a node pool affects its nodes."""
 
     platform: Literal["eks", "karpenter", "gke", "sandbox"]
-    name: str = Field(description="as the API of the platform spells it: ami_type")
+    name: str = Field(description="name in the platform's API, such as ami_type")
     effect: Literal["replace", "roll", "shrink"] = Field(
-        description="replace: the pool is deleted and recreated; roll: its nodes are, some at a time; "
-        "shrink: it loses some of them"
+        description="replace: the pool is deleted and recreated; roll: its nodes are recreated, a few at a time; "
+        "shrink: the pool loses some of its nodes"
     )
     by_upgrade: bool = Field(
         default=False,
-        description="a roll by the upgrade strategy of the pool, which may leave nodes that exist as they are",
+        description="whether the roll follows the pool's upgrade strategy, which may leave existing nodes "
+        "unchanged",
     )
     because: str
     source: Source
@@ -416,36 +465,37 @@ class PoolProperty(Fact):
 class DrainLimit(Fact):
     """How long a cloud waits for the pods of a node that it drains, and what it does after that.
 
-    `reclaim`: the time that pods of spot nodes have from the notice of the cloud.
+    For `reclaim`, it is the time between the cloud's notice and the end of a spot node.
     """
 
     platform: Literal["eks", "gke"]
     action: Literal["update", "delete", "rebalance", "reclaim"]
     seconds: int = Field(gt=0)
-    then: str = Field(description="what happens to the change, or to the pods that are left")
+    then: str = Field(description="what happens to the change, or to the remaining pods")
     source: Source
 
 
 class PriceList(Fact):
-    """On-demand list prices of one vendor's machine types, from one source.
+    """On-demand list prices of a vendor's machine types, from one source.
 
-    A region that a type has no price for has none: another region's price is never used for it.
+    If a machine type has no price for a region, its price there is unknown. Prices of other regions are never used
+    instead.
     """
 
     name: str
     vendor: CloudVendor
     source: Source
     usd_per_hour: dict[str, dict[Region, Annotated[float, Field(gt=0, le=100_000)]]] = Field(
-        description="by MachineType.name and region: one machine with its GPUs, USD/h, Linux"
+        description="price in USD/h of a machine with its GPUs and Linux, by MachineType.name and region"
     )
 
 
 class PartPrices(Fact):
-    """Prices of the parts of a machine, USD/h."""
+    """Prices of the parts of a machine in USD/h."""
 
     vcpu: float = Field(gt=0, le=100, description="each vCPU")
     memory_gib: float = Field(
-        default=0, ge=0, le=100, description="each GiB of memory; 0: part of the vCPU's price"
+        default=0, ge=0, le=100, description="each GiB of memory, or 0 if it is included in the price of the vCPU"
     )
     local_nvme_gb: float = Field(
         default=0, ge=0, le=100, description="each GB of the local SSDs of the machine type"
@@ -455,191 +505,216 @@ class PartPrices(Fact):
 class PartPriceList(Fact):
     """On-demand list prices of machine types that cost the sum of their parts, from one source.
 
-    A price says nothing about whether the region offers the machine type.
+    A price does not mean that the region offers the machine type.
     """
 
     name: str
     vendor: CloudVendor
     source: Source
-    machine_types: tuple[str, ...] = Field(min_length=1, description="MachineType.name of each, without GPUs")
+    machine_types: tuple[str, ...] = Field(
+        min_length=1, description="MachineType.name of each machine type without GPUs"
+    )
     regions: dict[Region, PartPrices]
 
 
 class Offering(Fact):
-    """Regions that offer machine types beside those with a list price, and the zones where they are known."""
+    """Regions that offer machine types, in addition to the regions with a list price, and the zones if they are
+    known.
+    """
 
     name: str
     vendor: CloudVendor
     source: Source
     machine_types: tuple[str, ...] = Field(min_length=1, description="MachineType.name of each")
     regions: dict[Region, tuple[Annotated[str, Field(pattern=r"^([a-z]{3}-\d)?[a-z]$")], ...]] = Field(
-        description="zones by region, without its name: a letter, or dfw-2a; none: only the region is known"
+        description="zones by region, without the name of the region: a letter, or dfw-2a; empty if only the "
+        "region is known"
     )
 
 
 class GpuQuota(Fact):
     """A cloud's quota on machines of pools, per account or project and region.
 
-    Most are on machines with GPUs; those without GPUs count by vCPU.
+    Most quotas are for machines with GPUs. Machines without GPUs count by vCPU.
     """
 
     vendor: CloudVendor
-    families: tuple[str, ...] = Field(description="machine families that count: p5, a3-megagpu")
+    families: tuple[str, ...] = Field(
+        description="machine families that count against the quota, such as p5, a3-megagpu"
+    )
     capacity: Literal["on-demand", "spot"]
-    name: str = Field(description="as the cloud's console has it")
+    name: str = Field(description="name in the cloud's console")
     unit: Literal["vCPU", "GPU"]
     source: Source
 
 
 class OperatorRelease(Fact):
-    """One release of the NVIDIA GPU Operator and what it supports."""
+    """A release of the NVIDIA GPU Operator, with the versions that it supports."""
 
     version: str
     date: datetime.date
     status: Literal["supported", "deprecated", "end-of-support"]
-    kubernetes: tuple[str, str] = Field(description="lowest and highest minor version: 1.33, 1.36")
+    kubernetes: tuple[str, str] = Field(
+        description="lowest and highest supported minor version, such as 1.33, 1.36"
+    )
     default_driver: str
     drivers: tuple[str, ...]
     toolkit: str
     device_plugin: str
     mig_manager: str
-    dcgm_exporter: str = Field(description="DCGM and exporter version: 4.6.0-4.8.3")
-    gpu_cluster: bool = Field(default=False, description="has GPUCluster, which manages the DRA driver")
+    dcgm_exporter: str = Field(description="versions of DCGM and the exporter, such as 4.6.0-4.8.3")
+    gpu_cluster: bool = Field(
+        default=False, description="whether it has the resource GPUCluster, which manages the DRA driver"
+    )
     source: Source
 
 
 class MetricName(Fact):
-    """Name of one of dcgm-exporter's metrics or labels from an exporter version on."""
+    """Name of a metric or label of dcgm-exporter, from one of the exporter's versions on."""
 
     since: str
     field: str
-    factor: float = Field(default=1, description="times this the value is in the base unit")
+    factor: float = Field(default=1, description="factor that converts the value to the base unit")
 
 
 class ExporterMetric(Fact):
-    """One metric, or label, of dcgm-exporter."""
+    """A metric or label of dcgm-exporter."""
 
     name: str
     type: Literal["gauge", "counter", "label"]
     help: str
     names: tuple[MetricName, ...] = Field(min_length=1, description="the oldest first")
-    until: str | None = Field(default=None, description="first exporter version that does not have it")
+    until: str | None = Field(default=None, description="first exporter version that does not have the metric")
     source: Source
 
 
 XidCodes = Annotated[str, Field(pattern=r"^(\d+(-\d+)?( \d+(-\d+)?)*)?$")]
-"""Codes of Xid errors and ranges of them: `8 11 39-41`."""
+"""Xid error codes and ranges of codes, such as `8 11 39-41`."""
 
 
 def xid_codes(text: XidCodes) -> tuple[int, ...]:
-    """Return the single codes of a text of codes and ranges."""
+    """Return the single codes in a string of codes and ranges."""
     ranges = (part.partition("-") for part in text.split())
     return tuple(code for first, _, last in ranges for code in range(int(first), int(last or first) + 1))
 
 
 class XidClass(Fact):
-    """Xid errors of NVIDIA's driver after which the same is to be done."""
+    """Xid errors of NVIDIA's driver that need the same remedy."""
 
     name: str
-    codes: XidCodes = Field(description="empty: those that are in no other class")
+    codes: XidCodes = Field(description="codes of the class; empty for all codes that no other class contains")
     remedy: str
     ends: Literal["", "hour", "reset", "boot"] = Field(
-        default="", description="when the node is in order again; empty: it needs nothing"
+        default="", description="what ends the fault of the node; empty if no action is needed"
     )
     processes: int | None = Field(
-        default=None, ge=2, description="how many processes an hour on one GPU may mean that the GPU is broken"
+        default=None,
+        ge=2,
+        description="number of failed processes per hour on one GPU that may mean that the GPU is broken",
     )
     alert: str = Field(default="", description="empty: none")
     severity: Literal["critical", "warning", "info"] = "info"
     meanings: Mapping[XidCodes, str] = Field(
-        default_factory=dict[str, str], description="what codes mean, in our own words"
+        default_factory=dict[str, str], description="meanings of the codes, in our own words"
     )
     source: Source
 
 
 class XidText(Fact):
-    """A text in the kernel's log that puts an Xid error into another class than its code."""
+    """A text in the kernel log that moves an Xid error to a different class from the class of its code."""
 
     name: str
     codes: XidCodes
     text: str
     xid_class: str = Field(description="an XidClass.name")
-    ends_faults: bool = Field(default=False, description="whether earlier faults of the GPU are over by it")
+    ends_faults: bool = Field(
+        default=False, description="whether the text means that earlier faults of the GPU are over"
+    )
     source: Source
 
 
 class KubernetesPlatform(Fact):
-    """Who supports Kubernetes versions, and what happens to a cluster after standard support."""
+    """Provider of Kubernetes versions, and what happens to a cluster after standard support."""
 
     name: Literal["kubernetes", "sandbox", "eks", "gke"]
     title: str
-    dates_of: str | None = Field(default=None, description="the KubernetesPlatform whose dates are its own")
-    only: tuple[str, ...] = Field(default=(), description="minor versions that it has; empty: all with dates")
-    order: str = Field(description="how a cluster is upgraded: what happens, in which order")
-    replaces_nodes: bool = Field(
-        description="whether nodes are drained for an upgrade, by the program or its owner"
+    dates_of: str | None = Field(default=None, description="the KubernetesPlatform with the same dates")
+    only: tuple[str, ...] = Field(
+        default=(), description="available minor versions, or empty for all versions with dates"
     )
-    usd_per_hour: float | None = Field(default=None, description="fee of a cluster in standard support, USD/h")
-    extended_usd_per_hour: float | None = Field(default=None, description="the same in extended support")
+    order: str = Field(description="the steps of a cluster upgrade, in order")
+    replaces_nodes: bool = Field(
+        description="whether nodes are drained for an upgrade, by the program or their owner"
+    )
+    usd_per_hour: float | None = Field(default=None, description="fee of a cluster in standard support, in USD/h")
+    extended_usd_per_hour: float | None = Field(
+        default=None, description="fee of a cluster in extended support, in USD/h"
+    )
     after_standard: str = Field(description="what happens at the end of standard support")
     source: Source
 
 
 class KubernetesVersion(Fact):
-    """End of support of one minor version of Kubernetes, by platform."""
+    """End of support of a Kubernetes minor version, by platform."""
 
     platform: str = Field(description="a KubernetesPlatform.name")
     version: Annotated[str, Field(pattern=r"^1\.\d{2}$")]
     standard_until: datetime.date
     extended_until: datetime.date | None = Field(
-        default=None, description="None: not known, or there is no extended support"
+        default=None, description="None if the date is not known or the platform has no extended support"
     )
     source: Source
 
 
 class DriverBranch(Fact):
-    """End of NVIDIA's support for one branch of its data center driver."""
+    """End of NVIDIA's support for a branch of its data center driver."""
 
     branch: int
     kind: Literal["long-term support", "production", "new feature"]
     until: datetime.date | None = Field(default=None, description="None: not known")
-    ended: bool = Field(default=False, description="NVIDIA says that support has ended, and not when")
+    ended: bool = Field(default=False, description="NVIDIA documents that support has ended, but not when")
     source: Source
 
 
 class ContainerImage(Fact):
-    """A container image, pinned by digest; by a release's tag only where no digest can be known, and why."""
+    """A container image, pinned by digest, or by a release tag with a reason if no digest can be known."""
 
     name: str
     reference: Annotated[str, Field(pattern=r"^[^\s:@]+(/[^\s:@]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]
-    undigested: str | None = Field(default=None, description="why there is no digest; None: there is one")
-    pulled: bool = Field(default=True, description="false: the image is a part of the node image")
+    undigested: str | None = Field(
+        default=None, description="reason why there is no digest, or None if there is one"
+    )
+    pulled: bool = Field(default=True, description="false if the image is part of the node image")
     source: Source
 
     @model_validator(mode="after")
     def _pinned(self) -> ContainerImage:
         if ("@sha256:" in self.reference) == (self.undigested is not None):
-            raise ValueError(f"{self.reference}: either a digest, or a reason why there is none")
+            raise ValueError(f"{self.reference}: needs either a digest, or a reason why there is none")
         if "@" not in self.reference and self.reference.rpartition(":")[2] in {self.reference, "", "latest"}:
-            raise ValueError(f"{self.reference}: the tag of a release")
+            raise ValueError(f"{self.reference}: needs the tag of a release")
         return self
 
 
 class ServiceQuota(Fact):
-    """A quota of AWS' Service Quotas, and which instances count against it."""
+    """A quota in AWS Service Quotas, and the instances that count against it."""
 
     name: str
     service: str
     code: Annotated[str, Field(pattern=r"^L-[0-9A-F]{8}$")]
     spot: bool = False
-    types: str = Field(default="", description="instance types, as a regular expression; empty: it counts none")
-    patterns: tuple[str, ...] = Field(default=(), description="the same, as filters of EC2")
-    default: int | None = Field(default=None, description="what every account has; None: not needed here")
+    types: str = Field(
+        default="", description="regular expression for the instance types, or empty if no instance counts"
+    )
+    patterns: tuple[str, ...] = Field(default=(), description="the same instance types, as EC2 filters")
+    default: int | None = Field(
+        default=None, description="value in every new account, or None if no code needs it"
+    )
     source: Source
 
 
 class ZoneWithoutControlPlanes(Fact):
-    """A zone of AWS in which EKS accepts no subnets of a control plane."""
+    """An AWS zone in which EKS does not accept subnets for a control plane."""
 
     zone_id: Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
     region: str
@@ -647,17 +722,17 @@ class ZoneWithoutControlPlanes(Fact):
 
 
 class UnsupportedMachineType(Fact):
-    """Machine types of a cloud that the program refuses: why, and what to use."""
+    """Machine types of a cloud that the program refuses, with the reason and alternatives."""
 
-    name: str = Field(description="what they are: `G4 with a part of a GPU`")
-    types: str = Field(description="their names, as a regular expression")
+    name: str = Field(description="description, such as `G4 with a part of a GPU`")
+    types: str = Field(description="regular expression for their names")
     why: str
-    instead: str = Field(description="machine types that work")
+    instead: str = Field(description="machine types to use instead")
     source: Source
 
 
 class KernelProfile(Fact):
-    """Kernel settings that NVIDIA recommends for what nodes are used for: training, inference."""
+    """Kernel settings that NVIDIA recommends for a purpose of nodes, such as training or inference."""
 
     name: str
     sysctls: Mapping[str, str]
@@ -666,7 +741,7 @@ class KernelProfile(Fact):
 
 
 class SettableSysctls(Fact):
-    """The kernel settings that a platform lets others set; a platform that is not among these sets no limits."""
+    """Kernel settings that a platform allows users to change. A platform without an entry has no restrictions."""
 
     platform: str
     sysctls: tuple[str, ...]
@@ -685,12 +760,12 @@ class RecipeComponent(Fact):
     """A component of NVIDIA's AICR recipes, and how the program provides it."""
 
     name: str
-    handled: str = Field(description="installed, when; or not installed, and why")
+    handled: str = Field(description="when it is installed, or why it is not installed")
     source: Source
 
 
 class ConformanceRequirement(Fact):
-    """One requirement of the CNCF's Kubernetes AI Conformance, in its own words."""
+    """A requirement of the CNCF's Kubernetes AI Conformance, in the original words."""
 
     area: str
     id: str
@@ -699,7 +774,7 @@ class ConformanceRequirement(Fact):
 
 
 class AiConformance(Fact):
-    """The requirements of one version, which is that of Kubernetes."""
+    """The requirements of one version of the conformance programme, which equals the Kubernetes version."""
 
     version: Annotated[str, Field(pattern=r"^1\.\d{2}$")]
     source: Source
@@ -710,25 +785,29 @@ Measure = Literal["host-device", "device-device", "all-reduce", "all-reduce-node
 
 
 class BurnInLimit(Fact):
-    """The least bandwidth that healthy machines of some kind reach in one active check."""
+    """The minimum bandwidth that healthy machines of some kind reach in an active check."""
 
     name: str
     measure: Measure
-    gpus: tuple[str, ...] = Field(default=(), description="GPU models connected by NVLink, or `families`")
-    families: tuple[str, ...] = Field(default=(), description="families of machine types, or `gpus`")
-    gpus_per_node: int | None = Field(default=None, ge=1, description="None: whatever number a machine has")
-    gb_per_second: float = Field(gt=0, description="10^9 bytes per second")
+    gpus: tuple[str, ...] = Field(
+        default=(), description="GPU models that are connected by NVLink; set either this or `families`"
+    )
+    families: tuple[str, ...] = Field(
+        default=(), description="families of machine types; set either this or `gpus`"
+    )
+    gpus_per_node: int | None = Field(default=None, ge=1, description="GPUs per machine, or None for any number")
+    gb_per_second: float = Field(gt=0, description="bandwidth in 10^9 bytes per second")
     source: Source
 
     @model_validator(mode="after")
     def _one_of(self) -> BurnInLimit:
         if bool(self.gpus) == bool(self.families):
-            raise ValueError(f"{self.name}: either gpus or families")
+            raise ValueError(f"{self.name}: needs either gpus or families")
         return self
 
 
 class CatalogFile(Fact):
-    """One YAML file of the catalogue."""
+    """A YAML file of the catalogue."""
 
     gpus: tuple[Gpu, ...] = ()
     machine_types: tuple[MachineType, ...] = ()

@@ -1,4 +1,4 @@
-"""List prices of machine types by region, and where machine types are offered."""
+"""List prices of machine types by region, and the regions and zones that offer machine types."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 
 from gpu_platform.catalog.models import MachineType, Offering, PartPriceList, PartPrices, PriceList, Source
 
-_DIGITS: Final = 6  # of the prices in the lists
+_DIGITS: Final = 6  # digits to which prices in the lists are rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPrice:
-    """On-demand list price of one machine in a region, USD/h."""
+    """On-demand list price of a machine in a region, in USD/h."""
 
     usd_per_hour: float
     region: str
@@ -23,9 +23,10 @@ class ListPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """Where a machine type is known to be offered, and the date of the oldest list that says so.
+    """Regions and zones that are known to offer a machine type, and the date of the oldest list with this
+    information.
 
-    `zones`: full names of zones by region; none: only the region is known.
+    `zones` contains the full names of zones by region. It is empty for a region if only the region is known.
     """
 
     zones: Mapping[str, tuple[str, ...]]
@@ -35,7 +36,7 @@ class Offered:
 def find_price(
     machine: MachineType, region: str, lists: Collection[PriceList], parts: Collection[PartPriceList] = ()
 ) -> ListPrice | None:
-    """Return the list price in a region, of the whole machine or the sum of its `parts`; None: not known."""
+    """Return the list price in a region, of the whole machine or as the sum of `parts`, or None if not known."""
     for one in lists:
         usd = one.usd_per_hour.get(machine.name, {}).get(region) if one.vendor == machine.vendor else None
         if usd is not None:
@@ -53,9 +54,10 @@ def _of_parts(machine: MachineType, prices: PartPrices) -> float:
 
 
 def offered(machine: MachineType, lists: Collection[PriceList], offerings: Collection[Offering]) -> Offered | None:
-    """Return the regions and zones of a machine type: those of offerings, and every region with a list price.
+    """Return the regions and zones of a machine type, from the offerings and from the regions with a list price.
 
-    Lists of machines without GPUs have the prices of few regions, so they do not say where these are offered.
+    Lists of machines without GPUs contain prices for few regions, so they do not show which regions offer these
+    machines.
     """
     lists = lists if machine.has_gpus else ()
     priced = [one for one in lists if one.vendor == machine.vendor and machine.name in one.usd_per_hour]

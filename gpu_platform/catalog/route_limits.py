@@ -1,13 +1,14 @@
-"""Limits of hosts and annotations of teams' routes and Services, for the policy pack and admission rules.
+"""Limits for hosts and annotations of teams' routes and Services, for the policy pack and the admission rules.
 
-A controller of Ingresses, Gateways, load balancers or DNS names acts with rights and networks that the team lacks,
-and reads annotations for it. Each limit is defined here once. The two judge by code of their own; a test compares
-their verdicts.
+A controller for Ingresses, Gateways, load balancers or DNS names has permissions and networks that the team does
+not have, and acts on the annotations of the team's objects. Each limit is defined only here. The two checks are
+separate implementations. A test compares their verdicts.
 
-Sources: AWS Load Balancer Controller docs v2.14, Ingress annotations (group.name: whoever may create Ingresses can
-join any group) and Service annotations; ingress-nginx docs, annotations, and CVE-2021-25742, CVE-2023-5044,
-CVE-2025-24514, CVE-2025-1974 (annotations that write configuration); GKE docs, Ingress and container-native load
-balancing; ExternalDNS docs, annotations; cert-manager docs, "Supported annotations". Read 2026-11-25.
+Sources: AWS Load Balancer Controller docs v2.14, Ingress annotations (group.name: everybody who can create
+Ingresses can join any group) and Service annotations; ingress-nginx docs, annotations, and CVE-2021-25742,
+CVE-2023-5044, CVE-2025-24514, CVE-2025-1974 (annotations that write configuration); GKE docs, Ingress and
+container-native load balancing; ExternalDNS docs, annotations; cert-manager docs, "Supported annotations". Read
+2026-11-25.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ ANNOTATIONS: Final = (
     "tailscale.com/",
     "traefik.",
 )
-"""Beginnings of annotations that controllers of routes, load balancers and DNS names read."""
+"""Prefixes of annotations that controllers of routes, load balancers and DNS names read."""
 HARMLESS_ANNOTATIONS: Final = (
     "alb.ingress.kubernetes.io/backend-protocol",
     "alb.ingress.kubernetes.io/backend-protocol-version",
@@ -73,15 +74,15 @@ HARMLESS_ANNOTATIONS: Final = (
     "nginx.ingress.kubernetes.io/proxy-send-timeout",
     "nginx.ingress.kubernetes.io/ssl-redirect",
 )
-"""Those of them that change nothing but the way to the team's own pods."""
+"""Exceptions from `ANNOTATIONS`: annotations that only affect the way to the team's own pods."""
 EVERY_HOST: Final = "*"
-"""In a list of hosts: all of them, and routes that name none."""
+"""Entry in a list of hosts that stands for all hosts, and for routes that name no host."""
 
 
 def allows(host: str, pattern: str) -> bool:
     """Return whether a pattern allows a host of a route. An empty host stands for all hosts of a listener.
 
-    `pattern`: a name, `*.` and a domain for all names below it, or `*`.
+    `pattern` is a name, `*.` and a domain for all names below it, or `*`.
     """
     if pattern == EVERY_HOST:
         return True

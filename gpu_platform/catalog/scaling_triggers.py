@@ -1,12 +1,12 @@
-"""Limits of KEDA triggers of a team, which the policy pack and the admission rules both check.
+"""Limits for a team's KEDA triggers, which the policy pack and the admission rules both check.
 
-KEDA's operator asks the servers of triggers from its own namespace and with its own identity, past the network
-policies and the rights of the team. Each limit is defined here once; the two judge by code of their own, and a
-test compares their verdicts.
+KEDA's operator queries the servers of triggers from its own namespace and with its own identity. The network
+policies and permissions of the team do not apply to these queries. Each limit is defined only here. The two checks
+are separate implementations. A test compares their verdicts.
 
 Sources: KEDA docs 2.18, scalers Prometheus and Metrics API, "Authentication providers"; kedacore/keda,
-prometheus_scaler.go (serverAddress comes from the trigger alone); CVE-2025-68476 (HashiCorp Vault: a path of the
-member's choice is read in the operator and sent to a server of the member's choice). Read 2026-11-25.
+prometheus_scaler.go (serverAddress comes only from the trigger); CVE-2025-68476 (HashiCorp Vault: the operator
+reads a path that the member chooses and sends it to a server that the member chooses). Read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from typing import Final
 
 PROMETHEUS: Final = "http://prometheus-operated.monitoring.svc:9090"
-"""The Service that the Prometheus operator of `addons.prometheus` makes, whatever its release is called."""
+"""The Service that the Prometheus operator of `addons.prometheus` creates, regardless of the name of its release.
+"""
 HARMLESS_TRIGGERS: Final = ("cpu", "memory", "cron", "kubernetes-workload")
-"""Types of triggers for which KEDA asks nobody but the API server about the namespace itself."""
+"""Types of triggers for which KEDA only queries the API server about the trigger's own namespace."""
 ADDRESSES: Final[Mapping[str, str]] = {"metrics-api": "url", "prometheus": "serverAddress"}
-"""Types of triggers whose server is in one field, by type."""
+"""Types of triggers with their server in a single field, and the name of this field."""
 AUTHENTICATION: Final = ("configMapTargetRef", "env", "secretTargetRef")
-"""Fields of a TriggerAuthentication that read objects of its own namespace, and nothing of KEDA's identity."""
+"""Fields of a TriggerAuthentication that only read objects in its own namespace, without KEDA's identity."""
 FOREIGN_AUTHENTICATION: Final = "ClusterTriggerAuthentication"
-"""Kind whose credentials are those of the cluster's administrators."""
+"""Kind of object that contains credentials of the cluster's administrators."""

@@ -1,8 +1,8 @@
-"""Where the objects that members create have their pod templates, as CEL of the API server's policies.
+"""Places of pod templates in the objects that members create, as CEL for the API server's policies.
 
 Kinds and fields: Kubernetes 1.36 API, and the CustomResourceDefinitions of JobSet v1alpha2, Trainer v1alpha1 and
-v1, KubeRay v1, LeaderWorkerSet v1 and KEDA v1alpha1; read 2026-11-25. A kind that is not installed matches
-nothing.
+v1, KubeRay v1, LeaderWorkerSet v1 and KEDA v1alpha1; read 2026-11-25. A kind that is not installed matches no
+objects.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplatePlace:
-    """One place of pod templates in an object.
+    """A place of pod templates in an object.
 
-    `path`: to the template, or from an item to it. `items`: path to a list or mapping of items with a template
-    each, None: there is one template. `name`: the field that names an item, None: the key of the mapping does.
-    `deadline`: seconds after which the object ends its pods, 0 without, as CEL of `{of}`, the object, and `one`,
-    the item.
+    `path` is the path of the template, in the object or in an item. `items` is the path of a list or mapping of
+    items with a template each, or None if the object has only one template. `name` is the field with the name of
+    an item, or None if the keys of the mapping are the names. `deadline` is a CEL expression for the seconds after
+    which the object ends its pods, or 0 for no deadline. It may use `{of}` for the object and `one` for the item.
     """
 
     path: str
@@ -28,7 +28,7 @@ class TemplatePlace:
     deadline: str = "0"
 
     def templates(self, of: str) -> str:
-        """Return the list of place, template and deadline in the object `of`."""
+        """Return CEL for the list of places, templates and deadlines in the object `of`."""
         deadline = f"'deadline': dyn({self.deadline.format(of=of)})"
         if self.items is None:
             found = f"[?{_optional(of, self.path)}]"
@@ -46,7 +46,7 @@ class TemplatePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateKind:
-    """A kind of object with pod templates. `queued`: Kueue reads its templates."""
+    """A kind of object with pod templates. `queued` means that Kueue reads its templates."""
 
     kind: str
     group: str
@@ -67,7 +67,7 @@ def _ray(cluster: str, deadline: str = "0") -> tuple[TemplatePlace, ...]:
 
 
 def _deadline(job: str) -> str:
-    """Return the deadline of a Job's spec, `{of}` and a path or `one` and a path, as CEL."""
+    """Return CEL for the deadline in a Job's spec. `job` is the path of the spec after `{of}` or `one`."""
     return f"{job.replace('.', '.?')}.?activeDeadlineSeconds.orValue(0)"
 
 
@@ -75,7 +75,7 @@ _TEMPLATE: Final = (TemplatePlace(path="spec.template"),)
 _JOBS: Final = "template.spec.template"
 _OF_JOBS: Final = _deadline("one.template.spec")
 _OF_RUN: Final = _deadline("{of}.spec.runPolicy")
-# After its deadline a RayJob deletes the cluster if it does so at its end.
+# A RayJob deletes its cluster at the deadline only if it does so whenever it ends.
 _OF_RAY_JOB: Final = f"({{of}}.?spec.?shutdownAfterJobFinishes.orValue(false) ? {_deadline('{of}.spec')} : 0)"
 TEMPLATE_KINDS: Final = (
     TemplateKind(kind="Deployment", group="apps", resource="deployments", places=_TEMPLATE),
@@ -158,15 +158,15 @@ TEMPLATE_KINDS: Final = (
         places=(TemplatePlace(items="spec.mpiReplicaSpecs", path="template", deadline=_OF_RUN),),
     ),
 )
-"""Every kind that members may create, and that starts pods by a template."""
+"""Every kind that members may create and that starts pods from a template."""
 TRAIN_JOBS: Final = ("trainer.kubeflow.org", "trainjobs")
-"""API group and resource of TrainJobs, whose pods are those of a runtime with patches."""
+"""API group and resource of TrainJobs. Their pods come from a runtime's template with patches."""
 QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.queued)
-"""Those whose templates Kueue reads. Pods of the others wait one by one; a TrainJob has no template of its own."""
+"""Kinds whose templates Kueue reads. Pods of other kinds are queued one by one. A TrainJob has no template."""
 
 
 def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str:
-    """Return the templates in the object `of`, as CEL: mappings with `at`, a path, `template` and `deadline`."""
+    """Return CEL for the templates in the object `of`: mappings with `at` (a path), `template` and `deadline`."""
     found = "".join(
         f"{of}.kind == '{kind.kind}' ? {' + '.join(place.templates(of) for place in kind.places)} : "
         for kind in kinds
@@ -175,9 +175,10 @@ def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str
 
 
 def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]) -> tuple[str, ...]:
-    """Return for each place a list of JSON patches, as CEL.
+    """Return CEL for a list of JSON patches, for each place of a template.
 
-    `patches`: from a template and the CEL text of its JSON pointer, whose last quote is open, a list of patches.
+    `patches` is called with a template and the CEL text of its JSON pointer, whose last quote is not closed. It
+    returns a list of patches.
     """
     return tuple(_patch(kind, place, patches) for kind in kinds for place in kind.places)
 

@@ -1,4 +1,4 @@
-"""Error text for a machine type that is not in the catalogue, and a similar one that is."""
+"""Error text for a machine type that is not in the catalogue, with a similar machine type that is."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gpu_platform.base.errors import did_you_mean
 from gpu_platform.catalog import Catalog, MachineType
 
 _MOST: Final = 4
-"""Machine types that a fix names."""
+"""maximum number of machine types in a fix"""
 _SERIES: Final = re.compile(r"([a-z]+)\d*([a-z]*)")
 _ARM: Final = "g"
-"""In the letters after the generation of EC2's families of Arm CPUs: r8g, c7gn, g5g."""
+"""This option letter after the generation marks EC2 families with Arm CPUs: r8g, c7gn, g5g."""
 
 
 def unknown_machine_type(name: str, catalog: Catalog, vendor: str | None = None) -> tuple[str, str, str]:
-    """Return what was found, what is allowed and the fix, with the reason where a type is known and left out.
+    """Return the value found, what is allowed and the fix, with the reason if the type is known to be unsupported.
 
-    `vendor`: whose machine types a cluster can have, or None for any.
+    `vendor` is the vendor of the cluster's machine types, or None for any vendor.
     """
     unsupported = catalog.unsupported(name)
-    allowed = "one of the machine types of the catalogue"
+    allowed = "one of the machine types in the catalogue"
     if unsupported is None:
         known = [one for one in catalog.machine_types.values() if vendor in (None, one.vendor)]
         word = name.casefold()
@@ -37,7 +37,9 @@ def unknown_machine_type(name: str, catalog: Catalog, vendor: str | None = None)
 
 
 def machines_of_gpu(gpus: Collection[str], machines: Iterable[MachineType]) -> str:
-    """Return the fix that names the first machine types with one of some GPU models; empty if there is none."""
+    """Return the fix that names the first machine types with one of the GPU models, or an empty string if none has
+    one.
+    """
     return _written([one.name for one in machines if one.gpu in gpus])
 
 
@@ -48,12 +50,12 @@ def _written(names: Sequence[str]) -> str:
 
 
 def _of_family(name: str, machines: Sequence[MachineType]) -> str:
-    """Return the fix of a name that is the first part of machine types; empty if it is none."""
+    """Return the fix for a name that is the first part of machine types, or an empty string if it is not."""
     return _written([one.name for one in machines if one.name.startswith((f"{name}.", f"{name}-"))])
 
 
 def _with_its_gpu(name: str, machines: Sequence[MachineType], catalog: Catalog) -> str:
-    """Return the fix of a name that has a GPU model, or begins machine types of another vendor; else empty."""
+    """Return the fix for a name that contains a GPU model or begins another vendor's machine types, else ""."""
     elsewhere = {one.gpu for one in catalog.machine_types.values() if one.gpu and one.name.startswith(name)}
     words = set(re.split(r"[^a-z0-9]+", re.sub(r"^\d+ ?x ?", "", name)))
     exact = catalog.find_gpu(name)
@@ -64,7 +66,7 @@ def _with_its_gpu(name: str, machines: Sequence[MachineType], catalog: Catalog) 
 def similar_machine_type(name: str, known: Iterable[str]) -> str:
     """Return `did you mean 'x'?` for a similar type of the same series and architecture, else an empty string.
 
-    The name of another series is similar by chance: r8g.large to t3.large.
+    The similarity to a name of another series is accidental: r8g.large and t3.large.
     """
     series = _series(name)
     return did_you_mean(name, (one for one in known if _series(one) == series))

@@ -1,4 +1,4 @@
-"""Zones and regions by the form of their names, for each cloud in one place.
+"""Zones and regions of each cloud, recognized by the form of their names.
 
 Sources: AWS Local Zones user guide, read 2026-11-23; Compute Engine docs, Regions and zones, and AI zones, read
 2026-11-29.
@@ -14,33 +14,33 @@ AWS_ZONE: Final = re.compile(rf"(?P<region>{_AWS_REGION})(?P<local>-[a-z]{{3}}-\
 _GOOGLE_REGION: Final = r"[a-z]+-[a-z]+\d+"
 _GOOGLE_ZONE: Final = re.compile(rf"(?P<region>{_GOOGLE_REGION})-([a-z]|ai\d[a-z])")
 GOOGLE_LOCATION: Final = rf"^{_GOOGLE_REGION}(-([a-z]|ai\d[a-z]))?$"
-"""Pattern of a region or zone of Google Cloud. AI zones, as us-central1-ai1a, belong to a region, too."""
+"""Pattern of a region or zone of Google Cloud. AI zones, such as us-central1-ai1a, also belong to a region."""
 
 
 def is_zone(name: str) -> bool:
-    """Return whether a name is that of a zone of any cloud."""
+    """Return whether a name is the name of a zone of any cloud."""
     return is_google_zone(name) or AWS_ZONE.fullmatch(name) is not None
 
 
 def is_google_zone(name: str) -> bool:
-    """Return whether a name is that of a zone of Google Cloud."""
+    """Return whether a name is the name of a Google Cloud zone."""
     return _GOOGLE_ZONE.fullmatch(name) is not None
 
 
 def google_region(location: str) -> str:
-    """Return the region of a region or zone: us-central1 of us-central1-a and us-central1-ai1a."""
+    """Return the region of a region or zone, such as us-central1 for us-central1-a and us-central1-ai1a."""
     zone = _GOOGLE_ZONE.fullmatch(location)
     return location if zone is None else zone["region"]
 
 
 def region_of(zone: str) -> str:
-    """Return the region of a zone of any cloud; empty for another text."""
+    """Return the region of a zone of any cloud, or an empty string for any other text."""
     found = _GOOGLE_ZONE.fullmatch(zone) or AWS_ZONE.fullmatch(zone)
     return "" if found is None else found["region"]
 
 
 def zone_examples(name: str) -> str:
-    """Return a zone of the region that a name begins with, else one of each cloud."""
+    """Return a zone in the region that a name begins with, or else one zone of each cloud."""
     if (google := re.match(_GOOGLE_REGION, name)) is not None:
         return f"{google[0]}-a"
     aws = re.match(_AWS_REGION, name)

@@ -39,21 +39,21 @@ BROKEN: dict[str, Broken] = {
         "machine_types",
         f"name: p9.48xlarge, vendor: aws, gpu: t4, {MACHINE}",
         f"{AWS}: machine_types[p9.48xlarge].name",
-        "'p9', which is no entry of aws_families",
+        "'p9', which is not an entry of aws_families",
     ),
     "a machine type of an unknown Compute Engine family": added(
         GCP,
         "machine_types",
         f"name: a9-highgpu-8g, vendor: gcp, gpu: t4, accelerator_label: x, {MACHINE}",
         f"{GCP}: machine_types[a9-highgpu-8g].name",
-        "'a9-highgpu', which is no entry of gcp_families",
+        "'a9-highgpu', which is not an entry of gcp_families",
     ),
     "a machine type with an unknown GPU": added(
         AWS,
         "machine_types",
         f"name: p5.9xlarge, vendor: aws, gpu: h100-81gb, {MACHINE}",
         f"{AWS}: machine_types[p5.9xlarge].gpu",
-        "'h100-81gb', which is no entry of gpus",
+        "'h100-81gb', which is not an entry of gpus",
         "h100-80gb",
     ),
     "a GKE machine type without the name that the API uses for its GPU": added(
@@ -96,7 +96,7 @@ BROKEN: dict[str, Broken] = {
         "price_lists",
         "name: x, vendor: aws, usd_per_hour: {p5.47xlarge: {us-east-1: 1}}",
         "prices_aws.yaml: price_lists[x].usd_per_hour.p5.47xlarge",
-        "'p5.47xlarge', which is no entry of machine_types of aws",
+        "'p5.47xlarge', which is not an entry of machine_types of aws",
         "p5.48xlarge",
     ),
     "a price for another vendor's machine type": added(
@@ -104,7 +104,7 @@ BROKEN: dict[str, Broken] = {
         "price_lists",
         "name: x, vendor: gcp, usd_per_hour: {p5.48xlarge: {us-east1: 1}}",
         "prices_gcp.yaml: price_lists[x].usd_per_hour.p5.48xlarge",
-        "'p5.48xlarge', which is no entry of machine_types of gcp",
+        "'p5.48xlarge', which is not an entry of machine_types of gcp",
     ),
     "a negative price": added(
         "prices_aws.yaml",
@@ -126,7 +126,7 @@ BROKEN: dict[str, Broken] = {
         "part_prices",
         "name: x, vendor: gcp, machine_types: [e9-standard-2], regions: {us-east1: {vcpu: 1}}",
         "prices_gcp_cpu.yaml: part_prices[x].machine_types",
-        "'e9-standard-2', which is no entry of machine_types of gcp",
+        "'e9-standard-2', which is not an entry of machine_types of gcp",
     ),
     "a second price by parts in the same region": added(
         "prices_gcp_cpu.yaml",
@@ -140,7 +140,7 @@ BROKEN: dict[str, Broken] = {
         "offerings",
         "name: x, vendor: gcp, machine_types: [a3-megagpu-9g], regions: {us-east5: [a]}",
         "offerings_gcp.yaml: offerings[x].machine_types",
-        "'a3-megagpu-9g', which is no entry of machine_types of gcp",
+        "'a3-megagpu-9g', which is not an entry of machine_types of gcp",
         "a3-megagpu-8g",
     ),
     "a zone that is not a letter": added(
@@ -162,7 +162,7 @@ BROKEN: dict[str, Broken] = {
         "gpu_quotas",
         "vendor: aws, families: [p9], capacity: spot, name: P9, unit: vCPU",
         "quotas.yaml: gpu_quotas[P9].families",
-        "'p9', which is no entry of aws_families",
+        "'p9', which is not an entry of aws_families",
     ),
     "limits of active checks for an unknown GPU": Broken(
         "burn_in.yaml",
