@@ -93,7 +93,7 @@ def test_an_agent_may_only_mark_its_own_node(deployed: Platform) -> None:
         {"spec": {"unschedulable": True}},
         {"spec": {"taints": []}},
     ):
-        with pytest.raises(Refused, match="writes the label"):
+        with pytest.raises(Refused, match="writes only the label"):
             change("serve-0", **fields)
 
 
@@ -126,7 +126,7 @@ def test_the_agent_of_a_node_writes_nothing_of_its_status_but_its_own_condition(
         )
 
     write({"conditions": [{"type": "GpuPlatformValidated", "status": "False"}]})
-    with pytest.raises(Refused, match="writes the condition GpuPlatformValidated alone"):
+    with pytest.raises(Refused, match="writes only the condition GpuPlatformValidated"):
         write(status)
 
 

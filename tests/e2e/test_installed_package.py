@@ -41,7 +41,7 @@ def test_a_newer_version_names_the_one_that_deployed(python: Path, deployed: Pat
     metadata.write_text(metadata.read_text("utf-8").replace(f"Version: {version()}\n", "Version: 99.0\n"), "utf-8")
     previewed = run_with(python, deployed, "preview", NAME)
     assert previewed.returncode == 0, previewed.stderr
-    assert f"gpu-platform {version()} deployed the stack and 99.0 is installed" in previewed.stderr
+    assert f"gpu-platform {version()} deployed the stack, but 99.0 is installed" in previewed.stderr
     report = run_with(python, deployed, "upgrade", NAME, "--today", "2026-11-25")
     assert f"gpu-platform 99.0 is installed, and {version()} deployed the stack." in report.stdout
     assert run_with(python, deployed, "destroy", NAME, "--yes").returncode == 0

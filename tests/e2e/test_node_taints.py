@@ -202,7 +202,7 @@ def test_unproven_nodes_start_no_pods_and_failing_nodes_are_held_back(
     with pytest.raises(Refused, match=r"only (.* )?its own node"):
         other.merge({"apiVersion": "v1", "kind": "Node", "metadata": {"name": held[0]}, "spec": {"taints": []}})
     evicting = {"key": FAILED, "effect": "NoExecute"}
-    with pytest.raises(Refused, match="writes the label"):
+    with pytest.raises(Refused, match="writes only the label"):
         other.merge(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": free}, "spec": {"taints": [evicting]}}
         )
@@ -214,7 +214,7 @@ def test_unproven_nodes_start_no_pods_and_failing_nodes_are_held_back(
         {"metadata": {"name": free, **mark}},
         {"metadata": {"name": free}, "spec": {"unschedulable": None}},
     ):
-        with pytest.raises(Refused, match="its own cordon alone"):
+        with pytest.raises(Refused, match="and its own cordon"):
             other.merge({"apiVersion": "v1", "kind": "Node", **fields})
 
     gated.write_faults()

@@ -186,7 +186,7 @@ def test_a_pod_stays_among_those_that_kueue_counts_and_stops(vision: Team, alone
         {"annotations": {ROLE: "as-small-as-another"}},
         {"annotations": {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"}},
     ):
-        with pytest.raises(Refused, match=r"queue-pod-labels: .* leave them"):
+        with pytest.raises(Refused, match=r"queue-pod-labels: .* do not change them"):
             vision.client.merge(a_change("Pod", alone, metadata))
     vision.client.merge(a_change("Pod", alone, {"labels": {"app": "mine"}}))
 
@@ -201,7 +201,7 @@ def test_a_pod_of_a_job_cannot_leave_it_and_run_beside_the_one_in_its_place(visi
         {"labels": {"batch.kubernetes.io/job-name": "other"}},
         {"ownerReferences": None},
     ):
-        with pytest.raises(Refused, match=r"queue-pod-owner: .* leave its labels"):
+        with pytest.raises(Refused, match=r"queue-pod-owner: .* do not change its labels"):
             vision.client.merge(a_change("Pod", name, metadata))
     vision.client.merge(a_change("Pod", name, {"labels": {"app": "mine"}}))
 
@@ -225,7 +225,7 @@ def test_pods_of_an_elastic_job_wait_until_they_are_counted(vision: Team, search
     live = vision.create(wanted)
     assert {"name": ELASTIC} in live["spec"]["template"]["spec"]["schedulingGates"]
     ungated = {"template": {"spec": {"schedulingGates": None}}}
-    with pytest.raises(Refused, match=r"queue-elastic-gate: .* leave the scheduling gate"):
+    with pytest.raises(Refused, match=r"queue-elastic-gate: .* keep the scheduling gate"):
         vision.client.merge(a_change("Job", "attempt", {}, spec=ungated))
     vision.client.merge(a_change("Job", "attempt", {}, spec={"parallelism": 2}))
 

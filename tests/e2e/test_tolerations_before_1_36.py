@@ -36,7 +36,7 @@ PLATFORM = {
 }
 # Kinds whose pods are checked where they are declared, because no pod exists while the object waits.
 WAITING = ("Pod", "Job", "JobSet", "LeaderWorkerSet", "RayCluster", "RayJob", "RayService")
-FIX = "add the toleration {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule} to them"
+FIX = "add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule} to them"
 
 
 def recorded(platform: dict[str, Any], wanted: set[tuple[str, str]]) -> list[Object]:

@@ -111,7 +111,7 @@ def test_the_window_covers_drivers_only_if_the_operator_stops_in_time(owner: str
 
 def test_a_clouds_upgrade_strategy_is_refused_elsewhere() -> None:
     pool = POOL | {"nodes": {"names": ["a", "b"]}, "upgrade": {"max_unavailable": 8}}
-    with pytest.raises(BadInput, match=r"pools\[0\].upgrade: .*changes.max_unavailable is how many nodes"):
+    with pytest.raises(BadInput, match=r"pools\[0\].upgrade: .*changes.max_unavailable is the number of nodes"):
         plan_of({"provider": "existing", "name": "dc"}, pool)
 
 

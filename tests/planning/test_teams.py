@@ -123,7 +123,7 @@ def test_members_become_rbac_subjects(make_plan: PlanMaker, member: str, kind: s
 def test_members_that_stand_for_everybody_or_for_the_system_are_refused(
     make_plan: PlanMaker, member: str, role: str
 ) -> None:
-    with pytest.raises(BadInput, match="not a group of all users, and no system account") as error:
+    with pytest.raises(BadInput, match="but no group of all users and no system account") as error:
         make_plan(pool(), teams=[team() | {role: [member]}])
     assert [problem.path for problem in error.value.problems] == [f"teams[0].{role}[0]"]
 

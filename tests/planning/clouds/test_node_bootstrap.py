@@ -141,4 +141,4 @@ def test_what_nodes_of_eks_cannot_run_is_refused(said: dict[str, Any], place: st
 def test_gke_refuses_commands_and_settings_and_names_script_and_daemonset(field: dict[str, Any]) -> None:
     (problem,) = problems_on_gke({"bootstrap": field})
     assert "write" in problem.fix
-    assert "a DaemonSet of your own" in problem.fix
+    assert "use a DaemonSet instead" in problem.fix

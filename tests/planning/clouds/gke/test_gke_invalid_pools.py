@@ -186,8 +186,8 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
 
 NODE: list[tuple[dict[str, Any], str, str]] = [
     # settings that only EKS has
-    ({"provisioner": "karpenter"}, "provisioner", "an autoscaler of its own"),
-    ({"karpenter": {"expire_after": "336h"}}, "karpenter", "an autoscaler of its own"),
+    ({"provisioner": "karpenter"}, "provisioner", "a built-in autoscaler"),
+    ({"karpenter": {"expire_after": "336h"}}, "karpenter", "a built-in autoscaler"),
     ({"image": {"ami": "ami-0a1b2c3d"}}, "image.ami", "Google's images"),
     ({"image": {"driver": "595.91.07"}}, "image.driver", "Google's images"),
     ({"image": {"family": "al2023"}}, "image.family", "cos or ubuntu"),
