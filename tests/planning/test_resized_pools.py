@@ -220,7 +220,7 @@ def test_the_removal_of_the_block_that_runs_is_announced_with_its_field() -> Non
     (found,) = pool_changes(deployed(blocks_of(FIRST, SECOND)), blocks_of(SECOND), load_catalog(), DURING)
     (cause,) = found.causes
     assert (cause.field, cause.old) == ("pools[0].capacity.blocks", FIRST["reservation"])
-    assert "each block has a node group of its own" in cause.because
+    assert "each block has a separate node group" in cause.because
 
 
 def test_fewer_desired_nodes_before_a_block_begins_take_nothing_away() -> None:

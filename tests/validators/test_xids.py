@@ -93,10 +93,10 @@ def test_a_record_that_was_overwritten_is_skipped(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("code", "meaning"),
     [
-        (31, "the job accessed memory that it does not have"),
+        (31, "the job accessed memory that it does not own"),
         (48, "uncorrectable memory error"),
         (74, "NVLink error"),
-        (119, "GSP firmware does not answer"),
+        (119, "GSP firmware does not respond"),
         (136, "link training failed"),
         (150, "NVLink error"),
     ],
