@@ -1,4 +1,4 @@
-"""The Pulumi program: load the spec, make the plan, build the components, export the outputs."""
+"""The Pulumi program. It loads the stack, makes the plan, builds the components and exports the outputs."""
 
 from components.program import create_platform
 

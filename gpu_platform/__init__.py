@@ -1,7 +1,8 @@
-"""GPU platform on Kubernetes from a stack file: spec, catalogue, planning, engines and command line.
+"""A GPU platform on Kubernetes from a stack file: stack file models, catalogue, planning, engines and command
+line.
 
-The import makes the packages beside it importable (`components`, `policies`), which a wheel has in a folder below
-it, and modules of the project, such as own rules.
+Importing this package extends sys.path. The packages next to it (`components`, `policies`), which a wheel contains
+in a folder below it, can then be imported, and so can the modules of a project, such as company rules.
 """
 
 import sys

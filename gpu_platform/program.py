@@ -1,4 +1,4 @@
-"""Runs the project's Pulumi program for a stack in process and records the resources that it registers."""
+"""Runs the project's Pulumi program for a stack in this process and records the resources that it registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAM = PROJECT_ROOT / "__main__.py"
 
 
 def stack_config(loaded: LoadedStack) -> dict[str, str]:
-    """Return the Pulumi configuration of a stack as key and text."""
+    """Return the Pulumi configuration of a stack as keys and strings."""
     return {
         CONFIG_KEY: json.dumps(loaded.platform, default=str),
         ENVIRONMENT_FOLDER_KEY: str(loaded.path.resolve().parent),
@@ -26,9 +26,9 @@ def stack_config(loaded: LoadedStack) -> dict[str, str]:
 def record_stack(
     loaded: LoadedStack, *, preview: bool = True, resolve_stack: StackResolver | None = None
 ) -> RecordedProgram:
-    """Run `__main__.py` for a stack and return what it registers; exceptions of the program are passed on.
+    """Run `__main__.py` for a stack and return what it registers. Exceptions of the program are not caught.
 
-    Raises BadInput where two resources declare one object.
+    Raises BadInput if two resources declare the same object.
     """
     program = record_program(
         PROGRAM,

@@ -1,5 +1,6 @@
-"""What an extension may use of this program, a module for each question.
+"""API for extensions: the parts of this program that an extension may import, by topic.
 
-Beside it: `gpu_platform.base`, the facts of `gpu_platform.catalog`, the options of `gpu_platform.cli.options`. An
-import contract holds the direction: the core imports no extension, an extension nothing else of the core.
+Extensions may also import `gpu_platform.base`, the facts of `gpu_platform.catalog`, and the options of
+`gpu_platform.cli.options`. An import contract checks that the core imports no extension, and that extensions
+import nothing else from the core.
 """

@@ -1,4 +1,4 @@
-"""What nodes can hold: resources free for pods, units of GPUs, NUMA nodes, and the proof that they fit."""
+"""Capacity of nodes: resources available to pods, units of GPUs, NUMA nodes, and the proof that pods fit."""
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Proof, prove

@@ -1,4 +1,4 @@
-"""A running cluster: its client, pods and nodes as they are now, and a Prometheus."""
+"""Access to a running cluster: its client, its current pods and nodes, and Prometheus."""
 
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import client_of

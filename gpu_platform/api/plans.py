@@ -1,4 +1,4 @@
-"""Stacks and their plans: loaded by name, with the types of a plan and what is known of it."""
+"""Stacks and their plans: functions that load them by name, the types of a plan, and facts about it."""
 
 from gpu_platform.planning.clouds.operating_system import os_release
 from gpu_platform.planning.monitoring import grafana

@@ -1,1 +1,3 @@
-"""What every package may use, and what uses no other package of this project: errors, quantities, names, paths."""
+"""Modules that every package may use and that import no other package of this project: errors, quantities, names,
+paths.
+"""

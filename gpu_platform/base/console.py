@@ -10,7 +10,9 @@ _WIDTH_WITHOUT_TERMINAL = 160  # columns, for logs and pipes
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console on standard output or error, as wide as the terminal, else `COLUMNS` or 160 columns."""
+    """Return a console on standard output or standard error. Its width is the terminal's, or else `COLUMNS` or 160
+    columns.
+    """
     out = Console(highlight=False, soft_wrap=True, stderr=stderr)
     if out.is_terminal:
         return out

@@ -1,6 +1,6 @@
 """Errors that the command line shows without a traceback, and its exit codes.
 
-Exit codes: 0 good, 1 finding (policy, validation, illegal layout), 2 bad input, 3 unknown.
+Exit codes: 0 success, 1 finding (policy, validation, illegal layout), 2 bad input, 3 unknown outcome.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in an input: its path, the value found, what is allowed, and the likely fix.
+    """A mistake in an input, with its path, the value found, what is allowed, and the likely fix.
 
-    `path` is a path in the YAML file: `pools[2].sharing.replicas`. `line` and `column` count from 1; 0: not known.
+    `path` is a path in the YAML file, such as `pools[2].sharing.replicas`. `line` and `column` are counted from 1,
+    and are 0 if they are not known.
     """
 
     path: str
@@ -51,7 +52,7 @@ class GpuPlatformError(Exception):
 
 
 class BadInput(GpuPlatformError):
-    """An input is invalid; `problems` has every problem of the input, not only the first."""
+    """An input is invalid. `problems` contains every problem of the input, not only the first."""
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         self.source = source
@@ -76,7 +77,7 @@ class UnknownOutcome(GpuPlatformError):
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return `did you mean 'x'?` if `word` is similar to an entry of `known`, else an empty string.
 
-    `cutoff`: how similar, up to 1.
+    `cutoff` is the minimum similarity, up to 1.
     """
     candidates: Sequence[str] = list(known)
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
@@ -85,6 +86,6 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def suggestion(fix: str) -> str | None:
-    """Return the word that `did_you_mean` suggests in a fix; None: it suggests none."""
+    """Return the word that `did_you_mean` suggests in a fix, or None if the fix contains no suggestion."""
     found = re.match(r"did you mean '([^']*)'\?", fix)
     return found[1] if found else None

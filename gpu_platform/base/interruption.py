@@ -1,8 +1,8 @@
 """Ends a command cleanly on SIGINT, SIGTERM and SIGHUP (short text, exit code 128 + signal), or at a time limit.
 
-Until a command begins, while modules are imported, nothing was started or changed, so the process ends at
-once. From then on a signal raises KeyboardInterrupt, so that locks are given back, and what was started is
-stopped. Imports only the standard library, because the command line installs it before anything else.
+Before a command begins, while modules are imported, nothing has been started or changed, so the process ends at
+once. After that, a signal raises KeyboardInterrupt, so that the command can release locks and stop what it has
+started. This module imports only the standard library, because the command line installs it first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _state = _State()
 
 
 def install() -> None:
-    """Handle the signals that are not ignored (a background job ignores SIGINT); only in the main thread."""
+    """Handle the signals that are not ignored (a background job ignores SIGINT). Does nothing outside the main
+    thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         return
     for number in _SIGNALS:
@@ -47,7 +49,7 @@ def install() -> None:
 
 @contextmanager
 def handled(*, restore: bool = False) -> Generator[None]:
-    """Handle the signals while the body runs, and with `restore` as before afterwards."""
+    """Handle the signals while the body runs. With `restore`, the previous handlers are restored afterwards."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     hook = sys.unraisablehook
     install()
@@ -68,7 +70,7 @@ def explain(text: str) -> None:
 
 
 def explanation() -> str:
-    """Return the text of `explain`, empty without one."""
+    """Return the text that `explain` has set, or an empty string."""
     return _state.explanation
 
 
@@ -84,9 +86,10 @@ def exit_code() -> int:
 
 @contextmanager
 def limited(seconds: float | None) -> Generator[None]:
-    """Raise KeyboardInterrupt in the body after so many seconds, None: never; `is_timeout` tells it from a signal.
+    """Raise KeyboardInterrupt in the body after `seconds`, or never if it is None. `is_timeout` tells it from a
+    signal.
 
-    Only in the main thread, and not in another limit: a process has one such timer.
+    It only works in the main thread and cannot be nested, because a process has only one such timer.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -102,33 +105,33 @@ def limited(seconds: float | None) -> Generator[None]:
 
 @contextmanager
 def stoppable() -> Generator[Callable[[], None]]:
-    """Give the body a function by which another thread raises KeyboardInterrupt in it; only in the main thread."""
+    """Give the body a function with which another thread raises KeyboardInterrupt in it. Main thread only."""
     before = signal.signal(signal.SIGUSR1, _handle)
     try:
         yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
         if is_stop():
-            _state.raised = False  # no interruption of the command
+            _state.raised = False  # the command itself was not interrupted
 
 
 def is_stop() -> bool:
-    """Return whether the last KeyboardInterrupt was raised by the function of `stoppable`."""
+    """Return whether the function from `stoppable` raised the last KeyboardInterrupt."""
     return _state.received == signal.SIGUSR1
 
 
 def is_timeout() -> bool:
-    """Return whether the last KeyboardInterrupt was raised by the end of `limited`."""
+    """Return whether the time limit of `limited` raised the last KeyboardInterrupt."""
     return _state.received == signal.SIGALRM
 
 
 def was_raised() -> bool:
-    """Return whether a signal, or the end of `limited`, has raised KeyboardInterrupt in this command."""
+    """Return whether a signal or the time limit of `limited` has raised KeyboardInterrupt in this command."""
     return _state.raised
 
 
 def ignore() -> None:
-    """Ignore further signals, while the process ends."""
+    """Ignore further signals while the process ends."""
     if threading.current_thread() is threading.main_thread():
         for number in _SIGNALS:
             if signal.getsignal(number) is _handle:
@@ -137,7 +140,9 @@ def ignore() -> None:
 
 @contextmanager
 def deferred() -> Generator[None]:
-    """Raise KeyboardInterrupt only after the body, which starts something and writes down that it did."""
+    """Delay KeyboardInterrupt until the body ends, so that the body can start something and record it without
+    interruption.
+    """
     _state.deferring += 1
     try:
         yield
@@ -162,7 +167,7 @@ def _handle(number: int, _frame: FrameType | None) -> None:
 
 
 def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
-    """Send the signal again if Python dropped its exception, as it does in finalizers and callbacks of C code."""
+    """Send the signal again if Python dropped its exception, as it does in finalizers and in C callbacks."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
         left = threading.Event()
         try:
@@ -174,7 +179,7 @@ def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _send_again(left: threading.Event, number: int) -> None:
-    """Send a signal to this process once the hook is left, which would drop it again."""
+    """Send a signal to this process after the hook has returned, because the hook would drop it again."""
     left.wait()
     time.sleep(_AGAIN_SECONDS)
     os.kill(os.getpid(), number)

@@ -1,4 +1,4 @@
-"""The HTML pages that commands print: one file from Jinja2 templates, without links to anything outside."""
+"""HTML pages that commands print. Each is a single file from Jinja2 templates, without external links."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ COLOURS: Final = (
 )  # fmt: skip
 """Colours that people with colour blindness can tell apart (Paul Tol's bright and light schemes)."""
 HATCHED: Final = "repeating-linear-gradient(45deg,#8888,#8888 3px,#8883 3px,#8883 7px)"
-"""What belongs to nobody, where the parts of a whole have colours."""
+"""Pattern for the part of a whole that belongs to nobody. The other parts have colours."""
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each name; where names are more than colours, they repeat."""
+    """Return a colour for each name. The colours repeat if there are more names than colours."""
     return dict(zip(dict.fromkeys(names), cycle(COLOURS), strict=False))
 
 
 def render_page(package: str, template: str, **context: object) -> str:
-    """Return the page of a template beside the modules of a package, which extends base.html.
+    """Return the page for a template that is in a package's folder and extends base.html.
 
-    Every value is escaped, and a name that the context lacks is an error.
+    Every value is escaped. A name that is not in the context is an error.
     """
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # only here: few commands need it
+    # Imported only here, because few commands need it.
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("gpu_platform.base", "")]),

@@ -10,22 +10,23 @@ _BUNDLE = PACKAGE / "_bundle"
 CODE_ROOT = _BUNDLE if _BUNDLE.is_dir() else PACKAGE.parent
 """The folder with the Pulumi program, components, policies, sandbox, validators and extensions.
 
-It is the root of a checkout; a wheel has them below `gpu_platform`, because their names are common ones.
+In a checkout, it is the root. In a wheel, it is below `gpu_platform`, because these names are too common for the
+top level.
 """
 PACKAGES = ("components", "extensions", "gpu_platform", "policies", "sandbox", "validators")
-"""Names that modules of a project cannot have."""
+"""Names that modules of a project must not have."""
 POLICY_PACK = CODE_ROOT / "policies"
 STACKS_DIR_VARIABLE = "GPU_PLATFORM_STACKS_DIR"
 _PROGRAM = "components.program"  # module that the program of every project calls
 
 
 def is_checkout(folder: Path) -> bool:
-    """Return whether `folder` is the root of a project with code of its own, under whatever name."""
+    """Return whether `folder` is the root of a checkout, which contains this code. Its name does not matter."""
     return (folder / "Pulumi.yaml").is_file() and (folder / "gpu_platform" / "base" / "paths.py").is_file()
 
 
 def is_project(folder: Path) -> bool:
-    """Return whether `folder` is a checkout, or has a Pulumi program that calls this one."""
+    """Return whether `folder` is a checkout, or has a Pulumi program that calls `components.program`."""
     if not (folder / "Pulumi.yaml").is_file():
         return False
     try:
@@ -48,9 +49,9 @@ def current_folder() -> Path:
 
 
 def _project_root() -> Path:
-    """Return the root of the project around the current folder, else that of the code itself.
+    """Return the root of the project around the current folder, or else the root of the code.
 
-    Code of another checkout is refused later, by `stack.project.check_project`.
+    `stack.project.check_project` refuses code from a different checkout later.
     """
     around = project_around(current_folder())
     return CODE_ROOT if around is None or is_checkout(around) else around
@@ -62,14 +63,14 @@ STACKS_DIR = (current_folder() if PROJECT_ROOT == _BUNDLE else PROJECT_ROOT) / "
 
 
 def stacks_dir() -> Path:
-    """Return the folder of stack files: `$GPU_PLATFORM_STACKS_DIR`, else `stacks/` of the project."""
+    """Return the folder of stack files: `$GPU_PLATFORM_STACKS_DIR`, or else `stacks/` in the project."""
     return Path(os.environ.get(STACKS_DIR_VARIABLE) or STACKS_DIR)
 
 
 def cache_dir() -> Path:
-    """Return the build cache, which has a subfolder per version.
+    """Return the build cache, which has a subfolder for each version.
 
-    `$GPU_PLATFORM_CACHE`, else `$XDG_CACHE_HOME/gpu-platform`, else `~/.cache/gpu-platform`.
+    It is `$GPU_PLATFORM_CACHE`, or else `$XDG_CACHE_HOME/gpu-platform`, or else `~/.cache/gpu-platform`.
     """
     if explicit := os.environ.get("GPU_PLATFORM_CACHE"):
         return Path(explicit)
@@ -78,9 +79,10 @@ def cache_dir() -> Path:
 
 
 def sandbox_dir(name: str) -> Path:
-    """Return the data folder of the sandbox `name`, with etcd data, certificates, logs and kubeconfig.
+    """Return the data folder of the sandbox `name`, which contains etcd data, certificates, logs and the
+    kubeconfig.
 
-    It is in `$GPU_PLATFORM_SANDBOX_DIR`, else `$XDG_STATE_HOME/gpu-platform/sandbox`, else
+    It is in `$GPU_PLATFORM_SANDBOX_DIR`, or else `$XDG_STATE_HOME/gpu-platform/sandbox`, or else
     `~/.local/state/gpu-platform/sandbox`.
     """
     if explicit := os.environ.get("GPU_PLATFORM_SANDBOX_DIR"):
@@ -90,5 +92,5 @@ def sandbox_dir(name: str) -> Path:
 
 
 def sandbox_kubeconfig(name: str) -> Path:
-    """Return the path of the admin kubeconfig of the sandbox `name`, even if the sandbox does not run."""
+    """Return the path of the admin kubeconfig of the sandbox `name`. The sandbox need not be running."""
     return sandbox_dir(name) / "kubeconfig"

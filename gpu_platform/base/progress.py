@@ -1,7 +1,7 @@
-"""Shows the progress of a command: a live line on a terminal, plain lines without one.
+"""Shows the progress of a command: a live line on a terminal, or plain lines without one.
 
-It writes to standard error, so that standard output has only the result of a command.
-Importable without Rich: the build of the sandbox's control plane runs while pip still installs it.
+It writes to standard error, so that standard output contains only the result of a command. It can be imported
+without Rich, because the sandbox's control plane is built while pip is still installing Rich.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LINE_SECONDS: Final = 30.0  # ... and after this many seconds with progress
 
 
 class Progress:
-    """Prints the steps of a command; `quiet` shows nothing, `plain` only lines."""
+    """Prints the steps of a command. `quiet` shows nothing, and `plain` shows only lines."""
 
     def __init__(self, *, quiet: bool = False, plain: bool = False) -> None:
         self._quiet = quiet
@@ -29,14 +29,14 @@ class Progress:
         """Text of the step that runs, or that an exception ended; empty outside of steps."""
 
     def line(self, text: str) -> None:
-        """Print one line that stays."""
+        """Print a line that stays on the terminal."""
         if self._terminal is not None:
             self._terminal.print(text, markup=False)
         elif not self._quiet:
             print(text, file=sys.stderr, flush=True)
 
     def waiting(self, text: str) -> None:
-        """Print that the command waits for another process, also where it shows nothing else."""
+        """Print that the command is waiting for another process, even with `quiet`."""
         if self._terminal is not None:
             self.line(text)
         else:
@@ -59,10 +59,10 @@ class Progress:
 
     @contextmanager
     def count(self, text: str, unit: str, total: int | None = None) -> Generator[Callable[[], None]]:
-        """Show `text` and how many of `total` are done while the body runs, then the seconds it took.
+        """Show `text` and the number of finished units while the body runs, then the duration in seconds.
 
-        The body calls what it is given once for each `unit` (a plural, such as `packages`) that is done;
-        `total` None: how many there will be is not known.
+        The body receives a function, and calls it once for each finished `unit` (a plural, such as `packages`).
+        `total` is None if the number of units is not known.
         """
         started, before, self.doing = time.monotonic(), self.doing, text
         if self._terminal is not None:
@@ -115,7 +115,9 @@ def _bar(console: Console, text: str, unit: str, total: int | None) -> Generator
 
 
 def _terminal() -> Console | None:
-    """Return standard error as a terminal for live lines; None where it is none, or Rich is not installed."""
+    """Return standard error as a terminal for live lines, or None if it is not a terminal or Rich is not
+    installed.
+    """
     try:
         from rich.console import Console
     except ImportError:

@@ -17,7 +17,7 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 def parse_quantity(value: str | int | float) -> Decimal:
-    """Return the value of a quantity such as `200`, `500m` or `2Ti`; raises ValueError."""
+    """Return the value of a quantity such as `200`, `500m` or `2Ti`. Raises ValueError if it is not a quantity."""
     match = _QUANTITY.fullmatch(str(value))
     if match is None:
         raise ValueError(f"not a Kubernetes quantity: {value!r}")
@@ -32,23 +32,23 @@ def parse_quantity(value: str | int | float) -> Decimal:
 
 
 def amount_of(resource: str, quantity: str | int | float) -> int:
-    """Return a quantity in the unit of its resource (CPU: millicores, memory: bytes), rounded up.
+    """Return a quantity as a whole number, rounded up: millicores of CPU, bytes of memory, units of others.
 
-    Raises ValueError.
+    Raises ValueError if it is not a quantity.
     """
     amount = parse_quantity(quantity) * (1000 if resource == "cpu" else 1)
     return int(-(-amount // 1))
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """Return an amount in the unit of its resource for a reader: `47.5` CPUs, `64Gi` of memory, `8` GPUs."""
+    """Return a readable amount of a resource: `47.5` CPUs, `64Gi` of memory, `8` GPUs."""
     if resource == "cpu":
         return f"{amount / 1000:g}"
     return f"{math.ceil(amount / 2**30)}Gi" if resource == "memory" else str(amount)
 
 
 def parse_memory_mib(value: str) -> int:
-    """Return the memory of `10GB`, `10Gi` or `512MiB` in MiB, rounded up; raises ValueError without a unit."""
+    """Return the memory of `10GB`, `10Gi` or `512MiB` in MiB, rounded up. Raises ValueError without a unit."""
     text = value.removesuffix("B")
     if not text or text[-1].isdigit() or text[-1] in "num":
         raise ValueError(f"not an amount of memory with a unit: {value!r}")
@@ -56,7 +56,7 @@ def parse_memory_mib(value: str) -> int:
 
 
 def bytes_text(size: Decimal | int) -> str:
-    """Return a number of bytes for a reader in the largest fitting binary unit: `2 TiB`, `1.5 GiB`, `512 B`."""
+    """Return a readable number of bytes in the largest fitting binary unit: `2 TiB`, `1.5 GiB`, `512 B`."""
     amount = Decimal(size)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if amount < 1024 or unit == "TiB":
@@ -72,7 +72,7 @@ def counted(count: float, noun: str) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration for a reader: `40 s`, `15 min`, `1 h 30 min`; fractions of a second are rounded."""
+    """Return a readable duration, rounded to seconds: `40 s`, `15 min`, `1 h 30 min`."""
     rest = round(seconds)
     parts: list[str] = []
     for size, unit in ((3600, "h"), (60, "min"), (1, "s")):
@@ -83,12 +83,12 @@ def duration_text(seconds: float) -> str:
 
 
 def duration_value(seconds: int) -> str:
-    """Return whole seconds as a stack file writes them: `15m`, `1h30m` or `90s`."""
+    """Return whole seconds in the format of stack files: `15m`, `1h30m` or `90s`."""
     return duration_text(seconds).replace("min", "m").replace(" ", "")
 
 
 def parse_duration(value: str) -> int:
-    """Return a duration such as `15m`, `1h30m` or `90s` in seconds; raises ValueError."""
+    """Return a duration such as `15m`, `1h30m` or `90s` in seconds. Raises ValueError for any other text."""
     match = _DURATION.fullmatch(value)
     if not value or match is None:
         raise ValueError(f"not a duration: {value!r}")

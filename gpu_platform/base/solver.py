@@ -1,4 +1,4 @@
-"""Creates solvers of OR-tools for models of integers."""
+"""Creates OR-tools solvers for integer models."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 def new_solver(seconds: float | None = None) -> Any:  # noqa: ANN401 - ortools has no types
     """Return a solver with one worker, which gives up after `seconds`.
 
-    It leaves SIGINT to Python. OR-tools' own handler is replaced by the default action after a search, so that a
-    later Ctrl-C kills the process, which then tidies up nothing (seen with ortools 9.12.4544, 2026-11-25).
+    The solver does not handle SIGINT and leaves it to Python. OR-tools' handler would be replaced by the default
+    action after a search, so that a later Ctrl-C would kill the process without any clean-up (seen with ortools
+    9.12.4544, 2026-11-25).
     """
-    # The import takes half a second, and few commands need it.
+    # Imported only here: the import takes half a second, and few commands need it.
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()

@@ -1,4 +1,4 @@
-"""Kubernetes objects as YAML that people read: texts of several lines as blocks, nothing by reference."""
+"""Writes Kubernetes objects as readable YAML, with multi-line strings as blocks and without aliases."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def manifest_text(*manifests: Mapping[str, Any]) -> str:
-    """Return manifests as one YAML file, in the order of their keys."""
+    """Return manifests as a YAML file. Keys keep their order."""
     return yaml.dump_all(  # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
         [dict(one) for one in manifests], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000
     )
 
 
 def mapping_text(manifest: Mapping[str, Any]) -> str:
-    """Return one manifest, with name and namespace before other metadata."""
+    """Return a manifest as YAML, with name and namespace before other metadata."""
     metadata: Mapping[str, Any] = manifest.get("metadata") or {}
     names = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
     return manifest_text({**manifest, "metadata": {**names, **metadata}})
