@@ -33,8 +33,8 @@ HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # namespace of pods that ke
 IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods: the clean-up may end their workload
 CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never": the clean-up ignores the object
 EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # date in UTC after which the clean-up may end the object
-# On namespaces whose team has left its stack. Such a namespace is kept with everything that members created. The
-# platform's policies and limits in it are kept, too, and have only the label.
+# On namespaces whose team has left the stack. They are kept with everything that members created. The platform's
+# policies and limits in them are kept, too, and have only the label.
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # always "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # time in RFC 3339, UTC
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # name of the stack; TEAM_LABEL has the team
@@ -75,8 +75,8 @@ VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
 VALIDATION_APP: Final = "gpu-node-validation"  # value of NAME_LABEL on the agent's DaemonSets and pods
 VALIDATED_LABEL: Final = "gpu-platform.dev/validated"  # on a node that has passed: hash of its expectations
 VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # condition of nodes that an agent has checked
-# With these prefixes, autoscalers know that a new node will lose the taint, or that the taint concerns only one
-# node. Source: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
+# Autoscalers read these prefixes: a startup taint is removed later, a status taint concerns a single node. Source:
+# kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
 STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # until a node passes
 # The CRD NodeReadinessRule requires this prefix.
 READINESS_TAINT_KEY: Final = (

@@ -30,8 +30,7 @@ _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
 _YEAR = 8760 * 3600
-# More CPUs than 200 pools with 1,000 nodes each have. A larger number is a mistake, and sums of such numbers are
-# useless.
+# More than the CPUs of 200 pools with 1,000 nodes. Larger numbers are mistakes and make sums useless.
 _MAX_CPUS = 100_000_000
 _MAX_MEMORY = 2**60
 _MIN_MEMORY = 2**20

@@ -40,7 +40,8 @@ class DeviceClass(DeviceRequirements):
     """DeviceClass of Dynamic Resource Allocation: devices that share a name and have a separate quota."""
 
     type: Literal["gpu", "mig"] | None = None
-    """`gpu` selects whole GPUs, `mig` selects MIG instances. If unset, `mig` if `profile` is set, else `gpu`."""
+    """`gpu` selects whole GPUs, `mig` selects MIG instances. The default is `mig` if `profile` is set, else `gpu`.
+    """
 
     @model_validator(mode="after")
     def _consistent(self) -> DeviceClass:
@@ -54,6 +55,6 @@ class Claim(DeviceRequirements):
 
     name: DnsLabel
     device_class: DeviceClassName | None = None
-    """DeviceClass of the devices. If unset, mig.nvidia.com if `profile` is set, else gpu.nvidia.com."""
+    """DeviceClass of the devices. The default is mig.nvidia.com if `profile` is set, else gpu.nvidia.com."""
     count: int = Field(default=1, ge=1, le=MAX_DEVICES)
     """Number of devices per pod. All of them are on the pod's node."""

@@ -94,7 +94,7 @@ class CreateEks(SpecModel):
     cannot be removed later.
     """
     nat: Literal["one", "per-zone"] | None = None
-    """Number of NAT gateways. If unset, one per zone in production, else one."""
+    """Number of NAT gateways. The default is one per zone in production, and otherwise a single one."""
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
     """CIDR blocks that may reach the API server in addition to the cluster's nodes: the machine that runs `up`,
     users, CI. Private blocks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10) and blocks of the VPC
@@ -105,8 +105,8 @@ class CreateEks(SpecModel):
     """Allow `api_access: [0.0.0.0/0]` and other networks wider than a /8. Only IAM then protects the API server.
     """
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
-    """IAM roles or users that have cluster-admin rights through an access entry. The identity that runs `up` must
-    be one of them. If `assume_role` is set, that is the assumed role.
+    """IAM roles or users that have cluster-admin rights through an access entry. They must include the identity
+    that runs `up`, or the role in `assume_role` if it is set.
     """
     system: SystemNodes = SystemNodes()
     scheduling: Literal["spread", "pack"] = "spread"
@@ -354,7 +354,7 @@ class Driver(SpecModel):
 
     owner: Literal["operator", "host"] | None = None
     """What installs the driver. `operator` runs a driver container on every GPU node. With `host`, the node image
-    contains the driver, or GKE installs it. If unset, `host` if the pool's node image contains a driver, else
+    contains the driver, or GKE installs it. The default is `host` if the pool's node image contains a driver, else
     `operator`.
     """
     version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["580.173.02"])
@@ -370,11 +370,11 @@ class Operator(SpecModel):
     release: OperatorVersion = "v26.7.0"
     driver: Driver = Driver()
     toolkit: Literal["operator", "host"] | None = None
-    """What installs the NVIDIA Container Toolkit. `host` means that the node image contains it. If unset, `host`
-    if the pool's node image contains it, else `operator`.
+    """What installs the NVIDIA Container Toolkit. `host` means that the node image contains it. The default is
+    `host` if the pool's node image contains it, else `operator`.
     """
     compute_domains: bool | None = None
     """Install NVIDIA's DRA driver for ComputeDomains, with which pods on several nodes share GPU memory over
-    NVLink. With `false`, the owner of the cluster installs it. If unset, the program installs it if NVLink
+    NVLink. With `false`, the owner of the cluster installs it. By default, the program installs it if NVLink
     connects the nodes of a pool.
     """

@@ -23,8 +23,7 @@ from gpu_platform.stack.environment import Environment, Stack, TeamStack
 from gpu_platform.stack.problems import path_text, problems_of
 
 CONFIG_KEY = "gpu-platform:platform"
-# Unicode categories of control and format characters and line and paragraph separators, such as U+0000, U+202E,
-# U+2028.
+# Unicode categories of invisible characters and line separators, such as U+0000, U+202E, U+2028.
 _INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 _Model = TypeVar("_Model")
@@ -200,7 +199,7 @@ def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple
 
 
 _NO_ENTRY: Final = "did not find expected '-' indicator"
-# The parser's words for common mistakes, each with the value found, what is allowed, and the fix.
+# Messages of the parser for common mistakes, each with the value found, what is allowed, and the fix.
 _YAML_MISTAKES: Final[Mapping[str, tuple[str, str, str]]] = {
     "mapping values are not allowed in this context": (
         "a second `key: value` on one line",
@@ -233,7 +232,7 @@ _YAML_MISTAKES: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
-    """Return the problem with a text that is not YAML, in plain words instead of the parser's."""
+    """Return the problem with a text that is not YAML, in plain words instead of the parser's message."""
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return Problem("(the whole file)", "something that is not YAML", "valid YAML")

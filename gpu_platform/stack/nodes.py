@@ -99,7 +99,8 @@ class Network(SpecModel):
         On(("eks",), "it arranges EFA interfaces, which only EC2 has"),
     ] = None
     """Layout of the interfaces on EKS. `ena-and-efa` has a primary interface without EFA. `efa-primary` needs one
-    interface less and is not available with Karpenter. If unset, `ena-and-efa` if the machine type supports it.
+    interface less and is not available with Karpenter. The default is `ena-and-efa` if the machine type supports
+    it.
     """
     via: Annotated[
         Literal["networks", "profile", "device-plugin", "dranet"] | None,
@@ -184,8 +185,8 @@ class Upgrade(SpecModel):
             fix="write max_unavailable instead",
         ),
     ] = Field(default=None, ge=0, le=100)
-    """Number of additional nodes during an upgrade. If unset, 0 for reserved capacity or with a placement policy,
-    else 1. Not available on EKS, which sets it itself, and for flex-start nodes, which are not upgraded.
+    """Number of additional nodes during an upgrade. The default is 0 for reserved capacity or with a placement
+    policy, else 1. Not available on EKS, which sets it itself, nor for flex-start nodes, which are not upgraded.
     """
     max_unavailable: int | None = Field(default=None, ge=0, le=100)
     """Number of nodes that may be unavailable at the same time. If unset, 1 without surge."""

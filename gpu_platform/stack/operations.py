@@ -154,9 +154,11 @@ class Cleanup(SpecModel):
     schedule: str = Field(default="17 3 * * *", pattern=CRON, examples=["17 3 * * *"])
     """Schedule in UTC: minute, hour, day, month and weekday."""
     finished_after: Duration | None = "168h"
-    """How long after its end a Job, JobSet, TrainJob, RayJob or standalone pod is found. `null` means never."""
+    """Jobs, JobSets, TrainJobs, RayJobs and standalone pods are found when they ended this long ago. `null` means
+    never.
+    """
     idle_after: Annotated[Duration, at_most("168h")] | None = None
-    """How long notebooks must have left their GPUs unused to be found, and likewise other workloads whose pods
+    """Notebooks are found when they have not used their GPUs for this long, and so are other workloads whose pods
     have the label `gpu-platform.dev/ends-when-idle: "true"`. If unset, they are never found.
     """
     prometheus: str | None = Field(

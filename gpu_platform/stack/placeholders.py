@@ -230,8 +230,7 @@ def _replace(document: dict[str, Any], path: Path, replaced: set[Path]) -> None:
             _container(document, path[:-1])[path[-1]] = placeholder
             replaced.add(path)
             return
-        # Removing an optional part of the cluster would change the checks for its cloud, so the whole cluster is
-        # replaced.
+        # Removing only part of the cluster would change the checks for its cloud, so all of it is replaced.
         if isinstance(path[-1], str) and path[0] != "cluster" and _exists(document, path):
             del _container(document, path[:-1])[path[-1]]
             replaced.add(path)

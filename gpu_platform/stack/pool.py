@@ -325,8 +325,8 @@ class Pool(SpecModel):
     """
     workload: Workload
     """Purpose of the pool. It sets the defaults of Topology Manager policy, GPU network, placement and disruption,
-    and decides which policy rules apply. CPU pools must use `general`, and only they can. It is for monitoring,
-    ingress, Ray heads and data loaders.
+    and decides which policy rules apply. `general` is the only purpose of CPU pools (monitoring, ingress, Ray
+    heads, data loaders), and GPU pools cannot have it.
     """
     declared_sharing: Annotated[SharingOrName, SetsProperties(gke=("gpu_sharing_config",))] = Field(
         default=NoSharing(), alias="sharing"
@@ -381,8 +381,8 @@ class Pool(SpecModel):
     device_plugin: Annotated[
         Literal["operator", "provider"] | None, ON_CLOUDS, SetsProperties(gke=("gpu_driver_installation_config",))
     ] = None
-    """What runs the device plugin. `operator` is the GPU Operator. `provider` is the node image (Bottlerocket) or
-    GKE, each with its own kinds of sharing. If unset, `provider` on Bottlerocket, else `operator`.
+    """What runs the device plugin. `operator` is the GPU Operator. With `provider`, the node image (Bottlerocket)
+    or GKE runs the plugin and shares the GPUs. The default is `provider` on Bottlerocket, else `operator`.
     """
     image: Annotated[Image, ON_CLOUDS] = Image()
     network: Annotated[

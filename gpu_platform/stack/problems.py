@@ -73,7 +73,7 @@ def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any])
 
 
 def _without_misspelt_twice(found: list[Problem]) -> list[Problem]:
-    """Return the problems without those about a missing key that is only misspelt in the same mapping."""
+    """Return the problems, but not the problem of a missing key that is only misspelt in the same mapping."""
     meant = {
         problem.path.removesuffix(last) + (suggestion(problem.fix) or "")
         for problem in found
@@ -287,7 +287,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
     meant = [
         one
         for one, names in _OTHER_KEYS.items()
-        # `enabled` can be another name for any key, whatever its allowed values are.
+        # `enabled` can be another name for a key with any allowed values.
         if plain in map(_plain, names)
         and (plain == "enabled" or not _lists_others(value, fields.get(one, {}), root))
     ]
@@ -327,8 +327,7 @@ def _branch_with(key: str, owner: Sequence[str | int], data: object, root: Schem
 
 
 _WAYS = {"mode", "type", "policy"}
-"""Keys that select a variant of a setting. `provider` and `kind` are no such keys: they decide what a whole file
-is about.
+"""Keys that select a variant of a setting. `provider` and `kind` are excluded, because they change the whole file.
 """
 
 
@@ -362,8 +361,8 @@ def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: o
 
 
 def _leaves_entry(place: Sequence[str | int], owner: Sequence[str | int]) -> bool:
-    """Return whether a place is outside the list entry that contains an object, and not one of the objects around
-    the entry.
+    """Return whether a place is outside the list entry that contains an object, unless the place is around the
+    entry.
     """
     entry = next((at for at in range(len(owner), 0, -1) if isinstance(owner[at - 1], int)), 0)
     shared = next((at for at, (left, right) in enumerate(zip(place, owner, strict=False)) if left != right), None)

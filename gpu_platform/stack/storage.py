@@ -119,8 +119,8 @@ class BucketStorage(SpecModel):
     (GKE). If unset, 50 for datasets and 0 for checkpoints.
     """
     kms_key: Annotated[AwsKey | None, KMS_OF_BUCKET] = None
-    """ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS) on EKS. If unset, pods have no
-    access to a key.
+    """ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS) on EKS. Leave it unset if there
+    is no such key.
     """
 
     @property

@@ -147,8 +147,8 @@ class Workload(SpecModel):
     """On a pool with DRA, the name of the claim in `claims` for each pod. The claim defines the number of devices.
     """
     compute_domain: bool = False
-    """Create a ComputeDomain for the workload, on a pool whose nodes are connected by NVLink. Its pods then share
-    GPU memory over NVLink. They are all in one NVLink domain, because a pool is one domain.
+    """Create a ComputeDomain for the workload, on a pool whose nodes are connected by NVLink. The workload's pods
+    then share GPU memory over NVLink. A pool is a single NVLink domain, so all pods are in the same domain.
     """
     gpu_memory: GpuMemory | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances. It is compared with their memory."""
@@ -184,7 +184,7 @@ class Team(SpecModel):
     pods.
     """
     queue: TeamQueue | None = None
-    """What the team borrows and lends, with `queueing`. If unset, the defaults."""
+    """Settings for what the team borrows and lends, with `queueing`. If unset, the defaults apply."""
     identity: TeamIdentity | None = None
     """Cloud identity of the team's pods that use the service account `team`. If unset, pods have no access to the
     cloud. On EKS and GKE, the identity of a team with a separate stack is in the environment's `team_identities`.

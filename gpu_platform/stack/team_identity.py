@@ -24,8 +24,8 @@ class TeamBucket(SpecModel):
     """Directory of the bucket. The team can list, read and write nothing outside it. If unset, the whole bucket.
     """
     kms_key: Annotated[AwsKey | None, KMS_OF_BUCKET] = None
-    """ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS) on EKS. If unset, the team has
-    no access to a key.
+    """ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS) on EKS. Leave it unset if there
+    is no such key.
     """
 
     @property

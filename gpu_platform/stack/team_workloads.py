@@ -26,8 +26,7 @@ from gpu_platform.stack._types import (
 from gpu_platform.stack.patterns import URL_PATH, worded
 from gpu_platform.stack.secret_names import names_secret
 
-# Directories of the image and of the node's injected driver, which a volume would hide, and /dev/shm, which is
-# memory.
+# A volume would hide directories of the image or the node's injected driver. /dev/shm is memory.
 _TAKEN = {
     "/",
     "/bin",
@@ -178,8 +177,8 @@ class TrainingJob(RequestedResources, ContainerSettings):
     a cloud that labels nodes by their proximity. If unset, `preferred`.
     """
     api: Literal["job", "jobset", "trainjob"] | None = None
-    """Kubernetes API of the job. If unset, `trainjob` if `addons` has trainer, `jobset` if it has only jobset,
-    else an indexed Job.
+    """Kubernetes API of the job. The default is `trainjob` if `addons` has trainer, `jobset` if it has only
+    jobset, and otherwise an indexed Job.
     """
 
 
@@ -295,8 +294,8 @@ class InferenceService(RequestedResources, ContainerSettings):
     startup: Duration = "10m"
     """How long a model may take to load."""
     grace: Duration = "1m"
-    """Time before a pod ends. The pod waits for the first 10 s (at most half of this time), until clients send no
-    more requests to it. Then it receives SIGTERM and uses the remaining time to finish its requests.
+    """Time before a pod ends. For the first 10 s (at most half of this time), the pod waits until clients stop
+    sending requests to it. Then it receives SIGTERM and has the remaining time to finish its requests.
     """
     autoscaling: Autoscaling | None = None
     route: Route | None = None
