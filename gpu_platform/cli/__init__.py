@@ -6,9 +6,10 @@ from gpu_platform.base import interruption
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line with `arguments`, default those of the process; ends with SystemExit.
+    """Run the command line with `arguments`, by default the arguments of the process. Ends with SystemExit.
 
-    The commands are imported here, after the signals are handled: the import takes some tenths of a second.
+    The commands are imported here, after the signal handlers are set, because the import takes some tenths of a
+    second.
     """
     with interruption.handled(restore=arguments is not None):
         from gpu_platform.cli.app import main as run
@@ -17,7 +18,7 @@ def main(arguments: list[str] | None = None) -> None:
             run(arguments)
         finally:
             if arguments is None:
-                interruption.ignore()  # the command is done; while Python ends, a signal would kill the process
+                interruption.ignore()  # the command is done, and a signal would kill Python while it exits
 
 
 __all__ = ["main"]

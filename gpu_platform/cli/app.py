@@ -1,4 +1,4 @@
-"""All commands of `gpu-platform`, and how a run of one ends: exit code, message, interruption.
+"""All commands of `gpu-platform`, and how a command ends: exit code, message, interruption.
 
 The commands are declared in `gpu_platform/cli/commands/`. Exit codes: 0 good, 1 finding, 2 bad input, 3 unknown.
 """
@@ -28,7 +28,7 @@ _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
 
 
 class _Commands(CommandGroup):
-    """All commands; a wrong value of an option is said without pydantic's own prefix."""
+    """All commands. Errors about the value of an option are shown without pydantic's prefix."""
 
     def sections(self) -> Mapping[str, Sequence[str]]:
         """Return the names of the commands by task."""
@@ -43,7 +43,7 @@ class _Commands(CommandGroup):
         return {**sections, _LAST_TASK: last}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own copy of Click
-        """Find a command; for the name of one of a group, name the group."""
+        """Find a command. If a subcommand is called without its group, the error suggests the group."""
         if args and args[0] not in self.commands and (missing := extensions.missing(args[0])):
             ctx.fail(missing)
         groups = {name: getattr(one, "commands", {}) for name, one in self.commands.items()}
@@ -54,7 +54,7 @@ class _Commands(CommandGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's own copy of Click
-        """Run a command; raises typer.BadParameter with its text alone."""
+        """Run a command, and remove pydantic's prefix from the message of a typer.BadParameter."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -98,9 +98,10 @@ _TASKS: Final[Mapping[str, tuple[Callable[..., None] | tuple[str, typer.Typer], 
     ),
     _LAST_TASK: (("sandbox", sandbox.sandbox_app), nodes.node_check, nodes.node_metrics),
 }
-"""Commands and groups of commands by task, in the order of --help; `node_check` is `node-check`.
+"""Commands and groups of commands by task, in the order of --help. The function `node_check` is the command
+`node-check`.
 
-Extensions add to them, and may add a task.
+Extensions add commands to these tasks, and may add a task.
 """
 _GROUPS: Final = {one[0]: one[1] for one in itertools.chain(*_TASKS.values()) if isinstance(one, tuple)}
 for _one in itertools.chain(*_TASKS.values()):
@@ -130,7 +131,7 @@ def root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; a GpuPlatformError is printed as one message and sets the exit code."""
+    """Run the command line. A GpuPlatformError is printed as one message and sets the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     if arguments is None:
         garbage.collect_seldom()
@@ -154,7 +155,7 @@ def _run(given: list[str]) -> None:
 
 @contextlib.contextmanager
 def _output_written() -> Generator[None]:
-    """Write what is still buffered at the end; one line and exit code 3 where standard output takes no more."""
+    """Flush standard output at the end. If it cannot be written, print one line and exit with code 3."""
     try:
         try:
             yield
@@ -166,16 +167,16 @@ def _output_written() -> Generator[None]:
             raise stop from None
     except OSError as error:
         try:
-            print(flush=True)  # is it standard output, or another file?
+            print(flush=True)  # fails again if standard output is the file that failed
         except OSError:
             _discard_output()
-            print(f"error: standard output takes no more: {error.strerror}", file=sys.stderr)
+            print(f"error: cannot write to standard output: {error.strerror}", file=sys.stderr)
             sys.exit(int(ExitCode.UNKNOWN))
         raise
 
 
 def _discard_output() -> None:
-    """Let standard output go nowhere: Python would report the error again at exit."""
+    """Redirect standard output to /dev/null. Otherwise Python reports the error again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -188,7 +189,7 @@ def _run_command(given: list[str]) -> None:
     except OSError:
         raise
     except Exception:
-        # Compiled code, such as that of pydantic, replaces a KeyboardInterrupt by an exception of its own.
+        # Compiled code, such as pydantic's, can replace a KeyboardInterrupt with its own exception.
         if interruption.was_raised():
             _leave_interrupted()
         raise
@@ -196,7 +197,10 @@ def _run_command(given: list[str]) -> None:
 
 @functools.cache
 def _command() -> Callable[..., object]:
-    """Return the commands with their options, built once: that takes 16 ms, and tests call hundreds."""
+    """Return the command line with all options.
+
+    It is built only once, because that takes 16 ms and tests run hundreds of commands.
+    """
     return get_command(app)
 
 

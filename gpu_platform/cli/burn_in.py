@@ -21,14 +21,14 @@ from validators.report import NodeReport, ValidationReport
 def burn_in_stack(stack: str, *, pools: Sequence[str], nodes: Sequence[str], to_json: bool) -> ExitCode:
     """Run active checks on idle nodes, print the results and keep them for `validate`.
 
-    Raises BadInput without `validation.burn_in` and for pools and nodes that there are not.
+    Raises BadInput if `validation.burn_in` is not set, or if a pool or node does not exist.
     """
     plan = environment_of(load_stack(stack), ", because teams have no nodes", "burn-in {}")
     burn_in = plan.burn_in
     if burn_in is None:
         fix = "write validation: {burn_in: {}}, and run `gpu-platform up`"
         raise BadInput(
-            stack, [Problem("validation.burn_in", "nothing", "burn_in, which says how to measure", fix)]
+            stack, [Problem("validation.burn_in", "nothing", "burn_in, which configures the measurements", fix)]
         )
     _check_pools(burn_in, pools)
     client = client_of(plan)
@@ -47,7 +47,7 @@ def burn_in_stack(stack: str, *, pools: Sequence[str], nodes: Sequence[str], to_
 
 
 def report_of(records: Sequence[NodeRecord]) -> ValidationReport:
-    """Return a report of active checks alone."""
+    """Return a report that contains only active checks."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return ValidationReport(
         tuple(
@@ -64,7 +64,7 @@ def report_of(records: Sequence[NodeRecord]) -> ValidationReport:
 
 
 def _check_pools(burn_in: BurnInPlan, pools: Sequence[str]) -> None:
-    """Raise BadInput for pools that the stack has not, or that cannot be measured."""
+    """Raise BadInput for pools that the stack does not have or that cannot be measured."""
     known = {pool.pool: pool.skipped for pool in burn_in.pools}
     problems = [
         Problem("--pool", name, "a pool with GPUs: " + ", ".join(known), did_you_mean(name, known))

@@ -36,9 +36,10 @@ def show_capacity(
     deployed: bool = False,
     prometheus: str | None = None,
 ) -> ExitCode:
-    """Print the capacity of an environment at its desired size: text, json or html.
+    """Print the capacity of an environment at its desired size as text, JSON or HTML.
 
-    `deployed`: read the quotas of stacks of teams from the cluster, and show them beside the environment's own.
+    With `deployed`, the quotas of team stacks are read from the cluster and shown next to the quotas of the
+    environment.
 
     Returns a finding if the quotas do not fit the nodes at the maximum size of the pools.
     """
@@ -59,7 +60,7 @@ def show_capacity(
 
 
 def _team_stacks(plan: EnvironmentPlan) -> list[dict[str, Any]] | None:
-    """Return the GPU quotas of the deployed stacks of teams; None if they cannot be read."""
+    """Return the GPU quotas of the deployed team stacks, or None if they cannot be read."""
     quotas = read_quotas(ClusterAccess(plan))
     if quotas is None:
         return None

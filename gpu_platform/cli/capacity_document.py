@@ -23,22 +23,25 @@ _HOW_CAUSE = {
     STRANDED: "free units in the placement on nodes with too little free CPU or memory for the smallest pod that "
     "requests one",
     UNALLOCATED: "free units in the placement, without the stranded ones",
-    IDLE: "GPU time that is not used, without the causes above: allocated to a team and idle",
+    IDLE: "idle GPU time of units that are allocated to a team, without the causes above",
 }
 _HOW_QUOTAS = (
-    "checked by placing pods on the nodes by GPU units, CPU and memory: the declared workloads, and for the rest "
-    "of each quota pods with one unit and an equal part of the team's CPU and memory, at most the unit's part of "
-    "a node"
+    "checked by placing pods on the nodes according to GPU units, CPU and memory. The pods are the declared "
+    "workloads and, for the rest of each quota, pods with one unit and an equal part of the team's CPU and "
+    "memory, but at most the unit's part of a node"
 )
 _HOW_MPS = "memory and threads of one GPU divided by the number of replicas, rounded down; a pod gets one replica"
 _HOW_OVERSUBSCRIPTION = (
     "units of all quotas minus available units at the desired size, in USD at the cheapest known price of the "
-    "pools with such units; not included in the waste, because nobody pays for them: pods wait instead"
+    "pools with such units; not included in the waste, because nobody pays for units that do not exist"
 )
 
 
 def capacity_document(plan: EnvironmentPlan, report: CapacityReport) -> dict[str, Any]:
-    """Return capacity, placement, cost and waste; money in USD (null: unknown), memory in MiB, shares 0 to 1."""
+    """Return capacity, placement, cost and waste.
+
+    Money is in USD (null if unknown), memory in MiB. Shares are numbers from 0 to 1.
+    """
     offered: dict[str, int] = {}
     for pool in plan.pools:
         for name, count in pool.units_desired.items():
@@ -80,7 +83,7 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport) -> dict[str
 
 def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
     nodes = pool.nodes.desired
-    # With DRA a GPU is allocated as a whole or partitioned for claims, so the counts are alternatives.
+    # With DRA, a GPU is allocated either as a whole or in partitions, so the counts are alternatives.
     also = " or " if pool.devices else " + "
     logical = (
         "no GPUs"
@@ -114,7 +117,7 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
         if use.utilisation is not None
         else "unknown: neither declared nor measured"
         if pool.has_gpus
-        else "not of a pool without GPUs",
+        else "not applicable: the pool has no GPUs",
         "wasted_gpus": {cause: _rounded(use.wasted[cause]) for cause in CAUSES},
     }
 
@@ -135,7 +138,7 @@ def _modes(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
 
 
 def _compute(plan: EnvironmentPlan) -> list[dict[str, Any]]:
-    """Return CPU (cores) and memory (GiB) of all pools, CPU pools among them, and what quotas of teams allow."""
+    """Return the CPU (cores) and memory (GiB) of all pools, including CPU pools, and the team quotas for them."""
     return [
         _compute_line(
             plan,
@@ -171,7 +174,8 @@ def _compute_line(
             team for team, quota in quotas.items() if quota and float(parse_quantity(quota) / scale) > most
         ],
         "unlimited": [team for team, quota in quotas.items() if quota is None],
-        "how": "what DaemonSets leave on the nodes of all pools; quotas without a limit are not in the sum",
+        "how": "resources that DaemonSets leave free on the nodes of all pools; the sum does not include teams "
+        "without a limit",
     }
 
 
@@ -179,7 +183,7 @@ def _price_how(pool: PoolPlan) -> str:
     price = pool.price
     if price.usd_per_hour is None:
         region = f" in {price.region}" if price.region is not None else ""
-        return f"unknown: no list price of {pool.machine_type}{region}; write {pool.path}.usd_per_hour"
+        return f"unknown: no list price for {pool.machine_type}{region}; write {pool.path}.usd_per_hour"
     if price.declared:
         return f"{counted(pool.nodes.desired, 'node')} x {price.usd_per_hour} USD/h of {pool.path}.usd_per_hour"
     kind = pool.capacity["type"]
@@ -269,7 +273,7 @@ def _waste(uses: Sequence[PoolUse]) -> dict[str, Any]:
         "usd_per_month": _month(usd),
         "at_least": any(use.gpus and (use.price is None or use.utilisation is None) for use in uses),
         "causes": causes,
-        "how": "sum of the causes; at_least: the price or the utilisation of a pool is unknown",
+        "how": "sum of the causes; `at_least` is true if the price or the utilisation of a pool is unknown",
     }
 
 
@@ -287,7 +291,9 @@ def _cause(cause: str, uses: Sequence[PoolUse]) -> dict[str, Any]:
 
 
 def _cause_usd(cause: str, uses: Sequence[PoolUse]) -> float | None:
-    """Return the cost of a cause in USD/h, for pools where it and the price are known; None if there is none."""
+    """Return the cost of a cause in USD/h for the pools whose waste and price are known, or None without such
+    pools.
+    """
     known = [
         count * use.price for use in uses if (count := use.wasted[cause]) is not None and use.price is not None
     ]

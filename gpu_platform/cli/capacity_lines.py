@@ -1,4 +1,4 @@
-"""The sentences and numbers of a capacity document, which the text and the page of the command share."""
+"""Sentences and numbers of a capacity document that the text output and the HTML page share."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from gpu_platform.planning.cost import HOURS_PER_MONTH
 _VERDICTS: Final = {
     "placed": "fit the nodes",
     "impossible": "do not fit the nodes",
-    "unknown": "unknown, the search reached its time limit; try more --seconds",
+    "unknown": "unknown, because the search reached its time limit; increase --seconds",
 }
 
 
 def logical_gpus(pool: Mapping[str, Any]) -> str:
-    """Return the units of a pool by names as members read them; the line of the pool has the whole ones."""
+    """Return the units of a pool under their short names. The line of the pool contains the full names."""
     return ", ".join(
         f"{count} x {name.removeprefix('nvidia.com/')}" for name, count in pool["logical_gpus"].items()
     )
 
 
 def utilisation(pool: Mapping[str, Any]) -> str:
-    """Return the used share of a pool's GPUs; empty for a pool without GPUs."""
+    """Return the utilisation of a pool's GPUs, or an empty string for a pool without GPUs."""
     if pool["gpu"] is None:
         return ""
     return "unknown" if pool["utilisation"] is None else f"{pool['utilisation']:.0%}"
 
 
 def number(value: float | None) -> str:
-    """Return a number with two digits; unknown for None."""
+    """Return a number with two decimal places, or `unknown` for None."""
     return "unknown" if value is None else f"{value:.2f}"
 
 
 def definition(cause: Mapping[str, Any]) -> str:
-    """Return what a cause of waste is, and for which pools it is not known."""
+    """Return the definition of a cause of waste, and the pools for which the waste is unknown."""
     without = f"; unknown for {', '.join(cause['unknown'])}" if cause["unknown"] else ""
     return cause["how"] + without
 
 
 def pools(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield for each pool how its units and its price come about."""
+    """Yield, for each pool, how its units and its price are calculated."""
     for pool in document["pools"]:
         each = f"{pool['cpu_millicores']}m CPU and {pool['memory_mib']}Mi for pods on each node"
         logical = f"{pool['logical_how']}{_mps(pool)}" + ("" if pool["gpu"] else f", {each}")
@@ -63,23 +63,23 @@ def modes(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def compute(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the CPU and memory that quotas of teams allow, beside what the nodes of all pools have."""
+    """Yield the CPU and memory that the team quotas allow, and the CPU and memory of the nodes of all pools."""
     for one in document["compute"]:
         most = f" (at most {one['offered_most']:g})" if one["offered_most"] > one["offered"] else ""
         unlimited = f"; without a limit: {', '.join(one['unlimited'])}" if one["unlimited"] else ""
         yield (
-            f"{one['name']}: {one['allocated']:g} {one['unit']} in quotas of teams, "
+            f"{one['name']}: {one['allocated']:g} {one['unit']} in team quotas, "
             f"{one['offered']:g}{most} on the nodes of all pools{unlimited}"
         )
         if one["allocated"] > one["offered_most"]:
             alone = f"; individually: {', '.join(one['unreachable'])}" if one["unreachable"] else ""
-            yield f"  quotas of {one['name']} exceed the nodes and cannot be used in full together{alone}"
+            yield f"  the {one['name']} quotas exceed the nodes, so they cannot all be used in full{alone}"
 
 
 def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is allocated with the quotas of the deployed stacks of teams."""
+    """Yield the units that are allocated to teams, including the quotas of the deployed team stacks."""
     if document["team_stacks"] is None:
-        yield "quotas of stacks of teams are not included: --deployed reads them from the cluster"
+        yield "quotas of team stacks are not included; --deployed reads them from the cluster"
         return
     for resource in document["resources"]:
         key = quota_key(resource["name"])
@@ -89,13 +89,13 @@ def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
             named = ", ".join(f"{team} {count}" for team, count in shares.items())
             over = ": more than is offered" if total > resource["offered"] else ""
             yield (
-                f"{resource['name']}: {total} of {resource['offered']} allocated with the deployed stacks of "
-                f"teams ({named}){over}"
+                f"{resource['name']}: {total} of {resource['offered']} allocated, including the deployed team "
+                f"stacks ({named}){over}"
             )
 
 
 def quotas(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield whether the quotas of all teams fit the nodes, and which do not."""
+    """Yield whether the quotas of all teams fit the nodes, and which quotas conflict."""
     for key, size in (("desired", "desired"), ("most", "maximum")):
         result = found[key]
         if result is None:
@@ -111,7 +111,7 @@ def quotas(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def cost(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the desired and the most nodes cost, by which prices, and the cost of what is used."""
+    """Yield the cost of the desired and the maximum number of nodes, the prices, and the effective cost."""
     cost, effective = document["cost"], document["effective"]
     unallocated = _usd(cost["unallocated_usd_per_hour"])
     yield f"cost: {_money(cost)} ({HOURS_PER_MONTH} h); not allocated to any team: {unallocated}"
@@ -130,13 +130,13 @@ def cost(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def waste(document: Mapping[str, Any]) -> str:
-    """Return what is paid for and not used."""
+    """Return the cost of resources that are paid for but not used."""
     found = document["waste"]
     return f"waste: {'at least ' if found['at_least'] else ''}{_money(found)}"
 
 
 def oversubscription(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the GPUs that quotas have beyond those that there are."""
+    """Yield the number and cost of the GPUs by which the quotas exceed the available GPUs."""
     for one in document["oversubscription"]["resources"]:
         yield (
             f"oversubscription: {one['asked']} x {one['name']} allocated to teams, {one['offered']} available: "

@@ -1,4 +1,4 @@
-"""The HTML page of `gpu-platform capacity`: what teams have of the nodes, the pools, cost and waste."""
+"""The HTML page of `gpu-platform capacity`: allocation to teams, pools, cost and waste."""
 
 from __future__ import annotations
 

@@ -33,15 +33,15 @@ from gpu_platform.stack.loaded import load_stack
 from gpu_platform.stack.positions import Positions
 from policies import Level, PolicyReport, Severity, configure, rules
 
-_WIDE = 120  # columns from which decisions are a table; below they are a list
+_WIDE = 120  # minimum console width for a table of decisions; a narrower console shows a list
 Output = Literal["text", "json", "sarif", "junit"]
 
 
 def check_stack(stack: str, *, output: Output) -> ExitCode:
     """Check a stack and print what was chosen, why, and which rules it breaks.
 
-    As SARIF or JUnit it prints the findings at their lines of the stack file. Raises BadInput for a file that is
-    not valid, after it printed its mistakes in that form.
+    The SARIF and JUnit formats report the findings by line of the stack file. If the stack file is not valid, its
+    mistakes are printed in that format before BadInput is raised.
     """
     try:
         loaded = load_stack(stack)
@@ -97,7 +97,10 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
 
 
 def chart_warnings(charts: ChartsPlan, program: RecordedProgram) -> Iterator[str]:
-    """Yield values of the stack file that no chart gets: the program sets them, or installs no such chart."""
+    """Yield the chart values of the stack file that have no effect.
+
+    The program sets such a value itself, or it does not install the chart.
+    """
     own: dict[str, Mapping[str, Any]] = {}
     for resource in program.resources:
         if resource.type == "kubernetes:helm.sh/v3:Release":
@@ -107,7 +110,7 @@ def chart_warnings(charts: ChartsPlan, program: RecordedProgram) -> Iterator[str
             yield f"charts.{chart}: this stack does not install the chart"
             continue
         for path in ignored(own[chart], added):
-            yield f"charts.{chart}.values.{path}: the program sets another value, which wins"
+            yield f"charts.{chart}.values.{path}: the program sets another value, which takes precedence"
 
 
 def _print_findings(
@@ -121,13 +124,13 @@ def _print_findings(
 
 
 def verdict(report: PolicyReport) -> ExitCode:
-    """Return a finding where a mandatory rule is broken; an advisory one is none."""
+    """Return a finding if a mandatory rule is broken. Broken advisory rules do not count."""
     broken = any(violation.level is Level.MANDATORY for violation in report.violations)
     return ExitCode.FINDING if broken else ExitCode.GOOD
 
 
 def broken_rules(report: PolicyReport) -> list[str]:
-    """Return the broken mandatory rules, a line each."""
+    """Return the broken mandatory rules, one line each."""
     return [
         f"  - {one.rule} ({one.severity.value}): {one}"
         for one in report.violations
@@ -157,7 +160,7 @@ def show_decisions(console: Console, plan: Plan) -> None:
 
 
 def show_policies(console: Console, report: PolicyReport) -> None:
-    """Print broken rules, the mandatory ones first and the most severe first; then what rules could not check."""
+    """Print the broken rules, sorted by level and severity, and then what the rules could not check."""
     severities = list(Severity)
     for violation in sorted(
         report.violations, key=lambda one: (one.level is not Level.MANDATORY, severities.index(one.severity))

@@ -1,7 +1,8 @@
 """Converts the findings of `check` to SARIF 2.1.0 or JUnit XML, with their lines in the stack file.
 
-SARIF: OASIS standard "Static Analysis Results Interchange Format 2.1.0", which GitHub shows at the lines of a pull
-request. A rule judges resources: its finding is placed at the pool or team that the resource comes from.
+SARIF is the OASIS standard "Static Analysis Results Interchange Format 2.1.0". GitHub shows its results at the
+lines of a pull request. A rule checks resources; its finding is placed at the pool or team that declares the
+resource.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from policies import Level, PolicyReport, Severity, Violation, rules
 
 ReportFormat = Literal["sarif", "junit"]
 STACK_FILE_RULE = "stack-file"
-"""Rule of the findings that are mistakes of the stack file itself."""
+"""Rule for mistakes in the stack file itself."""
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-# GitHub's scale of `security-severity`; it orders findings and names their severity by it.
+# GitHub sorts and labels findings by the number in `security-severity`.
 _SECURITY_SEVERITY = {Severity.CRITICAL: "9.5", Severity.HIGH: "8.0", Severity.MEDIUM: "5.0", Severity.LOW: "2.0"}
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding of `check` at a place of the stack file; `kind`: how it counts."""
+    """Finding of `check` at a place in the stack file. `kind` is the level of the finding."""
 
     rule: str
     kind: Literal["error", "warning", "note"]
@@ -44,7 +45,7 @@ class Finding:
 
 
 def findings(report: PolicyReport, spec: Environment | TeamStack, positions: Positions) -> tuple[Finding, ...]:
-    """Return the violations of a report, and what rules could not check as notes."""
+    """Return the violations of a report, and notes about what the rules could not check."""
     found = [
         Finding(
             one.rule,
@@ -63,7 +64,7 @@ def findings(report: PolicyReport, spec: Environment | TeamStack, positions: Pos
 
 
 def placed(report: PolicyReport, loaded: LoadedStack) -> PolicyReport:
-    """Return a report for people, whose violations have the line and name of what the stack file declares."""
+    """Return a report for people, with the name and line of each violation's declaration in the stack file."""
     if not report.violations:
         return report
     spec, positions = parse_platform(loaded.platform, str(loaded.path)), Positions(loaded.path)
@@ -89,7 +90,10 @@ def mistakes(error: BadInput, positions: Positions) -> tuple[Finding, ...]:
 
 
 def _origin(violation: Violation, spec: Environment | TeamStack) -> str:
-    """Return the part of the stack file that a violation comes from: a workload, a team, a pool, or all of it."""
+    """Return the path of the workload, team or pool in the stack file that a violation comes from.
+
+    The path is empty if the violation concerns the whole file.
+    """
     return (
         _team_of(violation.name, spec)
         or _pool_of(violation.subject, spec)
@@ -100,7 +104,10 @@ def _origin(violation: Violation, spec: Environment | TeamStack) -> str:
 
 
 def _team_of(resource: str, spec: Environment | TeamStack) -> str | None:
-    """Return the path of the team, or of its workload, by the logical name of its object: `vision/pretrain`."""
+    """Return the path of the team or workload in the stack file to which an object belongs.
+
+    `resource` is the logical name of the object, such as `vision/pretrain`.
+    """
     team_name, _, name = resource.partition("/")
     teams = (
         [("team", spec.team)]
@@ -124,7 +131,10 @@ def _pool_of(name: str, spec: Environment | TeamStack) -> str | None:
 
 
 def as_sarif(found: Iterable[Finding], path: Path, own_rules: Sequence[str] = ()) -> str:
-    """Return a SARIF log with one run; `path`: the stack file; `own_rules`: modules with rules of the company."""
+    """Return a SARIF log with one run.
+
+    `path` is the stack file. `own_rules` are modules with the company's rules.
+    """
     uri = quote(_shown(path))
     described = [
         {
@@ -171,7 +181,7 @@ def as_sarif(found: Iterable[Finding], path: Path, own_rules: Sequence[str] = ()
         "runs": [
             {
                 "tool": {"driver": driver},
-                # The log of each file is of a kind of its own: one does not replace that of another.
+                # The id contains the path, so that the log of one stack file does not replace the log of another.
                 "automationDetails": {"id": f"{uri.rpartition('.')[0]}/"},
                 "results": results,
                 "columnKind": "unicodeCodePoints",
@@ -187,9 +197,9 @@ def as_junit(
     own_rules: Sequence[str] = (),
     unevaluated: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return JUnit XML with a test case for each rule; advice and what was not checked are in skipped cases.
+    """Return JUnit XML with a test case for each rule. Advice and unchecked rules become skipped cases.
 
-    `unevaluated`: rules that did not run, with the reason.
+    `unevaluated` contains the rules that did not run, with the reason.
     """
     shown = _shown(path)
     root = ElementTree.Element("testsuites", name="gpu-platform check")
@@ -222,6 +232,9 @@ def _xml(text: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Return the path from here, if it is below; code scanning shows findings only at such paths."""
+    """Return the path relative to the current folder, if the file is below it.
+
+    Code scanning shows findings only at relative paths.
+    """
     absolute, here = path.resolve(), Path.cwd().resolve()
     return (absolute.relative_to(here) if absolute.is_relative_to(here) else absolute).as_posix()

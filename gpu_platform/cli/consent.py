@@ -1,4 +1,4 @@
-"""Asks for consent to what cannot be undone: a name typed at a terminal, or an option where there is none."""
+"""Asks for consent to irreversible actions: a name typed at a terminal, or an option without a terminal."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gpu_platform.base.errors import BadInput, Problem
 
 
 def ask_for(text: str, *, source: str, option: str) -> None:
-    """Return once `text` was typed at the terminal; raises BadInput otherwise, which names `option`.
+    """Return if the user types `text` at the terminal. Otherwise raise BadInput, which names `option`.
 
-    `source`: the command; `option`: its option that is the consent where there is no terminal.
+    `source` is the command. `option` is the command's option that gives consent without a terminal.
     """
     allowed, untouched = f"consent: {text!r} typed at a terminal, or {option}", "nothing was changed"
     if not sys.stdin.isatty():
         problem = Problem(
-            option, "not given, and standard input is no terminal", allowed, f"add {option}; {untouched}"
+            option, "not given, and standard input is not a terminal", allowed, f"add {option}; {untouched}"
         )
         raise BadInput(source, [problem])
     print(f"type {text} to continue: ", end="", file=sys.stderr, flush=True)

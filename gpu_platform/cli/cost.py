@@ -1,4 +1,4 @@
-"""`gpu-platform cost`: who causes which part of the cost, and which changes of the stack file save how much."""
+"""`gpu-platform cost`: the cost by pool, team and workload, and changes to the stack file that reduce it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpu_platform.stack.loaded import environment_of, load_stack, plan_platform
 def show_cost(
     stack: str, *, utilisation: Path | None, prometheus: str | None, seconds: float, output: str
 ) -> ExitCode:
-    """Print the cost of an environment at its desired size, and what would lower it: text, json or html."""
+    """Print the cost of an environment at its desired size, and changes that reduce it, as text, JSON or HTML."""
     loaded = load_stack(stack)
     plan = environment_of(loaded, ", because teams have no pools", "cost {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
@@ -60,7 +60,7 @@ def show_cost(
 def cost_document(
     stack: str, spending: Spending, found: tuple[Saving, ...], budget_usd_per_month: float | None
 ) -> dict[str, Any]:
-    """Return the cost in plain JSON values; money in USD/h (null: unknown)."""
+    """Return the cost as plain JSON values. Money is in USD/h, or null if unknown."""
     document = asdict(spending)
     for team, each in zip(document["teams"], spending.teams, strict=True):
         team["usd_per_hour"] = each.usd_per_hour
@@ -120,7 +120,7 @@ def _show_sums(out: Console, document: Mapping[str, Any]) -> None:
         out.print(escape(f"price: {source}"))
     measured = [pool["pool"] for pool in document["pools"] if pool["measured"]]
     idle = document["idle_usd_per_hour"]
-    how = f"measured for {', '.join(measured)}" if measured else "by the declared utilisation"
+    how = f"measured for {', '.join(measured)}" if measured else "according to the declared utilisation"
     out.print(f"idle: {_usd(idle)}{'' if idle is None else f' USD/h, {how}'}")
 
 
@@ -144,12 +144,18 @@ def _show_teams(out: Console, document: Mapping[str, Any]) -> None:
 
 def _show_savings(out: Console, document: Mapping[str, Any]) -> None:
     if not document["savings"]:
-        out.print("found no change of the stack file that reduces the cost and still fits")
+        out.print(
+            "found no change to the stack file that reduces the cost and still fits all quotas and workloads"
+        )
         return
-    out.print("changes that reduce the cost, each applied alone:")
+    out.print("changes that reduce the cost, each by itself:")
     for number, saving in enumerate(document["savings"], 1):
         saved = saving["usd_per_hour"]
-        amount = "an unknown amount: no list has spot prices" if saved is None else f"{_usd(saved)} USD/h"
+        amount = (
+            "an unknown amount, because no price list contains spot prices"
+            if saved is None
+            else f"{_usd(saved)} USD/h"
+        )
         out.print(escape(f"{number}. {amount}: {saving['what']}"))
         for edit in saving["edits"]:
             before = "unset" if edit["before"] is None else json.dumps(edit["before"])

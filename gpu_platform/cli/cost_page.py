@@ -1,4 +1,4 @@
-"""The HTML page of `gpu-platform cost`: who causes which part of the cost, what is idle, and what would save."""
+"""The HTML page of `gpu-platform cost`: the cost by pool and team, the idle cost, and possible savings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cost_page(document: Mapping[str, Any]) -> str:
 
 
 def nodes_text(pool: Mapping[str, Any]) -> str:
-    """Return the number of nodes of a pool, with the hours of its schedule: `2, 65 h a week`."""
+    """Return the number of nodes of a pool. If the pool has a schedule, add its hours, as in `2, 65 h a week`."""
     hours = pool["hours_per_week"]
     return f"{pool['nodes']}" if hours == HOURS_OF_WEEK else f"{pool['nodes']}, {hours:.4g} h a week"
 
@@ -46,7 +46,7 @@ def _usd(value: float | None) -> str:
 def _bars(
     document: Mapping[str, Any], colours: Mapping[str, str]
 ) -> Iterator[tuple[Mapping[str, Any], str, list[tuple[str, float, str]]]]:
-    """Yield each pool with a price, with the label and the parts of its bar: its teams, then what has no team."""
+    """Yield each pool with a price, the label of its bar, and the parts of the bar: its teams, then `no team`."""
     priced = [pool for pool in document["pools"] if pool["usd_per_hour"]]
     for pool in priced:
         by_team = {team["team"]: team["by_pool"].get(pool["pool"], 0.0) for team in document["teams"]}

@@ -1,4 +1,4 @@
-"""Ends an `up` that waits for a node which a controller has given up, with what a person has to do."""
+"""Ends an `up` that waits for a node that a controller has given up, and reports what a person must do."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _SUSPECT: Final = (
     f"{names.DRIVER_UPGRADE_STATE_LABEL}={UPGRADE_FAILED}",
     f"{names.MIG_STATE_LABEL} in (failed, {', '.join(IN_PROGRESS)})",
 )
-"""Labels of nodes that a controller may have given up."""
+"""Label selectors for nodes that a controller may have given up."""
 _PAST_THE_GATE: Final = (
-    "Teams come after the validation of all nodes: their quotas, policies and members, too. To change these while "
-    "a node fails, write validation: {gate: false} into the stack file and run `up` again: it waits for no node, "
-    "and `validate` reports the same. Take it out again when the nodes pass."
+    "The quotas, policies and members of teams are applied after the validation of all nodes. To change them "
+    "while a node fails, write validation: {gate: false} into the stack file and run `up` again. It then waits for "
+    "no node, and `validate` reports the same findings. Remove the setting when the nodes pass."
 )
 _POLL_SECONDS: Final = 10.0
 _NEW: Final = 3
-"""Looks in a row that find a node given up in this run: a controller may take it up again at once."""
+"""Consecutive polls that must find a node given up in this run, because a controller may retry it immediately."""
 _OLD: Final = 60
-"""The same for a node that was given up before this run, which may bring what the node needs."""
+"""Consecutive polls for a node that was given up before this run, because this run may repair the node."""
 
 
 class NodesGivenUp(Finding):
-    """Nodes that no waiting brings back; what was applied stays, and the next run continues."""
+    """Nodes that do not recover by waiting. Applied changes stay, and the next run continues."""
 
 
 @contextmanager
 def ended_by_dead_ends(plan: Plan, cluster: ClusterAccess) -> Generator[None]:
-    """Run the body, which waits for nodes of the plan, and raise NodesGivenUp where waiting would not help.
+    """Run the body, which waits for nodes of the plan, and raise NodesGivenUp if waiting does not help.
 
-    Nodes that were given up before are named on standard error, with what to do.
+    Nodes that were given up before the run are reported on standard error, with what to do.
     """
     watch = _watched(plan, cluster)
     if watch is None or threading.current_thread() is not threading.main_thread():
@@ -67,9 +67,9 @@ def ended_by_dead_ends(plan: Plan, cluster: ClusterAccess) -> Generator[None]:
 
 
 def past_the_gate(plan: Plan, failure: GpuPlatformError) -> str:
-    """Return how the rest is applied while nodes fail; empty where `up` ended for another reason.
+    """Return how to apply the rest while nodes fail, or an empty string if `up` ended for another reason.
 
-    Either engine names the DaemonSet of a pool whose nodes do not pass.
+    The error of either engine names the DaemonSet of a pool whose nodes do not pass.
     """
     if plan.kind != "environment" or not plan.validation.gate:
         return ""
@@ -79,7 +79,7 @@ def past_the_gate(plan: Plan, failure: GpuPlatformError) -> str:
 
 
 def _watched(plan: Plan, cluster: ClusterAccess) -> _Watch | None:
-    """Return a watch of the nodes that a deployment is gated by; None without a gate, and for a new cluster."""
+    """Return a watch of the nodes that gate the deployment, or None without a gate and for a new cluster."""
     if plan.kind != "environment" or not plan.validation.gate:
         return None
     try:
@@ -93,9 +93,12 @@ def _watched(plan: Plan, cluster: ClusterAccess) -> _Watch | None:
 
 
 def dead_ends(client: KubernetesClient, plan: EnvironmentPlan) -> dict[str, str]:
-    """Return by node of the plan why no waiting brings it back, and what to do; raises UnknownOutcome."""
+    """Return, for each node of the plan that a controller has given up, the reason and what to do.
+
+    Raises UnknownOutcome if the cluster does not answer.
+    """
     if not any(True for labels in _SUSPECT for _ in client.objects("v1", "Node", label_selector=labels)):
-        return {}  # most of the time: the nodes of a large cluster are not read again and again
+        return {}  # the usual case, without reading all nodes of a large cluster
     report = collect_report(client, plan)
     return {
         node.node: f"node {node.node}: {check.id} is {check.observed}: {check.remediation}"
@@ -107,7 +110,7 @@ def dead_ends(client: KubernetesClient, plan: EnvironmentPlan) -> dict[str, str]
 
 
 class _Watch:
-    """Looks at the nodes again and again in a thread, and stops the main thread once some are given up."""
+    """Polls the nodes in a thread, and stops the main thread when a controller has given up nodes."""
 
     def __init__(self, client: KubernetesClient, plan: EnvironmentPlan, before: Mapping[str, str]) -> None:
         self._client, self._plan = client, plan
@@ -121,7 +124,7 @@ class _Watch:
         threading.Thread(target=self._run, args=(stop,), daemon=True).start()
 
     def end(self) -> None:
-        """Look no more; after this the main thread is not stopped."""
+        """Stop polling. After this call the main thread is not stopped."""
         with self._lock:
             self._ended.set()
 
@@ -130,7 +133,7 @@ class _Watch:
             try:
                 now = dead_ends(self._client, self._plan)
             except (UnknownOutcome, Refused):
-                continue  # whoever waits reports it
+                continue  # the main thread reports the error
             self._seen = {node: self._seen.get(node, 0) + 1 for node in now}
             over = {node for node, times in self._seen.items() if times >= self._most(node)}
             with self._lock:

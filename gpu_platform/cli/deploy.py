@@ -71,7 +71,7 @@ from policies import PolicyReport
 from sandbox import control_plane
 from sandbox.versions import check_kubernetes, kubernetes_of
 
-_WORKLOAD_SECONDS = 30.0  # for pods to be scheduled and started; later ones are reported, and nothing fails
+_WORKLOAD_SECONDS = 30.0  # time for pods to start; a workload that takes longer is reported, but is not a failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class _Prepared:
 
 
 def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
-    """Check a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
+    """Check a stack, start its sandbox and choose its engine. Errors are raised before anything changes.
 
-    With `with_policies`, which a destroy does not need, a violation of a mandatory rule is raised as a Finding,
-    and capacity that has ended as BadInput.
+    With `with_policies`, a violation of a mandatory rule is raised as a Finding, and capacity that has ended as
+    BadInput. A destroy needs neither check.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
@@ -98,7 +98,7 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
         if not quiet:
             show_policies(console(), placed(report, loaded))
         head = f"stack {loaded.stack} violates mandatory policies; nothing was changed"
-        # A table would not be JSON: there the error itself has to name them.
+        # JSON output has no table of violations, so the error itself lists the rules.
         raise Finding("\n".join([head, *broken_rules(placed(report, loaded))]) if quiet else head)
     if loaded.plan.kind == "environment" and with_policies:
         for warning in (
@@ -123,9 +123,10 @@ def _refuse_ended_capacity(loaded: LoadedStack) -> None:
 
 
 def _start_sandbox(loaded: LoadedStack, progress: Progress) -> bool:
-    """Start the sandbox of a stack with the Kubernetes version that it has; a new one with the declared version.
+    """Start the sandbox of a stack. A new sandbox has the declared Kubernetes version; an existing one keeps its
+    version.
 
-    Returns whether it is new. Raises BadInput if it cannot get the declared version.
+    Returns whether the sandbox is new. Raises BadInput if the sandbox cannot run the declared version.
     """
     name, wanted = loaded.plan.cluster.name, loaded.declared_kubernetes
     check_kubernetes(sandbox_dir(name), name, wanted, "cluster.kubernetes")
@@ -144,7 +145,7 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> bool:
 
 
 def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
-    """Say in which other sandboxes of this machine a stack is deployed that is not in its own."""
+    """Warn if the stack is deployed in a sandbox of this machine that its stack file does not name."""
     own = loaded.plan.cluster.name
     for name in control_plane.names():
         if name == own or control_plane.status(name).state != "running":
@@ -152,18 +153,21 @@ def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
         try:
             deployed = is_deployed(KubernetesClient(sandbox_kubeconfig(name)), loaded.stack)
         except UnknownOutcome:
-            continue  # it stops, or does not answer
+            continue  # the sandbox is stopping or does not answer
         if deployed:
             print(
-                f"warning: stack {loaded.stack} is deployed in sandbox {name}, and the stack file names sandbox "
-                f"{own}: what is deployed in {name} stays as it is. To change it, write cluster.name: {name}; to "
-                f"move it, run `gpu-platform destroy {loaded.argument}` with that name first",
+                f"warning: stack {loaded.stack} is deployed in sandbox {name}, but the stack file names sandbox "
+                f"{own}: the deployment in {name} stays unchanged. To change it, write cluster.name: {name}. To "
+                f"move it, first run `gpu-platform destroy {loaded.argument}` with that name",
                 file=sys.stderr,
             )
 
 
 def _upgrade_sandbox(prepared: _Prepared) -> None:
-    """Give a sandbox the declared Kubernetes version, after the announcement: a preview changes nothing."""
+    """Upgrade a sandbox to the declared Kubernetes version.
+
+    This follows the announcement of the changes, because a preview changes nothing.
+    """
     cluster, wanted = prepared.loaded.plan.cluster, prepared.loaded.declared_kubernetes
     if cluster.access == "sandbox" and wanted not in (None, kubernetes_of(sandbox_dir(cluster.name))):
         control_plane.up(cluster.name, kubernetes=wanted, progress=prepared.progress)
@@ -174,7 +178,7 @@ def _upgrade_sandbox(prepared: _Prepared) -> None:
 class _Announced:
     """Planned changes and their impact, as `preview` prints them.
 
-    `pools`, `teams` None: unknown; `skipped`: objects of others.
+    `pools` and `teams` are None if unknown. `skipped` is set if other owners have some of the objects.
     """
 
     outputs: Mapping[str, Any]
@@ -189,10 +193,9 @@ class _Announced:
 def preview_stack(
     stack: str, engine: str, *, to_json: bool, objects: bool = False, fail_on: str | None = None
 ) -> ExitCode:
-    """Print what `up` would change, with `objects` each object, too.
+    """Print what `up` would change. With `objects`, also print each object.
 
-    Raises Finding for a violation of a mandatory policy, and for a change with an effect that `fail_on`
-    lists.
+    Raises Finding for a violation of a mandatory policy, and for a change with an effect that `fail_on` lists.
     """
     refused = _refused_effects(fail_on)
     prepared = _prepare(stack, engine, quiet=to_json)
@@ -242,9 +245,10 @@ def _refused_effects(fail_on: str | None) -> frozenset[str]:
 
 
 def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
-    """Return what changes, and its impact; the engine compares objects only where the stack is deployed.
+    """Return the planned changes and their impact.
 
-    Raises BadInput if the plan is not compatible with the last deployment, or quotas exceed what the pools offer.
+    The engine compares objects if the stack is deployed, or with `always_compare`. Raises BadInput if the plan is
+    not compatible with the last deployment, or if quotas exceed what the pools offer.
     """
     plan = prepared.loaded.plan
     outputs, objects = _outputs(prepared), ObjectsOnce(prepared.cluster)
@@ -268,7 +272,7 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
 
 
 def _outputs(prepared: _Prepared) -> Mapping[str, Any]:
-    """Return the outputs of the last deployment, empty if there is none.
+    """Return the outputs of the last deployment, or an empty mapping if there is none.
 
     Raises BadInput if the plan is not compatible with them.
     """
@@ -283,7 +287,7 @@ def _outputs(prepared: _Prepared) -> Mapping[str, Any]:
 
 
 def _pool_changes(prepared: _Prepared, outputs: Mapping[str, Any]) -> tuple[PoolChange, ...] | None:
-    """Return how the pools of the last deployment change; None if that is unknown."""
+    """Return the changes to the pools of the last deployment, or None if they are unknown."""
     plan = prepared.loaded.plan
     if plan.kind != "environment" or not outputs:
         return ()
@@ -306,11 +310,11 @@ def deploy_stack(
     timeout: str | None = None,
     outside_window: bool = False,
 ) -> ExitCode:
-    """Deploy a stack, wait until its nodes pass validation, and print the report; return the worst exit code.
+    """Deploy a stack, wait until its nodes pass validation, print the report and return the worst exit code.
 
-    The impact of all changes is printed before the first of them. Raises Finding, with nothing changed, for a
-    change with an effect that `fail_on` lists, BadInput for a change of nodes outside the stack's maintenance
-    window, unless `outside_window`, and TimedOut after `timeout`, a duration.
+    The impact of all changes is printed before the first change is made. Raises Finding, with nothing changed, for
+    a change with an effect that `fail_on` lists. Raises BadInput for a change to nodes outside the stack's
+    maintenance window, unless `outside_window` is set. Raises TimedOut after `timeout`, a duration.
     """
     refused, seconds = _refused_effects(fail_on), parse_timeout(timeout)
     with time_limit(seconds):
@@ -327,7 +331,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
     announced = _announce(prepared, always_compare=False)
     if not to_json:
         show_policies(console(), placed(prepared.report, prepared.loaded))
-    # With JSON, standard output has one document, which comes at the end.
+    # With JSON, standard output contains only one document, which is printed at the end.
     show_impacts(console(stderr=to_json), announced.impacts)
     refuse(announced.impacts, refused)
     refuse_protected_pools(prepared.loaded.argument, announced.pools)
@@ -345,7 +349,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
     )
     plan = prepared.loaded.plan
     try:
-        # Before the engine, which would change all nodes at once.
+        # MIG layouts are changed before the engine runs, because the engine would change all nodes at once.
         summary.mig_changes = change_nodes(plan, outputs, prepared.cluster, prepared.progress, window.closed)
         window.check_still_open(announced.impacts.found)
         _release_queues(prepared, outputs)
@@ -359,7 +363,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
         hold_nodes(plan, prepared.cluster)
     except Finding as error:
         failure = error
-    # Only the Pulumi CLI may have applied a part before a failure of another kind.
+    # After any other kind of failure, only the Pulumi CLI may have applied a part of the changes.
     partly = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
     applied = failure is None or isinstance(failure, NotReady | NodesGivenUp | ObjectsSkipped) or partly
     if applied:
@@ -368,7 +372,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
         except GpuPlatformError as error:
             if failure is None:
                 raise
-            # The cluster may not exist yet: what is reported is why the deployment failed.
+            # The cluster may not exist yet. The failure of the deployment is reported below.
             print(f"nodes were not read after the failure: {error}", file=sys.stderr)
     if to_json:
         print(json.dumps(summary.to_json(plan, failure), indent=2))
@@ -384,7 +388,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
 
 
 def _release_queues(prepared: _Prepared, outputs: Mapping[str, Any]) -> None:
-    """Let declared objects of Kueue go that are being deleted, so that the engine creates them again."""
+    """Release declared Kueue objects that are being deleted, so that the engine creates them again."""
     plan = prepared.loaded.plan
     declared = [("ClusterQueue", one.namespace) for one in team_queues(plan.queues)]
     if isinstance(plan.queues, QueuesPlan):
@@ -403,7 +407,7 @@ def _observe(summary: Summary, prepared: _Prepared, *, failed: bool) -> None:
     plan, progress, client = prepared.loaded.plan, prepared.progress, prepared.cluster.client()
     if plan.workloads or any(team.workloads for team in plan.teams):
         with progress.step("waiting for the teams' workloads"):
-            waits = not failed and _changed(summary.changes)  # what did not start before is not waited for again
+            waits = not failed and _changed(summary.changes)  # after a change, give new pods time to start
             summary.unready = wait_for_workloads(client, plan, _WORKLOAD_SECONDS if waits else 0)
     if plan.kind != "environment":
         return
@@ -433,11 +437,11 @@ def destroy_stack(
     timeout: str | None = None,
     to_json: bool = False,
 ) -> ExitCode:
-    """Delete what a stack deployed after consent, and nothing that members of teams made unless `delete_data`.
+    """Delete what a stack deployed, after consent. Objects of team members are kept unless `delete_data` is set.
 
-    `yes`: the consent where there is no terminal. Raises BadInput, before anything is changed, without consent,
-    while something is protected, and while stacks of teams are deployed on the environment. Raises TimedOut
-    after `timeout`, a duration. `to_json`: print one document at the end, and the lists to standard error.
+    `yes` gives consent without a terminal. `to_json` prints one document at the end, and the lists to standard
+    error. Raises BadInput, before anything is changed, without consent, if something is protected, or if team
+    stacks are deployed on the environment. Raises TimedOut after `timeout`, a duration.
     """
     with time_limit(parse_timeout(timeout)):
         return _destroy(stack, engine, yes=yes, delete_data=delete_data, to_json=to_json)

@@ -33,9 +33,10 @@ _ON = "true, or unset on a cluster with production: true,"
 
 @dataclass(frozen=True, slots=True)
 class Destruction:
-    """A stack that is about to be destroyed; `outputs`: of its last deployment, empty if there is none.
+    """Stack that is about to be destroyed. `outputs` are the outputs of its last deployment, or empty if there is
+    none.
 
-    `is_deployed`: whether there is anything of it; only retained namespaces are not counted.
+    `is_deployed` is false if nothing of the stack exists except retained namespaces.
     """
 
     loaded: LoadedStack
@@ -53,24 +54,28 @@ class Destruction:
 
     @property
     def stack(self) -> str:
-        """How commands name the stack."""
+        """Name of the stack in commands."""
         return self.loaded.argument
 
     @property
     def out(self) -> Console:
-        """Where the lists are printed; with JSON, standard output has one document, which comes at the end."""
+        """Console for the lists. With JSON, standard output contains only one document, which is printed at the
+        end.
+        """
         return console(stderr=self.to_json)
 
     @property
     def deletes_cluster(self) -> bool:
-        """Whether the stack made the cluster, which is deleted with everything in it."""
+        """Whether the stack created the cluster, so that the cluster is deleted with everything in it."""
         cloud = self.plan.cluster.cloud
         return self.plan.kind == "environment" and cloud is not None and cloud.create is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _ClusterContents:
-    """Team namespaces of a cluster. `own`: of this stack; `others`: retained namespaces of other stacks."""
+    """Contents of a cluster. `own` are the team namespaces of this stack, `others` the retained namespaces of
+    other stacks.
+    """
 
     own: Sequence[tuple[kept_namespaces.TeamNamespace, Contents]] = ()
     others: Sequence[tuple[kept_namespaces.TeamNamespace, Contents]] = ()
@@ -79,15 +84,16 @@ class _ClusterContents:
 
     @property
     def has_data(self) -> bool:
-        """Whether members made something in the namespaces of the stack."""
+        """Whether members created objects in the namespaces of the stack."""
         return any(not contents.is_empty for _, contents in self.own)
 
 
 def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
-    """Print what goes and what stays, ask for consent unless `yes`, destroy the stack and name what is left.
+    """Print what is deleted and what is kept, ask for consent unless `yes`, destroy the stack and print what is
+    left.
 
-    Raises BadInput, before anything is changed, without consent, while stacks of teams are deployed, and without
-    `delete_data` where the cluster itself is deleted with what members made.
+    Raises BadInput, before anything is changed, without consent, and if team stacks are deployed. If the cluster
+    itself is deleted and contains objects of members, BadInput is also raised without `delete_data`.
     """
     found = _read(run)
     _refuse_team_stacks(run, found.team_stacks)
@@ -113,7 +119,7 @@ def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
 def _report(
     run: Destruction, found: _ClusterContents, changes: Mapping[str, Any] | None, *, delete_data: bool
 ) -> None:
-    """Print what is left. `changes` None: nothing was destroyed."""
+    """Print what is left. `changes` is None if nothing was destroyed."""
     retained = _read_retained(run, found)
     if run.to_json:
         print(json.dumps(_document(run, found, changes, retained, delete_data=delete_data), indent=2))
@@ -122,7 +128,7 @@ def _report(
 
 
 def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
-    """Raise BadInput if `source` protects something: `names` is the stack output `protected`."""
+    """Raise BadInput if `source` protects something. `names` is the stack output `protected`."""
     by_field = [name.removesuffix(PROTECT_FIELD) for name in names if name.endswith(PROTECT_FIELD)]
     by_cluster = [name for name in names if not name.endswith(PROTECT_FIELD)]
     problems = [
@@ -188,7 +194,9 @@ def _refuse_team_stacks(run: Destruction, stacks: Sequence[TeamStack]) -> None:
     )
     first = run.loaded.argument_of(stacks[0].stack)
     fix = f"destroy {'it' if len(stacks) == 1 else 'them'} first, such as `gpu-platform destroy {first}`"
-    problem = Problem("stacks of teams", f"deployed: {found}", "none on an environment", f"{fix}; {_UNTOUCHED}")
+    problem = Problem(
+        "stacks of teams", f"deployed: {found}", "no team stack on the environment", f"{fix}; {_UNTOUCHED}"
+    )
     raise BadInput(f"gpu-platform destroy {run.stack}", [problem])
 
 
@@ -201,8 +209,8 @@ def _refuse_data_in_cluster(run: Destruction, found: _ClusterContents) -> None:
         return
     problem = Problem(
         "cluster",
-        f"made by this stack, and holds {'; '.join(held)}" if has_data else f"could not be read: {found.unread}",
-        "--delete-data: the cluster is deleted with everything in it",
+        f"created by this stack, contains {'; '.join(held)}" if has_data else f"could not be read: {found.unread}",
+        "--delete-data, because the cluster is deleted with everything in it",
         f"save the data, then add --delete-data; {_UNTOUCHED}",
     )
     raise BadInput(f"gpu-platform destroy {run.stack}", [problem])
@@ -220,7 +228,7 @@ def _pools(run: Destruction) -> Iterator[tuple[str, int, int, bool]]:
 def _show(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> None:
     out, plan = run.out, run.plan
     if not run.is_deployed:
-        out.print(escape(f"stack {plan.stack} is not deployed: nothing of it is destroyed"))
+        out.print(escape(f"stack {plan.stack} is not deployed, so it has nothing to destroy"))
         if not (delete_data and found.own):
             return
     else:
@@ -228,18 +236,20 @@ def _show(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> No
     for name, nodes, gpus, goes in _pools(run):
         size = f"{counted(nodes, 'node')} with {counted(gpus, 'GPU') if gpus else 'no GPUs'}"
         fate = (
-            "deleted, and the pods on them end" if goes else "the nodes stay, the labels of this stack are removed"
+            "the nodes are deleted and their pods end"
+            if goes
+            else "the nodes stay without the labels of this stack"
         )
-        out.print(escape(f"  pool {name}: {size}: {fate}"))
+        out.print(escape(f"  pool {name}: {size}; {fate}"))
     if run.deletes_cluster and run.is_deployed:
-        out.print(escape(f"  cluster {plan.cluster.name}: deleted, with everything in it"))
+        out.print(escape(f"  cluster {plan.cluster.name} is deleted with everything in it"))
     if found.unread:
-        out.print(escape(f"  stacks of teams and objects of members could not be read: {found.unread}"))
+        out.print(escape(f"  team stacks and objects of members could not be read: {found.unread}"))
     for namespace, contents in found.own:
-        fate = "retained, because members created the objects in it"
+        fate = "retained, because members created objects in it"
         if _goes(run, contents, delete_data):
             fate = "deleted"
-        out.print(escape(f"  namespace {namespace.name}: {fate}, holds {contents}"))
+        out.print(escape(f"  namespace {namespace.name}: {fate}, contains {contents}"))
         show_contents(contents, indent=4, out=out)
     for name in _kept_resources(run):
         out.print(escape(f"  kept: {name}"))
@@ -257,7 +267,7 @@ _Retained = Sequence[tuple[kept_namespaces.TeamNamespace, Contents]]
 
 
 def _read_retained(run: Destruction, found: _ClusterContents) -> _Retained:
-    """Return the namespaces that are retained after the destroy, of other stacks too."""
+    """Return the namespaces that remain after the destroy, including namespaces of other stacks."""
     if run.deletes_cluster or not (found.own or found.others):
         return ()
     client = run.cluster.client()
@@ -269,7 +279,7 @@ def _read_retained(run: Destruction, found: _ClusterContents) -> _Retained:
 
 
 def _show_left(run: Destruction, retained: _Retained, *, destroyed: bool) -> None:
-    """Print what `destroy` retained: resources of the cloud, and namespaces of teams."""
+    """Print the cloud resources and team namespaces that `destroy` retained."""
     kept = _kept_resources(run) if destroyed else ()
     if destroyed:
         print(
@@ -300,7 +310,7 @@ def _document(
     *,
     delete_data: bool,
 ) -> dict[str, Any]:
-    """Return the report: what the stack had and its fate, then what is left."""
+    """Return the report: the parts of the stack, what happened to each of them, and what is left."""
     of_stack = "deleted" if run.is_deployed else "absent"
     return {
         **nothing_to_destroy(run.plan, of_stack if run.deletes_cluster else "kept"),
@@ -335,7 +345,7 @@ def _document(
 
 
 def nothing_to_destroy(plan: Plan, cluster: str = "absent") -> dict[str, Any]:
-    """Return the report of a destroy that found nothing; `cluster`: the fate of the cluster."""
+    """Return the report of a destroy that found nothing. `cluster` is what happened to the cluster."""
     return {
         "version": 1,
         "stack": plan.stack,
@@ -346,7 +356,7 @@ def nothing_to_destroy(plan: Plan, cluster: str = "absent") -> dict[str, Any]:
         "cluster_read": True,
         "pools": [],
         "namespaces": [],
-        "team_stacks": [],  # a stack of a team that is deployed refuses the destroy of its environment
+        "team_stacks": [],  # a deployed team stack prevents the destroy of its environment
         "changes": None,
         "kept": [],
         "retained": [],

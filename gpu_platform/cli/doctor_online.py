@@ -1,4 +1,4 @@
-"""`gpu-platform doctor STACK --online`: ask the cloud what `up` of a stack would be refused."""
+"""`gpu-platform doctor STACK --online`: query the cloud for what would make `up` fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARKS = {"stops": "STOPS", "warns": "WARNS", "fine": "ok", "unknown": "UNKNOWN"
 
 
 def findings_of(stack: str) -> Sequence[OnlineFinding]:
-    """Return what the cloud of a stack answers; raises BadInput for a team's stack."""
+    """Return the findings about the cloud of a stack. Raises BadInput for a team's stack."""
     loaded = load_stack(stack)
     plan = loaded.plan
     if plan.kind != "environment":
@@ -33,7 +33,7 @@ def findings_of(stack: str) -> Sequence[OnlineFinding]:
         )
     lookups = questions(plan, load_catalog(), datetime.now(UTC))
     found: list[OnlineFinding] = []
-    with Progress().count("asking cloud and cluster", "questions", total=len(lookups)) as advance:
+    with Progress().count("querying the cloud and the cluster", "questions", total=len(lookups)) as advance:
         for lookup in lookups:
             found += lookup.findings()
             advance()
@@ -41,7 +41,7 @@ def findings_of(stack: str) -> Sequence[OnlineFinding]:
 
 
 def exit_code(findings: Sequence[OnlineFinding]) -> ExitCode:
-    """Return the exit code: a finding that stops `up` outweighs a question without an answer."""
+    """Return the exit code. A finding that stops `up` outweighs a question without an answer."""
     severities = {finding.severity for finding in findings}
     if "stops" in severities:
         return ExitCode.FINDING
@@ -49,10 +49,10 @@ def exit_code(findings: Sequence[OnlineFinding]) -> ExitCode:
 
 
 def show(stack: str, findings: Sequence[OnlineFinding]) -> None:
-    """Print the findings, and how many there are of each severity."""
+    """Print the findings, and their number by severity."""
     print(f"\nOnline, before `up` of stack {stack}:")
     if not findings:
-        print("nothing to look at: the stack uses no cloud and no existing cluster")
+        print("nothing to check: the stack uses no cloud and no existing cluster")
         return
     for finding in findings:
         print(f"{_MARKS[finding.severity]:<7} {finding.looked_at}: {finding.found}")

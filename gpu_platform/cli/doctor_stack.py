@@ -1,7 +1,7 @@
-"""`gpu-platform doctor STACK`: check what `up` of a stack needs.
+"""`gpu-platform doctor STACK`: check the prerequisites of a stack's `up`.
 
-It uses no network and no credentials, so some prerequisites (quotas, permissions) are only listed for a manual
-check.
+The check uses no network and no credentials, so some prerequisites (quotas, permissions) are only listed for a
+manual check.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INSTALL_CLI = "install the CLI from pulumi.com, or let `up` install it"
 
 
 def needs_of(stack: str) -> list[Tool]:
-    """Return the prerequisites of `up` of a stack; raises BadInput for an invalid stack."""
+    """Return the prerequisites for `up` of a stack. Raises BadInput for an invalid stack."""
     loaded = load_stack(stack)
     plan = loaded.plan
     resources = record_stack(loaded).resources

@@ -48,7 +48,9 @@ from gpu_platform.stack.loaded import LoadedStack
 from gpu_platform.stack.project import project_settings
 
 ChangesDocument = Mapping[str, Any]
-"""Counts by action (`counts`), by action and kind (`kinds`), and each change (`changes`), as plain JSON."""
+"""Changes as plain JSON: counts by action (`counts`), counts by action and kind (`kinds`), and each change
+(`changes`).
+"""
 
 
 class Deployment(Protocol):
@@ -65,15 +67,17 @@ class Deployment(Protocol):
         ...
 
     def lock(self, command: str) -> AbstractContextManager[None]:
-        """Exclude other runs that change the stack, while the context is open; `command` is shown to them."""
+        """Exclude other runs that change the stack while the context is open. The other runs show `command` to
+        their users.
+        """
         ...
 
     def outputs(self) -> Mapping[str, Any] | None:
-        """Return the outputs of the last deployment, secrets masked; None if there is none."""
+        """Return the outputs of the last deployment with masked secrets, or None if there is none."""
         ...
 
     def is_deployed(self) -> bool:
-        """Return whether there is anything of the stack, also of a deployment that did not end."""
+        """Return whether anything of the stack exists, including parts of a deployment that did not finish."""
         ...
 
     def preview(self) -> ChangesDocument:
@@ -83,7 +87,8 @@ class Deployment(Protocol):
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Deploy, wait until all resources are ready, and return the changes.
 
-        `rolled`: MIG config by pool that all live nodes have, so that a changed label of the pool disturbs none.
+        `rolled` contains, for each pool, the MIG config that all its live nodes already have. A changed label of
+        such a pool therefore disrupts no node.
         """
         ...
 
@@ -94,10 +99,10 @@ class Deployment(Protocol):
 
 @dataclass(slots=True)
 class EmbeddedDeployment:
-    """Deployment by the embedded engine: server-side apply to the stack's cluster, in process.
+    """Deployment by the embedded engine, which uses server-side apply in this process.
 
-    `recorded` is what the program registers without a cluster. `up` applies only what is not as its own run's
-    `preview` saw it, or changes.
+    `recorded` contains the resources that the program registers without a cluster. After a `preview` in the same
+    run, `up` applies only objects that need a change or that no longer match the preview.
     """
 
     loaded: LoadedStack
@@ -109,7 +114,9 @@ class EmbeddedDeployment:
     _previewed: Changes | None = field(default=None, init=False)
 
     def lock(self, command: str) -> AbstractContextManager[None]:
-        """Hold the stack's Lease in the cluster; raises UnknownOutcome if another run holds it for too long."""
+        """Hold the stack's Lease in the cluster. Raises UnknownOutcome if another run holds the Lease for too
+        long.
+        """
         return StackLock(self.cluster.client(), self.loaded.stack, command, self.progress).held()
 
     def outputs(self) -> Mapping[str, Any] | None:
@@ -121,7 +128,7 @@ class EmbeddedDeployment:
         return is_deployed(self.cluster.client(), self.loaded.stack)
 
     def preview(self) -> ChangesDocument:
-        """Compare with the cluster by server-side dry run."""
+        """Compare the program with the cluster in a server-side dry run."""
         client = self.cluster.client()
         refuse_parts(self.loaded, self.recorded, client, ())
         _warn_of_open_access(self.loaded, client, self.progress)
@@ -129,8 +136,8 @@ class EmbeddedDeployment:
         return self._previewed.to_json()
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
-        """Apply, wait and prune."""
-        del rolled  # nodes are changed by this process alone, after the rollout
+        """Apply the objects, wait until they are ready, and prune those that are no longer declared."""
+        del rolled  # only this process changes nodes, after the rollout
         client = self.cluster.client()
         refuse_parts(self.loaded, self.recorded, client, ())
         _warn_of_open_access(self.loaded, client, self.progress)
@@ -138,11 +145,11 @@ class EmbeddedDeployment:
         return apply(client, recorded, self.progress, self._previewed).to_json()
 
     def destroy(self) -> ChangesDocument:
-        """Delete the stack's members."""
+        """Delete the objects of the stack."""
         return destroy(self.cluster.client(), self.loaded.stack, self.progress).to_json()
 
     def _upgrades(self, client: KubernetesClient) -> bool:
-        """Return whether `up` gives a sandbox another Kubernetes version than it has."""
+        """Return whether `up` upgrades the sandbox to another Kubernetes version."""
         cluster = self.loaded.plan.cluster
         declared = self.loaded.declared_kubernetes
         return cluster.access == "sandbox" and declared not in (None, minor_version(client.kubernetes_version()))
@@ -157,7 +164,7 @@ class EmbeddedDeployment:
             if not dry:
                 raise UnknownOutcome(missing)
             self.progress.line(f"warning: {missing}")
-        if plan.kind != "team":  # it reads no other stack, so a cluster changes nothing
+        if plan.kind != "team":  # an environment reads no other stack, so its record needs no cluster
             return self.recorded
         return record_stack(self.loaded, preview=dry, resolve_stack=lambda name: stack_outputs(client, name))
 
@@ -179,7 +186,7 @@ class PulumiDeployment:
         return self.cli.why
 
     def lock(self, command: str) -> AbstractContextManager[None]:
-        """Do nothing: the backend of the Pulumi CLI locks the stack itself."""
+        """Do nothing, because the backend of the Pulumi CLI locks the stack."""
         del command
         return nullcontext()
 
@@ -189,7 +196,7 @@ class PulumiDeployment:
             return driver.outputs()
 
     def is_deployed(self) -> bool:
-        """Look for resources, and begun creations, in the state of the stack."""
+        """Look for resources and interrupted creations in the state of the stack."""
         with self._driver() as driver:
             return not driver.is_empty() or bool(driver.interrupted_creations())
 
@@ -212,8 +219,8 @@ class PulumiDeployment:
                 self._repair_taints()
                 changes = driver.up()
         finally:
-            self.cluster.forget()  # it may have been created, or replaced
-        # After the CLI, which has made the changes of the stack file itself in their order.
+            self.cluster.forget()  # the cluster may have been created or replaced
+        # Access is restored after the CLI has made the changes of the stack file in their order.
         access = self._access(restore_access)
         self._settle(self.loaded.plan.teams)
         return _with_access(changes, access).to_json()
@@ -222,16 +229,19 @@ class PulumiDeployment:
         """Run `pulumi destroy`."""
         with self._driver() as driver:
             if interrupted := driver.interrupted_creations():
-                # What exists of it is not deleted, and may block the deletion of the rest.
+                # Resources of an interrupted creation are not deleted, and may block the deletion of the others.
                 self.progress.line(f"warning: {_interrupted(self.loaded.stack, interrupted)}")
             changes = driver.destroy().to_json()
         cloud = self.loaded.plan.cluster.cloud
-        if self.loaded.plan.kind == "team" or cloud is None or cloud.create is None:  # the cluster is still there
+        if self.loaded.plan.kind == "team" or cloud is None or cloud.create is None:  # the cluster still exists
             self._settle(())
         return changes
 
     def _resized(self) -> Mapping[str, str]:
-        """Name the node groups whose size this run sets; the others' is left to autoscalers and schedules."""
+        """Return a variable that lists the node groups whose size this run sets.
+
+        Autoscalers and schedules set the size of all other node groups.
+        """
         plan = self.loaded.plan
         if plan.kind == "team" or plan.cluster.cloud is None:
             return {}
@@ -242,9 +252,10 @@ class PulumiDeployment:
         return {RESIZED_VARIABLE: json.dumps(resized)}
 
     def _held(self) -> Mapping[str, str]:
-        """Name the held queues, which the CLI does not wait for and keeps held; none without an answer.
+        """Return a variable that lists the held queues, or no queues if the cluster does not answer.
 
-        The program declares their policy: the provider takes over what kubectl set, and removes the undeclared.
+        The CLI keeps these queues held and does not wait for them. The program declares their policy; otherwise
+        the provider would remove the value that kubectl set.
         """
         queues = team_queues(self.loaded.plan.queues)
         held: dict[str, dict[str, str]] = {}
@@ -255,21 +266,21 @@ class PulumiDeployment:
         return {HELD_VARIABLE: json.dumps(held, sort_keys=True)}
 
     def _refuse_first_up(self, driver: PulumiEngine) -> None:
-        """Raise BadInput, with nothing changed, where the `up` that creates a cluster could not end."""
+        """Raise BadInput, with nothing changed, if the `up` that creates a cluster could not finish."""
         cloud = self.loaded.plan.cluster.cloud
         problem = cloud.first_up_problem if cloud is not None and self.loaded.plan.kind == "environment" else None
         if problem is not None and driver.is_empty():
             raise BadInput(str(self.loaded.path), [problem])
 
     def _refuse_interrupted_creations(self, driver: PulumiEngine) -> None:
-        """Raise UnknownOutcome, with nothing changed, where resources might be created, and paid, a second time.
+        """Raise UnknownOutcome, with nothing changed, if resources might be created, and paid for, a second time.
 
-        Names of cloud resources are unique for each creation, so the cloud refuses none of them.
+        Each creation uses unique names for cloud resources, so the cloud does not refuse a second one.
         """
         if interrupted := driver.interrupted_creations():
             raise UnknownOutcome(
-                f"{_interrupted(self.loaded.stack, interrupted)}. Then run the same command again, which would "
-                "create them a second time before that"
+                f"{_interrupted(self.loaded.stack, interrupted)}. Then run the same command again. Before "
+                "that, it would create them a second time"
             )
 
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
@@ -279,17 +290,19 @@ class PulumiDeployment:
             refuse_parts(self.loaded, self.recorded, client, driver.helm_releases())
             _warn_of_open_access(self.loaded, client, self.progress)
             refuse_foreign_objects(client, self.loaded.stack, declared, driver.objects())
-        except UnknownOutcome as reason:  # a cluster that is only being created, or the CLI says what it lacks
+        except UnknownOutcome as reason:  # the cluster does not exist yet, or the CLI reports the error itself
             self.progress.line(
-                f"whether others own some of the objects is unknown, the cluster was not read: {reason}"
+                f"the cluster was not read, so it is unknown whether others own some of the objects: {reason}"
             )
 
     def _client_to_look(self) -> KubernetesClient:
-        """Return a client of the cluster, that of an existing one before the first `up` by its cloud's API."""
+        """Return a client for the cluster. Before the first `up`, a client for an existing cluster comes from the
+        cloud's API.
+        """
         try:
             return self.cluster.client()
         except UnknownOutcome:
-            # The cloud's SDK takes time to import, and is an extra.
+            # The cloud's SDK is an optional extra, and its import takes time.
             from gpu_platform.online.first_look import existing_cluster_client
 
             plan = self.loaded.plan
@@ -299,7 +312,7 @@ class PulumiDeployment:
             return found
 
     def _repair_taints(self) -> None:
-        """Set declared taints that somebody removed: Pulumi sets only those of nodes that it creates."""
+        """Restore declared taints that somebody removed. Pulumi sets taints only on nodes that it creates."""
         plan = self.loaded.plan
         pools = plan.pools if plan.kind == "environment" else ()
         declared = {
@@ -317,15 +330,17 @@ class PulumiDeployment:
     def _access(
         self, look: Callable[[KubernetesClient, Sequence[KubernetesObject]], Sequence[Change]]
     ) -> Sequence[Change]:
-        """Return what `look` finds, or makes, of access that others changed."""
+        """Return the changes that `look` finds or makes where others changed access."""
         try:
             return look(self.cluster.client(), kubernetes_objects(self.recorded.resources))
         except (Refused, UnknownOutcome) as reason:
-            self.progress.line(f"access that others changed was not read, or not taken back: {reason}")
+            self.progress.line(f"access that others changed could not be read or restored: {reason}")
             return ()
 
     def _settle(self, teams: Collection[TeamPlan]) -> None:
-        """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""
+        """Mark the namespaces of teams that left as retained, and delete the empty ones. Pulumi leaves both
+        unchanged.
+        """
         try:
             kept_namespaces.settle(
                 self.cluster.client(),
@@ -358,9 +373,9 @@ class PulumiDeployment:
 
 
 def _same_python() -> Mapping[str, str]:
-    """Return the variables that let the CLI run program and policies by this Python, with the project's modules.
+    """Return environment variables that make the CLI use this Python and the project's modules.
 
-    The files of a project and of the policy pack need not name a virtual environment.
+    The files of the project and of the policy pack then need not name a virtual environment.
     """
     search = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(PROJECT_ROOT)}
     return {
@@ -369,9 +384,9 @@ def _same_python() -> Mapping[str, str]:
 
 
 def _project_for(folder: Path, scratch: Path) -> Path:
-    """Return the folder of a temporary Pulumi project that runs this program with stack files of another folder.
+    """Return the folder of a temporary Pulumi project that runs this program with stack files from another folder.
 
-    The CLI finds stack files only by the project's stackConfigDir, a path relative to Pulumi.yaml, and writes
+    The CLI finds stack files only through the project's stackConfigDir, a path relative to Pulumi.yaml, and writes
     its encryption salt into them.
     """
     project: dict[str, Any] = {**project_settings()}
@@ -384,7 +399,7 @@ def _project_for(folder: Path, scratch: Path) -> Path:
 def choose_deployment(
     loaded: LoadedStack, recorded: RecordedProgram, requested: str, progress: Progress, cluster: ClusterAccess
 ) -> Deployment:
-    """Choose the engine of a stack, whose sandbox must run already.
+    """Choose the engine for a stack, whose sandbox must already be running.
 
     Raises BadInput if only the embedded engine is available and it cannot deploy the stack.
     """
@@ -397,7 +412,7 @@ def choose_deployment(
 
 
 def _in_sandbox(loaded: LoadedStack) -> bool:
-    """Return whether the cluster is a sandbox, also one that the stack describes as an existing cluster."""
+    """Return whether the cluster is a sandbox, even if the stack file describes it as an existing cluster."""
     cluster = loaded.plan.cluster
     if cluster.access != "kubeconfig" or not cluster.kubeconfig:
         return cluster.access == "sandbox"
@@ -405,14 +420,14 @@ def _in_sandbox(loaded: LoadedStack) -> bool:
 
 
 def _is_embedded(loaded: LoadedStack, cluster: ClusterAccess) -> bool:
-    """Return whether the embedded engine has deployed the stack; it does so only to a sandbox."""
+    """Return whether the embedded engine has deployed the stack, which is possible only in a sandbox."""
     if loaded.plan.cluster.access != "sandbox":
         return False
     return is_deployed(cluster.client(), loaded.stack)
 
 
 def _with_access(found: Changes, access: Collection[Change]) -> Changes:
-    """Return the changes of the CLI with those of access, which it does not see."""
+    """Return the CLI's changes together with the changes to access, which the CLI does not see."""
     changed = {change.key: change for change in access}
     others = [one for one in found.changes if one.key not in changed or one.action is not Action.UNCHANGED]
     seen = {one.key for one in others}
@@ -420,15 +435,15 @@ def _with_access(found: Changes, access: Collection[Change]) -> Changes:
 
 
 def _interrupted(stack: str, creations: Sequence[InterruptedCreation]) -> str:
-    """Return which creations have not ended, and how they are cleared."""
+    """Return which creations did not finish, and how to clear them."""
     pulumi = f"pulumi -C {PROJECT_ROOT}"
     names = "".join(
         f"\n  {one.type} {one.name}" + (f" (deleted by `{one.deleted_by}`)" if one.deleted_by else "")
         for one in creations
     )
     return (
-        "the creation of these resources has begun, and its end is not in the stack's state (names in the cloud "
-        f"begin with these):{names}\n"
+        "the creation of these resources has begun, but the stack's state does not record its end (their names in "
+        f"the cloud begin with these):{names}\n"
         f"If another update runs, wait for it. If it was killed and has left its lock, run `{pulumi} cancel --yes "
         f"--stack {stack}`. Delete those that exist, then run `{pulumi} refresh --yes --stack {stack} "
         "--clear-pending-creates`"

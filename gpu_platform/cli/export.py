@@ -1,4 +1,6 @@
-"""Writes the manifests of what members made in a namespace to a file, so that they can be applied again."""
+"""Writes the manifests of objects that members created in a namespace to a file, so that they can be applied
+again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.live.contents import Contents
 from gpu_platform.live.objects import mapping_at, object_key
 
-# Set by the server or by controllers: an object that is created again must not have them.
+# The API server or controllers set these fields. A manifest for a new object must not contain them.
 _SERVERS_METADATA: Final = (
     "uid",
     "resourceVersion",
@@ -26,7 +28,7 @@ _SERVERS_METADATA: Final = (
     "selfLink",
 )
 _LAST_APPLIED: Final = (
-    "kubectl.kubernetes.io/last-applied-configuration"  # repeats the object, data of Secrets too
+    "kubectl.kubernetes.io/last-applied-configuration"  # contains the whole object, including the data of Secrets
 )
 _BOUND_BY: Final = "pv.kubernetes.io/"
 _SERVERS_SPEC: Final[Mapping[str, tuple[str, ...]]] = {
@@ -56,7 +58,9 @@ def write_manifests(contents: Contents, file: Path, *, with_secrets: bool) -> in
 
 
 def manifest(live: Mapping[str, Any], *, with_secrets: bool) -> dict[str, Any]:
-    """Return a live object as a manifest: without status and without what the server and controllers set."""
+    """Return a live object as a manifest, without its status and without fields that the server or controllers
+    set.
+    """
     found = deepcopy(dict(live))
     found.pop("status", None)
     key = object_key(live)

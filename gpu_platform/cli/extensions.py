@@ -1,6 +1,7 @@
-"""Commands of extensions: distributions name them by the entry point `gpu_platform.commands`.
+"""Commands of extensions. Distributions register them under the entry point `gpu_platform.commands`.
 
-Those of the project itself are listed here, too, so that a command without its extension says what to install.
+The commands of the project's own extensions are also listed here, so that an error can name the extension to
+install.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ OWN: Final[Mapping[str, Sequence[str]]] = {
 
 @cache
 def _loaded() -> tuple[tuple[ExtensionCommand, ...], Mapping[str, str]]:
-    """Return the commands of all extensions, and why an extension has none, by its name."""
+    """Return the commands of all extensions, and the import error of each extension that failed to load."""
     commands: list[ExtensionCommand] = []
     failed: dict[str, str] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
@@ -34,17 +35,17 @@ def _loaded() -> tuple[tuple[ExtensionCommand, ...], Mapping[str, str]]:
 
 
 def commands() -> Sequence[ExtensionCommand]:
-    """Return the commands of all extensions that are installed, in the order of the extensions' names."""
+    """Return the commands of all installed extensions, in the order of the extensions' names."""
     return _loaded()[0]
 
 
 def missing(command: str) -> str:
-    """Return what to install for a command of an extension that is not there, else an empty text."""
+    """Return what to install for a command of a missing extension, or an empty string for any other command."""
     if any(command == one.name for one in commands()):
         return ""
     for extension, names in OWN.items():
         if command in names:
-            why = _loaded()[1].get(extension, "which is not installed")
+            why = _loaded()[1].get(extension, "not installed")
             install = "run `make install` in a checkout, or install gpu-platform again"
             return f"{command} is a command of the extension {extension} ({why}): {install}"
     return ""

@@ -1,4 +1,4 @@
-"""`gpu-platform guide`: all that a member of a team needs to log in, submit and read what waits."""
+"""`gpu-platform guide`: how a team member logs in, submits workloads and reads the queue."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def show_guide(
 ) -> ExitCode:
     """Print the guide of a team, or one of its manifests.
 
-    Raises BadInput for a team or manifest that the stack does not have and for options that a manifest has no use
-    for, UnknownOutcome where the cluster does not answer.
+    Raises BadInput for a team or manifest that the stack does not have, and for options that do not apply to a
+    manifest. Raises UnknownOutcome if the cluster does not answer.
     """
     if manifest is not None:
         _check_options_of_manifest(output, live=live)
@@ -85,6 +85,6 @@ def _check_options_of_manifest(output: str, *, live: bool) -> None:
 
 def _unknown_team(plan: Plan, team: str) -> Problem:
     known = [one.namespace for one in plan.teams]
-    own_stack = "a team with a stack of its own has its guide there: name that stack"
+    own_stack = "a team with its own stack has its guide there: name that stack"
     fix = "; ".join(part for part in (did_you_mean(team, known), own_stack) if part)
     return Problem("TEAM", repr(team), f"a team of this stack: {', '.join(known) or 'it has none'}", fix)

@@ -1,4 +1,4 @@
-"""Warns of queues that somebody holds: members' workloads wait, and no run of the platform changes that."""
+"""Warns about held queues. Their workloads wait, and the platform does not release a queue that somebody holds."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ def warn_of_held_queues(plan: Plan, cluster: ClusterAccess) -> None:
         for queue in held_queues(cluster.client(), queues):
             print(f"warning: {queue}", file=sys.stderr)
     except (UnknownOutcome, Refused) as reason:
-        print(f"whether queues are held is unknown: {reason}", file=sys.stderr)
+        print(f"could not check whether queues are held: {reason}", file=sys.stderr)

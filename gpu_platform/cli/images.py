@@ -23,7 +23,7 @@ def list_images(stack: str, *, to_json: bool) -> ExitCode:
     program = record_stack(loaded)
     found = images_of(program)
     if loaded.plan.kind == "environment" and loaded.plan.burn_in is not None:
-        # `gpu-platform burn-in` creates the Jobs.
+        # `gpu-platform burn-in` creates these Jobs, so the recorded program does not contain them.
         for pod in (pod for pool in loaded.plan.burn_in.pools for pod in (pool.alone, pool.together) if pod):
             found.setdefault(pod.workload.image, set()).add(pod.workload.name)
     charts = charts_of(program)
@@ -74,7 +74,7 @@ def charts_of(program: RecordedProgram) -> list[dict[str, str]]:
 
 
 def pull_secrets_of(program: RecordedProgram) -> list[dict[str, str]]:
-    """Return the Secrets with which nodes pull images, each with a namespace that must have it."""
+    """Return the image pull Secrets of a program, each with a namespace that must contain it."""
     found = {
         (namespace, secret)
         for resource in program.resources
@@ -109,7 +109,7 @@ def _images(inputs: object) -> Iterator[str]:
 
 
 def _mappings(value: object) -> Iterator[Mapping[str, object]]:
-    """Yield a mapping and those in it, at any depth."""
+    """Yield a mapping and all mappings inside it, at any depth."""
     if isinstance(value, Mapping):
         mapping = cast("Mapping[str, object]", value)
         yield mapping

@@ -1,4 +1,4 @@
-"""Part of `preview` and `up` that shows the impact of all changes before any of them is made."""
+"""Shows the impact of all changes in `preview` and `up`, before any change is made."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpu_platform.planning.changes.live_types import DataObject, LiveState, Runn
 from gpu_platform.planning.changes.objects import ChangedField
 from gpu_platform.planning.changes.order import Step, has_an_order, order_of, step_of, without_objects
 
-_BLOCKED = "blocked"  # of --fail-on: a change that cannot be made before somebody acts
+_BLOCKED = "blocked"  # value of --fail-on for a change that somebody must unblock first
 _MAX_LISTED = 4
 _MAX_NODES = 8
 _STYLES = {
@@ -45,9 +45,9 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Impacts:
-    """Impact of all changes, the worst first. `known`: pods and data were read from the cluster.
+    """Impact of all changes, the worst first. `known` is true if pods and data were read from the cluster.
 
-    `order`: the steps in which `up` makes the changes.
+    `order` contains the steps in which `up` makes the changes.
     """
 
     found: tuple[Impact, ...] = ()
@@ -56,7 +56,7 @@ class Impacts:
 
     @property
     def effect(self) -> Effect:
-        """The worst effect."""
+        """Worst effect of all changes."""
         return worst(impact.effect for impact in self.found)
 
     def to_json(self) -> dict[str, Any]:
@@ -77,9 +77,9 @@ def find_impacts(
     rollout: Rollout | None,
     changes: Mapping[str, Any] | None,
 ) -> Impacts:
-    """Return the impact of the changes of a deployed stack; nothing on a stack that is not deployed.
+    """Return the impact of the changes to a deployed stack, or no impact for a stack that is not deployed.
 
-    `changes`: the engine's document; None before an `up`, which makes them itself.
+    `changes` is the engine's document of changes, or None if objects were not compared.
     """
     if not outputs:
         return Impacts()
@@ -100,7 +100,7 @@ def _read(plan: Plan, outputs: Mapping[str, Any], objects: ObjectsOnce) -> LiveS
     try:
         return read_live(objects.cluster.client(), plan, leaving_teams(outputs, plan), objects.read())
     except (UnknownOutcome, Refused) as reason:
-        print(f"running pods and data are unknown, the cluster was not read: {reason}", file=sys.stderr)
+        print(f"running pods and data are unknown, because the cluster was not read: {reason}", file=sys.stderr)
         return None
 
 
@@ -111,7 +111,7 @@ def _mig(rollout: Rollout | None) -> list[MigNodeChange]:
             pool=pool.pool,
             old=change.old,
             new=change.new,
-            # Nodes that are out of service for other reasons count.
+            # Nodes that are out of service for other reasons count as unavailable.
             at_a_time=max(1, pool.rules.max_unavailable - len(pool.elsewhere)),
             failed=change.failed,
             remark=change.remark(pool.rules),
@@ -132,7 +132,7 @@ def _objects(changes: Mapping[str, Any] | None) -> list[ObjectChange]:
             fields=tuple(ChangedField(field["path"], field["old"], field["new"]) for field in change["fields"]),
         )
         for change in (changes or {}).get("changes", ())
-        if change["action"] != "retain"  # it stays as it is; the row on its team says so
+        if change["action"] != "retain"  # the object stays unchanged; its team has a row
     ]
 
 
@@ -140,7 +140,7 @@ def _objects(changes: Mapping[str, Any] | None) -> list[ObjectChange]:
 
 
 def show_impacts(out: Console, impacts: Impacts) -> None:
-    """Print a table: what changes, from, to, nodes, GPUs, pods that stop, data that goes."""
+    """Print a table of changes with old and new value, effect, nodes, GPUs and pods, and below it the details."""
     if not impacts.found:
         return
     table = Table(title="Impact", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -169,7 +169,7 @@ def show_impacts(out: Console, impacts: Impacts) -> None:
 
 
 def order_lines(steps: Sequence[Step]) -> list[str]:
-    """Return the steps as a numbered list; nothing where they concern one pool at most."""
+    """Return the steps as a numbered list, or an empty list if they concern at most one pool."""
     if not has_an_order(steps):
         return []
     texts: dict[int, list[str]] = {}
@@ -179,7 +179,9 @@ def order_lines(steps: Sequence[Step]) -> list[str]:
 
 
 def details(impact: Impact) -> list[str]:
-    """Return the lines below the table: why, the pods by team and owner, budgets, data, order and duration."""
+    """Return the lines below the table: reason, pods by team and owner, disruption budgets, data, order and
+    duration.
+    """
     lines: list[str] = []
     if impact.because:
         lines.append(f"  {impact.field}: {impact.because}" if impact.field else f"  {impact.because}")
@@ -199,7 +201,7 @@ def details(impact: Impact) -> list[str]:
 
 
 def pods_text(pods: Iterable[RunningPod]) -> str:
-    """Return pods by team and owner: `vision: Deployment web (3 pods, 6 x nvidia.com/gpu)`."""
+    """Return pods by team and owner, such as `vision: Deployment web (3 pods, 6 x nvidia.com/gpu)`."""
     owners: dict[tuple[str, str], list[RunningPod]] = {}
     for pod in pods:
         owners.setdefault((pod.namespace, pod.owner), []).append(pod)
@@ -224,7 +226,7 @@ def _listed(data: Sequence[DataObject]) -> str:
 
 
 def _first_nodes(nodes: Sequence[str]) -> str:
-    """Return the first nodes, and all about which something is special."""
+    """Return the names of the first nodes, and all names with a remark."""
     shown = [node for index, node in enumerate(nodes) if index < _MAX_NODES or " " in node]
     rest = len(nodes) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
@@ -238,7 +240,7 @@ def _count(value: int | None) -> str:
 
 
 def parse_effects(text: str) -> frozenset[str]:
-    """Return the effects of a comma-separated list, and `blocked`; raises BadInput for an unknown one."""
+    """Parse a comma-separated list of effects and `blocked`. Raises BadInput for an unknown effect."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     known = [*(effect.value for effect in Effect if effect is not Effect.IN_PLACE), _BLOCKED]
     unknown = [word for word in words if word not in known]
@@ -258,7 +260,7 @@ def parse_effects(text: str) -> frozenset[str]:
 
 
 def refuse(impacts: Impacts, refused: frozenset[str]) -> None:
-    """Raise Finding if a change has one of the refused effects, or is blocked where that is refused."""
+    """Raise Finding if a change has one of the refused effects, or is blocked and `blocked` is refused."""
     found = [f"{impact.subject} {impact.effect.value}" for impact in impacts.found if impact.effect in refused]
     if _BLOCKED in refused:
         found += [f"{impact.subject} {_BLOCKED}" for impact in impacts.found if impact.blocked]
@@ -267,7 +269,7 @@ def refuse(impacts: Impacts, refused: frozenset[str]) -> None:
 
 
 def refuse_impossible(stack: str, impacts: Impacts) -> None:
-    """Raise BadInput if the platform cannot make a change as it is, before anything is changed."""
+    """Raise BadInput, before anything is changed, if the platform cannot make one of the changes."""
     problems = [impact.refusal for impact in impacts.found if impact.refusal is not None]
     if problems:
         raise BadInput(stack, problems)

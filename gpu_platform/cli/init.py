@@ -1,4 +1,4 @@
-"""`gpu-platform init`: write a first stack file that passes `check`, and where there is none a project for it."""
+"""`gpu-platform init`: write a first stack file that passes `check`, and a project for it if there is none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SCHEMA = "# yaml-language-server: $schema=./platform.schema.json\n"
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers from which `init` writes a stack file; None: `init` asks on the terminal."""
+    """Answers that `init` writes into a stack file. On a terminal, `init` asks for each answer that is None."""
 
     provider: str | None
     cluster: str | None
@@ -62,10 +62,10 @@ _QUESTIONS: Mapping[str, tuple[str, str]] = {
 
 
 def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -> ExitCode:
-    """Write the stack file of the answers, and print what to do next.
+    """Write a stack file from the answers, and print the next commands.
 
-    Outside of a project the current folder becomes one, unless another place is named for the file.
-    Raises BadInput if an answer is missing without a terminal, a file exists, or the stack would not pass.
+    Outside of a project the current folder becomes a project, unless `out` names another place. Raises BadInput if
+    an answer is missing without a terminal, if a file exists, or if the stack would not pass `check`.
     """
     is_new_project = out is None and stacks_dir() == STACKS_DIR and STACKS_DIR.parent != PROJECT_ROOT
     files = dict(project_files(STACKS_DIR.parent)) if is_new_project else {}
@@ -76,7 +76,7 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
         raise BadInput("init", [Problem("NAME", f"{path}, which exists", "a name without a stack file", fix)])
     answers = _complete(name, given)
     platform = _platform(name, answers)
-    schema = "" if is_new_project else _SCHEMA  # `gpu-platform schema` writes that file
+    schema = "" if is_new_project else _SCHEMA  # `gpu-platform schema` writes the schema file
     files[path] = schema + yaml.safe_dump(
         {"config": {CONFIG_KEY: platform}}, sort_keys=False, default_flow_style=None, width=110
     )
@@ -108,15 +108,15 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
 
 
 def _before_up(name: str, platform: Mapping[str, Any]) -> Problem | None:
-    """Return what the first `up` would refuse, which no question asks."""
+    """Return the reason why the first `up` would be refused, if no question of `init` can prevent it."""
     cloud = plan_platform(platform, name, source=f"init {name}").cluster.cloud
     return cloud.first_up_problem if cloud is not None else None
 
 
 def _complete(name: str, given: Answers) -> dict[str, str]:
-    """Return all answers: given ones, then those of a terminal, then the defaults.
+    """Return all answers: the given answers, then answers from the terminal, then the defaults.
 
-    A terminal is asked again for an answer that the stack file could not have. Raises BadInput.
+    An answer from the terminal that is not valid in a stack file is asked for again. Raises BadInput.
     """
     answers = {key: str(value) for key, value in asdict(given).items() if value is not None}
     asks = sys.stdin.isatty() and not os.environ.get("CI")
@@ -148,7 +148,7 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
     first = first_stacks().get(answers["provider"])
     if first is not None and first.new_cluster is not None:
         ask("cluster")
-    # What other questions depend on, and what no question asks.
+    # The other questions depend on these answers, and no question asks for the name.
     if problems := [one for one in _mistakes(name, answers) if one.path in {"NAME", "--provider", "--cluster"}]:
         raise BadInput(f"init {name}", problems)
     questions = _questions(answers)
@@ -166,7 +166,7 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
 
 
 def _questions(answers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys of the questions after those for provider and cluster, in order."""
+    """Return the keys of the questions that follow provider and cluster, in order."""
     first = first_stacks()[answers["provider"]]
     of_cluster = first.new_cluster or () if answers.get("cluster") == _NEW else ()
     nodes = ("nodes",) if first.asks_nodes else ()
@@ -174,7 +174,7 @@ def _questions(answers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _default(key: str, answers: Mapping[str, str]) -> str:
-    """Return the default that depends on earlier answers."""
+    """Return the default of a question that depends on earlier answers."""
     first = first_stacks()[answers["provider"]]
     if key == "machine_type":
         return first.machine_type
@@ -182,7 +182,7 @@ def _default(key: str, answers: Mapping[str, str]) -> str:
 
 
 def _mistakes(name: str, answers: Mapping[str, str]) -> list[Problem]:
-    """Return what is wrong with answers, each at its flag; what is not answered yet has a default."""
+    """Return the mistakes in the answers, each at its flag. A question without an answer has its default."""
     wrong = _wrong_option("provider", answers["provider"], first_stacks()) or (
         _wrong_option("cluster", answers["cluster"], ("existing", _NEW)) if "cluster" in answers else []
     )
@@ -214,12 +214,12 @@ _FLAGS: Mapping[str, str] = {
 
 
 def _flag(path: str) -> str:
-    """Return the flag that a field of the stack file is written from, or the field itself."""
+    """Return the flag that sets a field of the stack file, or the field itself if no flag sets it."""
     return next((flag for field, flag in _FLAGS.items() if re.match(field, path)), path)
 
 
 def _without_use(given: Answers, questions: Collection[str], provider: str) -> Iterator[Problem]:
-    """Yield the given answers that a stack file of the provider does not need."""
+    """Yield a problem for each given answer that a stack file of the provider does not need."""
     known = {"provider", *questions}
     if first_stacks()[provider].new_cluster is not None:
         known.add("cluster")
@@ -234,7 +234,7 @@ def _option(key: str) -> str:
 
 
 def _wrong_option(key: str, value: str, known: Collection[str]) -> list[Problem]:
-    """Return the problem of a value that is none of the known; clouds are known by their services' names."""
+    """Return a problem if the value is not known. The fix translates the name of a cloud to its service."""
     if value in known:
         return []
     meant = {alias: name for name, first in first_stacks().items() for alias in first.aliases if name in known}
@@ -254,7 +254,7 @@ def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:
     machine = catalog.machine_types.get(answers["machine_type"])
     sale = catalog.sale(answers["machine_type"]) if first.buys_nodes else None
     if sale is not None and "spot" in sale.sold_as:
-        pool["capacity"] = {"type": "spot"}  # it is not sold on demand, and the other ways need more answers
+        pool["capacity"] = {"type": "spot"}  # it is not sold on demand, and other types need more answers
     gpus = machine.gpu_count * nodes if machine is not None and isinstance(nodes, int) else 0
     priority = "inference" if answers["workload"] == "inference" else "training"
     return {

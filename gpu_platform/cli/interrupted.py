@@ -1,4 +1,4 @@
-"""Prints, when a signal or a time limit ends `up` or `destroy`, the state of the stack and how to continue."""
+"""Prints the state of the stack and how to continue when a signal or a time limit ends `up` or `destroy`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.connection import Limits
 from gpu_platform.planning import Plan
 
-_LIMITS = Limits(connect=3, read=5, total=10)  # somebody is waiting to leave
+_LIMITS = Limits(connect=3, read=5, total=10)  # short, because somebody is waiting for the command to end
 
 
 class TimedOut(Finding):
-    """The time limit of a command is over; what was changed stays, and the next run continues."""
+    """The command reached its time limit. Changes that were made stay, and the next run continues."""
 
 
 def parse_timeout(text: str | None) -> int | None:
-    """Return the value of `--timeout` in seconds, None without one; raises BadInput."""
+    """Return the value of `--timeout` in seconds, or None if it is not set. Raises BadInput."""
     if text is None:
         return None
     try:
@@ -38,32 +38,32 @@ def parse_timeout(text: str | None) -> int | None:
 
 @contextmanager
 def time_limit(seconds: int | None) -> Generator[None]:
-    """Run the body for at most so many seconds, None: as long as it takes; raises TimedOut after them."""
+    """Raise TimedOut if the body takes longer than `seconds`. None sets no limit."""
     try:
         with interruption.limited(seconds):
             yield
     except KeyboardInterrupt:
         if seconds is None or not interruption.is_timeout():
             raise
-        state = interruption.explanation() or "nothing of the stack was changed"
+        state = interruption.explanation() or "no part of the stack was changed"
         raise TimedOut(f"not finished within {duration_text(seconds)}: {state}") from None
 
 
 @contextmanager
 def explained(command: str, plan: Plan, cluster: ClusterAccess, progress: Progress) -> Generator[None]:
-    """Explain an interruption of the body: what it was doing, cordoned nodes, and `command`, which continues."""
+    """Explain an interruption of the body: the current step, cordoned nodes, and the `command` that continues."""
     try:
         yield
     except KeyboardInterrupt:
         state = f"interrupted while {progress.doing}" if progress.doing else "interrupted"
         go_on = f"run `{command}` to continue"
-        interruption.explain(f"{state}\n{go_on}")  # for a second signal during the next line
+        interruption.explain(f"{state}\n{go_on}")  # in case a second signal interrupts the next line
         interruption.explain("\n".join([state, *_cordoned(plan, cluster), go_on]))
         raise
 
 
 def _cordoned(plan: Plan, cluster: ClusterAccess) -> list[str]:
-    """Return a line for each node that a MIG change of this stack keeps cordoned."""
+    """Return a line for each node that is cordoned because of a MIG change of this stack."""
     if plan.kind != "environment":
         return []
     try:

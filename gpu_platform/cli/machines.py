@@ -29,7 +29,7 @@ def list_machines(*, provider: str | None, gpu: str | None, region: str | None, 
         model = catalog.find_gpu(gpu)
         if model is None:
             known = [one.model for one in catalog.gpus.values()]
-            fix = did_you_mean(gpu, known) or "leave --gpu out: all are listed"
+            fix = did_you_mean(gpu, known) or "leave out --gpu to list all machine types"
             problem = Problem("--gpu", repr(gpu), "one of " + ", ".join(known), fix)
             raise BadInput("machines list", [problem])
         found = [machine for machine in found if machine.gpu == model.model]
@@ -74,7 +74,7 @@ def list_machines(*, provider: str | None, gpu: str | None, region: str | None, 
 
 
 def show_machine(name: str, *, to_json: bool) -> ExitCode:
-    """Print everything that the catalogue has of one machine type; raises BadInput for an unknown one."""
+    """Print the whole catalogue entry of a machine type. Raises BadInput for an unknown machine type."""
     catalog = load_catalog()
     machine = catalog.machine_types.get(name)
     if machine is None:
@@ -185,7 +185,9 @@ def _region_documents(machine: MachineType, catalog: Catalog) -> list[dict[str, 
 
 
 def _fabric(machine: MachineType, catalog: Catalog) -> str:
-    """Return the technology of the NICs of GPUs: EFA, or GPUDirect by its name; empty without any."""
+    """Return the technology of the NICs for GPU traffic, such as EFA or GPUDirect, or an empty string without
+    NICs.
+    """
     if not machine.rdma_interfaces:
         return ""
     if machine.vendor == "gcp":

@@ -1,4 +1,4 @@
-"""`gpu-platform mig`: profiles of a GPU model, check of a layout, minimum number of GPUs for a demand."""
+"""`gpu-platform mig`: the profiles of a GPU model, layout checks, and the minimum number of GPUs for a demand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multi
 from gpu_platform.planning.mig.solve import MigSolution, mig_parted_document, solve_mig
 
 _MAX_INSTANCES = 100_000
-"""Per profile of one demand: more than any cluster has, and solved within seconds."""
+"""Limit for each profile of a demand. It exceeds any cluster and is solved within seconds."""
 
 
 def list_profiles(model: str, *, to_json: bool) -> ExitCode:
@@ -122,7 +122,7 @@ def solve_demands(
         return ExitCode.GOOD
     out = console()
     for gpu, mig, requested, solution in solved:
-        proof = "optimal" if solution.optimal else "not proven optimal, try more --seconds"
+        proof = "optimal" if solution.optimal else "not proven optimal, increase --seconds"
         out.print(
             f"{gpu.product}: {counted(len(solution.gpus), 'GPU')} for "
             f"{layout_text(requested)}; "
@@ -160,7 +160,7 @@ def _slices(instance: GpuInstance) -> str:
 
 
 def _reasons(mig: Mig, blocked: Blocked) -> list[str]:
-    """Return why the next instance does not fit: a limit, or the instances that overlap it at each start."""
+    """Return the reason why the next instance does not fit: a limit, or the instances that overlap each start."""
     if blocked.why:
         return [f"no free slices for another {blocked.profile}: {blocked.why}"]
     return [f"no free slices for another {blocked.profile}:"] + [
@@ -170,7 +170,9 @@ def _reasons(mig: Mig, blocked: Blocked) -> list[str]:
 
 
 def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
-    """Return a GPU model by any of its names; raises BadInput if it is unknown, Finding if it has no MIG."""
+    """Return a GPU model by any of its names. Raises BadInput if it is unknown, or Finding if it does not support
+    MIG.
+    """
     catalog = load_catalog()
     gpu = catalog.find_gpu(model)
     known = [one.model for one in catalog.gpus.values() if one.mig]
@@ -183,7 +185,7 @@ def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
 
 
 def _counts(texts: Sequence[str], gpu: Gpu, mig: Mig) -> dict[str, int]:
-    """Parse `3g.40gb:1` or `3g.40gb=1`, each profile once; raises BadInput with every mistake."""
+    """Parse `3g.40gb:1` or `3g.40gb=1` for each profile, at most once. Raises BadInput with every mistake."""
     names = [profile.name for profile in mig.profiles]
     counts: dict[str, int] = {}
     problems: list[Problem] = []

@@ -1,4 +1,4 @@
-"""Part of `up` and `preview` for live nodes whose MIG layout changes: show, drain and change, keep the label."""
+"""Shows, drains and changes live nodes whose MIG layout changes in `up` and `preview`, and keeps their labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from gpu_platform.planning import EnvironmentPlan, Plan
 
 
 def preview_rollout(plan: Plan, outputs: Mapping[str, Any], objects: ObjectsOnce) -> Rollout | None:
-    """Return which nodes `up` would drain and change; None, with a line, if the cluster does not answer."""
+    """Return the nodes that `up` would drain and change.
+
+    If the cluster does not answer, print a line and return None.
+    """
     try:
         return _rollout(plan, outputs, objects.cluster, objects.read)
     except UnknownOutcome as reason:
@@ -36,11 +39,11 @@ def rollout_as_json(rollout: Rollout | None) -> list[dict[str, Any]] | None:
 def change_nodes(
     plan: Plan, outputs: Mapping[str, Any], cluster: ClusterAccess, progress: Progress, closed: Callable[[], str]
 ) -> tuple[Outcome, ...]:
-    """Change the MIG layout of live nodes, node by node; raises RolloutFailed if a node does not get it.
+    """Change the MIG layout of live nodes, node by node. Raises RolloutFailed if the change of a node fails.
 
-    `closed`: returns why no further node may be started, empty if one may.
+    `closed` returns the reason why no further node may be started, or an empty string.
     """
-    rollout = _rollout(plan, outputs, cluster)  # read again: time has passed since the announcement
+    rollout = _rollout(plan, outputs, cluster)  # read again, because time has passed since the announcement
     if plan.kind != "environment" or not rollout.changes:
         return ()
     with progress.step("changing MIG layouts"):
@@ -48,20 +51,20 @@ def change_nodes(
 
 
 def rolled_configs(plan: Plan) -> dict[str, str]:
-    """Return the MIG config by pool that all live nodes have after `change_nodes`."""
+    """Return, for each pool, the MIG config that all its live nodes have after `change_nodes`."""
     pools = plan.pools if plan.kind == "environment" else ()
     return {pool.name: pool.labels[MIG_CONFIG_LABEL] for pool in pools if MIG_CONFIG_LABEL in pool.labels}
 
 
 def hold_nodes(plan: Plan, cluster: ClusterAccess) -> None:
-    """Own the nodes' MIG labels, so that no engine can change all layouts at once."""
-    # In a cloud the node pool writes its labels without regard to field managers.
+    """Take ownership of the nodes' MIG labels, so that no engine can change all layouts at once."""
+    # In a cloud, the node pool writes its labels without regard to field managers.
     if plan.kind == "environment" and plan.cluster.cloud is None:
         hold(cluster.client(), plan)
 
 
 def release_nodes(plan: Plan, cluster: ClusterAccess) -> None:
-    """Give up the ownership of the MIG labels on an existing cluster, after the stack is destroyed."""
+    """Release the ownership of the MIG labels on an existing cluster after the stack is destroyed."""
     if plan.kind == "environment" and plan.cluster.access == "kubeconfig":
         release(cluster.client(), plan.stack)
 
@@ -78,5 +81,5 @@ def _rollout(
 
 
 def _cluster_exists(plan: EnvironmentPlan, outputs: Mapping[str, Any]) -> bool:
-    """Return whether the cluster can have nodes: on a cloud, whether there are outputs of a deployment."""
+    """Return whether the cluster may exist. In a cloud it exists only after a deployment with outputs."""
     return plan.cluster.cloud is None or bool(outputs)

@@ -1,4 +1,4 @@
-"""The files of a project whose code is the installed package, beside its stack files."""
+"""Files of a new project, which contains stack files and uses the installed package as its program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ platform = create_platform()
 
 
 def project_files(folder: Path) -> Mapping[Path, str]:
-    """Return the text of each file of a project in `folder`; raises BadInput if it has such a file."""
+    """Return the files of a project in `folder` with their text. Raises BadInput if one of them already exists."""
     settings = {
         "name": re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.name)[:100] or "gpu-platform",
         "description": "GPU platform on Kubernetes, from stack files",
@@ -32,7 +32,7 @@ def project_files(folder: Path) -> Mapping[Path, str]:
         folder / "__main__.py": _PROGRAM,
     }
     allowed = "a folder without a Pulumi program, or a project of gpu-platform"
-    fix = "run the command in a new folder, or write the stack file alone with --out"
+    fix = "run the command in a new folder, or write only the stack file with --out"
     if problems := [
         Problem(str(file), "a file of another program", allowed, fix) for file in files if file.exists()
     ]:
@@ -41,9 +41,9 @@ def project_files(folder: Path) -> Mapping[Path, str]:
 
 
 def _environment(folder: Path) -> Mapping[str, str]:
-    """Return the virtual environment of this process if it is in the project.
+    """Return the virtual environment of this process if it is inside the project.
 
-    Pulumi runs the Python on PATH for a project that names none.
+    For a project that names no virtual environment, Pulumi runs the Python on PATH.
     """
     prefix = Path(sys.prefix)
     in_project = sys.prefix != sys.base_prefix and prefix.is_relative_to(folder)

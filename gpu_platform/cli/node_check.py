@@ -24,7 +24,7 @@ from validators.this_node import check_this_node, read_document, reader_of, xid_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recordings:
-    """Where what NVML answers is written to, or read from instead of this machine."""
+    """Files for recordings of NVML's answers: one to write, or one to read instead of this machine."""
 
     record: Path | None = None
     replay: Path | None = None
@@ -39,10 +39,9 @@ def check_node(
     to_json: bool,
     watch_seconds: float | None = None,
 ) -> ExitCode:
-    """Compare this machine with a file of expectations or a machine type; without either check its health.
+    """Compare this machine with a file of expectations or a machine type, or check only its health.
 
-    With `watch_seconds` it is checked again and again until an interruption, and a report is printed when a
-    verdict changes.
+    With `watch_seconds`, repeat the check until an interruption, and print a report when a verdict changes.
     """
     _check_options(expect, machine, recordings, watch_seconds)
     if expect is not None:
@@ -74,9 +73,9 @@ def check_node(
 def print_topology(
     machine: str | None, recordings: Recordings, *, expect: Path | None, watch_seconds: float | None, to_json: bool
 ) -> ExitCode:
-    """Print how the GPUs of this machine reach each other, and where that is not as expected of a machine type.
+    """Print how the GPUs of this machine are connected, and the differences from the machine type.
 
-    Raises BadInput for options of a check, which is not done.
+    Raises BadInput for options that only a check uses.
     """
     _check_options_of_topology(recordings, expect, watch_seconds)
     catalog = load_catalog()
@@ -93,7 +92,7 @@ def print_topology(
 
 
 def _topology_json(snapshot: Snapshot, expected: topology.Matrix | None) -> dict[str, object]:
-    """Return the matrix, that of the machine type (None: not asked), and the best sets of places in it."""
+    """Return the matrix, the expected matrix of the machine type if one is given, and the best sets of GPUs."""
     found = topology.matrix(snapshot)
     return {
         "gpus": [{"index": gpu.index, "numaNode": gpu.numa_node.value} for gpu in snapshot.gpus],
@@ -141,7 +140,7 @@ def _check_options_of_topology(recordings: Recordings, expect: Path | None, watc
 
 
 def document_for_machine(name: str, catalog: Catalog) -> str:
-    """Return the Expectations JSON of a machine type; raises BadInput for one that the catalogue lacks."""
+    """Return the expectations of a machine type as JSON. Raises BadInput if the catalogue lacks the type."""
     return json.dumps(expectations_for_machine(_machine(name, catalog), catalog).to_json())
 
 

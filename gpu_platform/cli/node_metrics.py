@@ -12,7 +12,7 @@ from validators.this_node import reader_of
 
 
 def serve_node_metrics(port: int, interval_seconds: float, thresholds: Thresholds, replay: Path | None) -> None:
-    """Serve `/metrics` on a port until an interruption, of this machine or of a recorded one; raises BadInput."""
+    """Serve `/metrics` for this machine or a recorded machine until an interruption. Raises BadInput."""
 
     def started() -> None:
         print(f"metrics at http://localhost:{port}/metrics, read every {interval_seconds:g} s", file=sys.stderr)
@@ -21,5 +21,5 @@ def serve_node_metrics(port: int, interval_seconds: float, thresholds: Threshold
     try:
         serve_metrics(reader, port, interval_seconds, thresholds, started)
     except OSError as error:
-        problem = Problem("--port", f"{port}: {error}", "a port that is free")
+        problem = Problem("--port", f"{port}: {error}", "a free port on this machine")
         raise BadInput("node-metrics", [problem]) from None

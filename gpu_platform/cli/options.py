@@ -1,4 +1,4 @@
-"""Options, arguments and the exit that several commands share: the same word for the same thing in all of them."""
+"""Options, arguments and exit that commands share, so that the same word means the same in all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Format(StrEnum):
 
 
 class HtmlFormat(StrEnum):
-    """Output format of a command that can print its answer as a page, too."""
+    """Output format of a command that can also print its answer as an HTML page."""
 
     TEXT = "text"
     JSON = "json"
@@ -29,23 +29,23 @@ class HtmlFormat(StrEnum):
 
 
 StackArgument = Annotated[
-    str, typer.Argument(metavar="STACK", help="Name of a stack (local), or path of a stack file.")
+    str, typer.Argument(metavar="STACK", help="Name of a stack, such as local, or path of a stack file.")
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
-_WHOLE: Final = 1000  # characters, more than any help text has
+_WHOLE: Final = 1000  # characters; longer than any help text
 CONTEXT = {"help_option_names": ["-h", "--help"]}
-"""Settings of every command and group: help by `-h`, too."""
+"""Settings of every command and group: `-h` also shows the help."""
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands whose help shows the whole first paragraph of each, in sections."""
+    """Group of commands whose help lists, in sections, the first paragraph of each command."""
 
     def sections(self) -> Mapping[str, Sequence[str]]:
         """Return the names of the commands by section."""
         return {"Commands": list(self.commands)}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's own copy of Click
-        """Write the commands."""
+        """Write the commands of each section."""
         del ctx
         for title, names in self.sections().items():
             with formatter.section(title):
@@ -55,19 +55,19 @@ class CommandGroup(TyperGroup):
 
 
 def command_name(function: Callable[..., None]) -> str:
-    """Return the name of a command; `scheduler_config` is `scheduler-config`."""
+    """Return the name of a command, such as `scheduler-config` for the function `scheduler_config`."""
     return function.__name__.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class ExtensionCommand:
-    """A command of an extension: its function, as Typer takes it, and where `--help` lists it."""
+    """Command of an extension: its function for Typer, and its place in `--help`."""
 
     function: Callable[..., None]
     task: str
-    """Heading of --help."""
+    """Heading in --help."""
     group: str = ""
-    """Group of commands that it belongs to, such as `capacity`; empty: a command of its own."""
+    """Group of commands that contains the command, such as `capacity`. Empty for a command without a group."""
 
     @property
     def name(self) -> str:
@@ -76,12 +76,12 @@ class ExtensionCommand:
 
 
 def only_with(option: str, found: str, other: str) -> Problem:
-    """Return the mistake of an option that would be ignored without another one."""
+    """Return the problem of an option that has no effect without another option."""
     return Problem(option, found, f"only with {other}", f"add {other}, or remove {option}")
 
 
 def not_with(option: str, found: str, other: str) -> Problem:
-    """Return the mistake of an option that would be ignored beside another one."""
+    """Return the problem of an option that has no effect together with another option."""
     return Problem(option, found, f"not with {other}", f"remove {option}, or {other}")
 
 

@@ -1,4 +1,4 @@
-"""Refuse controllers that the cluster already has, before `up` changes anything."""
+"""Refuses controllers that the cluster already has, before `up` changes anything."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gpu_platform.stack.loaded import LoadedStack
 def refuse_parts(
     loaded: LoadedStack, recorded: RecordedProgram, client: KubernetesClient, own: Collection[HelmRelease]
 ) -> None:
-    """Raise BadInput, with nothing changed, for what the stack would install a second time, or needs and lacks.
+    """Raise BadInput, with nothing changed, for controllers that would run twice and for missing requirements.
 
-    `own`: Helm releases of the stack. Raises Refused and UnknownOutcome where the cluster cannot be read.
+    `own` are the Helm releases of the stack. Raises Refused and UnknownOutcome if the cluster cannot be read.
     """
     plan = loaded.plan
     if plan.kind == "team" or plan.cluster.access == "sandbox":
@@ -42,9 +42,9 @@ def refuse_parts(
 
 
 def open_access(loaded: LoadedStack, client: KubernetesClient) -> tuple[str, ...]:
-    """Return the settings of an existing operator that give pods GPUs they did not request; empty without one.
+    """Return the settings of an existing GPU Operator that give pods GPUs that they did not request.
 
-    Raises Refused and UnknownOutcome where the cluster cannot be read.
+    Raises Refused and UnknownOutcome if the cluster cannot be read.
     """
     plan = loaded.plan
     if plan.kind == "team" or plan.operator.install != "none":
@@ -56,7 +56,7 @@ def _prometheus_problems(plan: EnvironmentPlan, client: KubernetesClient) -> Ite
     if plan.monitoring is None or not plan.monitoring.service_monitor:
         return
     if any(addon.name == "prometheus" and addon.install for addon in plan.addons.addons):
-        return  # its chart brings the CRDs
+        return  # the chart of this addon installs the CRDs
     missing = [
         kind
         for kind in ("ServiceMonitor", "PrometheusRule")

@@ -1,4 +1,4 @@
-"""`gpu-platform policies`: the rules of the policy pack and those of a company, and what one of them requires."""
+"""`gpu-platform policies`: the rules of the policy pack and of a company, and the requirements of one rule."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from policies import Level, Rule, configure, own_rules_of, rules
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A rule as a stack configures it, or by its defaults.
+    """A rule with the configuration of a stack, or with its defaults.
 
-    `module`: of an own rule. `set_values`: settings that the stack changes, by their names in the stack file.
+    `module` is the module of a company's own rule. `set_values` are the settings that the stack changes, by their
+    names in the stack file.
     """
 
     rule: Rule[Any, Any]
@@ -28,7 +29,9 @@ class _Entry:
 
 
 def list_rules(stack: str | None, *, to_json: bool) -> ExitCode:
-    """Print every rule: id, level, severity, requirement; with `stack` its own rules, too, and its levels."""
+    """Print every rule with id, level, severity and requirement. With `stack`, use its levels and add its own
+    rules.
+    """
     entries = sorted(_entries(stack), key=lambda entry: entry.rule.id)
     if to_json:
         print(json.dumps({"version": 1, "rules": [_document(entry) for entry in entries]}, indent=2))
@@ -40,24 +43,24 @@ def list_rules(stack: str | None, *, to_json: bool) -> ExitCode:
     ]
     show_table(out, columns, rows)
     own = sum(entry.module is not None for entry in entries)
-    theirs = f", {own} of them the stack's own" if own else ""
+    theirs = f", including {own} of the stack's own" if own else ""
     option = f" --stack {stack}" if stack is not None else ""
     hint = "" if stack is not None else "; `--stack STACK` adds a stack's own rules"
     out.print(
-        f"{counted(len(rows), 'rule')}{theirs}; `gpu-platform policies explain RULE{option}` has the settings of "
-        f"one{hint}",
+        f"{counted(len(rows), 'rule')}{theirs}; `gpu-platform policies explain RULE{option}` shows the "
+        f"settings of a rule{hint}",
         markup=False,
     )
     return ExitCode.GOOD
 
 
 def explain_rule(name: str, stack: str | None, *, to_json: bool) -> ExitCode:
-    """Print a rule's requirement, settings, and how to set or exempt it; raises BadInput for an unknown one."""
+    """Print a rule's requirement, settings, and how to set or exempt it. Raises BadInput for an unknown rule."""
     by_id = {entry.rule.id: entry for entry in _entries(stack)}
     entry = by_id.get(name)
     if entry is None:
         fix = did_you_mean(name, by_id) or _where_listed(name, stack)
-        problem = Problem("RULE", repr(name), "the id of a rule of `gpu-platform policies list`", fix)
+        problem = Problem("RULE", repr(name), "the id of a rule in `gpu-platform policies list`", fix)
         raise BadInput("policies explain", [problem])
     document = _document(entry)
     if to_json:
@@ -69,7 +72,7 @@ def explain_rule(name: str, stack: str | None, *, to_json: bool) -> ExitCode:
 
 def _where_listed(name: str, stack: str | None) -> str:
     if "." in name and stack is None:
-        return "a rule of your own needs `--stack STACK`, a stack that lists its module in policy.own_rules"
+        return "your own rule needs `--stack STACK`, a stack that lists its module in policy.own_rules"
     return "see `gpu-platform policies list`"
 
 
@@ -78,7 +81,7 @@ def _print(entry: _Entry, document: Mapping[str, Any], stack: str | None) -> Non
     out = console()
     out.print(f"{rule.id}: {rule.description}", markup=False)
     if entry.module is not None:
-        out.print(f"own rule of module {entry.module}", markup=False)
+        out.print(f"own rule from module {entry.module}", markup=False)
     stops = {
         Level.MANDATORY: "a violation stops the deploy",
         Level.ADVISORY: "a violation is a warning",
@@ -120,7 +123,7 @@ def _shown(entry: _Entry, setting: str) -> str:
 
 
 def _entries(stack: str | None) -> list[_Entry]:
-    """Return the rules of the pack by their defaults, or with those of a stack as it configures them."""
+    """Return the rules of the pack with their defaults, or all rules of a stack as it configures them."""
     if stack is None:
         return [_Entry(rule, rule.level, None, {}) for rule in rules()]
     from gpu_platform.stack.loaded import load_stack

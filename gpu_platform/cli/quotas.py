@@ -1,4 +1,4 @@
-"""Reads the deployed quotas of all stacks on an environment, and compares their sum with what they may have."""
+"""Reads the deployed quotas of all stacks on an environment, and compares their sum with the limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_platform.planning import Plan
 from gpu_platform.planning.teams import over_allocated
 
 _OFFERED = (
-    "what the pools offer, times overcommit",
+    "the units that the pools offer, times overcommit",
     "lower the quota here or in another stack, raise a pool's count.max, or set overcommit",
 )
 _QUEUED = (
@@ -23,9 +23,11 @@ _QUEUED = (
 
 
 def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -> None:
-    """Raise BadInput if a stack raises the sum of all quotas above what all may have; warn if it was above.
+    """Raise BadInput if a stack raises the sum of all quotas above the limit. Warn if the sum was already above
+    it.
 
-    `is_deployed`: whether the cluster can have other stacks. Where their quotas cannot be read, a line says so.
+    `is_deployed` is false if the cluster cannot have other stacks yet. If their quotas cannot be read, print a
+    line.
     """
     if plan.cluster.cloud is not None and not is_deployed:
         return
@@ -54,9 +56,11 @@ def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -
 
 
 def read_quotas(cluster: ClusterAccess) -> Mapping[str, DeployedQuota] | None:
-    """Return the deployed quotas by namespace; None, and a line on standard error, if they cannot be read."""
+    """Return the deployed quotas by namespace. If they cannot be read, print a line to standard error and return
+    None.
+    """
     try:
         return deployed_quotas(cluster.client())
     except (UnknownOutcome, Refused) as reason:
-        print(f"quotas of other stacks were not added up: {reason}", file=sys.stderr)
+        print(f"quotas of other stacks were not included: {reason}", file=sys.stderr)
         return None

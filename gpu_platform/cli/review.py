@@ -1,4 +1,4 @@
-"""`gpu-platform review`: a comment for a pull request, as Markdown: pools, GPUs, cost, policies, impact."""
+"""`gpu-platform review`: a pull request comment in Markdown with pools, GPUs, cost, policies and impact."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from gpu_platform.stack.positions import located
 from policies import Level, PolicyReport
 
 _ALL = "**all**"
-_MOST = 30  # lines of a list: comments of GitHub have at most 65,536 characters
+_MOST = 30  # lines of a list, because a GitHub comment has at most 65,536 characters
 
 
 def review_stack(stack: str, *, base: Path | None, preview: Path | None, to_json: bool) -> ExitCode:
-    """Print the comment; exit as `check` does.
+    """Print the comment, and return the exit code of `check`.
 
-    `base`: the stack file before the change; `preview`: a file with what `preview` printed as JSON.
-    Raises BadInput for a file that is not valid, after it printed the comment: the log of a job has it, too.
+    `base` is the stack file before the change. `preview` is a file with the JSON output of `preview`. For a stack
+    file that is not valid, print the comment and raise BadInput, so that the mistakes also appear in the log of
+    the job.
     """
     path = find_stack_file(stack)
     try:
@@ -61,7 +62,7 @@ def _print(path: Path, lines: Sequence[str], code: ExitCode, *, to_json: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One pool of a plan, or all of them, as the table has it."""
+    """Row of the table: one pool of a plan, or the sum of all pools."""
 
     machine_type: str
     nodes: int | str
@@ -70,7 +71,7 @@ class _Row:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Its values as text."""
+        """Values of the row as text."""
         return tuple(map(_shown, (self.machine_type, self.nodes, self.gpus, self.usd_per_hour)))
 
 
@@ -86,7 +87,7 @@ def _rows(plan: EnvironmentPlan) -> dict[str, _Row]:
 
 
 def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
-    """Yield the table of pools with nodes, GPUs and cost; with `base` before and after."""
+    """Yield the table of pools with nodes, GPUs and cost, and with `base` also the values before the change."""
     plan = loaded.plan
     if not isinstance(plan, EnvironmentPlan):
         return
@@ -106,7 +107,7 @@ def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
     hourly = plan.cost.usd_per_hour
     if hourly is not None:
         yield f"\nAt the desired size {hourly * HOURS_PER_MONTH:,.0f} USD a month, list prices."
-    # The table has the other sizes.
+    # The table shows all other changes of sizes.
     changed = () if before is None else size_changes(size_outputs(before), plan)
     lines = [str(one) for one in changed if one.subject.startswith(("team ", "budget"))]
     if lines:
@@ -115,7 +116,7 @@ def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
 
 
 def _before(base: Path | None) -> tuple[EnvironmentPlan | None, str]:
-    """Return the plan before the change; None with a note where there is none."""
+    """Return the plan before the change. Without such a plan, return None and a note with the reason."""
     if base is None:
         return None, ""
     if not base.is_file():
@@ -131,19 +132,19 @@ def _before(base: Path | None) -> tuple[EnvironmentPlan | None, str]:
 
 
 def _shown(value: str | float | None) -> str:
-    """Return a value of a cell; of a price None: it is not known."""
+    """Return the text of a cell. None is an unknown price."""
     if value is None:
         return "unknown"
     return value if isinstance(value, str) else f"{value:,.2f}".removesuffix(".00")
 
 
 def _change(old: str | None, new: str | None) -> str:
-    """Return a value, and before it that of before where it was another; None: there was, or is, no such pool."""
+    """Return the new value, after the old value if it differs. None means that the pool does not exist."""
     return str(new) if old == new else f"{old or 'none'} → **{new or 'none'}**"
 
 
 def _policies(report: PolicyReport) -> Iterator[str]:
-    """Yield violations, the mandatory ones first, and what could not be checked."""
+    """Yield the violations, mandatory ones first, and what the rules could not check."""
     ordered = sorted(report.violations, key=lambda one: one.level is not Level.MANDATORY)
     yield from _details(
         f"Policies: {counted(len(ordered), 'violation')}" if ordered else "Policies: no violation",
@@ -159,12 +160,12 @@ def _policies(report: PolicyReport) -> Iterator[str]:
 
 
 def _impact(preview: Path | None) -> Iterator[str]:
-    """Yield what a preview says of nodes, pods and data; the worst first."""
+    """Yield the impact on nodes, pods and data from a preview, the worst first."""
     if preview is None:
         return
     document = _read(preview)
     if document is None:
-        yield "Impact: unknown, the preview printed no report; see the log of the job."
+        yield "Impact: unknown, because the preview printed no report; see the log of the job."
         return
     impact = cast("Mapping[str, Any]", document["impact"])
     changes = cast("Sequence[Mapping[str, Any]]", impact["changes"])
@@ -186,7 +187,10 @@ def _impact(preview: Path | None) -> Iterator[str]:
 
 
 def _read(path: Path) -> Mapping[str, Any] | None:
-    """Return the JSON report of `preview`; None for a file without one. Raises BadInput for another document."""
+    """Return the JSON report of `preview`, or None for an empty or missing file.
+
+    Raises BadInput for a file with other content.
+    """
     text = path.read_text("utf-8") if path.is_file() else ""
     if not text.strip():
         return None
@@ -196,7 +200,7 @@ def _read(path: Path) -> Mapping[str, Any] | None:
         document = None
     report = cast("Mapping[str, Any]", document) if isinstance(document, Mapping) else {}
     if "impact" not in report:
-        allowed = "what `preview STACK --format json` prints"
+        allowed = "the output of `preview STACK --format json`"
         raise BadInput(str(path), [Problem("", "another document", allowed, "write its output to the file")])
     return report
 
@@ -216,7 +220,7 @@ def _listed(lines: Sequence[str]) -> list[str]:
 
 
 def _text(line: str) -> str:
-    """Return text without what would be HTML, or would mention people."""
+    """Escape characters that GitHub would read as HTML or as a mention of a person."""
     return line.replace("&", "&amp;").replace("<", "&lt;").replace("@", "@\u200b")
 
 

@@ -28,7 +28,7 @@ def start(
     karpenter: bool,
     to_json: bool,
 ) -> None:
-    """Start or upgrade a sandbox, or restart its components that do not run, and print its address."""
+    """Start or upgrade a sandbox, or restart its stopped components, and print its address."""
     status = control_plane.up(
         name,
         api_port=api_port,
@@ -65,7 +65,7 @@ def list_sandboxes(*, to_json: bool) -> None:
 
 
 def stop(name: str, *, keep_data: bool, to_json: bool) -> None:
-    """Stop a sandbox; raises BadInput for one that this machine does not have."""
+    """Stop a sandbox. Raises BadInput for a sandbox that this machine does not have."""
     if not control_plane.has_data(name):
         _check_name(name, "sandbox down")
     control_plane.down(name, keep_data=keep_data)
@@ -76,15 +76,17 @@ def stop(name: str, *, keep_data: bool, to_json: bool) -> None:
 
 
 def show(name: str, *, to_json: bool) -> ExitCode:
-    """Print whether a sandbox runs."""
+    """Print whether a sandbox is running."""
     status = control_plane.status(name)
     _print(status, to_json=to_json)
     return ExitCode.GOOD if status.state == "running" else ExitCode.FINDING
 
 
 def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> None:
-    """Set the faults (JSON) of a simulated node, or remove them all; raises BadInput for an invalid fault, and for
-    a sandbox or node that is not there."""
+    """Set the faults (JSON) of a simulated node, or remove all its faults.
+
+    Raises BadInput for an invalid fault, and for a sandbox or node that does not exist.
+    """
     for fault in faults:
         _check_json(fault)
     text = f"[{', '.join(faults)}]"
@@ -96,7 +98,7 @@ def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> Non
 
 
 def _check_json(fault: str) -> None:
-    """Raise BadInput for a fault that is not JSON, such as the name of its kind."""
+    """Raise BadInput for a fault that is not JSON, such as only the name of its kind."""
     from sandbox.nvml import FAULT_KINDS
 
     try:
@@ -109,7 +111,7 @@ def _check_json(fault: str) -> None:
 
 
 def list_faults(name: str, *, to_json: bool) -> None:
-    """Print the faults of all simulated nodes; raises BadInput for a sandbox that is not there."""
+    """Print the faults of all simulated nodes. Raises BadInput for a sandbox that does not exist."""
     from gpu_platform.base.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
     from gpu_platform.base.paths import sandbox_kubeconfig
     from gpu_platform.live.client import KubernetesClient
@@ -129,19 +131,22 @@ def list_faults(name: str, *, to_json: bool) -> None:
 
 
 def _shown(fault: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a fault without the text of a recording."""
+    """Return a fault without the text of its recording."""
     return {key: value for key, value in fault.items() if key != "recording"}
 
 
 def replay(name: str, node: str, file: Path | None, *, to_json: bool) -> None:
-    """Let a simulated node answer as a recorded one instead of its faults, or end that; raises BadInput for a file
-    that is no recording, for one of more GPUs than the node has, and for a sandbox or node that is not there."""
+    """Let a simulated node answer from the recording of a real node instead of with its faults, or end the replay.
+
+    Raises BadInput for a file that is not a recording, for a recording with more GPUs than the node has, and for a
+    sandbox or node that does not exist.
+    """
     from sandbox.nvml import pack
     from validators.this_node import reader_of
 
     faults: list[dict[str, str]] = []
     if file is not None:
-        reader_of(file, "sandbox replay", "FILE")  # refuses what is no recording
+        reader_of(file, "sandbox replay", "FILE")  # raises BadInput for a file that is not a recording
         faults = [{"kind": "recorded-node", "recording": pack(file.read_text("utf-8"))}]
     _set(name, node, json.dumps(faults), "sandbox replay")
     if to_json:
@@ -152,7 +157,7 @@ def replay(name: str, node: str, file: Path | None, *, to_json: bool) -> None:
 
 
 def _set(name: str, node: str, text: str, command: str) -> None:
-    """Set the faults of a node, a JSON list; an empty one removes them."""
+    """Set the faults of a node, a JSON list. An empty list removes all faults."""
     from gpu_platform.base.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
     from gpu_platform.base.paths import sandbox_kubeconfig
     from gpu_platform.live.client import KubernetesClient
@@ -179,7 +184,7 @@ def _check_name(name: str, command: str) -> None:
         allowed = ", ".join(known) or "none: there is no sandbox"
         fix = (
             did_you_mean(name, known)
-            or "run `gpu-platform sandbox list`, or start one by `gpu-platform sandbox up`"
+            or "run `gpu-platform sandbox list`, or start a sandbox with `gpu-platform sandbox up`"
         )
         raise BadInput(command, [Problem("--name", repr(name), allowed, fix)])
 
@@ -211,7 +216,7 @@ def _print(status: Status, *, to_json: bool) -> None:
         print(json.dumps(status.to_json(), indent=2))
         return
     if status.state == "absent":
-        print(f"sandbox {status.name}: absent; `gpu-platform sandbox list` lists those of this machine")
+        print(f"sandbox {status.name}: absent; `gpu-platform sandbox list` lists the sandboxes of this machine")
         return
     print(f"sandbox {status.name}: {status.state}, Kubernetes {status.kubernetes}")
     if status.server:
@@ -220,5 +225,9 @@ def _print(status: Status, *, to_json: bool) -> None:
     for component, pid in status.pids.items():
         print(f"  {component:<24}{'process ' + str(pid) if pid else 'not running'}")
     if status.state == "degraded":
-        what = "not all of it runs" if not all(status.pids.values()) else "the API server does not answer"
+        what = (
+            "some components are not running"
+            if not all(status.pids.values())
+            else "the API server does not answer"
+        )
         print(f"  {what}: `gpu-platform sandbox up --name {status.name}` starts what is missing, or waits for it")

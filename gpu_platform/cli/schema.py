@@ -37,7 +37,7 @@ def stack_file_schema() -> dict[str, Any]:
 
 
 def _add_catalogue(definitions: dict[str, Any]) -> None:
-    """Add what editors complete and explain: machine types, MIG profiles and policy rules."""
+    """Add the machine types, MIG profiles and policy rules, which editors complete and explain."""
     catalog = load_catalog()
     machines = [_option(one.name, _machine_text(one, catalog)) for one in catalog.machine_types.values()]
     definitions["MachineType"] = {"description": "Machine type of the catalogue.", "oneOf": machines}
@@ -52,7 +52,7 @@ def _add_catalogue(definitions: dict[str, Any]) -> None:
         "description": "Name of a MIG profile.",
         "oneOf": [_option(name, f"of {', '.join(models)}") for name, models in sorted(profiles.items())],
     }
-    # A name of another spelling is judged by `check`, which says what is meant; editors complete these.
+    # Editors complete these names. `check` also accepts other spellings, or suggests the right name.
     profile_names = {"anyOf": [{"$ref": "#/$defs/MigProfile"}, {"type": "string"}]}
     for name in ("GpuUnits", "Quota"):
         for field in ("mig", "mig_shared"):
@@ -65,7 +65,7 @@ def _add_catalogue(definitions: dict[str, Any]) -> None:
         "additionalProperties": False,
         "patternProperties": {OWN_ID: {"anyOf": [level, {"type": "object"}]}},
         "properties": {
-            "all": {**level, "description": "Level of every rule that has none of its own."},
+            "all": {**level, "description": "Level of every rule that has no level of its own."},
             **{
                 rule.id: {
                     "description": f"{rule.description} Severity {rule.severity.value}.",
@@ -109,7 +109,7 @@ def print_schema() -> ExitCode:
 
 
 def write_schema(*, check_only: bool) -> ExitCode:
-    """Write the schema to stacks/; with `check_only` only check whether the file matches the models."""
+    """Write the schema to stacks/. With `check_only`, only check whether the file matches the models."""
     text = json.dumps(stack_file_schema(), indent=2, ensure_ascii=False) + "\n"
     current = SCHEMA_FILE.read_text("utf-8") if SCHEMA_FILE.is_file() else ""
     if check_only:

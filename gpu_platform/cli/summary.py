@@ -26,7 +26,7 @@ _MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "retain"
 
 @dataclass(slots=True)
 class Summary:
-    """Results of one `up`, filled step by step."""
+    """Results of an `up`, which are filled step by step."""
 
     engine: str
     why: str
@@ -34,15 +34,15 @@ class Summary:
     report: ValidationReport | None = None
     usage: Usage | None = None
     pool_changes: Sequence[Mapping[str, Any]] | None = ()
-    """Changes of the pools of the last deployment; None: unknown."""
+    """Changes to the pools of the last deployment, or None if they are unknown."""
     team_changes: Sequence[Mapping[str, Any]] | None = ()
-    """Teams that left or returned; None: unknown."""
+    """Teams that left or returned, or None if this is unknown."""
     mig_changes: Sequence[Outcome] = ()
     """Results of the nodes whose MIG layout changes."""
     unready: Sequence[UnreadyWorkload] = ()
-    """Declared workloads of teams whose pods do not all run."""
+    """Declared workloads of teams that do not have all their pods running."""
     impact: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Effects of all changes, as they were announced before the first of them."""
+    """Effects of all changes, as announced before the first change was made."""
 
     def to_json(self, plan: Plan, failure: GpuPlatformError | None) -> dict[str, Any]:
         """Return the summary as plain JSON values."""
@@ -68,7 +68,7 @@ class Summary:
 
 
 def _cost(plan: EnvironmentPlan, usage: Usage | None) -> dict[str, Any]:
-    idle = None if usage is None else idle_cost(plan.pools, plan.cost, usage.units)  # unknown: no pod was counted
+    idle = None if usage is None else idle_cost(plan.pools, plan.cost, usage.units)  # None: pods were not counted
     return {
         "usd_per_hour": _rounded(plan.cost.usd_per_hour),
         "wasted_usd_per_hour": _rounded(idle),
@@ -83,7 +83,7 @@ def _rounded(usd: float | None) -> float | None:
 
 
 def show_changes(out: Console, changes: Mapping[str, Any], *, objects: bool = True) -> None:
-    """Print the counts, and with `objects` each change with its fields before them."""
+    """Print the counts of changes. With `objects`, first print each change with its fields."""
     for change in changes["changes"] if objects else ():
         place = f"{change['namespace']}/" if change["namespace"] else ""
         reason = f" ({change['reason']})" if change["reason"] else ""
@@ -108,14 +108,14 @@ def _counts(changes: Mapping[str, Any]) -> str:
 
 
 def _shown_counts(changes: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the counts by action, without retained and skipped objects where there are none."""
+    """Return the counts by action. Retained and skipped objects are left out if there are none."""
     return [
         (action, count) for action, count in changes["counts"].items() if count or action not in {"retain", "skip"}
     ]
 
 
 def _notices(changes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the notices of all objects, each with its object."""
+    """Yield the notices of all objects, each with the name of its object."""
     for change in changes["changes"]:
         place = f" in namespace {change['namespace']}" if change["namespace"] else ""
         for notice in change.get("notices", ()):
@@ -140,7 +140,7 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
         return
     for index, outcome in enumerate(summary.mig_changes):
         out.print(escape(f"{'MIG' if index == 0 else '':<12}{outcome}"))
-    # Of a rollout that was given up, nothing else of the stack was applied.
+    # A failed rollout leaves all other changes of the stack unapplied, so these GPUs are only planned.
     heading = "planned" if summary.changes is None and summary.usage is None else "GPUs"
     for index, pool in enumerate(pool for pool in plan.pools if pool.has_gpus):
         logical = ", ".join(f"{count} x {name}" for name, count in pool.units_desired.items())
@@ -161,7 +161,9 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
 
 
 def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the lines on cost, waste and prices; a pool of unknown price is named, and never counted as zero."""
+    """Return the lines about cost, waste and prices. Pools with an unknown price are named and not counted as
+    zero.
+    """
     prices = f"prices      {cost['prices']}"
     unknown: Sequence[str] = cost["unknown_price"]
     pools = f"pool{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}"
@@ -171,7 +173,7 @@ def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str, str]:
     beside = f" and the unknown price of {pools}" if unknown else ""
     without = f"; without {pools}" if unknown else ""
     if cost["wasted_usd_per_hour"] is None:
-        wasted = "unknown, the pods were not counted"
+        wasted = "unknown, because the pods were not counted"
     else:
         share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
         wasted = f"{cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) not used by any pod"

@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: no word or number is broken, and the columns that matter least go first."""
+"""Tables that fit the terminal without breaking words. The least important columns are left out first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from rich.markup import escape
 from rich.table import Table
 
 _GAP: Final = 2
-_WRAPPED: Final = 24  # columns that text of several words needs at least
+_WRAPPED: Final = 24  # minimum width of a column with text of several words
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. `leaves`: 0 stays at every width; of the others the highest goes first.
+    """A column of a table.
 
-    `wrap`: text of several words, which may take several lines.
+    A column with `leaves` 0 is shown at every width. The other columns are left out in descending order of
+    `leaves`. `wrap` marks text of several words, which may take several lines.
     """
 
     head: str
@@ -30,7 +31,9 @@ class Column:
 
 
 def show_text(out: Console, text: str, indent: int = 0) -> None:
-    """Print a text in lines that fit the console, with whole words. `indent`: of all lines but the first."""
+    """Print text wrapped to the width of the console, without breaking words. `indent` applies after the first
+    line.
+    """
     for line in textwrap.wrap(
         text, out.width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
     ):
@@ -38,9 +41,9 @@ def show_text(out: Console, text: str, indent: int = 0) -> None:
 
 
 def show_table(out: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Print a table with the columns that fit the console, and name those that do not.
+    """Print a table with the columns that fit the console, and name the columns that do not fit.
 
-    A column in which no row has anything is left out.
+    A column without any value is left out.
     """
     texts = [(column.head, *(row[i] for row in rows)) for i, column in enumerate(columns)]
     widths = [max(map(cell_len, column)) for column in texts]
@@ -65,4 +68,4 @@ def show_table(out: Console, columns: Sequence[Column], rows: Sequence[Sequence[
         table.add_row(*(escape(row[i]) for i in shown))
     out.print(table)
     if hidden := [column.head for i, column in enumerate(columns) if i not in shown and any(texts[i][1:])]:
-        out.print(escape(f"(not shown at this width: {', '.join(hidden)}; --format json has them)"))
+        out.print(escape(f"(not shown at this width: {', '.join(hidden)}; --format json contains them)"))

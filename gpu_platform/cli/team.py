@@ -35,11 +35,11 @@ def remove_team(
     dry_run: bool,
     to_json: bool,
 ) -> ExitCode:
-    """List what a team left, write its manifests, and delete its namespace after consent.
+    """List the objects that a team left, write their manifests, and delete the namespace after consent.
 
-    `confirm`: the team's name, which is the consent where there is no terminal. Raises BadInput, before anything
-    is changed, for a team that is deployed, for bound claims without `delete_claims`, and
-    without consent, and for an option without use. A deletion that has begun is continued.
+    `confirm` is the team's name, which gives consent without a terminal. Raises BadInput, before anything is
+    changed, for a deployed team, for bound claims without `delete_claims`, without consent, and for an option that
+    has no effect. If a deletion has already begun, it is continued.
     """
     command = f"gpu-platform team remove {stack} {team}"
     if with_secrets and export is None:
@@ -66,7 +66,7 @@ def remove_team(
         with StackLock(client, plan.stack, "team remove", progress).held():
             kept_namespaces.delete_namespaces(client, plan.stack, [team], progress)
         progress.line(f"namespace {team} was deleted")
-    if to_json:  # at the end: an error is a document of its own
+    if to_json:  # at the end, because an error is printed as another document
         print(json.dumps(_document(plan, namespace, contents, dry_run=dry_run), indent=2))
     return ExitCode.GOOD
 
@@ -74,9 +74,9 @@ def remove_team(
 def _retained(
     client: KubernetesClient, loaded: LoadedStack, team: str, command: str
 ) -> kept_namespaces.TeamNamespace:
-    """Return the retained namespace of a team; raises BadInput if there is none, or the team is still deployed.
+    """Return the retained namespace of a team. Raises BadInput if there is none, or if the team is still deployed.
 
-    The stack file of a destroyed stack may still have the team.
+    The stack file of a destroyed stack may still contain the team.
     """
     plan, untouched = loaded.plan, "nothing was changed"
     namespaces = {found.name: found for found in kept_namespaces.team_namespaces(client)}
@@ -85,7 +85,7 @@ def _retained(
     if found is None:
         kept_namespaces.refuse_deleting(client, team)
         raise BadInput(
-            command, [Problem(team, "no namespace of a team", f"a retained namespace: {retained}", untouched)]
+            command, [Problem(team, "not a team namespace", f"a retained namespace: {retained}", untouched)]
         )
     if not found.is_retained:
         argument = loaded.argument if found.stack == plan.stack else loaded.argument_of(found.stack)
@@ -130,14 +130,14 @@ def _show(namespace: kept_namespaces.TeamNamespace, contents: Contents) -> None:
     out.print(
         escape(
             f"namespace {namespace.name}: retained from stack {namespace.retained_from} since "
-            f"{namespace.retained_since}, {deleted}holds {contents}"
+            f"{namespace.retained_since}, {deleted}contains {contents}"
         )
     )
     show_contents(contents)
 
 
 def show_contents(contents: Contents, indent: int = 2, out: Console | None = None) -> None:
-    """Print what members made by kind: names only, and the size and volume of claims."""
+    """Print the objects of members by kind: only their names, and for claims also size and volume."""
     out, margin = out or console(), " " * indent
     for kind, found in names_by_kind(contents):
         out.print(escape(f"{margin}{kind}: {', '.join(found)}"))

@@ -18,10 +18,10 @@ from gpu_platform.planning.changes.departures import TeamChange, renamed
 def warn_of_teams(
     plan: Plan, argument: str, outputs: Mapping[str, Any], cluster: ClusterAccess
 ) -> tuple[TeamChange, ...] | None:
-    """Print to standard error what happens to the namespaces of teams that leave or return; None if unknown.
+    """Print what happens to the namespaces of teams that leave or return, to standard error.
 
-    `argument`: how commands name the stack; `outputs`: those of the last deployment. Raises Finding for a team
-    whose namespace another owner has.
+    Returns None if this is unknown. `argument` is the stack's name in commands. `outputs` are the outputs of the
+    last deployment. Raises Finding if the namespace of a team has another owner.
     """
     if plan.kind == "environment" and plan.cluster.cloud is not None and not outputs:
         return ()  # the cluster may not exist yet

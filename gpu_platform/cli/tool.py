@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A prerequisite of some command: what was found (empty: missing), its purpose, and how to get it.
+    """A prerequisite of a command. `found` is empty if it is missing. `remedy` is how to get it.
 
-    `known` False: it cannot be checked on this machine without network access; the user has to check it.
+    `known` is False if this machine cannot check it without network access, so that the user must check it.
     """
 
     name: str

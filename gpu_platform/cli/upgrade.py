@@ -1,4 +1,4 @@
-"""`gpu-platform upgrade`: what is outdated or near the end of support, the order of steps, what each disturbs."""
+"""`gpu-platform upgrade`: software near the end of support, the upgrade steps and the disruption of each step."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class _Disturbance:
-    """What a step does to nodes, GPUs and pods; `problems`: why the edits alone are no valid stack file."""
+    """Effect of a step on nodes, GPUs and pods. `problems` are the reasons why its edits are not yet a valid stack
+    file.
+    """
 
     impacts: tuple[Impact, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -73,21 +75,22 @@ class _Report:
     blocked: tuple[str, ...]
     kubernetes: str | None
     not_read: str = ""
-    """Why the cluster was not read; empty: it was."""
+    """Reason why the cluster was not read. Empty if it was read."""
     past: tuple[Item, ...] = field(default=())
     deployed_by: str | None = None
-    """Version of gpu-platform that deployed the stack to a sandbox."""
+    """Version of gpu-platform that deployed the stack, if it is deployed in a sandbox."""
 
 
 def report_upgrades(stack: str, *, today: str | None, to_json: bool) -> ExitCode:
-    """Print the upgrade report of an environment; `today`: a date as text (2026-11-22), default the current one.
+    """Print the upgrade report of an environment. `today` is a date such as 2026-11-22, by default the current
+    date.
 
-    Returns FINDING if something is past the end of its standard support, UNKNOWN if the cluster's version is not
-    known. Raises BadInput for the stack of a team and for an invalid date.
+    Returns FINDING if something is past the end of its standard support, or UNKNOWN if the cluster's version is
+    not known. Raises BadInput for a team's stack and for an invalid date.
     """
     day = _day(today)
     loaded = load_stack(stack)
-    plan = environment_of(loaded, ", because teams have no software of their own", "upgrade {}")
+    plan = environment_of(loaded, ", because teams have no software", "upgrade {}")
     report = _report(loaded, plan, day)
     if to_json:
         print(json.dumps(_as_json(report), indent=2))
@@ -146,10 +149,13 @@ def _disturbances(
     live: LiveState | None,
     catalog: Catalog,
 ) -> list[_Disturbance]:
-    """Plan the stack file with the edits of each step and compare it with the step before, as `preview` does."""
+    """Apply the edits of each step to the stack file, and compare its plan with the step before, as `preview`
+    does.
+    """
     before, document = plan, deepcopy(loaded.platform)
     if live is not None:
-        live = dataclasses.replace(live, kubernetes=None)  # that of the step before counts, not the one that runs
+        # The version after the step before counts, not the running version.
+        live = dataclasses.replace(live, kubernetes=None)
     found: list[_Disturbance] = []
     for step in steps:
         for path, value in step.edits.items():
@@ -187,7 +193,7 @@ def _declares_driver(platform: object) -> bool:
 
 
 def _set(document: object, path: str, value: str) -> None:
-    """Set a value at a path of mappings (`operator.driver.version`), which are created where they are missing."""
+    """Set the value at a path such as `operator.driver.version`. Missing mappings on the path are created."""
     *parents, last = path.split(".")
     here = cast("dict[str, Any]", document)
     for key in parents:
@@ -244,7 +250,7 @@ def _show(out: Console, report: _Report, argument: str) -> None:
         if item.support.text and item.support.status is not Status.SUPPORTED:
             _line(out, f"{item.subject}: {item.support.text}")
     if report.not_read:
-        _line(out, f"What runs was not read, so pods are unknown: {report.not_read}")
+        _line(out, f"The cluster was not read, so running versions and pods are unknown: {report.not_read}")
     out.print()
     if not report.steps:
         _line(out, "Nothing to upgrade.")
@@ -296,7 +302,7 @@ def _counts(impact: Impact, *, known: bool) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Return a value as YAML: a minor version would be read as a number."""
+    """Return a value as YAML. Quotes keep a minor version from being read as a number."""
     return json.dumps(value) if value.replace(".", "", 1).isdecimal() else value
 
 

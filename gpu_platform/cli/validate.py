@@ -1,4 +1,4 @@
-"""`gpu-platform validate`: compare every node of a deployed stack with the Plan."""
+"""`gpu-platform validate`: compare every node of a deployed stack with the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from validators.render import as_ctrf, as_junit, print_report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
-    """Files that a report is also written to; `earlier`: JSON reports of earlier runs, for the page."""
+    """Files for the report in other formats. `earlier` are JSON reports of earlier runs for the HTML page."""
 
     junit: Path | None = None
     ctrf: Path | None = None
@@ -36,7 +36,7 @@ class ReportFiles:
 
 
 def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode:
-    """Print a report of all nodes, and write it to files in other formats."""
+    """Print a report about all nodes, and write it to files in other formats."""
     plan = environment_of(load_stack(stack), ", because teams have no nodes", "validate {}")
     earlier = _check_files(files)
     cluster = ClusterAccess(plan)
@@ -62,7 +62,10 @@ def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode
 
 
 def _warn_of_edits(client: KubernetesClient, plan: EnvironmentPlan, stack: str) -> None:
-    """Say where the stack file is not what is deployed; not with the Pulumi CLI, which alone has its outputs."""
+    """Warn if the stack file differs from the deployment.
+
+    For a stack that the Pulumi CLI deployed there is no warning, because its outputs are not in the cluster.
+    """
     outputs = stack_outputs(client, plan.stack) or {}
     if "pools" not in outputs:
         return
@@ -82,7 +85,7 @@ def _warn_of_edits(client: KubernetesClient, plan: EnvironmentPlan, stack: str) 
 
 
 def _check_files(files: ReportFiles) -> list[Mapping[str, Any]]:
-    """Return the earlier reports, oldest first; raises BadInput with every file that cannot be read or written."""
+    """Return the earlier reports, oldest first. Raises BadInput with every file that cannot be read or written."""
     problems = [
         Problem(option, str(file), "a file in an existing folder", f"create {file.parent} first")
         for option, file in (("--junit", files.junit), ("--ctrf", files.ctrf), ("--html", files.html))

@@ -1,4 +1,4 @@
-"""The HTML page of `gpu-platform validate`: nodes by checks, what is wrong, what differs, topology, runs."""
+"""The HTML page of `gpu-platform validate`: nodes by check, findings, differences, topology and earlier runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from validators.result import CheckResult
 
 _MARKS: Final = {PASS: "✓", FAIL: "✗", UNKNOWN: "?", NOT_APPLICABLE: "·"}
 _WORST_FIRST: Final = (FAIL, UNKNOWN, PASS, NOT_APPLICABLE)
-# Of the checks whose observed value should be the same on all nodes of a machine type, whatever is expected.
+# Checks whose observed value should be the same on all nodes of a machine type, whatever value is expected.
 _COMPARED: Final = (
     "driver-version",
     "gpu-product",
@@ -65,14 +65,14 @@ def _heat_map(report: ValidationReport, pool: str) -> dict[str, Any]:
 
 
 def _of(node: NodeReport, check: str) -> tuple[str, list[CheckResult]]:
-    """Return the worst verdict of a check's results on a node, and the results."""
+    """Return the worst verdict of a check on a node, and all results of the check."""
     found = [each for each in node.checks if each.id == check]
     verdicts = [each.verdict for each in found]
     return next((verdict for verdict in _WORST_FIRST if verdict in verdicts), NOT_APPLICABLE), found
 
 
 def _cell(node: NodeReport, check: str) -> tuple[str, str]:
-    """Return the worst verdict of a check on a node, and what was observed."""
+    """Return the worst verdict of a check on a node, and the observed values."""
     verdict, found = _of(node, check)
     shown = [each for each in found if each.verdict == verdict]
     text = "; ".join(f"{each.device or check}: {each.observed or 'nothing'}" for each in shown)
@@ -80,7 +80,7 @@ def _cell(node: NodeReport, check: str) -> tuple[str, str]:
 
 
 def _findings(report: ValidationReport) -> Mapping[CheckResult, list[str]]:
-    """Return everything that needs attention, with the nodes that have it."""
+    """Return every failed and unknown check result, with the nodes that have it."""
     rows: dict[CheckResult, list[str]] = {}
     for verdict in (FAIL, UNKNOWN):
         for node in report.nodes:
@@ -91,7 +91,10 @@ def _findings(report: ValidationReport) -> Mapping[CheckResult, list[str]]:
 
 
 def odd_ones(report: ValidationReport) -> list[tuple[str, str, str, str, list[str]]]:
-    """Return machine type, check, usual value, other value and the nodes that have it, where most nodes agree."""
+    """Return the values that differ from the value of most nodes of a machine type.
+
+    Each tuple contains machine type, check, usual value, other value, and the nodes with the other value.
+    """
     found: list[tuple[str, str, str, str, list[str]]] = []
     for machine in dict.fromkeys(node.machine_type for node in report.nodes):
         nodes = [node for node in report.nodes if node.machine_type == machine and node.node]
@@ -118,7 +121,7 @@ def _observed(node: NodeReport, check: str) -> str:
 
 
 def _topologies(report: ValidationReport, catalog: Catalog) -> Iterator[dict[str, Any]]:
-    """Yield what the drawing of each machine type shows."""
+    """Yield the data for the topology drawing of each machine type."""
     for name in dict.fromkeys(node.machine_type for node in report.nodes):
         machine = catalog.machine_types.get(name)
         if machine is not None and machine.has_gpus:
@@ -127,7 +130,7 @@ def _topologies(report: ValidationReport, catalog: Catalog) -> Iterator[dict[str
 
 
 def broken_gpus(nodes: Sequence[NodeReport]) -> Counter[int]:
-    """Return for each GPU on how many nodes a check of it fails."""
+    """Return the number of nodes on which a check fails, for each GPU."""
     found: Counter[int] = Counter()
     for node in nodes:
         gpus = {gpu for check in node.checks if check.verdict == FAIL for gpu in _gpus(check.device or "")}
@@ -136,7 +139,7 @@ def broken_gpus(nodes: Sequence[NodeReport]) -> Counter[int]:
 
 
 def _gpus(device: str) -> list[int]:
-    """Return the GPUs of `GPU 3` or `GPUs 0-2, 4`."""
+    """Parse the GPU indexes in a device name such as `GPU 3` or `GPUs 0-2, 4`."""
     if not re.match(r"GPUs? \d", device):
         return []
     runs = [(int(first), int(last or first)) for first, last in re.findall(r"(\d+)(?:-(\d+))?", device)]
@@ -158,7 +161,7 @@ def _topology(machine: MachineType, catalog: Catalog, broken: Mapping[int, int])
 
 
 def _runs(runs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
-    """Yield each run with the nodes whose verdict it changed."""
+    """Yield each run with the nodes whose verdict changed since the run before."""
     before: dict[str, str] | None = None
     for run in runs:
         verdicts = {node["node"]: node["verdict"] for node in run["nodes"] if node["node"]}

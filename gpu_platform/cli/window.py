@@ -1,4 +1,4 @@
-"""Part of `preview` and `up` that keeps changes of nodes within the maintenance window of the stack."""
+"""Keeps changes to nodes within the maintenance window of the stack, in `preview` and `up`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from gpu_platform.planning.maintenance.window import open_until, opens_next, tim
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceWindow:
-    """The window of a stack. `window` None: nodes may be changed at any time; `ignored`: by `--outside-window`."""
+    """Maintenance window of a stack. Without a `window`, nodes may be changed at any time.
+
+    `ignored` is set by `--outside-window`.
+    """
 
     window: WindowPlan | None
     ignored: bool = False
 
     def closed(self, at: datetime | None = None) -> str:
-        """Return why no node may be changed at `at`, default now; empty if it may."""
+        """Return why nodes must not be changed at `at` (default: now), or an empty string if they may be."""
         now = at or datetime.now(UTC)
         if self.window is None or self.ignored or open_until(self.window, now) is not None:
             return ""
@@ -36,7 +39,7 @@ class MaintenanceWindow:
                 Problem(
                     impact.subject,
                     f"{impact.effect.value} ({impact.field})" if impact.field else impact.effect.value,
-                    f"changes of nodes in the maintenance window {window_text(self.window)}; {closed}",
+                    f"changes to nodes in the maintenance window {window_text(self.window)}; {closed}",
                     "run `up` in the window, or `up --outside-window`",
                 )
                 for impact in _of_nodes(impacts)
@@ -45,7 +48,7 @@ class MaintenanceWindow:
                 raise BadInput(stack, problems)
 
     def check_still_open(self, impacts: Sequence[Impact]) -> None:
-        """Raise Finding if the window closed while MIG layouts were changed, and other nodes are to be changed."""
+        """Raise Finding if the window closed during MIG layout changes and other nodes are left to change."""
         left = [impact for impact in _of_nodes(impacts) if not impact.field.endswith("sharing.layout")]
         closed = self.closed()
         if closed and left:
@@ -53,7 +56,7 @@ class MaintenanceWindow:
             raise Finding(f"{closed}: {named} and all other changes were not started; run `up` again then")
 
     def line(self, impacts: Sequence[Impact], at: datetime | None = None) -> str:
-        """Return a line for `preview`; empty without a window."""
+        """Return a line for `preview`, or an empty string without a window."""
         if self.window is None:
             return ""
         now = at or datetime.now(UTC)
@@ -66,7 +69,7 @@ class MaintenanceWindow:
         return f"{text}; closed, opens {time_text(self.window, opens_next(self.window, now))}{refused}"
 
     def to_json(self, impacts: Sequence[Impact]) -> dict[str, Any] | None:
-        """Return the window's state for a JSON report; None without a window. Times are in UTC."""
+        """Return the window's state for a JSON report, or None without a window. Times are in UTC."""
         if self.window is None:
             return None
         now = datetime.now(UTC)
@@ -81,7 +84,7 @@ class MaintenanceWindow:
 
 
 def window_of(plan: Plan, *, ignored: bool = False) -> MaintenanceWindow:
-    """Return the maintenance window of a stack; that of a team changes no nodes."""
+    """Return the maintenance window of a stack. A team's stack has none, because it changes no nodes."""
     return MaintenanceWindow(plan.changes.window if plan.kind == "environment" else None, ignored)
 
 

@@ -119,7 +119,7 @@ def test_cpu_and_memory_of_quotas_are_shown_beside_those_of_all_pools(capsys: py
     assert cpu["offered"] == pytest.approx(sum(own.values()), abs=0.005)
     assert (cpu["allocated"], memory["allocated"]) == (220, 840)
     _, text, _ = _run(capsys, "gke-monitoring")
-    assert "cpu: 220 cores in quotas of teams, " in text
+    assert "cpu: 220 cores in team quotas, " in text
 
 
 def test_a_cpu_pool_is_shown_without_gpus_and_mode(capsys: pytest.CaptureFixture[str]) -> None:

@@ -492,7 +492,7 @@ def test_a_destroy_of_a_stack_that_is_not_deployed_destroys_and_lists_nothing(
 
     assert deploy.destroy_stack("test", "auto", yes=True) is ExitCode.GOOD
     printed = capsys.readouterr()
-    assert printed.out == "stack test is not deployed: nothing of it is destroyed\n"
+    assert printed.out == "stack test is not deployed, so it has nothing to destroy\n"
     assert engine.asked == []
     assert deploy.destroy_stack("test", "auto", to_json=True) is ExitCode.GOOD
     report = json.loads(capsys.readouterr().out)
@@ -550,7 +550,7 @@ def test_a_cluster_that_goes_with_what_members_made_needs_consent_to_delete_data
     plan = on_eks(created=True)
     engine = given(plan, outputs(plan))
 
-    with pytest.raises(BadInput, match="--delete-data: the cluster is deleted with everything in it"):
+    with pytest.raises(BadInput, match="--delete-data, because the cluster is deleted with everything in it"):
         deploy.destroy_stack("test", "auto", yes=True)
     assert engine.asked == []
 

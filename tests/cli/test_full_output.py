@@ -31,4 +31,4 @@ def test_a_command_that_cannot_print_says_so_in_one_line(arguments: str, unbuffe
         ran = subprocess.run(
             [*COMMAND, *arguments.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=environment
         )
-    assert (ran.returncode, ran.stderr) == (3, "error: standard output takes no more: No space left on device\n")
+    assert (ran.returncode, ran.stderr) == (3, "error: cannot write to standard output: No space left on device\n")

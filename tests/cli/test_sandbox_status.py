@@ -11,7 +11,7 @@ from sandbox import control_plane
 
 
 @pytest.mark.parametrize(
-    ("api_server", "said"), [(11, "the API server does not answer"), (None, "not all of it runs")]
+    ("api_server", "said"), [(11, "the API server does not answer"), (None, "some components are not running")]
 )
 def test_a_degraded_sandbox_says_what_is_wrong_and_what_mends_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], api_server: int | None, said: str

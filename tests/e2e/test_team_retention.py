@@ -272,7 +272,7 @@ def test_quotas_of_all_stacks_are_added_up(hand: Hand) -> None:
         assert ran.code == 2
         assert "9 of nvidia.com/gpu" in ran.err
         shown = hand.run("capacity", hand.file(), "--deployed")
-        assert "nvidia.com/gpu: 9 of 8 allocated with the deployed stacks of teams (speech 2)" in shown.out
+        assert "nvidia.com/gpu: 9 of 8 allocated, including the deployed team stacks (speech 2)" in shown.out
     finally:
         hand.base["teams"][0]["quota"]["gpus"] = 2
         hand.file()
@@ -327,7 +327,7 @@ def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
     assert len(hand.policies()) == 14
 
     again = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes")
-    assert "stack shop is not deployed: nothing of it is destroyed" in again.out
+    assert "stack shop is not deployed, so it has nothing to destroy" in again.out
     assert "namespace perception is retained from stack shop" in again.out
     removal = hand.run("team", "remove", hand.file(), TEAM, "--dry-run")
     assert (removal.code, "retained from stack shop" in removal.out) == (0, True), removal.err

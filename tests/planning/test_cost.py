@@ -62,7 +62,7 @@ def test_without_a_pod_count_waste_is_unknown(make_plan: PlanMaker) -> None:
     cost = refused.to_json(plan, None)["cost"]
     assert cost["wasted_usd_per_hour"] is None
     assert cost_lines(cost)[1].startswith(
-        "waste       unknown, the pods were not counted; 27.45 USD/h not allocated"
+        "waste       unknown, because the pods were not counted; 27.45 USD/h not allocated"
     )
     out = Console(file=io.StringIO(), width=160)
     show_summary(out, refused, plan)

@@ -61,12 +61,12 @@ def test_policies_list_and_explain_know_the_own_rules_of_a_stack(tmp_path: Path)
     code, out, err = run("policies", "list", "--stack", stack)
     assert code == 0, err
     assert "acme.image-registry" in out
-    assert "1 of them the stack's own" in " ".join(out.split())
+    assert "including 1 of the stack's own" in " ".join(out.split())
     listed = json.loads(run("policies", "list", "--stack", stack, "--format", "json")[1])["rules"]
     assert {one["level"] for one in listed} <= {"advisory", "disabled"}
     code, out, _ = run("policies", "explain", "acme.image-registry", "--stack", stack)
     assert code == 0
-    assert "own rule of module acme_rules" in out
+    assert "own rule from module acme_rules" in out
     assert "exempt: dcgm-*: signed (ops, until 2099-01-31)" in out
     found = json.loads(run("policies", "explain", "acme.image-registry", "--stack", stack, "--format", "json")[1])
     assert (found["module"], found["level"], found["default_level"]) == ("acme_rules", "advisory", "mandatory")

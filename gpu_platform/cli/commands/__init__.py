@@ -1,1 +1,3 @@
-"""Arguments, options and help of the commands, by theme; each command imports its own module when it is called."""
+"""Arguments, options and help texts of the commands, by theme. A command imports its module only when it is
+called.
+"""

@@ -1,4 +1,4 @@
-"""Commands about capacity and cost: quotas on the nodes, and what pools, teams and workloads cost."""
+"""Commands about capacity and cost: quotas on the nodes, and the cost of pools, teams and workloads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ capacity_app = typer.Typer(
 
 
 UtilisationOption = Annotated[
-    Path | None, typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool.")
+    Path | None,
+    typer.Option("--utilisation", help="YAML or JSON file with the measured utilisation, 0 to 1, by pool."),
 ]
 PrometheusOption = Annotated[
     str | None,
@@ -48,7 +49,7 @@ def capacity_show(
     prometheus: PrometheusOption = None,
     seconds: SecondsOption = 10.0,
     deployed: Annotated[
-        bool, typer.Option("--deployed", help="Read the quotas of the stacks of teams from the cluster.")
+        bool, typer.Option("--deployed", help="Read the quotas of team stacks from the cluster.")
     ] = False,
     output: Annotated[
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with bars by resource.")
@@ -78,7 +79,7 @@ def cost(
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with bars by pool and team.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that reduce it."""
+    """Show the cost by pool, team and workload, the idle cost, and changes to the stack file that reduce it."""
     from gpu_platform.cli.cost import show_cost
 
     leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, output=output.value))

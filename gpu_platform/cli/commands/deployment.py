@@ -1,4 +1,4 @@
-"""Commands that deploy and remove stacks, and what they need: preview, up, destroy, doctor, team."""
+"""Commands that deploy and remove stacks or check their prerequisites: preview, up, destroy, doctor, team."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Engine(StrEnum):
 
 
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="auto: the Pulumi CLI if it can be used, else embedded.")
+    Engine, typer.Option("--engine", help="auto uses the Pulumi CLI if possible, otherwise the embedded engine.")
 ]
 FailOnOption = Annotated[
     str | None,
@@ -35,8 +35,8 @@ FailOnOption = Annotated[
         "--fail-on",
         metavar="EFFECTS",
         help="Exit with 1, before anything changes, if a change has one of these effects: "
-        "deletes-data, replaces, cuts-access, removes-capacity, rolls-nodes, restarts-pods; or if it is "
-        "blocked: a pod is never evicted.",
+        "deletes-data, replaces, cuts-access, removes-capacity, rolls-nodes, restarts-pods. With `blocked`, also "
+        "exit if a pod that is never evicted blocks a change.",
     ),
 ]
 TimeoutOption = Annotated[
@@ -73,7 +73,7 @@ def up(
         bool,
         typer.Option(
             "--outside-window",
-            help="Change nodes although the maintenance window of the stack (`changes.window`) is closed.",
+            help="Change nodes even if the maintenance window of the stack (`changes.window`) is closed.",
         ),
     ] = False,
     output: FormatOption = Format.TEXT,
@@ -108,7 +108,7 @@ def destroy(
     timeout: TimeoutOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """List and delete what a stack deployed, after confirmation; objects of members of teams are kept."""
+    """List what a stack deployed and delete it after confirmation. Objects that team members created are kept."""
     from gpu_platform.cli.deploy import destroy_stack
 
     to_json = output is Format.JSON
@@ -135,7 +135,9 @@ def team_remove(
     delete_claims: Annotated[
         bool, typer.Option("--delete-claims", help="Delete bound volume claims too.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list, and write the file of --export.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the objects, and write the file for --export.")
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Delete the retained namespace of a team that left its stack, with everything that members created in it."""

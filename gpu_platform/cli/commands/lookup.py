@@ -1,4 +1,4 @@
-"""Commands of the groups `machines` and `policies`, which look something up."""
+"""Lookup commands: the groups `machines` and `policies`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ machines_app = typer.Typer(
 )
 policies_app = typer.Typer(
     cls=CommandGroup,
-    help="Rules of the policy pack, and own rules of a stack.",
+    help="Rules of the policy pack, and a stack's own rules.",
     no_args_is_help=True,
     context_settings=CONTEXT,
 )
@@ -37,7 +37,10 @@ def machines_list(
         ),
     ] = None,
     gpu: Annotated[
-        str | None, typer.Option("--gpu", metavar="MODEL", help="Only with this GPU: H100-80GB, L40S.")
+        str | None,
+        typer.Option(
+            "--gpu", metavar="MODEL", help="Only machine types with this GPU, such as H100-80GB or L40S."
+        ),
     ] = None,
     region: Annotated[
         str | None,
@@ -47,7 +50,7 @@ def machines_list(
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """List machine types with GPUs, with network and price."""
+    """List the machine types with GPUs, and their network and price."""
     from gpu_platform.cli.machines import list_machines
 
     leave(list_machines(provider=provider, gpu=gpu, region=region, to_json=output is Format.JSON))

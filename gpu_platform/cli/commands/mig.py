@@ -17,7 +17,7 @@ mig_app = typer.Typer(
 
 
 GpuOption = Annotated[
-    str, typer.Option("--gpu", metavar="MODEL", help="GPU model by its NVML or common name: A100-80GB.")
+    str, typer.Option("--gpu", metavar="MODEL", help="GPU model by its NVML or common name, such as A100-80GB.")
 ]
 
 
@@ -34,11 +34,14 @@ def mig_check(
     gpu: GpuOption,
     instances: Annotated[
         list[str],
-        typer.Argument(metavar="PROFILE:COUNT...", help="Instances: 3g.40gb:1 1g.10gb:4; = may replace :"),
+        typer.Argument(
+            metavar="PROFILE:COUNT...",
+            help="Instances, such as 3g.40gb:1 1g.10gb:4. `=` is accepted instead of `:`.",
+        ),
     ],
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Check whether one GPU can hold the instances; exit code 1 if not, with the conflicts."""
+    """Check whether one GPU can hold the instances. If not, print the conflicts and exit with code 1."""
     from gpu_platform.cli.mig import check_instances
 
     leave(check_instances(gpu, instances, to_json=output is Format.JSON))
@@ -47,14 +50,15 @@ def mig_check(
 @mig_app.command("solve")
 def mig_solve(
     gpu: Annotated[
-        list[str], typer.Option("--gpu", metavar="MODEL", help="GPU model; repeat it, each with a --demand.")
+        list[str],
+        typer.Option("--gpu", metavar="MODEL", help="GPU model; repeatable, with one --demand for each."),
     ],
     demand: Annotated[
         list[str],
         typer.Option(
             "--demand",
             metavar="PROFILE:COUNT,...",
-            help="Number of instances: 1g.10gb:14,3g.40gb:3; = may replace :",
+            help="Number of instances, such as 1g.10gb:14,3g.40gb:3. `=` is accepted instead of `:`.",
         ),
     ],
     gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=1, max=16, help="GPUs of one node.")] = 8,

@@ -17,7 +17,7 @@ def validate(
     ctrf: Annotated[Path | None, typer.Option("--ctrf", help="Also write a CTRF (JSON) file.")] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Also write one HTML page: nodes by checks, what differs, topology."),
+        typer.Option("--html", help="Also write one HTML page with nodes by check, differences and topology."),
     ] = None,
     earlier: Annotated[
         list[Path] | None,
@@ -56,20 +56,25 @@ def node_check(
         str | None, typer.Option("--machine", help="Machine type of the catalogue to check against.")
     ] = None,
     record: Annotated[
-        Path | None, typer.Option("--record", help="Also write what NVML answered to a file, for --replay.")
+        Path | None, typer.Option("--record", help="Also write the answers of NVML to a file, for --replay.")
     ] = None,
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Check a recorded machine instead of this one.")
     ] = None,
     with_serials: Annotated[
-        bool, typer.Option("--with-serials", help="Record UUIDs and serial numbers as they are.")
+        bool, typer.Option("--with-serials", help="Record UUIDs and serial numbers unchanged.")
     ] = False,
     watch: Annotated[
         float | None,
-        typer.Option("--watch", metavar="SECONDS", min=1, help="Check again; print when a verdict changes."),
+        typer.Option(
+            "--watch",
+            metavar="SECONDS",
+            min=1,
+            help="Repeat the check at this interval, and print changed verdicts.",
+        ),
     ] = None,
     topology: Annotated[
-        bool, typer.Option("--topology", help="Only print how the GPUs reach each other, as nvidia-smi topo -m.")
+        bool, typer.Option("--topology", help="Only print how the GPUs are connected, like nvidia-smi topo -m.")
     ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -86,14 +91,14 @@ def node_check(
 def node_metrics(
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port that serves /metrics.")] = 9401,
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=1, help="How often NVML is read.")
+        float, typer.Option("--interval", metavar="SECONDS", min=1, help="Interval between two readings of NVML.")
     ] = 15,
     temperature: Annotated[
-        float, typer.Option("--temperature", metavar="CELSIUS", help="Threshold of the temperature.")
+        float, typer.Option("--temperature", metavar="CELSIUS", help="Temperature threshold.")
     ] = 85,
-    memory: Annotated[float, typer.Option("--memory", metavar="PERCENT", help="Threshold of used memory.")] = 95,
+    memory: Annotated[float, typer.Option("--memory", metavar="PERCENT", help="Memory usage threshold.")] = 95,
     power: Annotated[
-        float, typer.Option("--power", metavar="PERCENT", help="Threshold of power, of its limit.")
+        float, typer.Option("--power", metavar="PERCENT", help="Power threshold, in percent of the power limit.")
     ] = 95,
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Serve a recorded machine (node-check --record).")

@@ -24,18 +24,19 @@ NameOption = Annotated[str, typer.Option("--name", help="Name of the sandbox; se
 def sandbox_up(
     name: NameOption = "local",
     api_port: Annotated[
-        int | None, typer.Option("--api-port", min=1, max=65535, help="Default: a free port.")
+        int | None,
+        typer.Option("--api-port", min=1, max=65535, help="Port of the API server. Default: a free port."),
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder of the sandbox's data.")] = None,
+    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder for the sandbox's data.")] = None,
     crds: Annotated[
-        Path | None, typer.Option("--crds", help="Folder of CRDs to install instead of the permissive ones.")
+        Path | None, typer.Option("--crds", help="Folder with CRDs to install instead of the permissive CRDs.")
     ] = None,
     kubernetes: Annotated[
         str | None,
         typer.Option(
             "--kubernetes",
             metavar="VERSION",
-            help="Minor version, such as 1.35; a newer one than a sandbox has upgrades it in place.",
+            help="Minor version, such as 1.35. A newer version upgrades an existing sandbox in place.",
         ),
     ] = None,
     karpenter: Annotated[
@@ -46,7 +47,7 @@ def sandbox_up(
     ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Start or upgrade a sandbox, or restart its components that do not run."""
+    """Start or upgrade a sandbox, or restart its stopped components."""
     from gpu_platform.cli.sandbox import start
 
     to_json = output is Format.JSON
@@ -83,7 +84,7 @@ def sandbox_down(
 
 @sandbox_app.command("status")
 def sandbox_status(name: NameOption = "local", output: FormatOption = Format.TEXT) -> None:
-    """Show whether a sandbox runs; exit code 1 if it does not."""
+    """Show whether a sandbox is running; exit with code 1 if it is not."""
     from gpu_platform.cli.sandbox import show
 
     leave(show(name, to_json=output is Format.JSON))
@@ -93,18 +94,21 @@ def sandbox_status(name: NameOption = "local", output: FormatOption = Format.TEX
 def sandbox_fault(
     node: Annotated[
         str | None,
-        typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0; none: list all faults."),
+        typer.Argument(
+            metavar="NODE", help="Name of a simulated node, such as train-0. Without it, all faults are listed."
+        ),
     ] = None,
     faults: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FAULT", help='JSON, such as {"kind": "gpu-missing", "index": 3}; none: remove all faults.'
+            metavar="FAULT",
+            help='JSON, such as {"kind": "gpu-missing", "index": 3}. Without it, all faults are removed.',
         ),
     ] = None,
     name: NameOption = "local",
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Inject faults into a simulated node, remove them, or list those of all nodes."""
+    """Inject faults into a simulated node, remove them, or list the faults of all nodes."""
     from gpu_platform.cli.sandbox import list_faults, set_faults
 
     if node is None:
@@ -119,7 +123,8 @@ def sandbox_replay(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FILE", help="Recording that `node-check --record` wrote on a node; absent: end the replay."
+            metavar="FILE",
+            help="Recording that `node-check --record` wrote on a node. Without it, the replay ends.",
         ),
     ] = None,
     name: NameOption = "local",

@@ -1,4 +1,4 @@
-"""Commands that read a stack file alone: first file, plan, review, images, guides, upgrades, schema."""
+"""Commands that need only a stack file: init, check, render, review, images, guide, upgrade, schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.cli.options import Format, FormatOption, HtmlFormat, StackArgu
 
 
 class ReportFormat(StrEnum):
-    """Output format of a command whose findings have places in a file."""
+    """Output format of a command that reports findings by line of a file."""
 
     TEXT = "text"
     JSON = "json"
@@ -40,7 +40,8 @@ def init(
     ] = None,
     team: Annotated[str | None, typer.Option("--team", metavar="NAME", help="Name of the first team.")] = None,
     member: Annotated[
-        str | None, typer.Option("--member", metavar="WHO", help="Its members, such as group:research.")
+        str | None,
+        typer.Option("--member", metavar="WHO", help="Members of the first team, such as group:research."),
     ] = None,
     region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="EKS and GKE.")] = None,
     zone: Annotated[
@@ -59,11 +60,11 @@ def init(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="File to write; default: in the folder of stack files."),
+        typer.Option("--out", metavar="FILE", help="File to write. Default: a file in the folder of stack files."),
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Write a first stack file that passes `check`; on a terminal, asks for missing options."""
+    """Write a first stack file that passes `check`. On a terminal, the command asks for missing options."""
     from gpu_platform.cli.init import Answers, write_stack
 
     given = Answers(
@@ -89,7 +90,7 @@ def render(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
-    gc.disable()  # until the command ends: almost all objects live as long
+    gc.disable()  # almost all objects live until the command ends
     from gpu_platform.cli.render import render_to
 
     render_to(stack, out, to_json=output is Format.JSON)
@@ -103,7 +104,7 @@ def check(
     ] = ReportFormat.TEXT,
 ) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
-    gc.disable()  # until the command ends: almost all objects live as long
+    gc.disable()  # almost all objects live until the command ends
     from gpu_platform.cli.check import check_stack
 
     leave(check_stack(stack, output=output.value))
@@ -120,16 +121,17 @@ def review(
     stack: StackArgument,
     base: Annotated[
         Path | None,
-        typer.Option("--base", help="The stack file before the change, to compare with; absent: a new stack."),
+        typer.Option("--base", help="The stack file before the change. Without it, the stack is new."),
     ] = None,
     preview: Annotated[
         Path | None, typer.Option("--preview", help="Output of `preview STACK --format json`.")
     ] = None,
     output: Annotated[
-        ReviewFormat, typer.Option("--format", help="Output format; json has the Markdown as `markdown`.")
+        ReviewFormat,
+        typer.Option("--format", help="Output format; json contains the Markdown in the field `markdown`."),
     ] = ReviewFormat.MARKDOWN,
 ) -> None:
-    """Print the comment of a pull request as Markdown: GPUs and cost by pool, policies, impact."""
+    """Print a pull request comment as Markdown: GPUs and cost by pool, policies, impact."""
     from gpu_platform.cli.review import review_stack
 
     leave(review_stack(stack, base=base, preview=preview, to_json=output is ReviewFormat.JSON))
@@ -145,7 +147,8 @@ def guide(
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Also print what is used and free now, and what waits in the queue.")
+        bool,
+        typer.Option("--live", help="Also print the current usage, the free capacity and the queued workloads."),
     ] = False,
     output: Annotated[
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with the manifests.")
@@ -172,7 +175,7 @@ def upgrade(
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show what is outdated or near its end of support, the steps of an upgrade, and what each disrupts."""
+    """Show what is outdated or near the end of its support, the upgrade steps, and what each step disrupts."""
     from gpu_platform.cli.upgrade import report_upgrades
 
     leave(report_upgrades(stack, today=today, to_json=output is Format.JSON))
