@@ -29,7 +29,7 @@ _BOUNDED: Final[Mapping[str, str]] = {
 _WHAT: Final[Mapping[str, str]] = {
     "training": "a training job with torchrun",
     "inference": "an HTTP server on a GPU, with its Service",
-    "notebook": "JupyterLab; it ends after an hour without use",
+    "notebook": "JupyterLab, which ends after an hour without use",
     "batch": "a job in four parts, one pod each",
 }
 
@@ -42,7 +42,7 @@ def guide_to_markdown(
     *,
     full: bool = False,
 ) -> str:
-    """Return the guide as Markdown. `full`: with the manifests themselves, not only how to get them."""
+    """Return the guide as Markdown. With `full`, it also contains the manifests, not only how to get them."""
     sections = (
         _login(guide, team),
         _grants(team, queue, live),
@@ -63,11 +63,11 @@ def guide_to_html(
     guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
 ) -> str:
     """Return the guide with its manifests as one HTML page without links to anything outside."""
-    from markdown_it import MarkdownIt  # only here: 60 modules, which no component needs
+    from markdown_it import MarkdownIt  # imported here, because components do not need its 60 modules
 
     markdown = guide_to_markdown(guide, team, queue, live, full=True)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
-    # What is wider than the screen scrolls by itself, also by keyboard, and the text beside it stays.
+    # Tables and code blocks that are wider than the screen scroll by themselves, also with the keyboard.
     body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace(
         "</table>", "</table></div>"
     )
@@ -105,7 +105,7 @@ def guide_to_json(
 
 
 def config_map_data(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None) -> Mapping[str, str]:
-    """Return the guide and its manifests by file name, as the ConfigMap in the team's namespace has them."""
+    """Return the guide and its manifests by file name, as in the ConfigMap in the team's namespace."""
     found = {PAGE: guide_to_markdown(guide, team, queue)}
     return {
         **found,
@@ -121,9 +121,9 @@ def _login(guide: GuidePlan, team: TeamPlan) -> Iterator[str]:
     if guide.login:
         yield from ("```console", *(f"$ {command}" for command in guide.login), "```")
         yield ""
-        yield f"Then name the namespace in each command (`kubectl -n {guide.namespace} ...`), or once:"
+        yield f"Then pass the namespace to each command (`kubectl -n {guide.namespace} ...`), or set it once:"
     else:
-        yield "The owner of the cluster has the kubeconfig. Name the namespace once:"
+        yield "The owner of the cluster provides the kubeconfig. Set the namespace once:"
     yield from ("", "```console", f"$ kubectl config set-context --current --namespace={guide.namespace}")
     yield from ("$ kubectl auth can-i create jobs   # yes, for members and admins", "```", "")
     yield from (f"- {role}: {', '.join(members)}" for role, members in _members(team) if members)
@@ -146,7 +146,7 @@ def _grants(team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None)
     yield "## Quota of the team\n"
     granted = {key: quantity for key, quantity in team.quota.items() if quantity != "0"}
     if not granted:
-        yield "No GPUs, and no limit of CPU and memory."
+        yield "No GPUs, and no limit on CPU and memory."
         return
     rows = [
         (key.removeprefix("requests."), quantity, *([] if live is None else [_used(key, live)]))
@@ -164,10 +164,11 @@ def _grants(team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None)
             }
         )
         if {"requests.cpu", "requests.memory"} & granted.keys():
-            yield "CPU and memory limit pods on nodes without GPUs; a pod with GPUs gets their part of its node."
+            yield "CPU and memory limit only pods on nodes without GPUs. A pod with GPUs receives the part of its"
+            yield "node that belongs to its GPUs."
         if borrowed:
-            yield f"What other teams do not use can be borrowed: {', '.join(borrowed)}."
-            yield "The team that owns the quota can reclaim it: workloads on it are then stopped, and wait again."
+            yield f"Quota that other teams do not use can be borrowed: {', '.join(borrowed)}."
+            yield "The team that owns the quota can reclaim it. Workloads on it are then stopped, and wait again."
     else:
         yield "Pods beyond the quota are refused. `kubectl describe resourcequota gpu-quota` shows what is in use."
 
@@ -211,9 +212,9 @@ def _pools(guide: GuidePlan, team: TeamPlan, live: LiveGuide | None) -> Iterator
         if pool.schedule is not None:
             yield ""
             yield (
-                f"Pool `{pool.name}` has nodes {pool.schedule} only. At {pool.schedule.stop} its pods are "
-                "terminated: "
-                "save your data on a volume before. Pods that a controller or a queue starts again wait until "
+                f"Pool `{pool.name}` has nodes only {pool.schedule}. At {pool.schedule.stop} its pods are "
+                "terminated. "
+                "Save your data to a volume before. Pods that a controller or a queue starts again wait until "
                 f"{pool.schedule.start}."
             )
     for pool in guide.pools:
@@ -223,40 +224,43 @@ def _pools(guide: GuidePlan, team: TeamPlan, live: LiveGuide | None) -> Iterator
             yield (
                 f"A NUMA node of pool `{pool.name}` has {counted(gpus, 'GPU')} and {cpus} CPUs, and a pod starts "
                 "only if its GPUs are on as few NUMA nodes as possible. Whole CPUs are exclusive, and must "
-                "be on the same NUMA nodes: "
-                "write `cpu: 15500m`, which is not whole, or as many as those NUMA nodes have. Else the pod ends "
-                "with `TopologyAffinityError`."
+                "be on the same NUMA nodes. "
+                "Write a fraction such as `cpu: 15500m`, or at most as many CPUs as those NUMA nodes have. "
+                "Otherwise the pod ends with `TopologyAffinityError`."
             )
 
 
 def _claims(claims: Sequence[ClaimPlan]) -> Iterator[str]:
-    """Yield how a pod claims devices by the templates of the team."""
+    """Yield how a pod claims devices with the team's claim templates."""
     yield "Devices are claimed, not requested under `resources.limits`. The team's templates:"
     yield from (f"- `{claim.name}`: {claim.count} of `{claim.device_class}`" for claim in claims)
     yield ""
     named = f"{{name: gpu, resourceClaimTemplateName: {claims[0].name}}}"
-    yield f"A pod names one, `resourceClaims: [{named}]`, and its container names the claim,"
+    yield f"A pod names a template with `resourceClaims: [{named}]`, and its container names the claim with"
     yield "`resources: {claims: [{name: gpu}]}`."
     yield ""
 
 
 def _ask(pool: GuidePool) -> list[str]:
-    return [_ask_for(name, most) for name, most in pool.resources.items()] or ["a claim of the team"]
+    return [_ask_for(name, most) for name, most in pool.resources.items()] or ["a claim from a team template"]
 
 
 def _ask_for(resource: str, most: int) -> str:
     if "/" not in resource:
-        return f"a claim of `{resource}`, at most {counted(most, 'device')} for a pod"
-    # A process uses one share or one MIG instance, whatever its container has.
-    return f"`{resource}`, " + ("1 for a container" if most == 1 else f"at most {most} for a pod")
+        return f"a claim for `{resource}`, at most {counted(most, 'device')} per pod"
+    # A process can use only one share or MIG instance, even if its container has several.
+    return f"`{resource}`, " + ("1 per container" if most == 1 else f"at most {most} per pod")
 
 
 def _free_text(pool: GuidePool, units: Mapping[str, int] | None) -> str:
-    """Return what is free; None: no node of the pool is ready; nothing: ready nodes offer no units to count."""
+    """Return the free units of a pool. None means that no node is ready.
+
+    An empty mapping means that the ready nodes have no units to count.
+    """
     if units is None:
         return "no node is ready"
     free = "; ".join(f"{count} {name}" for name, count in sorted(units.items()))
-    return free or ("not counted: devices are claimed" if pool.gpu else "CPU and memory")
+    return free or ("not counted, because devices are claimed" if pool.gpu else "CPU and memory")
 
 
 def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]:
@@ -264,7 +268,7 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
         return
     yield "## The queue\n"
     if queue.required:
-        yield f"Jobs and pods name the queue, or are refused: label `{names.QUEUE_LABEL}: {queue.local_queue}`."
+        yield f"Jobs and pods without the label `{names.QUEUE_LABEL}: {queue.local_queue}` are refused."
     else:
         yield f"Every Job and pod enters the queue `{queue.local_queue}`, and starts when all its pods fit."
     yield from ("", "```console", "$ kubectl get workloads            # what waits, and what runs")
@@ -273,7 +277,7 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
         return
     yield ""
     if live.held:
-        yield f"The queue is held ({live.held}): no new workload starts until an administrator ends that.\n"
+        yield f"The queue is held ({live.held}): no new workload starts until an administrator releases it.\n"
     if live.waiting:
         yield from _table(
             ("place", "workload", "why it waits"), [(str(w.place), w.name, w.why) for w in live.waiting]
@@ -291,13 +295,13 @@ def _running(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None) -> I
     yield "## Priorities\n"
     others = [name for name in team.priorities if name != guide.priority]
     lower = f" Lower classes are allowed too: {', '.join(f'`{name}`' for name in others)}." if others else ""
-    which = "a pod" if team.pod_defaults is None else "a pod without GPUs and"
-    yield f"Write `priorityClassName: {guide.priority}`; {which} without a class is stopped first.{lower}"
+    which = "A pod" if team.pod_defaults is None else "A pod without GPUs and"
+    yield f"Write `priorityClassName: {guide.priority}`. {which} without a class is stopped first.{lower}"
     if queue is not None and queue.default_priority is not None:
-        yield f"A Job or other workload that names no priority has {queue.default_priority} in the queue."
+        yield f"A Job or other workload without a priority has the priority {queue.default_priority} in the queue."
     if team.pod_defaults is not None:
-        yield "A pod that requests a GPU without them gets this class, the toleration of GPU nodes, and its"
-        yield "GPUs' part of the CPU and memory of a node. Other pods get 500m CPU and 1 GiB."
+        yield "A pod that requests a GPU receives this class, the toleration for GPU nodes, and its GPUs' part of"
+        yield "the CPU and memory of a node, unless it sets them itself. Other pods get 500m CPU and 1 GiB."
     else:
         yield "Pods without requests get 500m CPU and 1 GiB; their limits are 4 CPUs and 16 GiB."
     if team.service_account is not None:
@@ -328,23 +332,23 @@ def _network(team: TeamPlan) -> Iterator[str]:
     outside = [text_of_egress(one) for one in team.all_egress]
     yield "Pods reach each other and DNS" + (f", and {'; '.join(outside)}." if outside else ", and nothing else.")
     sources = [text_of_ingress(one) for one in team.ingress]
-    yield "They are reached by pods of this namespace" + (
-        f", and from {'; '.join(sources)}." if sources else " alone."
+    yield "They accept connections from pods of this namespace" + (
+        f", and from {'; '.join(sources)}." if sources else " only."
     )
 
 
 def _refused(team: TeamPlan, queue: TeamQueuePlan | None) -> Iterator[str]:
     yield "## What is refused\n"
-    nics = "" if team.fabric is None else ", but for the GPU NICs of whole nodes"
+    nics = "" if team.fabric is None else ", except for the GPU NICs of whole nodes"
     yield f"- Pods that do not meet Pod Security `{team.pod_security}`. The manifests meet `restricted`{nics}."
     if team.fabric is not None:
         yield (
-            f"  Pods of GPUDirect ({', '.join(team.fabric.fabrics)}) that request all GPUs of a node of "
-            f"{', '.join(team.fabric.pools)} may have what the vendor's own test pods have beyond it."
+            f"  Pods with GPUDirect ({', '.join(team.fabric.fabrics)}) that request all GPUs of a node in "
+            f"{', '.join(team.fabric.pools)} may also use the settings of the vendor's own test pods."
         )
     yield from (f"- `{rule.id}`: {rule.message}" for rule in _rules(team, queue))
-    beyond = "has, borrowing included" if queue is not None else "has"
-    yield f"- Pods with more than the quota {beyond}: `exceeded quota: gpu-quota`."
+    beyond = ", borrowing included" if queue is not None else ""
+    yield f"- Pods that exceed the quota{beyond}: `exceeded quota: gpu-quota`."
     yield f"- A priority class other than {', '.join(team.priorities)}: `exceeded quota: priority-above-own`."
     if team.object_quota:
         none = [name for key, name in _BOUNDED.items() if team.object_quota.get(key) == "0"]
@@ -358,8 +362,8 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
     if cleanup is None:
         return
     yield "## What is cleaned up\n"
-    done = "is deleted" if cleanup.delete else "is reported to the operator, and not deleted"
-    yield f"A scheduled job looks for objects that are no longer needed; each {done}:\n"
+    done = "is deleted" if cleanup.delete else "is reported to the operator, but not deleted"
+    yield f"A scheduled job looks for objects that are no longer needed. Each of them {done}:\n"
     if cleanup.finished_after is not None:
         yield f"- Jobs, and pods without a controller, that ended more than {cleanup.finished_after} ago"
     yield "- objects with the label `gpu-platform.dev/expires-on`, a date such as `2026-12-31`, after that day"
@@ -373,8 +377,8 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
 
 
 def _rules(team: TeamPlan, queue: TeamQueuePlan | None) -> tuple[AdmissionRule, ...]:
-    """Return the rules of the API server in the team's namespace."""
-    # Templates are judged by the rules of pods.
+    """Return the API server's admission rules for the team's namespace."""
+    # The rules for pods also apply to templates.
     policies = [policy for policy in team.policies if policy.name != "templates-of"]
     if queue is not None:
         policies.append(queue_policy(queue))
@@ -382,7 +386,7 @@ def _rules(team: TeamPlan, queue: TeamQueuePlan | None) -> tuple[AdmissionRule, 
 
 
 def _examples(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None, *, full: bool) -> Iterator[str]:
-    yield "## Manifests that run as they are\n"
+    yield "## Manifests that run unchanged\n"
     rows = [(f"`{one.kind}`", _WHAT[one.kind], _asks(one)) for one in guide.examples]
     if rows:
         yield from _table(("name", "what", "asks for"), rows)
@@ -398,8 +402,8 @@ def _examples(guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None, *, 
     if guide.simulated:
         yield ""
         yield (
-            "Nodes of a sandbox are simulated: pods are scheduled, and their containers do not run, so "
-            "`kubectl logs`, `exec` and `port-forward` have no answer."
+            "Nodes of a sandbox are simulated: pods are scheduled, but their containers do not run, so "
+            "`kubectl logs`, `exec` and `port-forward` do not work."
         )
     elif any(one.kind == "notebook" for one in guide.examples):
         yield from (

@@ -17,7 +17,7 @@ from gpu_platform.live.usage import gpu_usage
 from gpu_platform.planning.queues.limits import is_cpu_flavor
 
 if TYPE_CHECKING:
-    from gpu_platform.live.client import KubernetesClient  # which a plan with a guide does not need
+    from gpu_platform.live.client import KubernetesClient  # planning a guide does not need it
 
 _KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 _QUOTA: Final = "gpu-quota"
@@ -26,7 +26,7 @@ _GIB: Final = 1024**3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A workload that waits in the team's queue. `place`: 1 is the next."""
+    """A workload that waits in the team's queue. The next workload has `place` 1."""
 
     name: str
     place: int
@@ -35,7 +35,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """A workload that runs without a pod that it lost, and why it does not get it back."""
+    """A running workload that lost a pod, and the reason why the pod is not replaced."""
 
     name: str
     why: str
@@ -43,10 +43,12 @@ class Incomplete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveGuide:
-    """State of a cluster for one team. `used`, and `borrowed`, a part of it: by key of its ResourceQuota.
+    """State of a cluster for one team.
 
-    `free`: units that no pod uses on ready nodes, by pool and resource. `held`: the policy by which somebody holds
-    the queue, empty where nobody does. `incomplete`: workloads whose lost pods the quota refuses.
+    `used` contains the used units by key of the team's ResourceQuota, and `borrowed` the borrowed part of them.
+    `free` contains the units of ready nodes that no pod uses, by pool and resource. `held` is the policy with
+    which somebody holds the queue, or empty if nobody does. `incomplete` are workloads whose lost pods the quota
+    refuses.
     """
 
     used: Mapping[str, str]
@@ -58,7 +60,7 @@ class LiveGuide:
 
 
 def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
-    """Read the state of a team; raises UnknownOutcome and Refused."""
+    """Read the state of the cluster for a team. Raises UnknownOutcome and Refused."""
     queues = client.objects(_KUEUE, "ClusterQueue")
     queue = next((one for one in queues if one["metadata"]["name"] == namespace), None)
     nodes = list(client.objects("v1", "Node", label_selector=names.POOL_LABEL))
@@ -91,7 +93,10 @@ def _texts(amounts: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _of_queue(queue: Mapping[str, Any], kind: str) -> Mapping[str, str]:
-    """Return the units that Kueue counts in all pools. CPU and memory: as in the quota, on nodes without GPUs."""
+    """Return the units that Kueue counts in all pools.
+
+    As in the quota, CPU and memory are counted only on nodes without GPUs.
+    """
     sums: dict[str, Decimal] = {}
     for flavor in items_at(queue, "status", "flavorsUsage"):
         for resource in items_at(flavor, "resources"):
@@ -109,7 +114,7 @@ def _text(key: str, total: Decimal) -> str:
 
 
 def _pools_of_flavors(client: KubernetesClient) -> Mapping[str, str]:
-    """Return the pool of each flavor that is one of GPU nodes."""
+    """Return the pool of each flavor of GPU nodes."""
     flavors = client.objects(_KUEUE, "ResourceFlavor")
     return {
         name: str(mapping_at(one, "spec", "nodeLabels").get(names.POOL_LABEL, name))
@@ -146,9 +151,9 @@ def _waiting(
     queue: Mapping[str, Any] | None,
     nodes: Sequence[Mapping[str, Any]],
 ) -> Iterator[Waiting]:
-    """Yield the workloads without quota in the order of Kueue: by priority, then by age.
+    """Yield the workloads without quota in Kueue's order: by priority, then by age.
 
-    One that is being deleted, or that was stopped (`active: false`), is in no queue.
+    A workload that is being deleted or was stopped (`active: false`) is not in a queue.
     """
     pending = [
         one
@@ -173,7 +178,7 @@ def _incomplete(
 
 
 def _name(workload: Mapping[str, Any]) -> str:
-    """Return the name of what Kueue manages: a Job has a Workload with another name."""
+    """Return the name of the object that Kueue manages. The Workload of a Job has another name than the Job."""
     owners = [owner["name"] for owner in workload["metadata"].get("ownerReferences", ())]
     return str(owners[0] if owners else workload["metadata"]["name"])
 

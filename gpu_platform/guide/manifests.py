@@ -1,7 +1,8 @@
-"""Manifests of the example workloads: Kubernetes objects of a member, without anything that has to be installed.
+"""Manifests of the example workloads for members, which need nothing else to be installed.
 
-They are built as those that a stack file declares, with programs of the guide's own, and satisfy Pod Security
-`restricted` in every namespace, but for what GPU NICs need where its policies allow it.
+They are built like the workloads that a stack file declares, but with the guide's programs. They satisfy Pod
+Security `restricted` in every namespace, except for the settings that GPU NICs need, if the policies of the
+namespace allow them.
 
 Source: PyTorch docs, torchrun (environment variables); read 2026-11-23.
 """
@@ -37,23 +38,23 @@ _CLAIM: Final = "training-checkpoints"
 _CHECKPOINT_SIZE: Final = "100Gi"
 _SERVE_PORT: Final = 8080
 _LOADING_SECONDS: Final = 600  # a model takes minutes to load
-_IDLE_SECONDS: Final = 3600  # of a notebook: then its server ends, and with it the pod
+_IDLE_SECONDS: Final = 3600  # a notebook without use for this time ends
 _DAY: Final = 86_400
 _NOTEBOOK_SECONDS: Final = _DAY // 2
-_PARTS: Final = 4  # of the batch job
+_PARTS: Final = 4  # number of pods of the batch job
 _RETRIES: Final = 3
 
 
 def manifests(
     guide: GuidePlan, team_plan: TeamPlan, queue: TeamQueuePlan | None
 ) -> Mapping[ExampleKind, tuple[Manifest, ...]]:
-    """Return the objects of each example, in the order in which they are made."""
+    """Return the objects of each example, in the order of their creation."""
     team = TeamPods(team_plan, queue, restricted=True)
     return {one.kind: tuple(_BUILDERS[one.kind](team, one)) for one in guide.examples}
 
 
 def _pod(example: ExamplePlan, *command: str, code: bool = True, checkpoints: MountPlan | None = None) -> PodPlan:
-    """Return the pods of an example with its program, and a home for it."""
+    """Return the pods of an example, with its program and a home directory."""
     mounts = [MountPlan(name="code", path=_CODE, config_map=example.kind, read_only=True)] if code else []
     mounts += [] if checkpoints is None else [checkpoints]
     return PodPlan(
@@ -72,16 +73,16 @@ def _pod(example: ExamplePlan, *command: str, code: bool = True, checkpoints: Mo
 
 
 def _kept(example: ExamplePlan) -> str:
-    """Return the value of the annotation that names where a pod keeps its state."""
+    """Return the value of the annotation about where a pod keeps its state."""
     if example.kind == "batch":
-        return "none: each part is short and begins anew"
+        return "none: each part is short and starts from the beginning"
     if example.kind == "notebook":
-        return f"none: {_HOME} ends with the pod"
+        return f"none: {_HOME} is deleted with the pod"
     if example.volume is not None:
         return f"claim {example.volume}, {_CHECKPOINTS}"
     if example.storage_class is not None:
         return f"claim {_CLAIM}, {_CHECKPOINTS}"
-    return f"none: {_CHECKPOINTS} ends with the pod, name a volume there for real work"
+    return f"none: {_CHECKPOINTS} is deleted with the pod, mount a volume there for real work"
 
 
 def _program(team: TeamPods, kind: ExampleKind, script: str) -> Manifest:
@@ -91,7 +92,7 @@ def _program(team: TeamPods, kind: ExampleKind, script: str) -> Manifest:
 
 
 def _training(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return an indexed Job whose pods find each other by the name of the first."""
+    """Return an indexed Job whose pods find each other by the name of the first pod."""
     made = example.storage_class is not None and example.volume is None
     name = example.volume or (_CLAIM if made else None)
     mount = MountPlan(name="checkpoints", path=_CHECKPOINTS, claim=name)
@@ -114,7 +115,7 @@ def _training(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
 
 
 def _inference(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return a Deployment with its Service: other pods of the namespace reach it by name."""
+    """Return a Deployment with a Service, so that other pods of the namespace reach it by name."""
     service = InferenceServicePlan(
         pod=_pod(example, "python", f"{_CODE}/serve.py"),
         replicas=example.workload.replicas,
@@ -127,7 +128,7 @@ def _inference(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
 
 
 def _notebook(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return a Job, not a Deployment: a notebook that nobody uses ends, and gives its GPU back."""
+    """Return a Job instead of a Deployment, so that a notebook that nobody uses ends and releases its GPU."""
     pod = _pod(example, *jupyter(_HOME, _IDLE_SECONDS), code=False)
     spec = {
         "backoffLimit": 0,
@@ -139,7 +140,7 @@ def _notebook(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
 
 
 def _batch(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return a Job of several parts, each of which is tried again by itself."""
+    """Return a Job of several parts, each of which is retried separately."""
     pod = _pod(example, "python", f"{_CODE}/batch.py")
     batch = BatchJobPlan(pod=pod, parts=_PARTS, retries=2, stop_on=(), deadline_seconds=_DAY)
     return [_program(team, "batch", "batch.py"), *batch_job(team, batch)]

@@ -1,7 +1,7 @@
-"""Explains why no node of a cluster can ever run a workload that waits: by its node selector or its requests.
+"""Explains why no node of a cluster can ever run a waiting workload, by its node selector or its requests.
 
-Kueue compares quotas and the labels of flavors; its message about such a workload names the quota of other pools,
-or none of it once the quota is in use.
+Kueue compares quotas and the labels of flavors. Its message about such a workload names the quota of other pools,
+or no such reason once the quota is in use.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gpu_platform.live.objects import items_at, mapping_at
 
 
 def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]) -> str:
-    """Return why no node fits a pod of a Kueue Workload, empty if one does or may yet be added.
+    """Return why no node fits a pod of a Kueue Workload, or an empty string if a node fits or may still be added.
 
-    `nodes`: those of all pools; `pools`: names of the pools that the queue knows. A pool without nodes may be one
-    that grows, of which nothing is known.
+    `nodes` are the nodes of all pools. `pools` are the names of the pools that the queue knows. A pool without
+    nodes may scale up, and nothing is known about its future nodes.
     """
     with_nodes = {_labels(node).get(names.POOL_LABEL, "") for node in nodes}
     for pods in items_at(workload, "spec", "podSets"):
@@ -28,7 +28,7 @@ def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, A
         pool = selector.get(names.POOL_LABEL)
         known = sorted(with_nodes | {*pools})
         if pool is not None and pool not in known:
-            return f"its node selector names pool {pool}: the pools are {', '.join(known)}"
+            return f"its node selector names pool {pool}, but the pools are {', '.join(known)}"
         if not {*(pools if pool is None else [pool])} <= with_nodes:
             continue
         selected = [node for node in nodes if selector.items() <= _labels(node).items()]
@@ -42,7 +42,7 @@ def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, A
 def _too_large(
     template: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], selector: Mapping[str, str]
 ) -> str:
-    """Return which request of a pod is above all that one node has."""
+    """Return the request of a pod that exceeds the resources of every node, or an empty string."""
     for resource, amount in _requests(template).items():
         most = max(
             amount_of(resource, str(mapping_at(node, "status", "allocatable").get(resource, "0")))
@@ -55,14 +55,17 @@ def _too_large(
             return f"it requests {resource}, which {which} do not have{has}"
         if amount > most:
             return (
-                f"a pod requests {amount_text(resource, amount)} {resource}, and a node has at most "
+                f"a pod requests {amount_text(resource, amount)} {resource}, but a node has at most "
                 f"{amount_text(resource, most)}"
             )
     return ""
 
 
 def _requests(template: Mapping[str, Any]) -> dict[str, int]:
-    """Return what a pod requests in the units of `amount_of`: its containers together, or one init container."""
+    """Return the requests of a pod in the units of `amount_of`.
+
+    They are the sum of its containers, or the requests of an init container that needs more.
+    """
     sums = _sum(items_at(template, "containers"))
     for container in items_at(template, "initContainers"):
         for resource, amount in _sum([container]).items():

@@ -24,7 +24,7 @@ _NEVER: Final = re.compile(
 _UNKNOWN: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 _TAINT: Final = re.compile(r"untolerated taint \{(\S+) [^}]*\} in flavor")
 _STOPPED: Final[Mapping[str, str]] = {
-    "InClusterQueue": "a workload of a higher class of the team needed its quota",
+    "InClusterQueue": "another workload of the team with a higher priority needed its quota",
     "InCohortReclamation": "the team that owns the borrowed quota needed it",
     "InCohortReclaimWhileBorrowing": "the team that owns the borrowed quota needed it",
     "InCohortFairSharing": "another team had borrowed less",
@@ -45,7 +45,8 @@ def why_it_waits(
 ) -> str:
     """Return why a workload without quota waits, and why it was stopped before.
 
-    `pools` has the pool of each flavor, `queue` the team's ClusterQueue, `nodes` those of all pools.
+    `pools` contains the pool of each flavor. `queue` is the team's ClusterQueue. `nodes` are the nodes of all
+    pools.
     """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
     message = str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not processed it yet"))
@@ -59,10 +60,12 @@ def why_it_waits(
 
 
 def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str], hard: Mapping[str, Any]) -> str:
-    """Return why a started workload does not get a lost pod back, empty if its team's quota does not prevent it.
+    """Return why a lost pod of a started workload is not replaced, or an empty string if the quota does not
+    prevent it.
 
-    `started`: what Kueue counts of the team, by key of the ResourceQuota; `hard`: what that allows. A limit that
-    was lowered stops nothing that runs, but the API server refuses the pods that replace lost ones.
+    `started` contains the team's usage in Kueue, by key of the ResourceQuota. `hard` contains the limits of the
+    ResourceQuota. A lowered limit does not stop running pods, but the API server refuses the pods that replace
+    lost ones.
     """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
     if conditions.get("Admitted", {}).get("status") != "True" or "Finished" in conditions:
@@ -70,35 +73,38 @@ def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str]
     if conditions.get("PodsReady", {}).get("status") != "False":
         return ""
     over = [
-        f"{amount} {key.removeprefix('requests.')} of the team are started, and at most {hard[key]} are allowed "
+        f"{amount} {key.removeprefix('requests.')} of the team are started, but only {hard[key]} are allowed "
         "now"
         for key, amount in started.items()
         if key in hard
-        and key not in ("requests.cpu", "requests.memory")  # Kueue counts those on nodes without GPUs apart
+        and key not in ("requests.cpu", "requests.memory")  # Kueue counts both separately for nodes without GPUs
         and parse_quantity(amount) > parse_quantity(str(hard[key]))
     ]
     if not over:
         return ""
     return (
-        f"a missing pod is refused: {', '.join(over)}, with what may be borrowed; delete another workload, or "
-        "this one and create it with fewer pods, else Kueue puts it back into the queue "
+        f"a missing pod is refused: {', '.join(over)}, including what may be borrowed. Delete another workload, "
+        "or delete this one and create it again with fewer pods. Otherwise Kueue puts it back into the queue "
         "(queueing.pods_ready_timeout)"
     )
 
 
 def _unknown(message: str) -> str:
-    """Return that Kueue counts no quota of a requested resource; of GPUs the nodes tell which ones there are."""
+    """Return a message about requested resources that have no quota in Kueue.
+
+    GPU resources are left out, because the nodes show which of them exist.
+    """
     found = [name for name in dict.fromkeys(_UNKNOWN.findall(message)) if not names.is_gpu_resource(name)]
     if not found:
         return ""
     return (
-        f"it requests {', '.join(found)}, of which no queue has a quota: remove the request. If the cluster added "
-        "it, ask for it in resources.excludeResourcePrefixes of Kueue's configuration"
+        f"it requests {', '.join(found)}, but no queue has a quota for it: remove the request. If the cluster "
+        "added it, ask the operator to list it in resources.excludeResourcePrefixes of Kueue's configuration"
     )
 
 
 def _shortage(message: str, workload: Mapping[str, Any], pools: Mapping[str, str]) -> str:
-    """Return the missing resources by pool; Kueue's own message if it is about something other than quota."""
+    """Return the missing resources by pool, or Kueue's own message if it is about something else than quota."""
     missing = [
         f"{units} more {resource} of {_where(flavor, pools)}"
         for resource, flavor, units in _MISSING.findall(message)
@@ -136,7 +142,7 @@ def _asks_for_gpus(workload: Mapping[str, Any]) -> bool:
 
 
 def _text(resource: str, *quantities: str) -> str:
-    """Return the sum of quantities of a resource for a reader."""
+    """Return the sum of several quantities of a resource as text for a reader."""
     total = sum((parse_quantity(quantity) for quantity in quantities), Decimal(0))
     return amount_text(resource, amount_of(resource, f"{total:f}"))
 
@@ -144,16 +150,16 @@ def _text(resource: str, *quantities: str) -> str:
 def _not_taken_back(
     message: str, workload: Mapping[str, Any], queue: Mapping[str, Any], pools: Mapping[str, str]
 ) -> str:
-    """Return why what the workload lacks is not taken back from teams that borrow it, though it is the team's own.
+    """Return why the team's own quota is not taken back from teams that borrow it, for a workload that needs it.
 
-    Kueue stops no workload of others for one that would itself borrow any resource of the flavor (preemption.go,
-    without borrowWithinCohort).
+    Kueue does not stop workloads of other teams for a workload that would itself borrow any resource of the flavor
+    (preemption.go, without borrowWithinCohort).
     """
     requests = _requests(workload)
     for resource, flavor, _ in _MISSING.findall(message):
         left = _left(queue, flavor)
         if requests.get(resource, Decimal(0)) > left.get(resource, Decimal(0)):
-            continue  # the team itself has no more of it
+            continue  # the team has no more quota of this resource
         beyond = [name for name, amount in requests.items() if amount > left.get(name, Decimal(0))]
         if beyond:
             rest = {name: max(left.get(name, Decimal(0)), Decimal(0)).normalize() for name in beyond}
@@ -166,7 +172,9 @@ def _not_taken_back(
 
 
 def _requests(workload: Mapping[str, Any]) -> dict[str, Decimal]:
-    """Return what all pods of a workload request, as Kueue counted it when it last tried to start it."""
+    """Return the requests of all pods of a workload, as Kueue counted them when it last tried to start the
+    workload.
+    """
     sums: dict[str, Decimal] = {}
     for pods in items_at(workload, "status", "resourceRequests"):
         for name, amount in mapping_at(pods, "resources").items():
@@ -175,7 +183,7 @@ def _requests(workload: Mapping[str, Any]) -> dict[str, Decimal]:
 
 
 def _left(queue: Mapping[str, Any], flavor: str) -> dict[str, Decimal]:
-    """Return the nominal quota of a flavor that the team's workloads do not hold."""
+    """Return the nominal quota of a flavor that the team's workloads do not use."""
     left = {
         str(one["name"]): parse_quantity(str(one["nominalQuota"]))
         for group in items_at(queue, "spec", "resourceGroups")

@@ -262,6 +262,6 @@ def test_a_team_with_claims_learns_how_a_pod_claims_devices(
     code, out, err = run(capsys, str(file), "vision")
     assert code == 0, err
     assert "- `big`: 1 of `gpu.nvidia.com`" in out
-    assert "a claim of `gpu.nvidia.com`, at most 8 devices for a pod" in out
+    assert "a claim for `gpu.nvidia.com`, at most 8 devices per pod" in out
     assert "resourceClaims: [{name: gpu, resourceClaimTemplateName: big}]" in out
     assert "requests the resource under `resources.limits`" not in out

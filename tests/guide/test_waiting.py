@@ -97,7 +97,7 @@ def test_memory_is_told_as_a_reader_writes_it() -> None:
         (
             {"nvidia.com/gpu": "1"},
             {POOL_LABEL: "trian"},
-            "its node selector names pool trian: the pools are lab, serve, train",
+            "its node selector names pool trian, but the pools are lab, serve, train",
         ),
         ({"nvidia.com/gpu": "1"}, {"pool": "train"}, "no node has all labels of its node selector: pool=train"),
         (
@@ -106,16 +106,16 @@ def test_memory_is_told_as_a_reader_writes_it() -> None:
             f"it requests nvidia.com/gpu, which the nodes of its node selector ({POOL_LABEL}=lab) do not have; "
             "they have nvidia.com/mig-1g.10gb",
         ),
-        ({"nvidia.com/gpu": "1", "cpu": "100500m"}, {}, "a pod requests 100.5 cpu, and a node has at most 95.6"),
+        ({"nvidia.com/gpu": "1", "cpu": "100500m"}, {}, "a pod requests 100.5 cpu, but a node has at most 95.6"),
         (
             {"nvidia.com/gpu": "1", "memory": "1300Gi"},
             {},
-            "a pod requests 1300Gi memory, and a node has at most 1100Gi",
+            "a pod requests 1300Gi memory, but a node has at most 1100Gi",
         ),
         (
             {"nvidia.com/gpu": "9"},
             {POOL_LABEL: "train"},
-            "a pod requests 9 nvidia.com/gpu, and a node has at most 8",
+            "a pod requests 9 nvidia.com/gpu, but a node has at most 8",
         ),
     ],
 )
@@ -142,7 +142,7 @@ def test_a_resource_that_no_queue_counts_is_the_reason_whether_or_not_nodes_have
     for nodes in (NODES, [having]):
         why = why_it_waits(found, {"train-56c125": "train"}, nodes=nodes)
         assert why.startswith(
-            "can never start: it requests networking.gke.io.networks/vpc1, of which no queue has a quota"
+            "can never start: it requests networking.gke.io.networks/vpc1, but no queue has a quota for it"
         )
         assert "resources.excludeResourcePrefixes" in why
 
@@ -161,7 +161,7 @@ def test_gpus_that_no_pool_offers_are_told_with_those_that_nodes_have() -> None:
             {"Preempted": "InCohortReclamation", "Evicted": "Preempted"},
             "the team that owns the borrowed quota needed it",
         ),
-        ({"Preempted": "InClusterQueue", "Evicted": "Preempted"}, "a workload of a higher class of the team"),
+        ({"Preempted": "InClusterQueue", "Evicted": "Preempted"}, "another workload of the team with a higher priority"),
         ({"Evicted": "PodsReadyTimeout"}, "its pods did not become ready in time"),
     ],
 )
@@ -221,7 +221,7 @@ LOWERED = {"requests.nvidia.com/gpu": "12", "requests.cpu": "32"}
 
 def test_a_lost_pod_that_a_lowered_quota_refuses_is_told_with_the_numbers_and_a_way_out() -> None:
     why = why_pods_are_missing(started("False"), GPUS_STARTED, LOWERED)
-    assert "16 nvidia.com/gpu of the team are started, and at most 12 are allowed now" in why
+    assert "16 nvidia.com/gpu of the team are started, but only 12 are allowed now" in why
     assert "delete another workload, or this one and create it with fewer pods" in why
     assert "cpu" not in why
 

@@ -115,7 +115,7 @@ def test_notebooks_of_the_guide_have_the_label_that_the_clean_up_reads() -> None
 
 
 @pytest.mark.parametrize(
-    ("delete", "said"), [(False, "reported to the operator, and not deleted"), (True, "is deleted")]
+    ("delete", "said"), [(False, "reported to the operator, but not deleted"), (True, "is deleted")]
 )
 def test_members_are_told_what_is_cleaned_up_and_how_to_keep_it(delete: bool, said: str) -> None:
     plan = planned({"delete": delete, "finished_after": "48h"})

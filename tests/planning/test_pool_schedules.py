@@ -276,7 +276,7 @@ def test_the_guide_states_when_pods_of_members_end() -> None:
     plan = plan_eks(LAB, teams=[VISION])
     page = guide_to_markdown(plan.guides[0], plan.teams[0], None)
     assert (
-        "Pool `lab` has nodes mon-fri 07:00 to 20:00 (Europe/Berlin) only. At 20:00 its pods are terminated"
+        "Pool `lab` has nodes only mon-fri 07:00 to 20:00 (Europe/Berlin). At 20:00 its pods are terminated"
         in page
     )
 

@@ -1,4 +1,4 @@
-"""Answer HTTP requests with a product of matrices on the GPU. Put your model here."""
+"""Answer HTTP requests with a matrix product from the GPU. Put your model here."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

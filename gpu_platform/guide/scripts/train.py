@@ -1,4 +1,4 @@
-"""Sum a tensor over all GPUs; after an interruption continue from the checkpoint. Put your training here."""
+"""Sum a tensor over all GPUs, and continue from the checkpoint after an interruption. Put your training here."""
 
 import os
 import time
