@@ -1,4 +1,4 @@
-"""Manifest of a batch job: an indexed Job whose parts are tried again one by one, or a CronJob of it.
+"""Manifest of a batch job: an indexed Job whose parts are retried separately, or a CronJob that creates the Job.
 
 Source: Kubernetes docs, Jobs (backoff limit per index, pod failure policy) and CronJob; read 2026-11-23.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpu_platform.planning.workloads.section import BatchJobPlan, PodPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods, failure_rules
 
-_KEPT = 3  # finished Jobs of a CronJob of each kind
+_KEPT = 3  # number of successful and of failed Jobs that a CronJob keeps
 
 
 def batch_job(team: TeamPods, batch: BatchJobPlan) -> list[Manifest]:
@@ -31,7 +31,7 @@ def batch_job(team: TeamPods, batch: BatchJobPlan) -> list[Manifest]:
 
 
 def cron_job(team: TeamPods, pod: PodPlan, schedule: str, job: Manifest, *, suspended: bool = False) -> Manifest:
-    """Return a CronJob, in UTC, that never starts a Job beside the last one."""
+    """Return a CronJob in UTC that never starts a Job while the last one is running."""
     name = pod.workload.name
     of_jobs = team.metadata(name, queued=True, pod=pod)
     return {

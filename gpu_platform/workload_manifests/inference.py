@@ -1,11 +1,13 @@
-"""Manifests of an inference service: a Deployment, or a LeaderWorkerSet across nodes, and what serves it.
+"""Manifests of an inference service: a Deployment, or a LeaderWorkerSet across nodes, with Service, scaling and
+route.
 
 Sources: Kubernetes docs, Deployments, Disruptions, Pod Topology Spread Constraints; LeaderWorkerSet docs, concepts
-and exclusive placement; KEDA docs, Prometheus scaler (ignoreNullValues is true by default) and
-fallback; HorizontalPodAutoscaler behavior; Gateway API docs, HTTPRoute; read 2026-11-23.
-Kubernetes docs, Container Lifecycle Hooks (sleep, on by default since 1.30) and Pod Lifecycle (endpoints of a pod
-that ends); llm-d-benchmark#1734, kserve#5485 and #5496; kubernetes-sigs/lws,
-pkg/controllers (reconcileHeadlessServices) and pkg/utils/controller; read 2026-11-28.
+and exclusive placement; KEDA docs, Prometheus scaler (ignoreNullValues is true by default) and fallback;
+HorizontalPodAutoscaler behavior; Gateway API docs, HTTPRoute; read 2026-11-23.
+
+Kubernetes docs, Container Lifecycle Hooks (sleep, on by default since 1.30) and Pod Lifecycle (endpoints of a
+terminating pod); llm-d-benchmark#1734, kserve#5485 and #5496; kubernetes-sigs/lws, pkg/controllers
+(reconcileHeadlessServices) and pkg/utils/controller; read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ from gpu_platform.planning.workloads.section import InferenceServicePlan, RouteP
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 
 _PROBE_SECONDS: Final = 5
-# A saturated server answers late, and works: Kubernetes' one second would take it out of the Service, and kill it.
+# A saturated server answers late but works. The default timeout of one second would get it killed.
 _LATE_SECONDS: Final = 5
 _LIVENESS_SECONDS: Final = 30
 _LIVENESS_FAILURES: Final = 10
 _DRAIN_SECONDS: Final = 10
-"""Time in which Services, gateways and load balancers learn that a pod ends. It is part of `grace`."""
-_LONGEST_PERIOD: Final = 1800  # of a scaling policy of a HorizontalPodAutoscaler
+"""Time for Services, gateways and load balancers to learn that a pod ends. It is part of `grace`."""
+_LONGEST_PERIOD: Final = 1800  # maximum period of a scaling policy
 _LEADER: Final[Mapping[str, str]] = {"leaderworkerset.sigs.k8s.io/worker-index": "0"}
 
 
 def inference_service(team: TeamPods, service: InferenceServicePlan) -> list[Manifest]:
-    """Return the objects of an inference service, in the order in which they are made."""
+    """Return the objects of an inference service, in the order of their creation."""
     name = service.pod.workload.name
     selector = {names.NAME_LABEL: name, **(_LEADER if service.nodes > 1 else {})}
     main = _leader_worker_set(team, service) if service.nodes > 1 else _deployment(team, service)
@@ -48,7 +50,7 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
     spec: Manifest = {
         "replicas": service.replicas,
         "selector": {"matchLabels": {names.NAME_LABEL: name}},
-        # The quota may have no room for one pod more than there are.
+        # The quota may have no room for an additional pod.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         "template": team.template(
             service.pod,
@@ -61,12 +63,12 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
 
 
 def _several(service: InferenceServicePlan) -> bool:
-    """Return whether a service has several copies, at least at times."""
+    """Return whether a service has several copies, at least temporarily."""
     return service.replicas > 1 or service.autoscaling is not None
 
 
 def _spread(name: str, *, several: bool) -> list[Manifest]:
-    """Return that copies are on several nodes and zones, if there is room: one that fails takes not all."""
+    """Return constraints that spread the copies over nodes and zones if there is room."""
     if not several:
         return []
     selector = {"matchLabels": {names.NAME_LABEL: name}}
@@ -91,7 +93,7 @@ def _serving(service: InferenceServicePlan) -> Manifest:
         "startupProbe": {**probe, "failureThreshold": failures},
         "readinessProbe": probe,
         "livenessProbe": alive,
-        # Requests still arrive when a pod begins to end: it gets SIGTERM once nobody sends any more.
+        # Requests still arrive when a pod begins to end, so SIGTERM is delayed until they stop.
         "lifecycle": {
             "preStop": {"sleep": {"seconds": min(_DRAIN_SECONDS, (service.pod.grace_seconds or 0) // 2)}}
         },
@@ -102,7 +104,7 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
     name = service.pod.workload.name
     spec: Manifest = {
         "replicas": service.replicas,
-        # LeaderWorkerSet makes no headless Service of a name that there is, such as the one of this service.
+        # LeaderWorkerSet creates no headless Service if a Service with its name exists, as it does here.
         "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
         "rolloutStrategy": {
             "type": "RollingUpdate",
@@ -110,7 +112,7 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
         },
         "leaderWorkerTemplate": {
             "size": service.nodes,
-            # A model whose part is gone answers nothing: all of its pods start anew.
+            # A model with a missing part cannot answer, so all of its pods are restarted.
             "restartPolicy": "RecreateGroupOnPodRestart",
             "leaderTemplate": team.template(service.pod, _serving(service)),
             "workerTemplate": team.template(service.pod, {}),
@@ -125,10 +127,10 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
 
 
 def _budget(team: TeamPods, name: str) -> Manifest:
-    """Return that a drain takes one copy at a time.
+    """Return a disruption budget that lets a drain take one copy at a time.
 
-    Across nodes it counts all pods of all copies: with a worker its whole copy starts anew, and its other pods,
-    which are not ready then, may be evicted as well.
+    Across nodes, the budget counts the pods of all copies. When a worker is evicted, its whole copy restarts. The
+    other pods of the copy are then not ready and may be evicted as well.
     """
     return {
         "apiVersion": "policy/v1",
@@ -136,7 +138,7 @@ def _budget(team: TeamPods, name: str) -> Manifest:
         "metadata": team.metadata(name),
         "spec": {
             "maxUnavailable": 1,
-            # A pod that does not answer holds up no drain.
+            # A pod that does not answer does not block a drain.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
             "selector": {"matchLabels": {names.NAME_LABEL: name}},
         },
@@ -144,9 +146,9 @@ def _budget(team: TeamPods, name: str) -> Manifest:
 
 
 def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServicePlan) -> Manifest:
-    """Return the ScaledObject. A metric that is missing keeps the replicas; it is no load of 0.
+    """Return the ScaledObject of a service that has `autoscaling`.
 
-    `service` has `autoscaling`.
+    If a metric is missing, the number of replicas is kept. A missing metric does not count as a load of 0.
     """
     scaling = service.autoscaling
     assert scaling is not None  # noqa: S101 - the caller looked
@@ -156,7 +158,7 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
             "serverAddress": scaling.server,
             "query": scaling.query,
             "threshold": scaling.threshold,
-            # Else an empty result is 0, and an outage of Prometheus or the exporter scales in.
+            # Otherwise an empty result counts as 0, and an outage of Prometheus or the exporter scales in.
             "ignoreNullValues": "false",
         }
         triggers.append({"type": "prometheus", "metadata": metadata})
@@ -164,7 +166,7 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
         known_by = scaling.kafka_authentication
         reference = {"authenticationRef": {"name": known_by}} if known_by else {}
         triggers.append({"type": "kafka", "metadata": dict(scaling.kafka), **reference})
-    # A pod counts once its model is loaded: until then one more is not wanted for the same load.
+    # A pod counts once its model is loaded. Until then, the same load must not add another pod.
     up = {"type": "Pods", "value": 1, "periodSeconds": min(max(service.startup_seconds, 15), _LONGEST_PERIOD)}
     behavior = {
         "scaleUp": {"policies": [up]},

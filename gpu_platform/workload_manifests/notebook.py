@@ -1,7 +1,8 @@
-"""Manifest of a notebook: a suspended CronJob, from which members create Jobs that end when nobody uses them.
+"""Manifest of a notebook: a suspended CronJob from which members create Jobs that end when nobody uses them.
 
-A Job, not a Deployment: a server that ends gives its GPU back. `kubectl create job NAME --from=cronjob/ENTRY`
-starts one, as often as members need.
+It is a Job and not a Deployment, because a server that ends then releases its GPU. `kubectl create job NAME
+--from=cronjob/ENTRY` starts one, as often as members need.
+
 Source: Jupyter Server docs, shutdown_no_activity_timeout; jupyter_server_terminals 0.5.4, terminalmanager.py;
 Kubernetes docs, CronJob; read 2026-11-29.
 """
@@ -17,28 +18,28 @@ from gpu_platform.workload_manifests.batch import cron_job
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 
 PORT: Final = 8888
-IDLE: Final = {names.IDLE_LABEL: "true"}  # on the pods
-_NEVER: Final = "0 0 1 1 *"  # it is suspended; a CronJob has to have a schedule
+IDLE: Final = {names.IDLE_LABEL: "true"}  # label of the pods
+_NEVER: Final = "0 0 1 1 *"  # required, but without effect: the CronJob is suspended
 
 
 def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
-    """Return the command of a JupyterLab that ends after a time without use, with files in `directory`."""
+    """Return the command of a JupyterLab with files in `directory` that ends after a time without use."""
     return (
         "jupyter",
         "lab",
-        "--ip=127.0.0.1",  # `kubectl port-forward` alone reaches it
+        "--ip=127.0.0.1",  # only `kubectl port-forward` reaches it
         f"--port={PORT}",
         "--no-browser",
         f"--ServerApp.root_dir={directory}",
         f"--ServerApp.shutdown_no_activity_timeout={idle_seconds}",
         f"--MappingKernelManager.cull_idle_timeout={idle_seconds}",
-        "--MappingKernelManager.cull_connected=True",  # a browser that somebody left open uses nothing
-        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server does not end before its terminals
+        "--MappingKernelManager.cull_connected=True",  # a browser that somebody left open is not in use
+        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server ends only after its terminals
     )
 
 
 def notebook(team: TeamPods, entry: NotebookPlan) -> list[Manifest]:
-    """Return the claim of a notebook's files, if it has one, and the CronJob."""
+    """Return the claim for a notebook's files, if it has one, and the CronJob."""
     workload = entry.pod.workload
     if not workload.command:
         workload = replace(workload, command=jupyter(entry.home, entry.idle_seconds))

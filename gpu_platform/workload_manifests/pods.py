@@ -2,8 +2,8 @@
 
 Pod Security `restricted` admits their containers.
 
-Sources: Kubernetes docs, Pod Security Standards, and Volumes (emptyDir in memory); read 2026-11-23. Kueue
-v0.19.2, pkg/controller/jobframework/utils.go (annotations of what is queued are parameters of its request); read
+Sources: Kubernetes docs, Pod Security Standards, and Volumes (emptyDir in memory); read 2026-11-23. Kueue v0.19.2,
+pkg/controller/jobframework/utils.go (annotations of a queued object are parameters of its request); read
 2026-11-26.
 """
 
@@ -29,8 +29,8 @@ _SECCOMP: Final[Mapping[str, str]] = {"type": "RuntimeDefault"}
 class TeamPods:
     """Common fields of the workload objects of a team.
 
-    `labels`: of every object that the platform itself makes; `restricted`: pods satisfy that level; None: if
-    the namespace enforces it.
+    `labels` are labels of every object that the platform itself creates. With `restricted`, pods satisfy that Pod
+    Security level. If it is None, they do so if the namespace enforces the level.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class TeamPods:
 
     @property
     def queue_labels(self) -> Mapping[str, str]:
-        """The label by which an object waits in the team's queue; none without queues."""
+        """Label that puts an object into the team's queue. Empty without queues."""
         return {} if self._queue is None else {names.QUEUE_LABEL: self._queue.local_queue}
 
     def metadata(self, name: str, *, queued: bool = False, pod: PodPlan | None = None) -> Manifest:
-        """Return the metadata of an object; `queued`: that Kueue starts it, `pod`: with which pods."""
+        """Return the metadata of an object. Kueue starts a `queued` object. `pod` describes the object's pods."""
         labels = {names.NAME_LABEL: name, **self._labels}
         if queued:
             labels |= self.queue_labels
@@ -71,10 +71,11 @@ class TeamPods:
         name: str = "main",
         **rest: Any,  # noqa: ANN401 - of a pod
     ) -> Manifest:
-        """Return the template of an entry's pods.
+        """Return the pod template of an entry.
 
-        `container`: its fields beside image, command, environment, resources and mounts; `labels`: beside the
-        name; `name`: of the container; `rest`: further fields of the pod.
+        `container` contains the container's fields except image, command, environment, resources and mounts.
+        `labels` are labels in addition to the name. `name` is the name of the container. `rest` contains further
+        fields of the pod.
         """
         workload = pod.workload
         metadata: Manifest = {"labels": {names.NAME_LABEL: workload.name, **self._labels, **(labels or {})}}
@@ -114,7 +115,7 @@ class TeamPods:
         if self._restricted:
             found |= {"runAsNonRoot": True, "seccompProfile": dict(_SECCOMP)}
         if user is not None:
-            # Volumes get the group, so that the user may write them.
+            # Volumes belong to the user's group, so that the user can write to them.
             found |= {
                 "runAsUser": user,
                 "runAsGroup": user,
@@ -125,7 +126,7 @@ class TeamPods:
 
     def _container(self, pod: PodPlan, fields: Mapping[str, Any], name: str) -> Manifest:
         workload = pod.workload
-        # Requests equal limits: extended resources require it, and the pod has the QoS class Guaranteed.
+        # Requests equal limits: extended resources require it, and it gives the pod the QoS class Guaranteed.
         requests = _requests(pod)
         resources: Manifest = {"requests": dict(requests), "limits": dict(requests)}
         if workload.claims:
@@ -154,7 +155,7 @@ class TeamPods:
         return _without_empty(found)
 
     def claim(self, claim: KeptClaimPlan | None) -> Sequence[Manifest]:
-        """Return the claim of an entry, if it makes one."""
+        """Return the volume claim of an entry, if the entry creates one."""
         if claim is None:
             return []
         spec: Manifest = {
@@ -173,9 +174,9 @@ class TeamPods:
         ]
 
     def compute_domain(self, pod: PodPlan) -> Sequence[Manifest]:
-        """Return the ComputeDomain of pods that share GPU memory over NVLink, if they do.
+        """Return the ComputeDomain of pods that share GPU memory over NVLink, or nothing for other pods.
 
-        `numNodes` 0: it has the nodes on which pods with its claim run.
+        With `numNodes` 0, the domain consists of the nodes on which pods with its claim run.
         """
         template, name = pod.workload.compute_domain, pod.workload.name
         if template is None:
@@ -192,7 +193,7 @@ class TeamPods:
         ]
 
     def service(self, name: str, selector: Mapping[str, str], port: int, *, headless: bool = False) -> Manifest:
-        """Return a Service; `headless`: by which pods find each other before they are ready."""
+        """Return a Service. With a `headless` Service, pods find each other before they are ready."""
         spec: Manifest = {"selector": dict(selector), "ports": [{"name": "main", "port": port}]}
         if headless:
             spec = {"clusterIP": "None", "publishNotReadyAddresses": True, **spec}
@@ -204,8 +205,8 @@ def failure_rules(
 ) -> list[Manifest]:
     """Return the pod failure policy of a Job.
 
-    `lost`: action for a pod that its node loses, or whose exit code is one of `interrupted_on`; `stop_on`: exit
-    codes after which another attempt would fail as well.
+    `lost` is the action for a pod that its node loses, or whose exit code is in `interrupted_on`. `stop_on` are
+    exit codes after which another attempt would fail as well.
     """
     rules: list[Manifest] = [{"action": lost, "onPodConditions": [{"type": one} for one in LOST_CONDITIONS]}]
     if interrupted_on:
@@ -216,7 +217,7 @@ def failure_rules(
 
 
 def _shared_memory_name(pod: PodPlan) -> str:
-    """Return the name of the volume in memory; a claim may have the usual one."""
+    """Return the name of the in-memory volume. A claim may already have the usual name."""
     taken = {one.name for one in pod.mounts}
     return next(
         name for name in ("shared-memory", *(f"shared-memory-{i}" for i in range(99))) if name not in taken
@@ -224,7 +225,7 @@ def _shared_memory_name(pod: PodPlan) -> str:
 
 
 def _requests(pod: PodPlan) -> Mapping[str, str]:
-    """Return the requests of the main container: those of the pod without its sidecars'."""
+    """Return the requests of the main container: the requests of the pod without those of its sidecars."""
     requests = pod.workload.requests
     fabric = None if pod.fabric is None else pod.fabric.sidecar
     sidecars = [one for one in (fabric, pod.volume_sidecar) if one is not None]
@@ -241,7 +242,8 @@ def _environment(pod: PodPlan) -> Mapping[str, str]:
         return pod.env
     env = {**fabric.env, **pod.env}
     if not pod.workload.command:
-        # Nothing can be started before it: its shells read the profile, and the path replaces that of the image.
+        # The image's own command cannot be wrapped, so its shells read the profile. The path replaces the image's
+        # path.
         own = pod.env.get(_LIBRARY_PATH)
         env[_LIBRARY_PATH] = ":".join((*fabric.library_path, *(() if own is None else (own,))))
         if fabric.profile is not None:
@@ -250,7 +252,10 @@ def _environment(pod: PodPlan) -> Mapping[str, str]:
 
 
 def _command(pod: PodPlan) -> list[str]:
-    """Return the command of the main container, with a fabric after NCCL's settings; its own win."""
+    """Return the command of the main container. With a fabric, it runs after NCCL's settings are read.
+
+    The pod's own NCCL settings take precedence.
+    """
     command, fabric = pod.workload.command, pod.fabric
     if fabric is None or not command:
         return list(command)
@@ -263,7 +268,7 @@ def _command(pod: PodPlan) -> list[str]:
 
 
 def _sidecar(sidecar: SidecarPlan) -> Manifest:
-    """Return a container that runs as long as the main one, and does not keep the pod from ending."""
+    """Return a container that runs as long as the main container and does not keep the pod from ending."""
     found: Manifest = {
         "name": sidecar.name,
         "image": sidecar.image,
@@ -271,7 +276,7 @@ def _sidecar(sidecar: SidecarPlan) -> Manifest:
         "command": list(sidecar.command),
         "args": list(sidecar.args),
         "env": [{"name": key, "value": value} for key, value in sidecar.env.items()],
-        # No limits: it is not known what it needs at most, and the job would end with it.
+        # It has no limits, because its peak usage is unknown and the job would end with it.
         "resources": {"requests": {"cpu": sidecar.cpu, "memory": sidecar.memory}},
         "securityContext": {
             "runAsNonRoot": False,
@@ -309,5 +314,5 @@ def _volume(mount: MountPlan) -> Manifest:
 
 
 def _without_empty(fields: Mapping[str, Any]) -> Manifest:
-    """Return fields without those that say nothing; an empty text or a zero says something."""
+    """Return the fields without None and without empty collections. Empty strings and zeros have a meaning."""
     return {key: value for key, value in fields.items() if value is not None and value not in ([], {}, ())}

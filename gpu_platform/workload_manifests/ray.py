@@ -1,7 +1,9 @@
-"""Manifest of a Ray cluster of KubeRay.
+"""Manifest of a Ray cluster for KubeRay.
 
-The number of workers is fixed: Ray's own autoscaler would need a token and a way to the API server, which a team's
-pods do not have. Source: KubeRay docs, RayCluster configuration; read 2026-11-23.
+The number of workers is fixed. Ray's own autoscaler would need a token and access to the API server, which a
+team's pods do not have.
+
+Source: KubeRay docs, RayCluster configuration; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ _PORTS = (("gcs-server", 6379), ("dashboard", 8265), ("client", 10001))
 
 
 def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
-    """Return the RayCluster, after the ComputeDomains of its workers."""
+    """Return the RayCluster, preceded by the ComputeDomains of its workers."""
     ports = [{"name": name, "containerPort": port} for name, port in _PORTS]
     head = team.template(cluster.head, {"ports": ports}, name="ray-head")
     return [
@@ -25,9 +27,9 @@ def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
             "spec": {
                 "rayVersion": cluster.version,
                 "enableInTreeAutoscaling": False,
-                # Else KubeRay leaves pods as they are when their template changes.
+                # Otherwise KubeRay does not replace pods when their template changes.
                 **({"upgradeStrategy": {"type": "Recreate"}} if cluster.recreates else {}),
-                # No tasks on the head: one that takes its memory takes the cluster with it.
+                # The head runs no tasks, because a task that uses up its memory would end the whole cluster.
                 "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": head},
                 "workerGroupSpecs": [
                     {

@@ -1,13 +1,13 @@
-"""Manifests of a training job: TrainJob of Kubeflow Trainer, JobSet, or an indexed Job.
+"""Manifests of a training job: a TrainJob of Kubeflow Trainer, a JobSet, or an indexed Job.
 
-All pods get torchrun's variables: it reads PET_<OPTION> for each of its options (PyTorch docs, torchrun; torch
-distributed/argparse_util.py). With an indexed Job and a JobSet the pods meet at the first one by c10d; with a
-TrainJob the controller sets the variables.
+All pods have torchrun's variables: torchrun reads PET_<OPTION> for each of its options (PyTorch docs, torchrun;
+torch distributed/argparse_util.py). In an indexed Job and a JobSet, the pods meet at the first pod through c10d.
+In a TrainJob, the controller sets the variables.
 
-A pod that its node loses (`lost_pods.LOST_CONDITIONS`) costs no attempt, nor does one whose exit code says that it
-was interrupted with its work saved; a pod that fails by itself costs one, unless its exit code says that another
-attempt would fail as well. A JobSet starts all pods anew, since training waits for those that are gone; in an
-indexed Job the failed pod alone starts anew, and torchrun of the others meets it again.
+A pod that its node loses (`lost_pods.LOST_CONDITIONS`) costs no attempt. The same applies to a pod whose exit code
+means that it was interrupted with its work saved. A pod that fails by itself costs an attempt, unless its exit
+code means that another attempt would fail as well. A JobSet restarts all pods, because training waits for the
+missing pods. In an indexed Job, only the failed pod is restarted, and torchrun in the other pods meets it again.
 
 Sources: Kubernetes docs, Jobs (pod failure policy, indexed completion, reasons and messages of failed Jobs);
 JobSet 0.12, failure policy and its rules; Kubeflow Trainer 2.3, TrainJob and TrainingRuntime; read 2026-11-23.
@@ -24,15 +24,15 @@ from gpu_platform.planning.workloads.section import TrainingJobPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods, failure_rules
 
 RENDEZVOUS_PORT: Final = 29500
-_GROUP: Final = "node"  # the replicated Job of a JobSet; Trainer calls its pods so, too
+_GROUP: Final = "node"  # replicated Job of a JobSet; Trainer gives its pods the same name
 _STEP: Final = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
-# As the Job controller words the failure of a pod by a rule on its condition.
+# These are the Job controller's messages about a pod that a failure rule matched.
 _LOST_MESSAGE: Final = f".*has condition ({'|'.join(LOST_CONDITIONS)}) matching FailJob rule.*"
 _EXIT_MESSAGE: Final = ".*failed with exit code {codes} matching FailJob rule.*"
 
 
 def training_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
-    """Return the objects of a training job, in the order in which they are made."""
+    """Return the objects of a training job, in the order of their creation."""
     build = {"job": _job, "jobset": _job_set, "trainjob": _train_job}[job.api]
     return [*team.claim(job.claim), *team.compute_domain(job.pod), *build(team, job)]
 
@@ -51,11 +51,11 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
             "completionMode": "Indexed",
             "parallelism": pods,
             "completions": pods,
-            # Pods that lose the first one fail with it: an attempt costs as many failures as there are pods.
+            # All pods fail if the first pod is lost, so an attempt costs as many failures as there are pods.
             "backoffLimit": job.retries * pods,
             "activeDeadlineSeconds": job.deadline_seconds,
             "podFailurePolicy": {"rules": failure_rules("Ignore", job.stop_on, job.interrupted_on)},
-            # Not while the old pod still ends: it holds the name by which the others find it.
+            # The new pod waits until the old pod has ended, because both have the name by which others find them.
             "podReplacementPolicy": "Failed",
             "template": template,
         },
@@ -67,7 +67,7 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
 
 
 def _rendezvous(job: TrainingJobPlan, first: str) -> list[Manifest]:
-    """Return torchrun's variables; `first`: address of the pod at which all meet."""
+    """Return torchrun's variables. `first` is the address of the pod at which all pods meet."""
     pods = job.pod.workload.replicas
     values: dict[str, str] = {"PET_NNODES": str(pods), "PET_NPROC_PER_NODE": str(job.processes)}
     if pods == 1:
@@ -84,7 +84,7 @@ def _rendezvous(job: TrainingJobPlan, first: str) -> list[Manifest]:
 
 def _job_set(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
     name = job.pod.workload.name
-    # Pods of a JobSet: <jobset>-<replicated job>-<job>-<pod>, in the subdomain of the JobSet.
+    # Pods of a JobSet are named <jobset>-<replicated job>-<job>-<pod>, in the subdomain of the JobSet.
     template = team.template(
         job.pod, {"env": _rendezvous(job, f"{name}-{_GROUP}-0-0.{name}")}, restartPolicy="Never"
     )
@@ -131,7 +131,9 @@ def _job_set_spec(job: TrainingJobPlan, group: Manifest) -> Manifest:
 
 
 def _interrupted(job: TrainingJobPlan) -> list[Manifest]:
-    """Return the rule of exit codes that cost no attempt, before that of all exit codes: the first counts."""
+    """Return the rule for exit codes that cost no attempt. It precedes the rule for all exit codes; the first
+    match counts.
+    """
     if not job.interrupted_on:
         return []
     codes = "(" + "|".join(str(code) for code in job.interrupted_on) + ")"
@@ -146,7 +148,7 @@ def _interrupted(job: TrainingJobPlan) -> list[Manifest]:
 
 
 def _group(job: TrainingJobPlan, template: Manifest) -> Manifest:
-    """Return the spec of the Job that a JobSet makes: any failed pod fails it."""
+    """Return the spec of the Job that a JobSet creates. Any failed pod fails the Job."""
     pods = job.pod.workload.replicas
     return {
         "parallelism": pods,
@@ -159,7 +161,7 @@ def _group(job: TrainingJobPlan, template: Manifest) -> Manifest:
 
 
 def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
-    """Return a TrainingRuntime of the job's own, with the whole pod, and the TrainJob that starts it."""
+    """Return a TrainingRuntime that contains the whole pod of this job, and the TrainJob that starts it."""
     name, workload = job.pod.workload.name, job.pod.workload
     template = team.template(job.pod, {}, name=_GROUP, restartPolicy="Never")
     group = {"name": _GROUP, "template": {"metadata": {"labels": dict(_STEP)}, "spec": _group(job, template)}}
@@ -167,7 +169,7 @@ def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
         "mlPolicy": {"numNodes": workload.replicas, "torch": {}},
         "template": {"spec": _job_set_spec(job, group)},
     }
-    # Another pod is another runtime: a TrainJob that has started knows nothing of changes of its own.
+    # A changed pod needs another runtime, because a started TrainJob ignores changes to its runtime.
     own = f"{name}-{hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]}"
     runtime: Manifest = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
