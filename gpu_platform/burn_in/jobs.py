@@ -1,6 +1,6 @@
-"""Jobs of active checks: on one node, or on the nodes of a pair.
+"""Jobs of active checks, on one node or on the nodes of a pair.
 
-The pods are those of a training job: the same resources, networks, sidecars and rendezvous.
+Their pods have the same resources, networks, sidecars and rendezvous as the pods of a training job.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from gpu_platform.planning.workloads.section import PodPlan, TrainingJobPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 from gpu_platform.workload_manifests.training import training_job
 
-# A run deletes its Jobs; this is for one that was killed.
+# A run deletes its Jobs. This time limit deletes the Jobs of a run that was killed.
 _KEPT_SECONDS: Final = 3600
 
 
 def job_of(
     plan: BurnInPlan, pod: PodPlan, nodes: Sequence[str], run: str, labels: Mapping[str, str] | None = None
 ) -> list[Manifest]:
-    """Return the objects of one Job with a pod on each of the nodes. `run`: value of the label of all of them."""
+    """Return the objects of one Job with a pod on each node. `run` is the value of their run label."""
     name = _name(pod.workload.name, nodes)
     named = replace(
         pod,
@@ -61,24 +61,24 @@ def job_of(
 
 
 def _name(prefix: str, nodes: Sequence[str]) -> str:
-    """Return the name of a Job, its pods and its Service: names of nodes are longer and have dots."""
+    """Return the name of a Job, its pods and its Service. Names of nodes would be too long and contain dots."""
     digest = hashlib.sha256("\n".join(nodes).encode()).hexdigest()[:8]
     return f"{prefix[:40]}-{digest}"
 
 
 def _bound(manifest: Manifest, nodes: Sequence[str]) -> Manifest:
-    """Return a Job whose pods run on these nodes, each on one: a pod has all GPUs of its node."""
+    """Return a Job with one pod on each of these nodes. A pod has all GPUs of its node."""
     spec: dict[str, Any] = manifest["spec"]
     pod: dict[str, Any] = spec["template"]["spec"]
     field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [nodes[0]]}]}
-    # A field takes one value, hence one term for each node.
+    # A field selector accepts only one value, so there is one term for each node.
     terms = [{"matchFields": [{**field["matchFields"][0], "values": [node]}]} for node in nodes]
     pod["affinity"] = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     }
     for container in pod["containers"]:
         container["terminationMessagePolicy"] = "FallbackToLogsOnError"
-    # A pod that pods of teams have displaced is not started again: its node is busy.
+    # If a team's pods displace a pod, it is not started again, because its node is busy.
     spec["podFailurePolicy"] = {
         "rules": [{"action": "FailJob", "onPodConditions": [{"type": one} for one in LOST_CONDITIONS]}]
     }

@@ -1,4 +1,4 @@
-"""Find idle nodes, on which active checks take no GPUs from other pods; pure functions of API objects."""
+"""Finds idle nodes, where active checks take no GPUs from other pods. All functions are pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """A node of a pool, and why no active check may run there; empty: it is idle."""
+    """A node of a pool. `busy` is the reason why no active check may run there, or empty if the node is idle."""
 
     name: str
     uid: str
@@ -27,7 +27,7 @@ def node_states(
     claims: Iterable[Mapping[str, Any]],
     selector: Mapping[str, str],
 ) -> list[NodeState]:
-    """Return the nodes of a pool, by name. `pods`, `claims`: all of the cluster."""
+    """Return the nodes of a pool, sorted by name. `pods` and `claims` are those of the whole cluster."""
     users = _users(pods, claims)
     found = [
         NodeState(
@@ -42,7 +42,9 @@ def node_states(
 
 
 def pairs_of(nodes: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the nodes in pairs; with an odd number the last three are together. One node alone has no partner."""
+    """Return the nodes in pairs. If their number is odd, the last three are together. A single node has no
+    partner.
+    """
     if len(nodes) < 2:
         return []
     pairs = [tuple(nodes[start : start + 2]) for start in range(0, len(nodes), 2)]

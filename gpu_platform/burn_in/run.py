@@ -1,4 +1,4 @@
-"""Run active checks on the idle nodes of a stack: create the Jobs, read what their pods measured, delete them."""
+"""Runs active checks on the idle nodes of a stack: creates the Jobs, reads their results, and deletes the Jobs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from validators.burn_in import RECORD_KEY, record_name
 Result = dict[str, Any]
 _POLL_SECONDS: Final = 1.0
 _SCHEDULED_SECONDS: Final = 60.0
-"""A pod that has no node after this time does not get one: its node was idle, and is not any more."""
-_SLACK_SECONDS: Final = 30.0  # from the Job's deadline until its pods are gone
-_MOST_CHARACTERS: Final = 300  # of an error
+"""A pod without a node after this time is given up, because its node is no longer idle."""
+_SLACK_SECONDS: Final = 30.0  # time between the Job's deadline and the end of its pods
+_MOST_CHARACTERS: Final = 300  # maximum length of an error
 
 
 @dataclass(slots=True)
 class _Running:
-    """A Job that runs, and since when none of its pods waits for a node."""
+    """A Job that runs on `nodes`, the time of its creation, and its result once it has ended."""
 
     name: str
     nodes: tuple[str, ...]
@@ -42,7 +42,7 @@ class _Running:
 
 @dataclass(slots=True)
 class NodeRecord:
-    """Results of one node: `alone`, and `together` with other nodes, in the form of `validators.burn_in`."""
+    """Results of a node, `alone` and `together` with other nodes, in the format of `validators.burn_in`."""
 
     node: NodeState
     pool: BurnInPoolPlan
@@ -50,7 +50,7 @@ class NodeRecord:
     together: Result = field(default_factory=dict[str, Any])
 
     def to_json(self, time: str) -> Result:
-        """Return the record as it is kept in the cluster."""
+        """Return the record in the format in which the cluster stores it."""
         return {
             "node": self.node.name,
             "node_uid": self.node.uid,
@@ -69,9 +69,9 @@ def run_burn_in(
     nodes: Sequence[str],
     tell: Callable[[str], None],
 ) -> list[NodeRecord]:
-    """Measure the idle nodes of all pools, or of `pools` or `nodes`; store and return the results.
+    """Measure the idle nodes of all pools, or only of `pools` or `nodes`. Store and return the results.
 
-    Whatever ends the run, its Jobs are deleted. Raises BadInput for nodes that there are not, Refused and
+    The Jobs are deleted however the run ends. Raises BadInput for nodes that do not exist, Refused and
     UnknownOutcome.
     """
     found = [NodeRecord(state, pool) for pool, state in _states(client, plan, burn_in)]
@@ -93,7 +93,7 @@ def run_burn_in(
         runner.run(list(_pairs(idle)), "together")
     when = datetime.now(UTC).isoformat(timespec="seconds")
     for record in records:
-        if not record.node.busy:  # an earlier result stays
+        if not record.node.busy:  # a busy node keeps its earlier result
             _keep(client, burn_in, record, when)
     return records
 
@@ -118,7 +118,7 @@ def _states(
 
 
 def _pairs(idle: Sequence[NodeRecord]) -> Iterator[tuple[PodPlan, tuple[NodeRecord, ...]]]:
-    """Yield the pods and nodes of the Jobs between nodes; record where there is no partner."""
+    """Yield the pods and nodes of the Jobs between nodes, and record which node has no partner."""
     for pool in {record.pool.pool: record.pool for record in idle}.values():
         if pool.together is None:
             continue
@@ -136,7 +136,7 @@ def _pod(pod: PodPlan | None) -> PodPlan:
 
 
 def _keep(client: KubernetesClient, burn_in: BurnInPlan, record: NodeRecord, when: str) -> None:
-    """Write the record of a node to a ConfigMap that goes with its Node object."""
+    """Write the record of a node to a ConfigMap that is deleted together with the Node object."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": record.node.name, "uid": record.node.uid}
     client.apply(
         {
@@ -155,7 +155,7 @@ def _keep(client: KubernetesClient, burn_in: BurnInPlan, record: NodeRecord, whe
 
 @contextmanager
 def _cleaned_up(client: KubernetesClient, burn_in: BurnInPlan, run: str) -> Generator[None]:
-    """Delete the objects of a run at its end, also when it is interrupted."""
+    """Delete the objects of a run when it ends or is interrupted."""
     try:
         yield
     finally:
@@ -182,7 +182,7 @@ class _Runner:
         self._tell = tell
 
     def run(self, wanted: Sequence[tuple[PodPlan, tuple[NodeRecord, ...]]], part: str) -> None:
-        """Create a Job for each entry, all at once, and wait for their results; sets `part` of the records."""
+        """Create all Jobs at once, wait for their results, and set `part` of the records."""
         running: list[tuple[_Running, tuple[NodeRecord, ...]]] = []
         for pod, records in wanted:
             nodes = tuple(record.node.name for record in records)
@@ -203,7 +203,7 @@ class _Runner:
                 setattr(record, part, found if part == "alone" else {**found, "nodes": list(job.nodes)})
 
     def _result(self, job: _Running) -> Result | None:
-        """Return the result of a Job that has ended, or cannot run; else None."""
+        """Return the result of a Job that has ended or cannot run, or None for any other Job."""
         live = self._client.get("batch/v1", "Job", job.name, self._plan.namespace)
         if live is None:
             return {"not_run": "the Job was deleted"}
@@ -222,7 +222,7 @@ class _Runner:
 
 
 def result_of(pods: Sequence[Mapping[str, Any]], failed: Mapping[str, Any] | None) -> Result:
-    """Return what a pod of a Job wrote as its last message: the result, or an error."""
+    """Return the result or error that a pod of a Job wrote as its last message."""
     ends = [
         mapping_at(status, "state", "terminated")
         for pod in pods

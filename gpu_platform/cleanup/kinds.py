@@ -1,4 +1,4 @@
-"""Kinds that are cleaned up, and when an object of them has ended.
+"""Kinds that are cleaned up, and when an object of each kind has ended.
 
 Sources: Kubernetes API, PodStatus and JobStatus; JobSet v1alpha2, conditions Completed and Failed; Kubeflow
 Trainer v1alpha1, conditions Complete and Failed; KubeRay v1, RayJob jobDeploymentStatus and endTime; 2026-11-25.
@@ -15,7 +15,9 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of object. `ends`: the types of conditions with which it ends; empty: it never ends by itself."""
+    """A kind of object. `ends` are the types of conditions with which it ends, or empty if it never ends by
+    itself.
+    """
 
     name: str
     group: str
@@ -24,13 +26,13 @@ class Kind:
     ends: tuple[str, ...] = ()
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Return the path of the objects of a namespace, or of one of them."""
+        """Return the path of the objects of a namespace, or of the object with this name."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
 
     @property
     def api_version(self) -> str:
-        """As manifests have it."""
+        """API version of the kind, as in manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
@@ -53,18 +55,18 @@ KINDS: tuple[Kind, ...] = (
 
 
 def time_of(text: str) -> datetime:
-    """Return a time of the API server, in UTC; raises ValueError."""
+    """Return a timestamp of the API server as a time in UTC. Raises ValueError."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def status_of(live: Object) -> Object:
-    """Return the status of an object, empty where it has none yet."""
+    """Return the status of an object, or an empty mapping if it has none yet."""
     found: Object = live.get("status") or {}
     return found
 
 
 def ended_at(kind: Kind, live: Object) -> datetime | None:
-    """Return when an object ended, None if it has not."""
+    """Return when an object ended, or None if it has not ended."""
     status = status_of(live)
     if kind == POD:
         return _pod_ended_at(live, status)

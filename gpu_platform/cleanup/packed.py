@@ -1,4 +1,4 @@
-"""Packs the clean-up as a zipapp, with the agent's client of the API server."""
+"""Packs the clean-up program as a zipapp, with the agent's client of the API server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEFT_OUT = ("packed.py",)
 
 @cache
 def build_cleanup() -> bytes:
-    """Return the zipapp: the same bytes for the same sources."""
+    """Return the zipapp. The same sources always give the same bytes."""
     sources, agent = resources.files("gpu_platform") / "cleanup", resources.files("validators") / "agent"
     entries = {
         "__main__.py": (sources / "__main__.py").read_bytes(),

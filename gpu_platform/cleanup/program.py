@@ -1,4 +1,4 @@
-"""One run of the clean-up: list, judge, report, and with `delete` also delete."""
+"""One run of the clean-up: list objects, check them, report, and with `delete` also delete."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ REPORT = "cleanup-report"
 REPORT_KEY = "report.json"
 _MANAGER = "gpu-platform-cleanup"
 _PAGE = "500"
-_MOST = 1000  # entries of a report, which has to fit into a ConfigMap
+_MOST = 1000  # entries of a report, so that it fits into a ConfigMap
 _PROMETHEUS_SECONDS = 30
 _FAILED = 1
 _BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run once with a file of settings; exit code 1 if something could not be listed, deleted or reported."""
+    """Run once with a settings file. Return 1 if something could not be listed, deleted or reported."""
     if len(arguments) != 1:
         print("usage: cleanup.pyz SETTINGS.json", file=sys.stderr)
         return _BAD_INPUT
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Run:
-    """One run over namespaces; `failed`: whether a request was refused."""
+    """One run over namespaces. `failed` is true if a request failed."""
 
     def __init__(self, server: ApiServer, settings: Settings, now: datetime) -> None:
         self._server = server
@@ -51,7 +51,7 @@ class Run:
         self.failed = False
 
     def clean(self, namespace: str, declared: Sequence[str]) -> None:
-        """Clean up one namespace; a namespace that cannot be listed is left alone."""
+        """Clean up one namespace. A namespace that cannot be listed is not changed."""
         try:
             objects = {kind: self._list(kind, namespace) for kind in (*KINDS, REPLICA_SET)}
         except ApiError as error:
@@ -64,7 +64,7 @@ class Run:
             self._end(finding, namespace)
 
     def report(self, namespace: str) -> None:
-        """Apply the ConfigMap with all that was found."""
+        """Apply the ConfigMap with all findings."""
         document = {
             "version": 1,
             "time": self._now.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -87,7 +87,7 @@ class Run:
         print(f"{len(self._entries)} found, {len(self._problems)} problems")
 
     def _list(self, kind: Kind, namespace: str) -> list[Object]:
-        """Return the objects of a kind; none where the cluster does not have it."""
+        """Return the objects of a kind, or none if the cluster does not have the kind."""
         found: list[Object] = []
         query = {"limit": _PAGE}
         while True:
@@ -103,7 +103,7 @@ class Run:
             query["continue"] = following
 
     def _activity(self, namespace: str) -> Activity | None:
-        """Return the largest share of time that pods used their GPUs, from Prometheus; None if it does not say."""
+        """Return the highest GPU activity of each pod from Prometheus, or None if it is not available."""
         address, window = self._settings.prometheus, self._settings.idle_after
         if address is None or window is None:
             return None
@@ -118,7 +118,7 @@ class Run:
             return None
 
     def _end(self, finding: Finding, namespace: str) -> None:
-        """Delete an object, unless this run only reports; it must still be the one that was judged."""
+        """Delete an object, unless this run only reports. The object must not have changed since it was read."""
         metadata = finding.live["metadata"]
         place = f"{finding.kind.name} {namespace}/{metadata['name']}"
         done = "would be deleted"
@@ -132,7 +132,7 @@ class Run:
                 done = "deleted"
                 self._tell(finding, namespace)
             except (Conflict, NotFound):
-                done = "changed since it was read: not deleted"
+                done = "not deleted, because it changed after it was read"
             except ApiError as error:
                 done = f"not deleted: {error}"
                 self._fail(f"{place}: {error}")

@@ -1,8 +1,8 @@
-"""What is to be cleaned up of the objects of one namespace: pure decisions.
+"""Decides which objects of a namespace are cleaned up. All functions are pure.
 
-Never found: what a controller owns, what the stack file declares, what is being deleted already, what has the
-label `gpu-platform.dev/cleanup: never`, and StatefulSets whose claims are deleted with them. Volumes and their
-claims are of no kind here: data is not cleaned up.
+Some objects are never cleaned up: objects that a controller owns, that the stack file declares, that are already
+being deleted, or that have the label `gpu-platform.dev/cleanup: never`, and StatefulSets whose claims are deleted
+with them. Volumes and claims are not among the kinds, because data is not cleaned up.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from gpu_platform.base.names import CLEANUP_LABEL, EXPIRES_LABEL, IDLE_LABEL
 from gpu_platform.cleanup.kinds import KINDS, POD, REPLICA_SET, Kind, Object, ended_at, status_of, time_of
 
 NEVER = "never"
-_BUSY = 0.01  # share of a GPU's time; below it nothing runs on it
+_BUSY = 0.01  # share of a GPU's time; a pod that uses less is idle
 
 Objects = Mapping[Kind, Sequence[Object]]
 Activity = Mapping[str, float]
-"""The largest share of its GPUs' time that each pod used in the window, by its name."""
+"""Highest share of its GPUs' time that each pod used in the window, by the pod's name."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the CronJob; None: this is not looked for. Ages in seconds."""
+    """Settings of the CronJob. Ages are in seconds. With None, a check is not made."""
 
     delete: bool = False
     finished_after: int | None = None
@@ -34,14 +34,14 @@ class Settings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Settings:
-        """Return the settings of the mounted file."""
+        """Return the settings in the mounted file."""
         names = ("delete", "finished_after", "idle_after", "prometheus")
         return cls(**{name: data[name] for name in names if name in data})
 
 
 @dataclass(frozen=True)
 class Finding:
-    """An object that is to be deleted, by which rule and why."""
+    """An object to delete, with the rule that applies and the reason."""
 
     kind: Kind
     live: Object
@@ -52,9 +52,9 @@ class Finding:
 def find(
     objects: Objects, declared: Sequence[str], settings: Settings, activity: Activity | None, now: datetime
 ) -> tuple[list[Finding], list[str]]:
-    """Return what is to be cleaned up in one namespace, and what could not be judged.
+    """Return the objects to clean up in one namespace, and what could not be checked.
 
-    `declared`: names of the stack file's workloads; `activity` None: it could not be read.
+    `declared` are the names of the stack file's workloads. `activity` is None if it could not be read.
     """
     found: dict[str, Finding] = {}
     problems: list[str] = []
@@ -83,7 +83,7 @@ def _is_spared(live: Object, declared: Sequence[str]) -> bool:
 
 
 def _deletes_claims(live: Object) -> bool:
-    """Return whether it is a StatefulSet whose claims, and so its data, are deleted with it."""
+    """Return whether the object is a StatefulSet whose claims, and so its data, are deleted with it."""
     spec: Object = live.get("spec") or {}
     retention: Object = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     return retention.get("whenDeleted") == "Delete"
@@ -125,7 +125,7 @@ def _idle(
     now: datetime,
     problems: list[str],
 ) -> Iterator[Finding]:
-    """Yield what has the label for it and whose pods, all of them, have left their GPUs idle for long enough."""
+    """Yield the objects with the idle label whose pods have all left their GPUs idle for long enough."""
     pods = [pod for pod in objects.get(POD, ()) if status_of(pod).get("phase") not in ("Succeeded", "Failed")]
     labelled = any(_may_be_idle(pod) for pod in pods)
     if labelled and activity is None:
@@ -148,14 +148,14 @@ def _may_be_idle(pod: Object) -> bool:
 
 
 def _is_idle(pod: Object, activity: Activity, since: datetime) -> bool:
-    """Return whether a pod has run since then and used no GPU; without metrics that is unknown, and not idle."""
+    """Return whether a pod has run and used no GPU since a time. A pod without metrics does not count as idle."""
     used = activity.get(pod["metadata"]["name"])
     started = pod["status"].get("startTime") or pod["metadata"]["creationTimestamp"]
     return used is not None and used < _BUSY and time_of(started) <= since
 
 
 def _top(objects: Objects, kind: Kind, live: Object) -> tuple[Kind, Object]:
-    """Return the object that members made, by the controllers that own one another."""
+    """Return the object that members created, by following the controllers that own each other."""
     for owner in live["metadata"].get("ownerReferences") or ():
         for other in (*KINDS, REPLICA_SET):
             if owner.get("controller") and owner.get("kind") == other.name:

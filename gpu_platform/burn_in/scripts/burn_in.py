@@ -1,12 +1,12 @@
 """Measure the GPUs of a node, or the network between nodes, and write the result as the container's last message.
 
-torchrun starts one process for each GPU. With BURN_IN_PART `node` each of them copies between host and GPU, one
-after the other; the first one copies from GPU to GPU; then all multiply the same matrices for
-BURN_IN_MATRIX_SECONDS at the same time and compare the products bit by bit; last they add up a tensor. With
-`nodes` they only add up, over all nodes.
+torchrun starts one process for each GPU. If BURN_IN_PART is `node`, the processes copy between host and GPU, one
+after the other. Then the first process copies from GPU to GPU. Then all processes multiply the same matrices at
+the same time, for BURN_IN_MATRIX_SECONDS, and compare the products bit by bit. Last, they add up a tensor. If
+BURN_IN_PART is `nodes`, they only add up a tensor over all nodes.
 
-Bandwidths are in GB/s (10^9 bytes). Bus bandwidth: message / time x 2(n-1)/n, as in nccl-tests. With
-BURN_IN_DEVICE=cpu the program runs without GPUs and NCCL, to try it.
+Bandwidths are in GB/s (10^9 bytes). The bus bandwidth is message / time x 2(n-1)/n, as in nccl-tests. With
+BURN_IN_DEVICE=cpu the program runs without GPUs and NCCL, so that it can be tried.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def main():
         torch.cuda.set_device(local)
         stay_near(local)
     device = torch.device("cuda", local) if CUDA else torch.device("cpu")
-    # With its GPU named, no barrier guesses it.
+    # A barrier does not have to guess the GPU if the device is named.
     dist.init_process_group("nccl" if CUDA else "gloo", device_id=device if CUDA else None)
     result = {"version": VERSION, "gpus": dist.get_world_size()}
     if os.environ.get("BURN_IN_PART", "node") == "node":
@@ -55,7 +55,7 @@ def main():
 
 
 def stay_near(local):
-    """Run on the CPUs of the GPU's NUMA node, so that pinned memory is there, too."""
+    """Run on the CPUs of the GPU's NUMA node, so that pinned memory is also allocated there."""
     query = ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader", f"--id={local}"]
     with contextlib.suppress(OSError, ValueError, subprocess.CalledProcessError):
         bus = subprocess.run(query, check=True, capture_output=True, text=True).stdout.strip().lower()[-12:]
@@ -67,7 +67,7 @@ def stay_near(local):
 
 
 def numbers(text):
-    """Return the numbers of a list such as 0-3,8."""
+    """Return the numbers in a list such as 0-3,8."""
     found = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -104,7 +104,7 @@ def host_copies(device):
 
 
 def device_copies(world):
-    """Return for each GPU how fast it reads from the next one."""
+    """Return how fast each GPU reads from the next one."""
     tensors = [torch.empty(COPY_BYTES, dtype=torch.uint8, device=f"cuda:{index}") for index in range(world)]
     return [bandwidth(tensors[index], tensors[(index + 1) % world]) for index in range(world)]
 
@@ -126,9 +126,9 @@ def wait(*tensors):
 
 
 def products(device, seconds):
-    """Return how many products differ from the first one, the digest of that one, and TFLOP/s."""
+    """Return how many products differ from the first product, the digest of the first product, and TFLOP/s."""
     side = SIDE if CUDA else 256
-    generator = torch.Generator().manual_seed(7)  # the same numbers on every GPU
+    generator = torch.Generator().manual_seed(7)  # every GPU uses the same numbers
     one, two = (torch.randn(side, side, generator=generator).to(device, torch.bfloat16) for _ in range(2))
     first = one @ two
     digest = hashlib.sha256(first.cpu().view(torch.int16).numpy().tobytes()).hexdigest()[:16]
@@ -170,7 +170,7 @@ def all_reduce(device):
 
 
 def used_network():
-    """Return the network that NCCL names in its log, or ""."""
+    """Return the network that NCCL names in its log, or an empty string."""
     for name in sorted(glob.glob(re.sub("%[hp]", "*", NCCL_LOG))):
         with open(name, errors="replace") as file:
             found = re.search(r"NCCL INFO Using network (.+)", file.read())
@@ -188,7 +188,7 @@ if __name__ == "__main__":
     try:
         main()
     except Exception as error:
-        # The first process that fails knows why; the others fail because it is gone.
+        # The first process that fails knows the reason. The others fail because it is gone.
         if not os.path.exists(MESSAGE) or not os.path.getsize(MESSAGE):
             write({"version": VERSION, "error": f"{type(error).__name__}: {error}"[:1500]})
         raise
