@@ -1,1 +1,1 @@
-"""What is read from a running cluster: the client, nodes, pods, usage, versions, reports of nodes."""
+"""Reads from a running cluster: the client, nodes, pods, usage, versions and node reports."""

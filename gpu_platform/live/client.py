@@ -1,7 +1,7 @@
 """Kubernetes client for objects of any kind as dicts, with discovery and readable errors.
 
-It uses the official client for the kubeconfig (with exec plugins) and the connection, but not its generated
-models, since the objects of a program can be of any kind.
+It uses the official client for the kubeconfig (with exec plugins) and the connection. It does not use the client's
+generated models, because the objects of a program can be of any kind.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from gpu_platform.live.connection import Connection, Limits, Refused
 from gpu_platform.live.objects import WORKLOAD_GROUPS, object_key
 
 _PAGE_SIZE: Final = 500
-_APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
+_APPLY_PATCH: Final = "application/apply-patch+yaml"  # the body is JSON, which is valid YAML
 _MERGE_PATCH: Final = "application/merge-patch+json"
-_GROUPS_OF_KUBERNETES: Final = ("admissionregistration.k8s.io",)  # of those that the program writes, without CRDs
+_GROUPS_OF_KUBERNETES: Final = ("admissionregistration.k8s.io",)  # API groups without CRDs that the program writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class ApiResource:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return the problem of a kubeconfig without the lines around it, which may have secrets."""
+    """Return the problem of a kubeconfig without the surrounding lines, which may contain secrets."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"it is no YAML: {error.problem} in line {error.problem_mark.line + 1}"
+        return f"it is not YAML: {error.problem} in line {error.problem_mark.line + 1}"
     return str(error).partition("\n")[0]
 
 
 class KubernetesClient:
-    """Client of one cluster, with a cache of the discovery.
+    """Client for one cluster, with a cache of the discovery.
 
-    Methods raise Refused if the API server refuses the request, and UnknownOutcome if it does not answer
-    within 60 s, retries included.
+    Methods raise Refused if the API server refuses the request, and UnknownOutcome if it does not answer within 60
+    s, including retries.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class KubernetesClient:
     ) -> None:
         """Read a kubeconfig file (default: $KUBECONFIG, else ~/.kube/config) and select one of its contexts.
 
-        `source`: description of the kubeconfig in errors, default its path. The file is not read again.
-        `limits`: time limits of a request. `diagnose`: returns more about a server that does not answer.
+        `source` describes the kubeconfig in errors; the default is its path. The file is not read again. `limits`
+        are the time limits of a request. `diagnose` returns more about a server that does not answer.
         """
         source = source or (str(kubeconfig) if kubeconfig else "the default kubeconfig")
         try:
@@ -91,7 +91,7 @@ class KubernetesClient:
         return self._connection.server
 
     def limited(self, limits: Limits) -> KubernetesClient:
-        """Return a client of the same cluster with other time limits of a request."""
+        """Return a client for the same cluster with other time limits for requests."""
         client = copy.copy(self)
         client._connection = self._connection.limited(limits)
         return client
@@ -119,7 +119,7 @@ class KubernetesClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Iterator[dict[str, Any]]:
-        """Yield the objects of a kind in one namespace or in all; none if the kind does not exist."""
+        """Yield the objects of a kind in one or all namespaces, or nothing if the kind does not exist."""
         resource = self.find_resource(api_version, kind)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector, "limit": str(_PAGE_SIZE)}
         while resource is not None:
@@ -139,20 +139,21 @@ class KubernetesClient:
         manager: str = FIELD_MANAGER,
         patient: bool = True,
     ) -> dict[str, Any]:
-        """Apply an object on the server with strict validation, taking over the fields that it declares.
+        """Apply an object on the server with strict validation, and take over the fields that it declares.
 
-        Without `patient` a temporary refusal is not retried: of a manifest with a resourceVersion, a conflict.
+        Without `patient`, a temporary refusal is not retried. For a manifest with a resourceVersion, this includes
+        a conflict.
         """
         query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
         return self._write("PATCH", manifest, query, dry_run=dry_run, content_type=_APPLY_PATCH, patient=patient)
 
     def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """Create an object; raises Refused with reason AlreadyExists if it exists and the manifest is valid."""
+        """Create an object. Raises Refused with reason AlreadyExists if it exists and the manifest is valid."""
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
         return self._write("POST", manifest, query, dry_run=dry_run)
 
     def refusal_of_new(self, manifest: Mapping[str, Any]) -> Refused | None:
-        """Return why the manifest of an existing object would be refused for a new one; None: it would not."""
+        """Return why the manifest of an existing object would be refused for a new object, or None."""
         try:
             self.create(manifest, dry_run=True)
         except Refused as refusal:
@@ -160,7 +161,7 @@ class KubernetesClient:
         return None
 
     def merge(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Merge fields into an object, None removes a field; creates the object if it does not exist."""
+        """Merge fields into an object, or create it if it does not exist. A value of None removes the field."""
         query = {"fieldManager": FIELD_MANAGER}
         try:
             return self._write("PATCH", manifest, query, content_type=_MERGE_PATCH)
@@ -172,17 +173,16 @@ class KubernetesClient:
     def merge_if_unchanged(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Merge fields into an object that still has the resourceVersion of the manifest, without retries.
 
-        Raises Refused with status 409 if it was changed, and 404 if it was deleted.
+        Raises Refused with status 409 if the object was changed, and 404 if it was deleted.
         """
         query = {"fieldManager": FIELD_MANAGER}
         return self._write("PATCH", manifest, query, content_type=_MERGE_PATCH, patient=False)
 
     def delete(self, live: Mapping[str, Any], *, unchanged: bool = False) -> None:
-        """Delete this live object; no error if it does not exist, or if another object has its name.
+        """Delete this live object. It is no error if the object does not exist, or if another object has its name.
 
-        With `unchanged` it is only deleted if nobody changed it since it was read.
-
-        A workload is deleted after its pods, so that waiting for it includes them.
+        With `unchanged`, the object is only deleted if nobody has changed it since it was read. A workload is
+        deleted after its pods, so that waiting for the workload includes them.
         """
         key = object_key(live)
         resource = self.resource(str(live["apiVersion"]), key.kind)
@@ -197,13 +197,14 @@ class KubernetesClient:
                 "DELETE", resource.path(key.namespace, key.name), f"deleting {key}", body=body
             )
         except Refused as refusal:
-            if refusal.status not in (404, 409):  # 409: the precondition
+            if refusal.status not in (404, 409):  # 409: the precondition failed
                 raise
 
     def evict(self, pod: Mapping[str, Any], *, dry_run: bool = False) -> None:
-        """Evict this pod, without retries; no error if it does not exist. `dry_run`: only ask whether it would be.
+        """Evict this pod, without retries. It is no error if the pod does not exist.
 
-        Raises Refused, with status 429 if a PodDisruptionBudget does not allow the eviction now.
+        With `dry_run`, only check whether the pod would be evicted. Raises Refused, with status 429 if a
+        PodDisruptionBudget does not allow the eviction now.
         """
         metadata = pod["metadata"]
         named = {"name": metadata["name"], "namespace": metadata["namespace"]}
@@ -219,7 +220,7 @@ class KubernetesClient:
         try:
             self._connection.request("POST", path, what, query, body=body, patient=False)
         except Refused as refusal:
-            if refusal.status not in (404, 409):  # 409: the precondition
+            if refusal.status not in (404, 409):  # 409: the precondition failed
                 raise
 
     def kubernetes_version(self) -> str:
@@ -229,19 +230,19 @@ class KubernetesClient:
     # -- discovery -----------------------------------------------------------------------------------------
 
     def resource(self, api_version: str, kind: str) -> ApiResource:
-        """Return the endpoint of a kind; raises Finding if the cluster does not have it."""
+        """Return the endpoint of a kind. Raises Finding if the cluster does not have the kind."""
         if (resource := self.find_resource(api_version, kind)) is None:
             missing = "its CustomResourceDefinition is not installed"
             if api_version.partition("/")[0] in _GROUPS_OF_KUBERNETES:
                 missing = (
                     f"Kubernetes {self.kubernetes_version()} does not serve it; write its version as "
-                    "cluster.kubernetes in the environment's stack file, and what it does not serve is left out"
+                    "cluster.kubernetes in the environment's stack file, so that such objects are left out"
                 )
             raise Finding(f"the cluster {self.server} does not have the kind {kind} of {api_version}: {missing}")
         return resource
 
     def find_resource(self, api_version: str, kind: str) -> ApiResource | None:
-        """Return the endpoint of a kind, or None; a missing kind is looked up again at each call."""
+        """Return the endpoint of a kind, or None. A missing kind is looked up again at each call."""
         if kind not in self._resources.get(api_version, {}):
             self._resources[api_version] = self._discover(api_version)
         return self._resources[api_version].get(kind)
@@ -268,7 +269,7 @@ class KubernetesClient:
     def namespaced_kinds(self, api_version: str) -> tuple[str, ...]:
         """Return the namespaced kinds of an API version whose objects can be listed and deleted.
 
-        Raises Refused if the server of the group does not answer, such as one of an aggregated API.
+        Raises Refused if the server of the group, such as the server of an aggregated API, does not answer.
         """
         root = "/apis" if "/" in api_version else "/api"
         served = self._connection.request("GET", f"{root}/{api_version}", f"looking for {api_version}")

@@ -21,9 +21,10 @@ KUBECONFIG_OUTPUT = "kubeconfig"
 
 
 class WrongKubeconfig(UnknownOutcome):
-    """The stack file names a kubeconfig or context that cannot be one: bad input of what needs the cluster.
+    """The stack file names a kubeconfig or context that cannot be used.
 
-    What looks at the cluster beside its own task goes on without it, as where a cluster does not answer.
+    A command that needs the cluster reports bad input. Code that only reads the cluster in addition to its task
+    continues without it, as if the cluster did not answer.
     """
 
     exit_code = ExitCode.BAD_INPUT
@@ -34,9 +35,10 @@ class WrongKubeconfig(UnknownOutcome):
 
 
 class ClusterAccess:
-    """Access of one command to the cluster of a stack: one client, created at the first use.
+    """Access of one command to the cluster of a stack. The client is created at the first use.
 
-    On a cloud each new client runs `pulumi stack output`. A failure is not kept: the cluster may exist later.
+    In a cloud, each new client runs `pulumi stack output`. A failure is not cached, because the cluster may exist
+    later.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -44,21 +46,21 @@ class ClusterAccess:
         self._client: KubernetesClient | None = None
 
     def client(self) -> KubernetesClient:
-        """Return the client; raises UnknownOutcome if the cluster's kubeconfig is not available."""
+        """Return the client. Raises UnknownOutcome if the cluster's kubeconfig is not available."""
         if self._client is None:
             self._client = client_of(self._plan)
         return self._client
 
     def forget(self) -> None:
-        """Create a new client at the next use: the cluster may be another one, with another kubeconfig."""
+        """Create a new client at the next use, because the cluster may be another one with another kubeconfig."""
         self._client = None
 
 
 def client_of(plan: Plan) -> KubernetesClient:
     """Return a client for a stack's cluster.
 
-    Raises WrongKubeconfig for a kubeconfig or context of the stack file that does not exist, and UnknownOutcome if
-    the kubeconfig is not available.
+    Raises WrongKubeconfig if the stack file names a kubeconfig or context that does not exist, and UnknownOutcome
+    if the kubeconfig is not available.
     """
     cluster = plan.cluster
     match cluster.access:
@@ -66,7 +68,7 @@ def client_of(plan: Plan) -> KubernetesClient:
             path = sandbox_kubeconfig(cluster.name)
             if not path.exists():
                 raise UnknownOutcome(
-                    f"there is no sandbox {cluster.name} on this machine: `gpu-platform up` of the stack starts it"
+                    f"there is no sandbox {cluster.name} on this machine; `gpu-platform up` of the stack starts it"
                 )
             return KubernetesClient(path, diagnose=lambda: diagnose(cluster.name))
         case "kubeconfig":
@@ -79,8 +81,8 @@ def client_of(plan: Plan) -> KubernetesClient:
 
 
 def _check_kubeconfig(path: Path, context: str | None, stack: str) -> None:
-    """Raise WrongKubeconfig if the file of a stack file does not exist, is no kubeconfig, or lacks the context."""
-    allowed = "a kubeconfig of the cluster"
+    """Raise WrongKubeconfig if the kubeconfig does not exist, is not a kubeconfig, or lacks the context."""
+    allowed = "a kubeconfig for the cluster"
     try:
         document: object = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
@@ -88,7 +90,7 @@ def _check_kubeconfig(path: Path, context: str | None, stack: str) -> None:
         problem = Problem("cluster.kubeconfig", found, allowed, "name a file that exists")
         raise WrongKubeconfig(stack, problem) from None
     except (yaml.YAMLError, UnicodeDecodeError):
-        found = f"{path}, which is no YAML"
+        found = f"{path}, which is not YAML"
         problem = Problem("cluster.kubeconfig", found, allowed, "name a kubeconfig")
         raise WrongKubeconfig(stack, problem) from None
     content = cast("Mapping[str, Any]", document) if isinstance(document, Mapping) else {}
@@ -106,9 +108,10 @@ def _check_kubeconfig(path: Path, context: str | None, stack: str) -> None:
 
 
 def _client_of_output(stack: str) -> KubernetesClient:
-    """Return a client from the kubeconfig that is a secret output of a stack.
+    """Return a client for the kubeconfig in the secret outputs of a stack.
 
-    The client needs a file: only the current user can read it, and it is deleted when the client has read it.
+    The client needs a file. Only the current user can read the file, and it is deleted after the client has read
+    it.
     """
     text = _kubeconfig_output(stack)
     for command, hint in _commands_of(text):
@@ -139,7 +142,7 @@ def _kubeconfig_output(stack: str) -> str:
     if not isinstance(kubeconfig, str):
         raise UnknownOutcome(
             f"stack {stack} is not deployed: it has no output {KUBECONFIG_OUTPUT} ({cli.why}). "
-            "Run `gpu-platform up` of that stack first"
+            "Run `gpu-platform up` for that stack first"
         )
     return kubeconfig
 
@@ -149,7 +152,7 @@ def _commands_of(kubeconfig: str) -> Iterator[tuple[str, str]]:
     try:
         document: object = yaml.safe_load(kubeconfig)
     except yaml.YAMLError:
-        return  # the client reports what is wrong with it
+        return  # the client reports the error
     users = cast("Mapping[str, Any]", document).get("users") or () if isinstance(document, Mapping) else ()
     for entry in users:
         plugin: Mapping[str, str] = entry.get("user", {}).get("exec") or {}

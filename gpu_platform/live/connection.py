@@ -23,7 +23,7 @@ _ETCD: Final = ("etcd", "context deadline exceeded", "request timed out", "trans
 class Refused(Finding):
     """The API server refused a request.
 
-    `status` is the HTTP status, `reason` that of the API (`Invalid`, `Forbidden`, `AlreadyExists`, ...).
+    `status` is the HTTP status. `reason` is the reason of the API (`Invalid`, `Forbidden`, `AlreadyExists`, ...).
     """
 
     def __init__(self, what: str, status: int, reason: str, message: str) -> None:
@@ -35,7 +35,7 @@ class Refused(Finding):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Time limits of a request in seconds: of a connection, of an answer, and of all attempts together."""
+    """Time limits of a request in seconds: for the connection, for the answer, and for all attempts together."""
 
     connect: float = 5.0
     read: float = 30.0
@@ -54,9 +54,9 @@ class Connection:
         limits: Limits,
         diagnose: Callable[[], str] | None,
     ) -> None:
-        """Use the pool and configuration of the official client; `source` describes the kubeconfig in errors.
+        """Use the pool and configuration of the official client. `source` describes the kubeconfig in errors.
 
-        `diagnose` returns more about a server that does not answer, for the error.
+        `diagnose` returns more about a server that does not answer, for the error message.
         """
         self._pool = pool
         self._configuration: Any = configuration
@@ -85,18 +85,18 @@ class Connection:
         content_type: str = "application/json",
         patient: bool = True,
     ) -> dict[str, Any]:
-        """Send a request with retries and return the parsed answer; `what` describes the request in errors.
+        """Send a request with retries and return the parsed answer. `what` describes the request in errors.
 
-        Without `patient` a temporary refusal is raised at once. Raises Refused, and UnknownOutcome if the
-        server does not answer within the limits. After that, and after an interruption while it did not answer, a
-        request has one attempt, so that a command which tidies up ends soon.
+        Without `patient`, a temporary refusal is raised immediately. Raises Refused, and UnknownOutcome if the
+        server does not answer within the limits. After that, a request has only one attempt, so that a command
+        that cleans up ends soon. The same applies after an interruption while the server did not answer.
         """
         parameters = urlencode({key: value for key, value in (query or {}).items() if value})
         url = f"{self.server}{path}" + (f"?{parameters}" if parameters else "")
         data = None if body is None else json.dumps(body).encode()
         started = time.monotonic()
         limits = Limits(self._limits.connect, self._limits.connect, 0.0) if self._silent else self._limits
-        self._silent = True  # until it answers
+        self._silent = True  # until the server answers
         for attempt, pause in enumerate((*_RETRY_PAUSES_SECONDS, None), start=1):
             left = max(limits.total - (time.monotonic() - started), limits.connect)
             timeout = urllib3.Timeout(connect=min(limits.connect, left), read=min(limits.read, left))
@@ -109,9 +109,9 @@ class Connection:
                 if isinstance(error, urllib3.exceptions.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise UnknownOutcome(
                         f"{self.server} has a certificate that {self._source} does not trust: "
-                        f"{_cause(error, timeout)}; take `certificate-authority-data` of this cluster"
+                        f"{_cause(error, timeout)}; use the `certificate-authority-data` of this cluster"
                     ) from error
-                # No retry for a refused connection; a broken one may be a restart of the server.
+                # A refused connection is not retried. A broken connection may mean that the server restarts.
                 refused = isinstance(error, urllib3.exceptions.NewConnectionError)
                 if pause is None or refused or seconds + pause >= limits.total:
                     raise self._no_answer(what, _cause(error, timeout), attempt, seconds) from error
@@ -139,13 +139,13 @@ class Connection:
         more = self._diagnose() if self._diagnose is not None else ""
         return UnknownOutcome(
             f"the cluster of {self._source} ({self.server}) does not answer: {cause} ({what}; {tries}). "
-            "Nothing more was changed; run the command again when the cluster answers, it continues"
+            "Nothing more was changed. Run the command again when the cluster answers; it then continues"
             + (f". {more}" if more else "")
         )
 
     def _headers(self, content_type: str) -> dict[str, str]:
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
-        settings: dict[str, Any] = self._configuration.auth_settings()  # calls the kubeconfig's exec plugin anew
+        settings: dict[str, Any] = self._configuration.auth_settings()  # calls the kubeconfig's exec plugin again
         if "BearerToken" in settings:
             headers["Authorization"] = str(settings["BearerToken"]["value"])
         return headers
@@ -168,7 +168,7 @@ def _is_passing(refusal: Refused) -> bool:
 
 
 def _is_of_a_broken_server(refusal: Refused) -> bool:
-    """Return whether the API server or its etcd cannot work, so that nothing is known about the request."""
+    """Return whether the API server or its etcd fails, so that the outcome of the request is unknown."""
     if "webhook" in refusal.message:
         return False
     return refusal.status in _NO_SERVER_STATUSES or (
@@ -177,7 +177,7 @@ def _is_of_a_broken_server(refusal: Refused) -> bool:
 
 
 def _refusal(what: str, status: int, data: bytes) -> Refused:
-    """Return the refusal in the Status object of an answer, with each cause and its field, else the message."""
+    """Return the refusal in the Status object of an answer, with its message or its causes and their fields."""
     try:
         answer: dict[str, Any] = json.loads(data)
     except ValueError:
@@ -186,7 +186,7 @@ def _refusal(what: str, status: int, data: bytes) -> Refused:
     causes = [
         f"{cause['field']}: {cause['message']}" for cause in details.get("causes") or () if cause.get("field")
     ]
-    if status == 429:  # of an eviction: the PodDisruptionBudget and its condition
+    if status == 429:  # an eviction: a cause names the PodDisruptionBudget and its condition
         causes = [str(cause["message"]) for cause in details.get("causes") or () if cause.get("message")]
     message = "; ".join(causes) or str(answer.get("message") or f"HTTP {status}")
     return Refused(what, status, str(answer.get("reason") or ""), message)

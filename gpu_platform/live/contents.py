@@ -1,7 +1,7 @@
-"""Lists what a team's members made in a namespace: every kind that the cluster serves, custom ones included.
+"""Lists the objects that members of a team created in a namespace, of every kind that the cluster serves.
 
-Left out is what the platform made, what a controller made from another object (pods of a StatefulSet), and what
-Kubernetes puts into each namespace.
+The list leaves out objects of the platform, objects that a controller created from another object (such as pods of
+a StatefulSet), and objects that Kubernetes creates in each namespace.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpu_platform.live.objects import ObjectKey, items_at, mapping_at, object_ke
 from gpu_platform.live.usage import gpu_units
 
 KEPT_KINDS: Final = ("NetworkPolicy.networking.k8s.io", "ResourceQuota", "LimitRange")
-"""Kinds of the platform that keep a namespace isolated and within its limits; members cannot write them."""
+"""Kinds of platform objects that isolate a namespace and limit its usage. Members cannot write them."""
 _ACCESS_KINDS: Final = ("Role.rbac.authorization.k8s.io", "RoleBinding.rbac.authorization.k8s.io")
-# Records of what happens to other objects, made by controllers without an owner reference.
+# Controllers create these records about other objects, without an owner reference.
 _DERIVED_KINDS: Final = ("Event", "Event.events.k8s.io", "Endpoints", "EndpointSlice.discovery.k8s.io")
 _IN_EACH_NAMESPACE: Final = (("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"))
 _ENDED: Final = ("Succeeded", "Failed")
@@ -36,9 +36,10 @@ _SHOWN_AS: Final = {"PersistentVolumeClaim": "volume claim"}
 
 @dataclass(frozen=True, slots=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim: its size, and its volume where it is bound.
+    """A PersistentVolumeClaim with its size and, if it is bound, its volume.
 
-    `size`: as its spec requests it; `policy`: what becomes of the volume when the claim is deleted.
+    `size` is the size that the spec requests. `policy` is the reclaim policy of the volume, which decides what
+    happens to the volume when the claim is deleted.
     """
 
     name: str
@@ -48,7 +49,7 @@ class VolumeClaim:
 
     @property
     def is_bound(self) -> bool:
-        """Whether it has a volume."""
+        """Whether the claim has a volume."""
         return bool(self.volume)
 
     def __str__(self) -> str:
@@ -60,11 +61,11 @@ class VolumeClaim:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What members made in a namespace.
+    """Objects that members created in a namespace.
 
-    `objects`: live objects that no other object owns, pods excepted; `pods`: pods that have not ended; `gpus`: GPU
-    resources that these pods hold; `bare_pods`: pods without an owner, ended ones included; `unread`: why some
-    kinds could not be listed, so that there may be more.
+    `objects` are live objects, except pods, that no other object owns. `pods` is the number of pods that have not
+    ended, and `gpus` are the GPU resources of these pods. `bare_pods` are pods without an owner, including ended
+    pods. `unread` are the reasons why some kinds could not be listed, so that more objects may exist.
     """
 
     namespace: str
@@ -77,18 +78,18 @@ class Contents:
 
     @property
     def is_empty(self) -> bool:
-        """Whether members made nothing, as far as all kinds could be read."""
+        """Whether members created nothing and all kinds could be read."""
         return not (self.objects or self.pods or self.bare_pods or self.unread)
 
     @property
     def kinds(self) -> Mapping[str, int]:
-        """Number of objects by `Kind.group`: claims and workloads first, then by name."""
+        """Number of objects by `Kind.group`, with claims and workloads first and then sorted by name."""
         counts = Counter(object_key(live).group_kind for live in self.objects)
         rank = {kind: index for index, kind in enumerate(_SHOWN_FIRST)}
         return dict(sorted(counts.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0])))
 
     def __str__(self) -> str:
-        """Return the summary for a sentence: `1 volume claim (2 TiB), 1 StatefulSet, 3 pods`."""
+        """Return the summary for a sentence, such as `1 volume claim (2 TiB), 1 StatefulSet, 3 pods`."""
         parts = [_counted(count, kind) + self._size(kind) for kind, count in self.kinds.items()]
         if self.pods:
             held = ", ".join(f"{count} {resource}" for resource, count in self.gpus.items())
@@ -105,7 +106,7 @@ class Contents:
         return f" ({bytes_text(sum((parse_quantity(claim.size) for claim in self.claims), Decimal(0)))})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the contents for a JSON report: names, sizes and counts, never the data of an object."""
+        """Return the contents for a JSON report: names, sizes and counts, but never the data of an object."""
         return {
             "namespace": self.namespace,
             "claims": [
@@ -123,17 +124,17 @@ class Contents:
 def namespace_contents(
     client: KubernetesClient, namespace: str, *, is_platform: Callable[[Mapping[str, Any]], bool] = lambda _: False
 ) -> Contents:
-    """Return what members made in a namespace.
+    """Return the objects that members created in a namespace.
 
-    `is_platform`: whether an object belongs to the platform, for a namespace that still has such objects. Kinds
-    that the cluster does not let this user list are named in `unread`.
+    `is_platform` decides whether an object belongs to the platform, if the namespace still has such objects. Kinds
+    that the cluster does not allow this user to list are named in `unread`.
     """
     lives, unread = _all_objects(client, namespace)
     roots = _Owners(lives)
     own = [live for live in lives if not is_platform(roots.of(live))]
     pods = [live for live in own if _kind(live) == "Pod"]
     running = [pod for pod in pods if mapping_at(pod, "status").get("phase") not in _ENDED]
-    # Claims are always listed: also those that a StatefulSet owns hold data.
+    # Claims are always listed, because claims that a StatefulSet owns also contain data.
     objects = [
         live
         for live in own
@@ -162,8 +163,8 @@ def held_by_finalizers(client: KubernetesClient, namespace: str) -> tuple[str, .
 
 
 def _all_objects(client: KubernetesClient, namespace: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the objects of all kinds without those that say nothing about members, and what could not be read."""
-    found: dict[str, dict[str, Any]] = {}  # by uid: a kind may be served by two groups
+    """Return the objects of all kinds that can belong to members, and the reasons why kinds could not be read."""
+    found: dict[str, dict[str, Any]] = {}  # by uid, because two groups may serve a kind
     unread: list[str] = []
     for api_version in client.api_versions():
         try:
@@ -192,13 +193,13 @@ def _says_nothing(key: ObjectKey) -> bool:
 
 
 class _Owners:
-    """Finds the object from which controllers made another one."""
+    """Finds the object from which controllers created another object."""
 
     def __init__(self, lives: Collection[Mapping[str, Any]]) -> None:
         self._by_uid = {str(live["metadata"]["uid"]): live for live in lives}
 
     def of(self, live: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the first owner in the namespace, the object itself if it has none."""
+        """Return the topmost owner in the namespace, or the object itself if it has no owner."""
         seen: set[str] = set()
         while (owner := self._owner(live)) is not None and str(owner["metadata"]["uid"]) not in seen:
             seen.add(str(owner["metadata"]["uid"]))
@@ -224,7 +225,7 @@ def _volume_claim(client: KubernetesClient, live: Mapping[str, Any]) -> VolumeCl
 def _reclaim_policy(client: KubernetesClient, volume: str) -> str:
     try:
         live = client.get("v1", "PersistentVolume", volume)
-    except Refused:  # volumes are cluster-scoped: not every user may read them
+    except Refused:  # volumes are cluster-scoped, and not every user may read them
         return ""
     return str(mapping_at(live or {}, "spec").get("persistentVolumeReclaimPolicy") or "")
 
@@ -246,7 +247,7 @@ def _counted(count: int, kind: str) -> str:
 
 
 def names_by_kind(contents: Contents) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each kind with the names of its objects, claims with their size and volume."""
+    """Yield each kind with the names of its objects. Names of claims include size and volume."""
     for kind in contents.kinds:
         if kind == "PersistentVolumeClaim":
             yield kind, tuple(str(claim) for claim in contents.claims)

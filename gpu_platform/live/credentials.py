@@ -27,12 +27,12 @@ _GOOGLE_VARIABLES: Final = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "
 
 
 def aws_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the kinds and places of AWS credentials found, in the order of precedence."""
+    """Return the kinds and places of the AWS credentials on this machine, in order of precedence."""
     return list(_aws(environment))
 
 
 def google_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the kinds and places of Google Cloud credentials found, in the order of precedence."""
+    """Return the kinds and places of the Google Cloud credentials on this machine, in order of precedence."""
     return list(_google(environment))
 
 
@@ -98,5 +98,5 @@ _SOURCES: Final[Mapping[str, Callable[[], list[str]]]] = {"aws": aws_sources, "g
 
 
 def credential_sources(kind: str) -> list[str]:
-    """Return the credentials of a kind that this machine offers: `aws` or `google`, as clouds name it."""
+    """Return the credentials on this machine for a kind of cloud, which is `aws` or `google`."""
     return _SOURCES[kind]()

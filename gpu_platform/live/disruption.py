@@ -9,7 +9,7 @@ from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import is_ready, items_at, mapping_at
 from gpu_platform.planning.changes.budgets import DisruptionBudget, GuardedPod
 
-# Evicted whatever the budget, as are pods with a deletionTimestamp (`canIgnorePDB` of eviction.go).
+# These pods, and pods with a deletionTimestamp, are evicted without a budget (`canIgnorePDB` of eviction.go).
 _EXEMPT_PHASES: Final = ("Succeeded", "Failed", "Pending")
 
 
@@ -19,12 +19,12 @@ def read_budgets(client: KubernetesClient) -> tuple[DisruptionBudget, ...]:
 
 
 def budgets_of(objects: Iterable[Mapping[str, Any]]) -> tuple[DisruptionBudget, ...]:
-    """Return disruption budgets of the API server."""
+    """Convert PodDisruptionBudget objects from the API server to disruption budgets."""
     return tuple(_budget(live) for live in objects)
 
 
 def guarded_pod(live: Mapping[str, Any]) -> GuardedPod:
-    """Return a pod of the API server, as its budgets see it."""
+    """Convert a pod from the API server to the form that disruption budgets use."""
     metadata = live["metadata"]
     return GuardedPod(
         namespace=metadata["namespace"],

@@ -1,7 +1,8 @@
-"""Finds queues of Kueue that somebody holds by `spec.stopPolicy`, which no stack file declares.
+"""Finds Kueue queues that somebody holds with `spec.stopPolicy`, which no stack file declares.
 
-An administrator holds a queue in an incident, so no run changes that, and none waits for the queue: Kueue reports
-it as not active until the hold ends. A LocalQueue is not active as long as its ClusterQueue is not.
+An administrator holds a queue during an incident. No run of the platform changes that or waits for the queue,
+because Kueue reports it as not active until the hold ends. A LocalQueue is not active while its ClusterQueue is
+not active.
 
 Source: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2 (StopPolicy), pkg/cache/scheduler/clusterqueue.go
 (inactiveReason) and pkg/controller/core/localqueue_controller.go; read 2026-11-29.
@@ -25,16 +26,17 @@ _QUEUES: Final = ("ClusterQueue.kueue.x-k8s.io", "LocalQueue.kueue.x-k8s.io")
 _NOT_HELD: Final = (None, "None")
 _WAITS_FOR_CLUSTER_QUEUE: Final = "ClusterQueueIsInactive"
 _EFFECTS: Final = {
-    "Hold": "no new workload starts, and those that run go on",
-    "HoldAndDrain": "no new workload starts, and those that ran were stopped",
+    "Hold": "no new workload starts, but running workloads continue",
+    "HoldAndDrain": "no new workload starts, and running workloads were stopped",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldQueue:
-    """A ClusterQueue, or with `namespace` a LocalQueue, that somebody holds.
+    """A held ClusterQueue or, with `namespace`, a held LocalQueue.
 
-    `team`: its namespace; `policy`: Kueue's stopPolicy; `manager`: the client that set it, if known.
+    `team` is the namespace of the team. `policy` is Kueue's stopPolicy. `manager` is the client that set it, if
+    known.
     """
 
     team: str
@@ -45,7 +47,7 @@ class HeldQueue:
     manager: str = ""
 
     def __str__(self) -> str:
-        """Return who holds what, the effect, and the command that ends it."""
+        """Return the held queue, who holds it, the effect, and the command that ends the hold."""
         by = f", set by {self.manager}" if self.manager else ""
         where = f" -n {self.namespace}" if self.namespace else ""
         patch = json.dumps({"spec": {"stopPolicy": "None"}})
@@ -57,7 +59,7 @@ class HeldQueue:
 
 
 def held_queues(client: KubernetesClient, queues: Iterable[TeamQueuePlan]) -> Iterator[HeldQueue]:
-    """Yield the queues of teams that are held; raises UnknownOutcome and Refused."""
+    """Yield the held queues of teams. Raises UnknownOutcome and Refused."""
     for queue in queues:
         team = queue.namespace
         for kind, name, namespace in (("ClusterQueue", team, ""), ("LocalQueue", queue.local_queue, team)):
@@ -75,7 +77,8 @@ def held_queues(client: KubernetesClient, queues: Iterable[TeamQueuePlan]) -> It
 
 
 def is_held(live: Mapping[str, Any]) -> bool:
-    """Return whether waiting for an object does not help: a queue is held, or the ClusterQueue of a LocalQueue is.
+    """Return whether an object is a held queue, or a LocalQueue of a held ClusterQueue, so that waiting does not
+    help.
 
     The ClusterQueue itself was waited for before its LocalQueue is applied.
     """
@@ -88,7 +91,7 @@ def is_held(live: Mapping[str, Any]) -> bool:
 
 
 def stop_policy(live: Mapping[str, Any]) -> str:
-    """Return the policy by which somebody holds a queue, empty for one that nobody holds."""
+    """Return the policy with which somebody holds a queue, or an empty string if nobody does."""
     policy = mapping_at(live, "spec").get("stopPolicy")
     return "" if policy in _NOT_HELD else str(policy)
 
@@ -96,6 +99,6 @@ def stop_policy(live: Mapping[str, Any]) -> str:
 def _manager(live: Mapping[str, Any]) -> str:
     entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []
     owners = [str(one["manager"]) for one in entries if "f:stopPolicy" in mapping_at(one, "fieldsV1", "f:spec")]
-    # Pulumi's provider takes the field over from whoever set it.
+    # Pulumi's provider takes over the field from the client that set it.
     people = [owner for owner in owners if not owner.startswith("pulumi-kubernetes")]
     return people[-1] if people else ""

@@ -15,7 +15,7 @@ from gpu_platform.planning.changes.budgets import DisruptionBudget
 
 @dataclass(frozen=True, slots=True)
 class LiveObjects:
-    """Nodes, scheduled pods and disruption budgets of a cluster at one time."""
+    """Nodes, scheduled pods and disruption budgets of a cluster at one point in time."""
 
     nodes: Sequence[Mapping[str, Any]]
     pods: Sequence[Mapping[str, Any]]
@@ -23,7 +23,7 @@ class LiveObjects:
 
 
 def read_objects(client: KubernetesClient) -> LiveObjects:
-    """Return the objects of a cluster; raises UnknownOutcome and Refused."""
+    """Return the objects of a cluster. Raises UnknownOutcome and Refused."""
     return LiveObjects(
         nodes=list(client.objects("v1", "Node")),
         pods=list(client.objects("v1", "Pod", field_selector="spec.nodeName!=")),
@@ -32,14 +32,14 @@ def read_objects(client: KubernetesClient) -> LiveObjects:
 
 
 class ObjectsOnce:
-    """The objects of a cluster, read at the first use; a cluster that does not answer is not asked again."""
+    """Objects of a cluster, which are read once at the first use, even if the cluster does not answer."""
 
     def __init__(self, cluster: ClusterAccess) -> None:
         self.cluster = cluster
         self._found: LiveObjects | UnknownOutcome | Refused | None = None
 
     def read(self) -> LiveObjects:
-        """Return the objects; raises UnknownOutcome and Refused, the same at each call."""
+        """Return the objects. If they could not be read, each call raises the same UnknownOutcome or Refused."""
         if self._found is None:
             try:
                 self._found = read_objects(self.cluster.client())

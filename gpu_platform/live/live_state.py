@@ -1,4 +1,4 @@
-"""Reads what runs on a cluster, for the impact of a change: nodes by pool, pods, budgets, members' data."""
+"""Reads the state of a cluster for the impact of a change: nodes by pool, pods, budgets and members' data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.pools.section import PoolPlan
 from validators.cluster import upgrade_failed
 
-# What Kubernetes puts into every namespace is no member's data.
+# Kubernetes and Helm create Secrets of these types, so they are not members' data.
 _OWN_SECRETS: Final = ("kubernetes.io/service-account-token", "helm.sh/release.v1")
 _POD_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
 
@@ -28,9 +28,10 @@ _POD_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
 def read_live(
     client: KubernetesClient, plan: Plan, namespaces: Iterable[str], objects: LiveObjects | None = None
 ) -> LiveState:
-    """Return the state of a cluster; raises UnknownOutcome and Refused.
+    """Return the state of a cluster. Raises UnknownOutcome and Refused.
 
-    `namespaces`: those whose data counts; `objects`: what was read of the cluster already.
+    `namespaces` are the namespaces whose data counts. `objects` are the objects of the cluster if they were
+    already read.
     """
     found = objects or read_objects(client)
     return LiveState(
@@ -48,7 +49,7 @@ def read_live(
 
 
 def _daemons(pods: Iterable[Mapping[str, Any]]) -> Iterator[RunningPod]:
-    """Yield the pods of DaemonSets that have GPUs, with what they keep from being changed."""
+    """Yield the DaemonSet pods that have GPUs, each with the change that it blocks."""
     for pod in daemon_gpu_pods(pods):
         yield RunningPod(
             namespace=pod["metadata"]["namespace"],
@@ -62,7 +63,7 @@ def _daemons(pods: Iterable[Mapping[str, Any]]) -> Iterator[RunningPod]:
 
 
 def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[DisruptionBudget]) -> Iterator[RunningPod]:
-    """Yield the pods that a drain stops: none of a DaemonSet, no static pods, none that have ended."""
+    """Yield the pods that a drain stops. Pods of DaemonSets, static pods and ended pods are left out."""
     for pod in pods:
         action = eviction_action(pod)
         if action == "keep":
@@ -92,7 +93,7 @@ def _keeps_driver(node: Mapping[str, Any]) -> bool:
 
 
 def _owner(pod: Mapping[str, Any]) -> str:
-    """Return the controller that a person knows: the Deployment, not its ReplicaSet; else the pod."""
+    """Return the controller that people know: the Deployment instead of its ReplicaSet, or the pod itself."""
     owner = next((one for one in items_at(pod, "metadata", "ownerReferences") if one.get("controller")), None)
     if owner is None:
         return f"Pod {pod['metadata']['name']}"
@@ -102,7 +103,7 @@ def _owner(pod: Mapping[str, Any]) -> str:
 
 
 def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:
-    """Return the nodes by the pool that their label names, else by the pool whose selector selects them."""
+    """Return the nodes by pool. The pool label of a node decides, or else the node selector of a pool."""
     found: dict[str, list[str]] = {pool.name: [] for pool in pools}
     for node in nodes:
         labels = mapping_at(node, "metadata", "labels")
@@ -114,7 +115,7 @@ def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> d
 
 
 def _marks(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys of the taints and of the cordon by which the node agent holds a node back."""
+    """Return the keys of the taints and of the cordon with which the node agent holds a node back."""
     ours = {taint.key for taint in HOLDING_TAINTS}
     tainted = [str(one["key"]) for one in items_at(node, "spec", "taints") if one["key"] in ours]
     cordoned = names.CORDON_ANNOTATION in mapping_at(node, "metadata", "annotations")
@@ -122,7 +123,7 @@ def _marks(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _data(client: KubernetesClient, namespace: str) -> Iterator[DataObject]:
-    """Yield the claims, StatefulSets and secrets of a namespace, of secrets the names only."""
+    """Yield the claims, StatefulSets and Secrets of a namespace. Secrets are listed by name only."""
     for claim in client.objects("v1", "PersistentVolumeClaim", namespace=namespace):
         size = str(mapping_at(claim, "spec", "resources", "requests").get("storage") or "")
         yield DataObject(

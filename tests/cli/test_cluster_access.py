@@ -140,7 +140,7 @@ def test_a_stack_without_outputs_is_not_deployed(plan: EnvironmentPlan, machine:
     put_pulumi(machine, outputs)
 
     with pytest.raises(
-        UnknownOutcome, match=r"stack test is not deployed.*Run `gpu-platform up` of that stack first"
+        UnknownOutcome, match=r"stack test is not deployed.*Run `gpu-platform up` for that stack first"
     ):
         client_of(plan)
 
@@ -231,7 +231,7 @@ def existing(kubeconfig: Path, **cluster: str) -> EnvironmentPlan:
     ("text", "context", "place", "found"),
     [
         (None, "prod", "cluster.kubeconfig", "No such file"),
-        ("{", "prod", "cluster.kubeconfig", "which is no YAML"),
+        ("{", "prod", "cluster.kubeconfig", "which is not YAML"),
         ("[]", "prod", "cluster.kubeconfig", "which has no contexts"),
         (yaml.safe_dump(KUBECONFIG), "prd", "cluster.context", "'prd'"),
         (yaml.safe_dump(KUBECONFIG), None, "cluster.context", "nothing, and the file has no current-context"),

@@ -133,7 +133,7 @@ def test_a_server_that_never_answers_is_unknown_with_what_was_seen_and_what_to_d
     text = str(caught.value)
     assert caught.value.exit_code is ExitCode.UNKNOWN
     assert f"(http://127.0.0.1:{port}) does not answer: no answer within " in text
-    assert "Nothing more was changed; run the command again" in text
+    assert "Nothing more was changed. Run the command again" in text
     assert attempts(silent) == 3
 
 
