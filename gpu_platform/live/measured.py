@@ -1,4 +1,4 @@
-"""Reads the measured utilisation of pools: from a file, or from a Prometheus with the rules of `monitoring`."""
+"""Reads the measured utilisation of pools from a file, or from a Prometheus with the rules of `monitoring`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _HELD: Final = "max_over_time(namespace:gpus_held:count[{}])"
 def measured_by_pool(
     pools: Collection[str], file: Path | None, prometheus: str | None
 ) -> Mapping[str, float] | None:
-    """Return the measured utilisation by pool, from a file or from Prometheus; None: neither is given."""
+    """Return the measured utilisation by pool from a file or from Prometheus, or None if neither is given."""
     if file is not None and prometheus is not None:
-        problem = Problem("--utilisation", "beside --prometheus", "one of them", "leave one out")
+        problem = Problem("--utilisation", "together with --prometheus", "one of them", "leave one out")
         raise BadInput("command line", [problem])
     if file is not None:
         return read_utilisation(file, pools)
@@ -27,33 +27,35 @@ def measured_by_pool(
 
 
 def measured_utilisation(address: str, pools: Collection[str], *, period: str = "14d") -> dict[str, float]:
-    """Return the average utilisation by pool, 0 to 1, of those that Prometheus knows.
+    """Return the average utilisation, 0 to 1, of the pools that Prometheus knows.
 
-    Raises BadInput for another address than http or https, UnknownOutcome where Prometheus does not answer or
-    knows none of the pools.
+    Raises BadInput for an address that is neither http nor https. Raises UnknownOutcome if Prometheus does not
+    answer or knows none of the pools.
     """
     found = _ask(address, _QUERY.format(period), "pool")
     known = {pool: min(1.0, max(0.0, value)) for pool, value in found.items() if pool in pools}
     if not known:
         raise UnknownOutcome(
-            f"Prometheus at {Prometheus(address).shown} has no pool:active:ratio of {', '.join(pools)} in the "
+            f"Prometheus at {Prometheus(address).shown} has no pool:active:ratio for {', '.join(pools)} in the "
             f"last {period}: does it evaluate the rules of the stack, and scrape the exporter?"
         )
     return known
 
 
 def held_by_team(address: str, teams: Collection[str], *, period: str = "14d") -> dict[str, float] | None:
-    """Return the most GPUs that each team has held at a time; None: Prometheus knows of no namespace.
+    """Return the maximum number of GPUs that each team held at the same time, or None if there are no such
+    metrics.
 
-    A team without a series has held none, if others have one: then the exporter names the pods of GPUs.
-    Raises BadInput for another address than http or https, UnknownOutcome where Prometheus does not answer.
+    A team without a series has held no GPU if another team has a series, because the exporter then names the pods
+    that use GPUs. Raises BadInput for an address that is neither http nor https, and UnknownOutcome if Prometheus
+    does not answer.
     """
     found = {team: value for team, value in _ask(address, _HELD.format(period), "namespace").items() if team}
     return {team: found.get(team, 0.0) for team in teams} if found else None
 
 
 def _ask(address: str, query: str, label: str) -> dict[str, float]:
-    """Return the values of an instant query by a label of its series."""
+    """Return the values of an instant query by the value of a label."""
     server = Prometheus(address)
     try:
         return {one.labels.get(label, ""): one.last for one in server.at(query)}

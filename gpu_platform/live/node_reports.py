@@ -1,4 +1,4 @@
-"""Collects the state of the nodes of a deployed stack and compares it with the Plan."""
+"""Collects the state of the nodes of a deployed stack and compares it with the plan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _POLL_SECONDS = 1.0
 def collect_report(
     client: KubernetesClient, plan: EnvironmentPlan, now: datetime | None = None
 ) -> ValidationReport:
-    """Return a report of the current state of all nodes of a stack; `now`: None: the time of the call."""
+    """Return a report about the current state of all nodes of a stack. `now` defaults to the time of the call."""
     namespace = plan.validation.namespace
     now = now or datetime.now(UTC)
     pools = [expected_pool(pool, now) for pool in plan.pools]
@@ -58,7 +58,7 @@ def collect_report(
                 label_selector=f"{names.NAME_LABEL}={names.VALIDATION_APP}",
             )
         ),
-        # A cluster of an old Kubernetes version does not have this kind.
+        # Clusters with an old Kubernetes version do not have this kind.
         list(client.objects("resource.k8s.io/v1", "ResourceSlice"))
         if any(pool.devices or pool.node_expectation.nic_driver is not None for pool in plan.pools)
         else None,
@@ -80,7 +80,7 @@ def collect_report(
 
 
 def left_pods(client: KubernetesClient, node: Mapping[str, Any]) -> tuple[LeftPod, ...]:
-    """Return the GPU pods on a node that no eviction removes, which nobody but their owners ends."""
+    """Return the GPU pods on a node that no eviction removes and that only their owners end."""
     pods = list(client.objects("v1", "Pod", field_selector=f"spec.nodeName={node['metadata']['name']}"))
     bare = (LeftPod(pod_name(pod)) for pod in pods if eviction_action(pod) == "unmanaged" and uses_gpus(pod))
     return (*bare, *(LeftPod(pod_name(pod), daemon_set_of(pod)) for pod in daemon_gpu_pods(pods)))
@@ -93,9 +93,10 @@ def with_burn_in(
     nodes: Iterable[Mapping[str, Any]],
     replacements: Mapping[str, str],
 ) -> ValidationReport:
-    """Return a report with the results of active checks.
+    """Return a report that includes the results of active checks.
 
-    `records`: by node; `nodes`: `v1/Node` objects; `replacements`: by pool, what creates its nodes anew.
+    `records` are the results by node. `nodes` are `v1/Node` objects. `replacements` names, for each pool, what
+    recreates its nodes.
     """
     uids = {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes}
     pools = {pool.pool: pool for pool in burn_in.pools}
@@ -126,7 +127,9 @@ def wait_for_report(
 
 
 def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
-    """Return what a pool must be now: without nodes while its capacity has not begun, or has ended."""
+    """Return the expected state of a pool at a time. No nodes are required before its capacity begins or after it
+    ends.
+    """
     least, most, usual, why = _size(pool, now)
     return ExpectedPool(
         hardware=pool.expectations,
@@ -143,7 +146,7 @@ def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
 
 
 def _reservations(pool: PoolPlan, now: datetime) -> tuple[ExpectedReservation, ...]:
-    """Return the reservations that Karpenter must find for a pool now: those that have begun and not ended."""
+    """Return the reservations that have begun and not ended, which Karpenter must find for a pool."""
     windows = pool.cloud_nodes.node_class_reservations
     return tuple(
         ExpectedReservation(
@@ -159,7 +162,10 @@ def _reservations(pool: PoolPlan, now: datetime) -> tuple[ExpectedReservation, .
 
 
 def _size(pool: PoolPlan, now: datetime) -> tuple[int, int, int | None, str]:
-    """Return minimum and maximum number of nodes, the usual number if it may differ, and what sets the number."""
+    """Return the minimum, maximum and usual number of nodes, and what sets the number.
+
+    The usual number is None unless an autoscaler sets the number.
+    """
     nodes = pool.nodes
     if closed := closed_text(pool.cloud_nodes.windows, now):
         return 0, nodes.max, None, closed

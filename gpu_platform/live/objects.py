@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 WORKLOAD_GROUPS: Final = ("apps", "batch")
-"""API groups of the kinds that have pods."""
+"""API groups of the kinds that create pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectKey:
-    """Identity of an object in a cluster, without the API version, because all versions serve the same object."""
+    """Identity of an object in a cluster. It has no API version, because all versions serve the same object."""
 
-    group: str  # empty: the core group
+    group: str  # empty for the core group
     kind: str
-    namespace: str  # empty: cluster-scoped
+    namespace: str  # empty if cluster-scoped
     name: str
 
     @property
@@ -30,7 +30,7 @@ class ObjectKey:
 
 
 def mapping_at(live: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    """Return the mapping at a path of an API object, empty if it does not exist."""
+    """Return the mapping at a path of an API object, or an empty mapping if it does not exist."""
     found = live
     for key in path:
         inner: Any = found.get(key)
@@ -41,12 +41,12 @@ def mapping_at(live: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
 
 
 def items_at(live: Mapping[str, Any], *path: str) -> Sequence[Mapping[str, Any]]:
-    """Return the list of mappings at a path of an API object, empty if it does not exist."""
+    """Return the list of mappings at a path of an API object, or an empty list if it does not exist."""
     return mapping_at(live, *path[:-1]).get(path[-1]) or ()
 
 
 def annotation(manifest: Mapping[str, Any], name: str) -> str:
-    """Return an annotation, empty if it is not set."""
+    """Return an annotation, or an empty string if it is not set."""
     return str(mapping_at(manifest, "metadata", "annotations").get(name) or "")
 
 

@@ -1,4 +1,4 @@
-"""Finds controllers on a cluster, whoever installed them and under whatever name."""
+"""Finds controllers on a cluster, regardless of who installed them and under which name."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from gpu_platform.planning.clouds.parts import HelmRelease, InstalledPart, PartP
 
 _NAME_LABEL = "app.kubernetes.io/name"
 _VERSION_LABEL = "app.kubernetes.io/version"
-# Labels of GPU nodes by the operator, by Node Feature Discovery and by Kubernetes.
+# Prefixes of labels that the operator, Node Feature Discovery and Kubernetes set on GPU nodes.
 _OF_EVERY_GPU_NODE = ("nvidia.com/", "feature.node.kubernetes.io/", "kubernetes.io/")
 _RELEASE = ("meta.helm.sh/release-namespace", "meta.helm.sh/release-name")
 
 
 def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[InstalledPart, ...]:
-    """Return what runs these parts in all namespaces, and their objects; raises Refused and UnknownOutcome.
+    """Return the workloads in all namespaces that run these parts, and their objects. Raises Refused and
+    UnknownOutcome.
 
-    Left out is what a controller has created, since that controller is found, and what selects its nodes by labels
-    of the cluster's owner, where the part may keep off the nodes of the pools.
+    A workload that a controller created is left out, because its controller is found. A workload that selects its
+    nodes by labels of the cluster's owner is left out if the part may keep off the nodes of the pools.
     """
     return tuple(found for part in parts for found in _of_part(client, part))
 
@@ -42,7 +43,7 @@ def _has_controller(live: Mapping[str, Any]) -> bool:
 
 
 def _keeps_off(live: Mapping[str, Any]) -> bool:
-    """Return whether it runs only on nodes with labels that not every GPU node has."""
+    """Return whether a workload runs only on nodes with labels that not every GPU node has."""
     pod = mapping_at(live, "spec", "template", "spec")
     if any(not key.startswith(_OF_EVERY_GPU_NODE) for key in mapping_at(pod, "nodeSelector")):
         return True

@@ -1,4 +1,4 @@
-"""Classifies the pods of a node for a drain: which use GPUs, which are evicted, kept or not managed."""
+"""Classifies the pods of a node for a drain: pods that use GPUs, and pods that are evicted, kept or unmanaged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EvictionAction = Literal["evict", "keep", "unmanaged"]
 
 @dataclass(frozen=True, slots=True)
 class GpuPod:
-    """A pod that uses GPUs: its `namespace/name`, and units by extended resource."""
+    """A pod that uses GPUs, with its `namespace/name` and its units by extended resource."""
 
     name: str
     units: Mapping[str, int]
@@ -32,7 +32,7 @@ class GpuPod:
 
 
 def pod_name(pod: Pod) -> str:
-    """Return `namespace/name`."""
+    """Return the name of a pod as `namespace/name`."""
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
@@ -43,11 +43,12 @@ def gpu_pods(pods: Iterable[Pod]) -> tuple[GpuPod, ...]:
 
 
 def eviction_action(pod: Pod) -> EvictionAction:
-    """Return what a drain does with a pod, by the rules of `kubectl drain`.
+    """Return what a drain does with a pod, according to the rules of `kubectl drain`.
 
-    `keep`: pods of a DaemonSet, static pods and pods that have ended; `unmanaged`: pods without a controller,
-    which would not be started again. Only DaemonSets of Kubernetes count: whoever creates a pod writes its owners,
-    and the garbage collector deletes it if an owner of a known kind does not exist.
+    `keep` applies to pods of a DaemonSet, static pods and pods that have ended. `unmanaged` applies to pods
+    without a controller, which would not be started again. Only DaemonSets of Kubernetes count, because the
+    creator of a pod writes its owners, and the garbage collector deletes the pod if an owner of a known kind does
+    not exist.
     """
     if annotation(pod, _MIRROR_ANNOTATION) or mapping_at(pod, "status").get("phase") in _ENDED:
         return "keep"
@@ -57,7 +58,7 @@ def eviction_action(pod: Pod) -> EvictionAction:
 
 
 def daemon_set_of(pod: Pod) -> str:
-    """Return the DaemonSet of a pod, `namespace/name`, or an empty text."""
+    """Return the DaemonSet of a pod as `namespace/name`, or an empty string."""
     owner = _controller(pod) or {}
     if owner.get("kind") != "DaemonSet" or not str(owner.get("apiVersion")).startswith("apps/"):
         return ""
@@ -65,9 +66,9 @@ def daemon_set_of(pod: Pod) -> str:
 
 
 def daemon_gpu_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """Return the pods of DaemonSets that have GPUs, which a drain leaves where GPUs must become free.
+    """Return the DaemonSet pods that have GPUs. A drain leaves them running even if their GPUs must become free.
 
-    Claims do not count: the one of the node agent has admin access, and holds no GPU.
+    Claims do not count: the claim of the node agent has admin access and uses no GPU.
     """
     running = (pod for pod in pods if mapping_at(pod, "status").get("phase") not in _ENDED)
     return tuple(pod for pod in running if daemon_set_of(pod) and gpu_units(pod))

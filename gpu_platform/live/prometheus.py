@@ -1,4 +1,4 @@
-"""Client of a Prometheus server's HTTP API: queries at a time, and over a range of time.
+"""Client for the HTTP API of a Prometheus server: queries at one point in time, and over a range of time.
 
 Source: Prometheus docs, HTTP API, expression queries; read 2026-11-25.
 """
@@ -22,27 +22,32 @@ _ERROR_BYTES: Final = 10_000
 
 
 class QueryRefused(Exception):
-    """Prometheus answered that it cannot evaluate a query; the text is its own."""
+    """Prometheus answered that it cannot evaluate a query. The message is the answer's own text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A series of an answer. `samples`: time in seconds since 1970 and finite value, the oldest first."""
+    """A series of an answer. `samples` are pairs of time, in seconds since 1970, and finite value, the oldest
+    first.
+    """
 
     labels: Mapping[str, str]
     samples: tuple[tuple[float, float], ...]
 
     @property
     def last(self) -> float:
-        """Its newest value."""
+        """Newest value of the series."""
         return self.samples[-1][1]
 
 
 class Prometheus:
-    """A server by its address."""
+    """A Prometheus server at an address."""
 
     def __init__(self, address: str) -> None:
-        """`address`: such as http://user:password@localhost:9090; raises BadInput for all but http and https."""
+        """Use the server at `address`, such as http://user:password@localhost:9090.
+
+        Raises BadInput if the address is neither http nor https.
+        """
         if not address.startswith(("http://", "https://")):
             allowed = "an address such as http://localhost:9090"
             fix = "write http:// or https://" if "://" in address else f"write http://{address}"
@@ -55,17 +60,17 @@ class Prometheus:
         self._login: Final = f"Basic {encoded}" if given else None
 
     def at(self, query: str, time: float | None = None) -> tuple[Series, ...]:
-        """Return the series of a query at a time, None: now; each has one sample.
+        """Return the series of a query at a time, by default now. Each series has one sample.
 
-        Raises QueryRefused, and UnknownOutcome where Prometheus does not answer.
+        Raises QueryRefused, and UnknownOutcome if Prometheus does not answer.
         """
         asked = {"query": query} if time is None else {"query": query, "time": f"{time:.3f}"}
         return self._series("query", asked)
 
     def over(self, query: str, start: float, end: float, step: float) -> tuple[Series, ...]:
-        """Return the series of a query from `start` to `end`, a sample every `step` seconds.
+        """Return the series of a query from `start` to `end`, with a sample every `step` seconds.
 
-        Raises QueryRefused, and UnknownOutcome where Prometheus does not answer.
+        Raises QueryRefused, and UnknownOutcome if Prometheus does not answer.
         """
         asked = {"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}
         return self._series("query_range", asked)
@@ -75,7 +80,7 @@ class Prometheus:
         if self._login is not None:
             request.add_unredirected_header("Authorization", self._login)
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - http or https alone
+            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - only http or https
                 found = cast("list[dict[str, Any]]", json.loads(answer.read())["data"]["result"])
                 read = tuple(_read(one) for one in found)
         except urllib.error.HTTPError as error:
@@ -85,7 +90,9 @@ class Prometheus:
         return tuple(one for one in read if one.samples)
 
     def _refusal(self, error: urllib.error.HTTPError) -> Exception:
-        """Return what an answer that is an error means: Prometheus says why, others do not."""
+        """Convert an error answer to an exception. Prometheus gives a reason in its answer, but other servers do
+        not.
+        """
         try:
             document: object = json.loads(error.read(_ERROR_BYTES))
             text = cast("Mapping[str, object]", document)["error"]

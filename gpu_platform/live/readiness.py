@@ -1,4 +1,4 @@
-"""Decides whether a live object is ready, and why it is not; pure functions of API objects."""
+"""Decides whether a live object is ready, and why it is not. All functions are pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Live = Mapping[str, Any]
 
 
 def unready_reason(live: Live, nodes: Callable[[], Sequence[Live]]) -> str:
-    """Return why an object is not ready, or an empty text if it is ready or its kind has no readiness.
+    """Return why an object is not ready, or an empty string if it is ready or its kind has no readiness.
 
     `nodes` returns the cluster's nodes, because the number of nodes in the status of a DaemonSet is updated late.
     """
@@ -179,8 +179,8 @@ def _unmet(live: Live, wanted: str) -> str:
 def runs_on(template: Mapping[str, Any], node: Live) -> bool:
     """Return whether a DaemonSet with this pod spec runs on a node when the node is ready.
 
-    Follows the DaemonSet controller (pkg/controller/daemon in kubernetes/kubernetes), but ignores taints of
-    Kubernetes itself, which are temporary while a node starts.
+    It follows the DaemonSet controller (pkg/controller/daemon in kubernetes/kubernetes), but ignores Kubernetes'
+    own taints, which are temporary while a node starts.
     """
     labels = mapping_at(node, "metadata", "labels")
     if not mapping_at(template, "nodeSelector").items() <= labels.items():
@@ -219,14 +219,14 @@ def _matches(expression: Mapping[str, Any], value: str | None) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
-        case operator:  # Gt, Lt
+        case operator:  # Gt or Lt
             if value is None or not value.lstrip("-").isdigit():
                 return False
             return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
 
 
 def pod_trouble(pod: Mapping[str, Any]) -> str:
-    """Return why a pod is not ready, or an empty text."""
+    """Return why a pod is not ready, or an empty string."""
     conditions = {condition["type"]: condition for condition in items_at(pod, "status", "conditions")}
     scheduled, ready = conditions.get("PodScheduled"), conditions.get("Ready")
     if scheduled and scheduled["status"] == "False":

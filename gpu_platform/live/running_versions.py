@@ -1,4 +1,4 @@
-"""Reads which versions run on a cluster: API server, kubelets, drivers, GPU Operator, images of the platform."""
+"""Reads the versions that run on a cluster: API server, kubelets, drivers, GPU Operator and platform images."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.upgrades.report import RunningVersions
 
-_OPERATOR = "gpu-operator"  # the chart's Deployment and its container
+_OPERATOR = "gpu-operator"  # name of the chart's Deployment and its container
 _WORKLOADS = (("apps/v1", "Deployment"), ("apps/v1", "DaemonSet"))
 
 
 def read_running_versions(
     client: KubernetesClient, plan: EnvironmentPlan, nodes_of: Mapping[str, Sequence[str]]
 ) -> RunningVersions:
-    """Return the versions on a cluster; `nodes_of`: names of nodes by pool. Raises UnknownOutcome and Refused."""
+    """Return the versions on a cluster. `nodes_of` contains the names of nodes by pool.
+
+    Raises UnknownOutcome and Refused.
+    """
     nodes = {node["metadata"]["name"]: node for node in client.objects("v1", "Node")}
     workloads = [one for version, kind in _WORKLOADS for one in client.objects(version, kind)]
     kubelets: dict[str, tuple[str, ...]] = {}
@@ -45,7 +48,7 @@ def _distinct(texts: Iterator[object]) -> tuple[str, ...]:
 
 
 def _of_object(client: KubernetesClient) -> Iterator[str]:
-    """Yield the release in the label that the chart sets on the operator's custom resource."""
+    """Yield the release from the label that the chart sets on the operator's custom resource."""
     for api_version, kind in (("nvidia.com/v1", "ClusterPolicy"), ("nvidia.com/v1alpha1", "GPUCluster")):
         for one in client.objects(api_version, kind):
             if release := mapping_at(one, "metadata", "labels").get(names.VERSION_LABEL):
@@ -53,7 +56,7 @@ def _of_object(client: KubernetesClient) -> Iterator[str]:
 
 
 def _operator(workloads: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the release of the operator's Deployment, the tag of its image."""
+    """Yield the release of the operator, which is the image tag of its Deployment."""
     for one in workloads:
         metadata = one["metadata"]
         if (metadata.get("namespace"), metadata["name"]) == (names.OPERATOR_NAMESPACE, _OPERATOR):

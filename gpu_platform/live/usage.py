@@ -27,10 +27,10 @@ def gpu_usage(
     pool_of_node: Mapping[str, str],
     claims: Iterable[Mapping[str, Any]] = (),
 ) -> Usage:
-    """Count the pods that request a resource of GPUs or use devices of `claims`, and have not ended.
+    """Count the pods that request GPU resources or use devices of `claims`, and that have not ended.
 
-    `pool_of_node`: pool by node name; pods on other nodes are not counted. Pods that share a claim are all
-    counted, but the devices of the claim only once. A claim with admin access uses no devices.
+    `pool_of_node` contains the pool of each node. Pods on other nodes are not counted. All pods that share a claim
+    are counted, but the devices of the claim only once. A claim with admin access uses no devices.
     """
     scheduled = pending = 0
     units: dict[str, dict[str, int]] = {}
@@ -68,7 +68,7 @@ def _key(claim: Mapping[str, Any]) -> str:
 
 
 def _claims_of(pod: Mapping[str, Any]) -> list[str]:
-    """Return the claims of a pod: those generated from templates, and those that its spec names."""
+    """Return the claims of a pod, both generated from templates and named in its spec."""
     generated = items_at(pod, "status", "resourceClaimStatuses")
     declared = items_at(pod, "spec", "resourceClaims")
     found = [each.get("resourceClaimName") for each in (*generated, *declared)]
@@ -76,9 +76,10 @@ def _claims_of(pod: Mapping[str, Any]) -> list[str]:
 
 
 def _devices(claim: Mapping[str, Any]) -> Mapping[str, int] | None:
-    """Return the GPUs and MIG instances that are allocated to a claim, by the driver's device class.
+    """Return the GPUs and MIG instances that are allocated to a claim, by device class.
 
-    Empty while nothing is allocated; None for a claim with admin access, or with devices of another driver.
+    The result is empty while nothing is allocated, and None for a claim with admin access or with devices of
+    another driver.
     """
     requests = items_at(claim, "spec", "devices", "requests")
     if any(mapping_at(request, "exactly").get("adminAccess") for request in requests):
@@ -94,14 +95,14 @@ def _devices(claim: Mapping[str, Any]) -> Mapping[str, int] | None:
 
 
 def uses_gpus(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod uses GPUs; with ResourceClaims it may."""
+    """Return whether a pod uses GPUs, or may use GPUs through ResourceClaims."""
     return bool(gpu_units(pod)) or bool(items_at(pod, "spec", "resourceClaims"))
 
 
 def gpu_units(pod: Mapping[str, Any]) -> dict[str, int]:
-    """Return the units of each resource of GPUs that the containers of a pod use.
+    """Return the units of each GPU resource that the containers of a pod use.
 
-    Requests and limits of an extended resource are equal; a manifest may have one of them alone.
+    Requests and limits of an extended resource are equal, but a manifest may set only one of them.
     """
     units: dict[str, int] = {}
     for container in items_at(pod, "spec", "containers"):

@@ -1,7 +1,9 @@
-"""State of the workloads that a stack declares for its teams: `up` reports it, and does not fail.
+"""State of the workloads that a stack declares for its teams. `up` reports this state and does not fail because of
+it.
 
-A team's pod that cannot start is the team's: it may be preempted, above a quota, or wait for a colleague's GPUs.
-Pods that run all the time are waited for. A job may wait in a queue, or run for days: it is reported if it failed.
+A pod that cannot start is the responsibility of its team: it may be preempted, exceed a quota, or wait for a
+colleague's GPUs. `up` waits for pods that run all the time. A job may wait in a queue or run for days, so it is
+only reported if it failed.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnreadyWorkload:
-    """A Deployment of a team whose pods do not all run, or a job that failed, why, and troubles of its pods."""
+    """A team's Deployment whose pods do not all run, or a failed job, with the reason and the problems of its
+    pods.
+    """
 
     namespace: str
     name: str
@@ -45,7 +49,9 @@ class UnreadyWorkload:
 
 
 def wait_for_workloads(client: KubernetesClient, plan: Plan, seconds: float) -> tuple[UnreadyWorkload, ...]:
-    """Wait at most `seconds` until the pods of all declared workloads run; return those whose pods do not."""
+    """Wait at most `seconds` until the pods of all declared workloads run. Return the workloads that are not
+    ready.
+    """
     deadline = time.monotonic() + seconds
     while True:
         unready = list(_unready(client, plan))
