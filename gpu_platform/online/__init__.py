@@ -1,6 +1,6 @@
-"""Checks with read-only calls to the cloud whether it would refuse an `up`.
+"""Checks with read-only calls whether the cloud would refuse an `up`.
 
-Comparisons are pure functions of the plan and the cloud's answers; a client for each cloud fetches the answers.
+Comparisons are pure functions of the plan and the cloud's answers. A client for each cloud fetches the answers.
 Planning does not import this package.
 """
 

@@ -1,4 +1,4 @@
-"""One line of `doctor STACK --online`: what was looked at, what was found, and what it means for `up`."""
+"""One line of `doctor STACK --online`: what was checked, what was found, and what it means for `up`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["stops", "warns", "fine", "unknown"]
-"""Whether it stops `up`, may disturb it, is in order, or was not looked at."""
+"""A finding stops `up`, warns that something may disturb it, is fine, or is unknown because nothing was checked.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineFinding:
-    """A finding. `why`: why it stops or disturbs `up`, or why it was not looked at; `fix`: what to change."""
+    """A finding. `why` is why it stops or disturbs `up`, or why it was not looked at. `fix` is what to change."""
 
     looked_at: str
     severity: Severity
@@ -22,7 +23,7 @@ class OnlineFinding:
 
 
 class NotLookedAt(Exception):
-    """A question that the cloud did not answer: no credentials, a missing permission, no connection."""
+    """A question without an answer, such as without credentials, a permission or a connection."""
 
     def __init__(self, why: str, fix: str) -> None:
         super().__init__(why)
@@ -32,17 +33,17 @@ class NotLookedAt(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """One question to a cloud or a cluster; `look` may raise NotLookedAt."""
+    """One question to a cloud or a cluster. `look` may raise NotLookedAt."""
 
     title: str
     look: Callable[[], Iterable[OnlineFinding]]
 
     def findings(self) -> tuple[OnlineFinding, ...]:
-        """Return what was found; a question without an answer is one finding `unknown`."""
+        """Return the findings. A question without an answer is one finding with severity `unknown`."""
         found: list[OnlineFinding] = []
         try:
             for finding in self.look():
-                found.append(finding)  # what was found before a failure is kept
+                found.append(finding)  # findings before a failure are kept
         except NotLookedAt as reason:
             found.append(
                 OnlineFinding(

@@ -1,4 +1,4 @@
-"""Reach an existing cluster before the first `up`, when no stack output has its kubeconfig yet."""
+"""Reaches an existing cluster before the first `up`, when no stack output contains its kubeconfig yet."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 def existing_cluster_client(plan: EnvironmentPlan) -> KubernetesClient | None:
-    """Return a client of the plan's existing cluster by its cloud's API, with the user's credentials.
+    """Return a client for the plan's existing cluster through its cloud's API, with the user's credentials.
 
-    None: `up` creates the cluster, or no cloud knows it. Raises UnknownOutcome where the cloud does not tell.
+    Returns None if `up` creates the cluster, or if the cluster is in no supported cloud. Raises UnknownOutcome if
+    the cloud does not answer.
     """
     if plan.cluster.cloud is None or plan.cluster.cloud.create is not None:
         return None

@@ -1,4 +1,4 @@
-"""All questions about a stack: those to its cloud, and what its existing cluster has installed."""
+"""All questions about a stack: to its cloud, and about the installed software of its existing cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 def questions(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> Sequence[Lookup]:
-    """Return the questions in the order of the report; none for a sandbox."""
+    """Return the questions in the order of the report. A sandbox has no questions."""
     cloud = cloud_of(plan, catalog, now)
     if cloud is None:
         return (installed_lookup(plan, None),) if plan.cluster.access == "kubeconfig" else ()

@@ -1,4 +1,4 @@
-"""Compare the quotas that a plan counts against with their values and present use."""
+"""Compares a plan's demand with the current values and usage of the cloud quotas that it counts against."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_platform.planning.prerequisites import QuotaNeed, gpu_quotas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaDemand:
-    """Demand of a stack on a quota: of its desired nodes, and of the most nodes that its pools may have."""
+    """Demand of a stack on a quota: for its desired nodes, and for the maximum number of nodes in its pools."""
 
     name: str
     unit: str
@@ -25,7 +25,7 @@ class QuotaDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaState:
-    """A quota's value, and its use by others than the stack; `used` None: not known, for the reason `unknown`."""
+    """A quota's value, and its usage outside the stack. If `used` is None, `unknown` is the reason."""
 
     limit: float
     used: float | None
@@ -49,12 +49,12 @@ def gpu_demands(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaDemand, .
 
 
 def unnamed_needs(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
-    """Return the needs whose quota is not known here by name."""
+    """Return the needs whose quota has no known name."""
     return tuple(need for need in gpu_quotas(plan, catalog) if need.name is None)
 
 
 def unnamed_findings(plan: EnvironmentPlan, catalog: Catalog, console: str) -> Sequence[OnlineFinding]:
-    """Return a line `unknown` for each need without a known quota."""
+    """Return a finding with severity `unknown` for each need without a known quota."""
     return [
         OnlineFinding(
             looked_at=f"quota of {', '.join(need.pools)} in {need.region}",
@@ -68,7 +68,10 @@ def unnamed_findings(plan: EnvironmentPlan, catalog: Catalog, console: str) -> S
 
 
 def compare_quota(demand: QuotaDemand, state: QuotaState, fix: str) -> OnlineFinding:
-    """Return whether the desired nodes fit a quota beside what others use, and whether the most nodes do."""
+    """Return whether the quota has room for the desired nodes and for the maximum number of nodes.
+
+    The room is the value of the quota minus the usage by others.
+    """
     used = state.used or 0
     free = max(state.limit - used, 0)
     use = f"{used:g} used by others" if state.used is not None else f"use not known ({state.unknown})"
@@ -88,7 +91,7 @@ def compare_quota(demand: QuotaDemand, state: QuotaState, fix: str) -> OnlineFin
             looked_at=looked_at,
             severity="warns",
             found=found,
-            why=f"the desired nodes fit, the most nodes do not: {demand.most - free:g} {demand.unit} are missing",
+            why=f"the desired nodes fit, but {demand.most - free:g} {demand.unit} are missing for the maximum",
             fix=f"{fix}: request at least {used + demand.most:g} {demand.unit}, or lower count.max",
         )
     if state.used is None:

@@ -1,4 +1,6 @@
-"""The clouds that `doctor --online` can ask, by the kind of the cluster's plan; a third one is one entry more."""
+"""The clouds that `doctor --online` can query, by the kind of the cluster's plan. Another cloud needs one more
+entry.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 class OnlineCloud(Protocol):
-    """The questions to a cloud about one stack."""
+    """Questions to a cloud about one stack."""
 
     def lookups(self) -> Sequence[Lookup]:
         """Return the questions, in the order of the report."""
         ...
 
     def kubeconfig(self) -> str | None:
-        """Return the kubeconfig of an existing cluster; None: there is none. Raises NotLookedAt."""
+        """Return the kubeconfig of an existing cluster, or None if it does not exist. Raises NotLookedAt."""
         ...
 
 
@@ -32,6 +34,6 @@ _CLOUDS: Final[Mapping[str, Callable[[EnvironmentPlan, Catalog, datetime], Onlin
 
 
 def cloud_of(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> OnlineCloud | None:
-    """Return the questions to the cloud of a plan; None where the program uses no cloud's API."""
+    """Return the questions to the cloud of a plan, or None if the program uses no cloud's API."""
     cloud = plan.cluster.cloud
     return _CLOUDS[cloud.kind](plan, catalog, now) if cloud is not None and cloud.kind in _CLOUDS else None

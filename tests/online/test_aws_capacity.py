@@ -55,7 +55,7 @@ def test_a_capacity_block_that_fits_is_fine() -> None:
 
 
 def test_a_reservation_that_is_not_there_stops_up() -> None:
-    assert reasons(None) == [("stops", "EC2 refuses a launch into it")]
+    assert reasons(None) == [("stops", "EC2 refuses to launch nodes into it")]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_reservation_that_is_not_there_stops_up() -> None:
         ({"ends": NOW + timedelta(minutes=40)}, "stops", "40 minutes before it ends"),
         ({"ends": NOW + timedelta(hours=23)}, "warns", "it ends within 24 hours"),
         ({"total": 1, "available": 1}, "stops", "the pool has 2 nodes, the reservation 1"),
-        ({"available": 1}, "warns", "1 of it are in use"),
+        ({"available": 1}, "warns", "1 of its instances are in use"),
         ({"placement_group": "dense"}, "stops", "it is in placement group dense"),
         ({"state": "scheduled", "starts": NOW + timedelta(days=1)}, "stops", "it begins at 2026-11-24T12:00Z"),
     ],

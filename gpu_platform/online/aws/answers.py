@@ -9,7 +9,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Whose credentials are used."""
+    """Account and ARN of the credentials that are used."""
 
     account: str
     arn: str
@@ -17,7 +17,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A pending or running instance. `lifecycle`: empty (on demand), `spot`, `capacity-block` or another."""
+    """A pending or running instance. `lifecycle` is empty (on demand), `spot`, `capacity-block` or similar."""
 
     instance_type: str
     lifecycle: str
@@ -27,7 +27,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceType:
-    """Facts of an instance type. `addresses`: IPv4 addresses of one network interface."""
+    """Facts about an instance type. `addresses` is the number of IPv4 addresses of one network interface."""
 
     name: str
     vcpus: int
@@ -36,7 +36,7 @@ class InstanceType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """An availability zone, by its name in this account and its id, which is the same in every account."""
+    """An availability zone, with its name in this account and its id, which is the same in every account."""
 
     name: str
     zone_id: str
@@ -57,7 +57,7 @@ class CapacityReservation:
     starts: datetime | None
     ends: datetime | None
     placement_group: str
-    """Name; empty: none."""
+    """Name of the placement group, or empty without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,8 @@ class Cluster:
     certificate_authority: str
     tags: Mapping[str, str]
     security_group: str = ""
-    """Id of the cluster's own security group, which the addresses of the API server in the VPC have."""
+    """Id of the cluster security group, which applies to the API server's addresses in the VPC."""
     public_networks: tuple[str, ...] = ()
-    """Networks that reach the public address of the API server; empty: it has none."""
+    """Networks that reach the public address of the API server. Empty if it has no public address."""
     auto_mode: bool = False
     ip_family: str = "ipv4"

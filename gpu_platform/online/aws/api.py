@@ -1,6 +1,6 @@
-"""Calls of the AWS API with the user's credentials, short time-outs, and readable reasons for a failure."""
+"""Calls to the AWS API with the user's credentials, short timeouts, and readable reasons for failures."""
 
-# boto3 has no types; the client above it returns typed answers.
+# boto3 has no types. The client that uses this module returns typed answers.
 # ruff: noqa: ANN401
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _LOGIN_AGAIN: Final = (
 _SESSION: Final = "gpu-platform"
 _LOGIN: Final = "run aws sso login, or set AWS_PROFILE"
 
-# IAM's prefix of a service where boto3 has another name.
+# IAM prefixes of services that have another name in boto3.
 _PREFIXES: Final = {"efs": "elasticfilesystem", "service-quotas": "servicequotas"}
 
 
 def iam_action(service: str, operation: str) -> str:
-    """Return the IAM action of an operation: servicequotas:GetServiceQuota."""
+    """Return the IAM action of an operation, such as servicequotas:GetServiceQuota."""
     return f"{_PREFIXES.get(service, service)}:{operation}"
 
 
 class Missing(Exception):
-    """AWS has no such object."""
+    """The requested object does not exist in AWS."""
 
 
 def new_session() -> Any:
-    """Return boto3's session of the user; raises NotLookedAt without boto3 or credentials."""
+    """Return a boto3 session for the user. Raises NotLookedAt without boto3 or credentials."""
     try:
         import boto3
         from botocore.exceptions import BotoCoreError
@@ -58,10 +58,10 @@ def new_session() -> Any:
 
 
 class AwsApi:
-    """The API of one region. Calls raise NotLookedAt without an answer, and Missing for no such object.
+    """The API of one region. Calls raise NotLookedAt without an answer, and Missing if an object does not exist.
 
-    `role`: the ARN of a role, also of another account, that is assumed for every call. A service that did not
-    answer once is not asked again: every question would wait for the time-out.
+    `role` is the ARN of a role, also in another account, that is assumed for every call. A service that once did
+    not answer is not called again, because every question would wait for the timeout.
     """
 
     def __init__(self, region: str, session: Any | None = None, *, role: str | None = None) -> None:
@@ -73,7 +73,7 @@ class AwsApi:
         self._silent: dict[str, str] = {}
 
     def call(self, service: str, operation: str, **parameters: Any) -> Any:
-        """Return the answer to an operation, by its name in the API: DescribeVpcs."""
+        """Return the answer to an operation, which is named as in the API, such as DescribeVpcs."""
         from botocore import xform_name
 
         client = self._client(service)
@@ -107,10 +107,10 @@ class AwsApi:
         try:
             return session.client(service, region_name=self._region, config=config)
         except (BotoCoreError, ValueError) as error:
-            raise NotLookedAt(f"{service} cannot be asked: {error}", _LOGIN) from error
+            raise NotLookedAt(f"{service} cannot be queried: {error}", _LOGIN) from error
 
     def _signed_in(self) -> Any:
-        """Return the session; its failure is kept, since the search for credentials can take seconds."""
+        """Return the session. A failure is cached, because the search for credentials can take seconds."""
         if self._no_session is not None:
             raise self._no_session
         try:
@@ -124,7 +124,7 @@ class AwsApi:
         return self._session
 
     def _assumed(self, session: Any, role: str) -> Any:
-        """Return a session with the role, as the provider and the kubeconfig assume it."""
+        """Return a session with the role, which the provider and the kubeconfig assume as well."""
         import boto3
 
         sts = self._client_of(session, "sts")
@@ -151,8 +151,8 @@ class AwsApi:
         except (ConnectionError, HTTPClientError) as error:
             self._silent[service] = f"{service} did not answer: {error}"
             raise NotLookedAt(self._silent[service], "check the network, the proxy and the region") from error
-        except BotoCoreError as error:  # credentials that cannot be loaded or renewed, among others
-            raise NotLookedAt(f"{service} cannot be asked: {error}", _LOGIN) from error
+        except BotoCoreError as error:  # such as credentials that cannot be loaded or renewed
+            raise NotLookedAt(f"{service} cannot be queried: {error}", _LOGIN) from error
 
 
 def _refusal(service: str, operation: str, response: Mapping[str, Any]) -> Exception:

@@ -1,4 +1,4 @@
-"""Compare the zones and reserved capacity that pools name with what EC2 has."""
+"""Compares the zones and reserved capacity that pools name with the zones and capacity in EC2."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _SOON: Final = timedelta(hours=24)
 def compare_control_plane_zones(
     wanted: tuple[str, ...], zones: Mapping[str, Zone], unusable: Container[str]
 ) -> Iterator[OnlineFinding]:
-    """Yield whether the zones of a new VPC exist in the account, and two of them can have a control plane.
+    """Yield whether the zones of a new VPC exist in the account, and whether two of them can have a control plane.
 
-    `unusable`: ids of zones in which EKS accepts no subnets of a control plane; `up` leaves these out.
+    `unusable` are the ids of zones in which EKS accepts no control plane subnets. `up` leaves these zones out.
     """
     looked_at = "zones of the new cluster"
     usable = sorted(
         zone.name for zone in zones.values() if zone.state == "available" and zone.zone_id not in unusable
     )
-    fix = f"name others by cluster.create.zones; the account has {', '.join(usable) or 'none'}"
+    fix = f"name other zones in cluster.create.zones; the account has {', '.join(usable) or 'none'}"
     wrong = False
     left = sum(name in zones and zones[name].zone_id not in unusable for name in wanted)
     for name in wanted:
@@ -37,7 +37,7 @@ def compare_control_plane_zones(
         if zone is None:
             why = "the account has no such zone, so the subnet cannot be created"
         elif zone.zone_id in unusable and left < LEAST_ZONES:
-            why = "EKS accepts no subnets of a control plane in this zone"
+            why = "EKS accepts no control plane subnets in this zone"
         elif zone.state != "available":
             why = f"the zone is {zone.state}"
         else:
@@ -56,7 +56,7 @@ def compare_control_plane_zones(
 def compare_offers(
     pool: str, machine_type: str, wanted: tuple[str, ...], anywhere: bool, offered: frozenset[str]
 ) -> OnlineFinding:
-    """Return whether the zones of a pool offer its machine type; `anywhere`: the pool itself names no zones."""
+    """Return whether the zones of a pool offer its machine type. `anywhere`: the pool names no zones."""
     looked_at = f"zones of pool {pool} that offer {machine_type}"
     missing = [zone for zone in wanted if zone not in offered]
     has = ", ".join(sorted(offered)) or "no zone of the region"
@@ -67,7 +67,7 @@ def compare_offers(
         severity, why = "stops", "no zone of the pool has the machine type, so no node can start"
     elif missing:
         severity = "warns"
-        why = f"nodes start only in the other zones: {', '.join(missing)} do not have the machine type"
+        why = f"{', '.join(missing)} do not have the machine type, so nodes start only in the other zones"
     field = "cluster.create.zones" if anywhere else "zones"
     fix = f"write {field}: [{has}]" if severity != "fine" and offered else "choose another region or machine type"
     return OnlineFinding(
@@ -94,8 +94,8 @@ def compare_reservation(
             looked_at=looked_at,
             severity="stops",
             found="no such reservation in this account and region",
-            why="EC2 refuses a launch into it",
-            fix="see aws ec2 describe-capacity-reservations; a shared one must be accepted in this account",
+            why="EC2 refuses to launch nodes into it",
+            fix="see aws ec2 describe-capacity-reservations; this account must accept a shared reservation",
         )
         return
     text = (
@@ -145,7 +145,9 @@ def _reasons(
 
 
 def _times(window: CapacityWindow, found: CapacityReservation) -> Iterator[tuple[Severity, str, str]]:
-    """Yield declared times that are not those of the reservation: nodes would start at another time."""
+    """Yield declared times that differ from the times of the reservation, so that nodes would start too early or
+    late.
+    """
     for name, declared, real in (("starts", window.starts, found.starts), ("ends", window.ends, found.ends)):
         if declared is not None and real is not None and declared != real:
             yield (
@@ -164,14 +166,14 @@ def _state(
         yield "warns", "it has ended, and the pool has other blocks", "remove it from blocks"
         return
     if found.state not in ("active", "scheduled"):
-        yield "stops", f"its state is {found.state}: EC2 starts nothing in it", another
+        yield "stops", f"its state is {found.state}, so EC2 starts no nodes in it", another
         return
     if found.ends is not None and found.ends <= now:
         yield "stops", "it has ended", another
         return
     if found.state == "scheduled" and window.starts is None:
         starts = f"{found.starts:%Y-%m-%dT%H:%MZ}" if found.starts is not None else "a later time"
-        why = f"it begins at {starts}, and nothing can start in it before"
+        why = f"it begins at {starts}, and no node can start in it before"
         severity: Severity = "stops" if pool.nodes.desired else "warns"
         fix = f"write starts: {utc_text(found.starts)}, so that a schedule starts the nodes then"
         yield severity, why, fix if found.kind == "capacity-block" else "run up after it has begun"
@@ -200,7 +202,7 @@ def _size(pool: PoolPlan, found: CapacityReservation) -> Iterator[tuple[Severity
     elif found.state == "active" and found.available < pool.nodes.desired:
         yield (
             "warns",
-            f"{found.total - found.available} of it are in use; unless these are the pool's own nodes, "
+            f"{found.total - found.available} of its instances are in use; unless they are the pool's own nodes, "
             f"{pool.nodes.desired - found.available} of {counted(pool.nodes.desired, 'node')} cannot start",
             "see who uses it: aws ec2 get-capacity-reservation-usage",
         )

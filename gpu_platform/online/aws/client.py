@@ -1,4 +1,4 @@
-"""Read-only client of AWS: fetches typed answers and decides nothing."""
+"""Read-only client for AWS, which fetches typed answers and decides nothing."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ CALLS: Final[Sequence[tuple[str, str]]] = (
     ("service-quotas", "GetServiceQuota"),
     ("sts", "GetCallerIdentity"),
 )
-"""Every operation that the client calls, by boto3's name of its service."""
+"""Every operation that the client calls, with boto3's name of the service."""
 
-# S3 names two regions as it did before there were others.
+# S3 still uses old names for the locations of two regions.
 _OLD_LOCATIONS: Final[Mapping[str | None, str]] = {None: "us-east-1", "EU": "eu-west-1"}
 
 
 class AwsClient:
-    """Client of one region. Methods raise NotLookedAt without an answer, and Missing."""
+    """Client for one region. Methods raise NotLookedAt without an answer, and Missing."""
 
     def __init__(self, region: str, api: AwsApi | None = None) -> None:
         self._api = api or AwsApi(region)
 
     def identity(self) -> Identity:
-        """Return whose credentials are used."""
+        """Return the account and ARN of the credentials that are used."""
         answer = self._api.call("sts", "GetCallerIdentity")
         return Identity(account=answer["Account"], arn=answer["Arn"])
 
     def quota(self, service: str, code: str) -> float:
-        """Return the applied value of a quota, or the default where none is applied."""
+        """Return the applied value of a quota, or its default if no value is applied."""
         parameters = {"ServiceCode": service, "QuotaCode": code}
         try:
             answer = self._api.call("service-quotas", "GetServiceQuota", **parameters)
@@ -84,7 +84,7 @@ class AwsClient:
         ]
 
     def instance_types(self, names: Sequence[str]) -> Mapping[str, InstanceType]:
-        """Return facts of instance types by name; raises Missing if one does not exist in the region."""
+        """Return facts about instance types by name. Raises Missing if the region does not have one of them."""
         answer = self._api.call("ec2", "DescribeInstanceTypes", InstanceTypes=sorted(set(names)))
         return {
             one["InstanceType"]: InstanceType(
@@ -116,7 +116,7 @@ class AwsClient:
         return frozenset(offer["Location"] for offer in offers)
 
     def capacity_reservation(self, reservation_id: str) -> CapacityReservation:
-        """Return a capacity reservation or capacity block; raises Missing."""
+        """Return a capacity reservation or capacity block. Raises Missing if it does not exist."""
         answer = self._api.call("ec2", "DescribeCapacityReservations", CapacityReservationIds=[reservation_id])
         found = answer["CapacityReservations"]
         if not found:
@@ -130,7 +130,7 @@ class AwsClient:
         return [_reservation(one) for one in found]
 
     def subnets(self, *, ids: Sequence[str] = (), vpc: str = "") -> Sequence[Subnet]:
-        """Return subnets by id, or all of a VPC; raises Missing for an unknown id."""
+        """Return subnets by id, or all subnets of a VPC. Raises Missing for an unknown id."""
         if ids:
             found = self._api.call("ec2", "DescribeSubnets", SubnetIds=list(ids))["Subnets"]
         else:
@@ -156,7 +156,7 @@ class AwsClient:
         return len(self._api.call("ec2", "DescribeAddresses")["Addresses"])
 
     def cluster(self, name: str) -> Cluster:
-        """Return an EKS cluster; raises Missing."""
+        """Return an EKS cluster. Raises Missing if it does not exist."""
         found = self._api.call("eks", "DescribeCluster", name=name)["cluster"]
         vpc: Mapping[str, Any] = found.get("resourcesVpcConfig") or {}
         return Cluster(
@@ -185,17 +185,17 @@ class AwsClient:
         )
 
     def addon(self, cluster: str, addon: str) -> AddonFacts:
-        """Return version and configuration of an add-on; raises Missing."""
+        """Return the version and configuration of an add-on. Raises Missing if it is not installed."""
         found = self._api.call("eks", "DescribeAddon", clusterName=cluster, addonName=addon)["addon"]
         return AddonFacts(version=found["addonVersion"], configuration=found.get("configurationValues") or "")
 
     def log_group_exists(self, name: str) -> bool:
-        """Return whether CloudWatch Logs has a log group."""
+        """Return whether a log group exists in CloudWatch Logs."""
         groups = self._api.call("logs", "DescribeLogGroups", logGroupNamePrefix=name)["logGroups"]
         return any(group["logGroupName"] == name for group in groups)
 
     def role_exists(self, name: str) -> bool:
-        """Return whether IAM has a role."""
+        """Return whether a role exists in IAM."""
         try:
             self._api.call("iam", "GetRole", RoleName=name)
         except Missing:
@@ -203,21 +203,23 @@ class AwsClient:
         return True
 
     def key_state(self, key: str) -> str:
-        """Return the state of a KMS key (id, ARN or alias): Enabled; raises Missing."""
+        """Return the state of a KMS key (id, ARN or alias), such as Enabled. Raises Missing."""
         return self._api.call("kms", "DescribeKey", KeyId=key)["KeyMetadata"]["KeyState"]
 
     def bucket_region(self, name: str) -> str:
-        """Return the region of a bucket; raises Missing."""
+        """Return the region of a bucket. Raises Missing if it does not exist."""
         found = self._api.call("s3", "GetBucketLocation", Bucket=name).get("LocationConstraint")
         return _OLD_LOCATIONS.get(found, found)
 
     def efs_file_system(self, file_system: str) -> str:
-        """Return the mount name of an EFS file system, which has none; raises Missing."""
+        """Return an empty mount name, because EFS has none. Raises Missing if the file system does not exist."""
         self._api.call("efs", "DescribeFileSystems", FileSystemId=file_system)
         return ""
 
     def fsx_mount_name(self, file_system: str) -> str:
-        """Return the mount name of an FSx file system, empty for another than Lustre; raises Missing."""
+        """Return the mount name of an FSx for Lustre file system, or an empty string for another type. Raises
+        Missing.
+        """
         [found] = self._api.call("fsx", "DescribeFileSystems", FileSystemIds=[file_system])["FileSystems"]
         return str(found.get("LustreConfiguration", {}).get("MountName", ""))
 

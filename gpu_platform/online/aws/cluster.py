@@ -1,4 +1,4 @@
-"""Compare a new or existing EKS cluster, its subnets and its keys with what AWS has."""
+"""Compares a new or existing EKS cluster, its subnets and its keys with the resources in AWS."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 API_PORT: Final = 443
 _POD_SUBNETS: Final = (
-    "give pods subnets of their own (custom networking; of a new cluster create.network.pod_subnets)"
+    "give pods separate subnets (custom networking; for a new cluster create.network.pod_subnets)"
 )
 
 
 def is_deployed(plan: EnvironmentPlan, found: Cluster | None) -> bool:
-    """Return whether the cluster was created by this stack: the tags of the stack are on it."""
+    """Return whether this stack created the cluster, which then has the tags of the stack."""
     return found is not None and found.tags.get(names.STACK_LABEL) == plan.stack
 
 
 def compare_new_cluster(
     plan: EnvironmentPlan, found: Cluster | None, log_group_exists: bool
 ) -> Iterator[OnlineFinding]:
-    """Yield what exists under the names of a cluster that `up` creates."""
+    """Yield whether objects with the names of a cluster that `up` creates already exist."""
     looked_at = f"name of the new cluster: {plan.cluster.name}"
     if is_deployed(plan, found):
         yield OnlineFinding(looked_at=looked_at, severity="fine", found="this stack has created it already")
@@ -60,7 +60,7 @@ def compare_new_cluster(
         yield OnlineFinding(
             looked_at="log group of the new cluster",
             severity="stops",
-            found=f"{name} exists, from a cluster that was deleted",
+            found=f"{name} exists from a deleted cluster",
             why="the program creates the log group, and CloudWatch refuses a second one",
             fix=f"delete it with aws logs delete-log-group --log-group-name {name}, or change cluster.name",
         )
@@ -69,7 +69,7 @@ def compare_new_cluster(
 def facts_of(
     plan: EksClusterPlan, found: Cluster, addons: Mapping[str, AddonFacts | None], subnets: Iterable[Subnet]
 ) -> ExistingEksFacts:
-    """Return the facts that `up` compares; `addons`: by name, None: no EKS add-on."""
+    """Return the facts that `up` compares. `addons` are the EKS add-ons by name, or None for a missing one."""
     vpc_cni = addons.get(VPC_CNI)
     tagged = [one for one in subnets if one.vpc == found.vpc and one.tags.get(SUBNET_TAG) == "1"]
     by_zone = {
@@ -98,7 +98,7 @@ def compare_existing_cluster(
     facts: ExistingEksFacts | None,
     addons: Mapping[str, AddonFacts | None],
 ) -> Iterator[OnlineFinding]:
-    """Yield why `up` refuses an existing cluster: the check of `up` itself, and add-ons that are missing."""
+    """Yield why `up` would refuse an existing cluster, and add-ons that are missing. `up` makes the same check."""
     looked_at = f"existing cluster {plan.name}"
     if found is None or facts is None:
         yield OnlineFinding(
@@ -138,7 +138,7 @@ def compare_existing_cluster(
 
 
 def problem_finding(looked_at: str, problem: Problem, severity: Severity = "stops") -> OnlineFinding:
-    """Return a problem of planning's own check as a finding."""
+    """Convert a problem from a check in planning to a finding."""
     return OnlineFinding(
         looked_at=looked_at,
         severity=severity,
@@ -151,12 +151,13 @@ def problem_finding(looked_at: str, problem: Problem, severity: Severity = "stop
 def compare_subnets(
     plan: EnvironmentPlan, facts: ExistingEksFacts, subnets: Iterable[Subnet], types: Mapping[str, InstanceType]
 ) -> Iterator[OnlineFinding]:
-    """Yield whether the subnets of the pools have addresses for their nodes and pods.
+    """Yield whether the subnets of the pools have enough addresses for their nodes and pods.
 
-    A node takes an address for each network interface with IP. On a cluster that the program creates pods have
-    prefixes. With its defaults the VPC CNI keeps one more interface full of addresses than pods need
-    (WARM_ENI_TARGET=1): two of them are assumed for each node. Where pods have subnets of their own, nodes take no
-    more than the first.
+    A node takes an address for each network interface with IP. On a cluster that the program creates, pods have
+    prefixes. By default, the VPC CNI keeps one more interface full of addresses than the pods need
+    (WARM_ENI_TARGET=1), so two interfaces are assumed for each node. If pods have separate subnets, a node takes
+    only the addresses of its interfaces.
+
     Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again for this.
     """
     pods_elsewhere, prefixes = _has_pod_subnets(plan), _is_created(plan)
@@ -207,9 +208,9 @@ def compare_subnets(
 def compare_pod_subnets(
     plan: EnvironmentPlan, vpc: ExistingVpcPlan, subnets: Iterable[Subnet], types: Mapping[str, InstanceType]
 ) -> Iterator[OnlineFinding]:
-    """Yield whether the subnets of pods are in the VPC and zone, with prefixes for the pods of each pool.
+    """Yield whether the pod subnets are in the VPC and zone, with enough prefixes for the pods of each pool.
 
-    A prefix needs consecutive addresses: a subnet in which others have single ones holds fewer.
+    A prefix needs consecutive addresses. A subnet with single addresses in use has room for fewer prefixes.
     """
     found = {one.subnet_id: one for one in subnets}
     wrong = [
@@ -217,7 +218,7 @@ def compare_pod_subnets(
             looked_at=f"subnet of pods {subnet}",
             severity="stops",
             found=f"not in {vpc.vpc}" if subnet not in found else f"in {found[subnet].zone}, declared for {zone}",
-            why="the VPC CNI gives no pod of the zone an address, and no node there becomes ready",
+            why="pods in the zone get no address from the VPC CNI, and no node there becomes ready",
             fix="correct cluster.create.network.pod_subnets; see aws ec2 describe-subnets",
         )
         for zone, subnet in vpc.pod_subnets.items()
@@ -243,7 +244,7 @@ def compare_pod_subnets(
             severity=severity,
             found=f"{addresses} free in {', '.join(f'{one.subnet_id} ({one.zone})' for one in of_pool)}",
             why=why,
-            fix="name larger subnets by cluster.create.network.pod_subnets" if why else "",
+            fix="name larger subnets in cluster.create.network.pod_subnets" if why else "",
         )
 
 
@@ -260,7 +261,10 @@ def _has_pod_subnets(plan: EnvironmentPlan) -> bool:
 def compare_own_network(
     vpc: ExistingVpcPlan, subnets: Iterable[Subnet], zones: Mapping[str, Zone], unusable: Container[str]
 ) -> Iterator[OnlineFinding]:
-    """Yield whether subnets of an existing VPC carry a new cluster; `unusable`: zones without control planes."""
+    """Yield whether the subnets of an existing VPC can host a new cluster.
+
+    `unusable` are the zones without control planes.
+    """
     found = {one.subnet_id: one for one in subnets}
     looked_at = f"subnets of {vpc.vpc}"
     named = tuple(dict.fromkeys((*vpc.subnets.values(), *vpc.control_plane_subnets)))
@@ -272,16 +276,16 @@ def compare_own_network(
     for subnet in named:
         if subnet not in found:
             fix = "correct cluster.create.network; see aws ec2 describe-subnets"
-            wrong.append((f"no {subnet}", "the cluster's subnets are all in its VPC", fix))
+            wrong.append((f"no {subnet}", "all subnets of the cluster must be in its VPC", fix))
     of_control_plane = [found[one] for one in vpc.control_plane_subnets if one in found]
-    fix = "name subnets of two other zones by cluster.create.network.control_plane_subnets"
+    fix = "name subnets of two other zones in cluster.create.network.control_plane_subnets"
     for one in of_control_plane:
         zone_id = zones[one.zone].zone_id if one.zone in zones else ""
         if zone_id in unusable:
-            why = "EKS accepts no subnets of a control plane in this zone"
+            why = "EKS accepts no control plane subnets in this zone"
             wrong.append((f"{one.subnet_id} is in {one.zone}, {zone_id}", why, fix))
     if len({one.zone for one in of_control_plane}) < LEAST_ZONES:
-        why = "EKS places the interfaces of the control plane in two"
+        why = "EKS places the interfaces of the control plane in two zones"
         wrong.append(("control-plane subnets in fewer than two zones", why, fix))
     for text, why, fix in wrong:
         yield OnlineFinding(looked_at=looked_at, severity="stops", found=text, why=why, fix=fix)
@@ -297,7 +301,10 @@ def declared_subnets(plan: EnvironmentPlan) -> Sequence[str]:
 
 
 def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding:
-    """Return who reaches the API server of an existing cluster; `admitted`: networks by its security group."""
+    """Return which networks reach the API server of an existing cluster.
+
+    `admitted` are the networks that its security group admits.
+    """
     looked_at = "networks that reach the API server"
     inside = f"at its private address {', '.join(admitted) or 'members of ' + found.security_group}"
     if found.public_networks:
@@ -311,7 +318,8 @@ def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding
         looked_at=looked_at,
         severity="warns",
         found=inside,
-        why=f"the API server has no public address: `up`, members and CI reach it only from there, by {found.vpc}",
+        why="the API server has no public address, so `up`, members and CI reach it only from there, through "
+        f"{found.vpc}",
         fix=f"run them there, or let the owner of the cluster admit their network: {rule}",
     )
 
@@ -325,15 +333,15 @@ def keys_of(plan: EnvironmentPlan) -> Sequence[str]:
 
 
 def compare_key(key: str, state: str | None) -> OnlineFinding:
-    """Return whether a key can encrypt; `state` None: KMS has no such key."""
+    """Return whether a key can encrypt. `state` is None if KMS has no such key."""
     if state == "Enabled":
         return OnlineFinding(looked_at=f"KMS key {key}", severity="fine", found="Enabled")
     return OnlineFinding(
         looked_at=f"KMS key {key}",
         severity="stops",
         found=state or "no such key in this account and region",
-        why="nothing can be encrypted with it: EC2 terminates each node with such a disk when it starts",
-        fix="enable the key, or name another by kms_key",
+        why="nothing can be encrypted with it, so EC2 terminates each node with such a disk when it starts",
+        fix="enable the key, or name another key in kms_key",
     )
 
 
@@ -349,7 +357,7 @@ def compare_spot_role(plan: EnvironmentPlan, exists: bool) -> OnlineFinding:
         looked_at=looked_at,
         severity="stops" if by_karpenter else "warns",
         found="missing",
-        why="Karpenter may not create it, and starts no spot node without it"
+        why="Karpenter is not allowed to create it, and starts no spot node without it"
         if by_karpenter
         else "EKS creates it with the first spot node group, if the credentials allow iam:CreateServiceLinkedRole",
         fix="aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",

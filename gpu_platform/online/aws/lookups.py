@@ -1,4 +1,4 @@
-"""Lookups of `doctor --online` on AWS for a stack, in order."""
+"""Lookups of `doctor --online` for a stack on AWS, in order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _SPOT_ROLE = "AWSServiceRoleForEC2Spot"
 
 
 class AwsCloud:
-    """The questions about one stack."""
+    """Questions to AWS about one stack."""
 
     def __init__(
         self, plan: EnvironmentPlan, catalog: Catalog, now: datetime, client: AwsClient | None = None
@@ -79,11 +79,11 @@ class AwsCloud:
         self._answers: dict[str, object] = {}
 
     def lookups(self) -> Sequence[Lookup]:
-        """Return the questions, each independent of the others' answers."""
+        """Return the questions. Each question is independent of the answers to the others."""
         return tuple(self._lookups())
 
     def kubeconfig(self) -> str | None:
-        """Return the kubeconfig of an existing cluster; None: there is none. Raises NotLookedAt."""
+        """Return the kubeconfig of an existing cluster, or None if it does not exist. Raises NotLookedAt."""
         found = self._found_cluster()
         if found is None:
             return None
@@ -102,7 +102,7 @@ class AwsCloud:
         yield Lookup(title=f"{kind} cluster {cluster.name}", look=self._named_cluster)
         for demand in gpu_demands(plan, self._catalog):
             if demand.name == STANDARD and cluster.create is not None:
-                continue  # asked together with the system nodes, which count against the same quota
+                continue  # the question about system nodes includes this quota
             yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._gpu_quota, demand))
         for demand in group_demands(plan, cluster, self._catalog):
             yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._group_quota, demand))
@@ -161,7 +161,7 @@ class AwsCloud:
 
     def _system_quota(self) -> Iterator[OnlineFinding]:
         create = self._cluster.create
-        assert create is not None  # noqa: S101 - asked for new clusters alone
+        assert create is not None  # noqa: S101 - asked only for new clusters
         of_pools = [one for one in gpu_demands(self._plan, self._catalog) if one.name == STANDARD]
         if is_deployed(self._plan, self._found_cluster()):
             for pools in of_pools:
@@ -332,11 +332,11 @@ class AwsCloud:
     def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
         if name not in self._answers:
             self._answers[name] = ask()
-        return cast("_T", self._answers[name])  # one type for each name
+        return cast("_T", self._answers[name])  # a name always has the same type
 
 
 def compare_account(wanted: str | None, identity: Identity) -> OnlineFinding:
-    """Return whether the credentials are of the account of the stack file."""
+    """Return whether the credentials belong to the account in the stack file."""
     found = f"account {identity.account}, as {identity.arn}"
     if wanted is None or wanted == identity.account:
         return OnlineFinding(looked_at="AWS account", severity="fine", found=found)
@@ -344,7 +344,7 @@ def compare_account(wanted: str | None, identity: Identity) -> OnlineFinding:
         looked_at="AWS account",
         severity="stops",
         found=found,
-        why=f"the stack is for account {wanted} (cluster.account), and the provider refuses another",
+        why=f"the stack is for account {wanted} (cluster.account), and the provider refuses other accounts",
         fix="use credentials of that account (AWS_PROFILE), or correct cluster.account",
     )
 
@@ -353,5 +353,5 @@ def _created_already(name: str, region: str) -> OnlineFinding:
     return OnlineFinding(
         looked_at=f"quota {name} in {region}",
         severity="fine",
-        found="the stack has created what counts against it",
+        found="the stack has already created the resources that count against it",
     )

@@ -1,4 +1,4 @@
-"""Quotas of AWS: their use by others than the stack, and what networks and system nodes need."""
+"""Quotas of AWS: their usage outside the stack, and the demand of networks and system nodes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def used_by_others(
 ) -> int:
     """Return the vCPUs that count against a quota, without the nodes of the stack.
 
-    Capacity blocks do not count; what an On-Demand Capacity Reservation keeps free counts as if it ran. Source:
-    EC2 user guide, "On-Demand Instance quotas" and "Capacity Reservation quotas"; not read again.
+    Capacity blocks do not count. The free part of an On-Demand Capacity Reservation counts as if it was running.
+    Source: EC2 user guide, "On-Demand Instance quotas" and "Capacity Reservation quotas"; not read again.
     """
     lifecycle = "spot" if quota.spot else ""
     counted = [
@@ -50,7 +50,10 @@ def used_by_others(
 
 
 def system_demand(plan: EnvironmentPlan, cluster: EksClusterPlan, vcpus: int) -> QuotaDemand | None:
-    """Return the quota demand of the system nodes of a new cluster; `vcpus`: of one node of the preferred type."""
+    """Return the quota demand of the system nodes of a new cluster.
+
+    `vcpus` is the number of vCPUs of one node of the preferred type.
+    """
     if cluster.create is None:
         return None
     pool = cluster.create.system_pool
@@ -65,7 +68,7 @@ def system_demand(plan: EnvironmentPlan, cluster: EksClusterPlan, vcpus: int) ->
 
 
 def together(one: QuotaDemand, other: QuotaDemand) -> QuotaDemand:
-    """Return the sum of demands on the same quota."""
+    """Return the sum of two demands on the same quota."""
     return replace(
         one,
         desired=one.desired + other.desired,
@@ -95,7 +98,7 @@ def network_demands(cluster: EksClusterPlan) -> Sequence[QuotaDemand]:
 
 
 def group_demands(plan: EnvironmentPlan, cluster: EksClusterPlan, catalog: Catalog) -> Iterator[QuotaDemand]:
-    """Yield the demand of the largest managed node group, if it may have more nodes than every account allows."""
+    """Yield the demand of the largest managed node group if its maximum size exceeds the default quota."""
     sizes = [
         (pool.nodes.max, pool.nodes.desired, pool.name)
         for pool in plan.pools
@@ -109,7 +112,7 @@ def group_demands(plan: EnvironmentPlan, cluster: EksClusterPlan, catalog: Catal
 
 
 def _is_own(instance: Instance, plan: EnvironmentPlan) -> bool:
-    """Return whether an instance is a node of the plan's pools: its tags name pool and cluster."""
+    """Return whether an instance is a node of the plan's pools, which has tags with its pool and cluster."""
     pools = {pool.name for pool in plan.pools}
     return (
         instance.tags.get(names.POOL_LABEL) in pools

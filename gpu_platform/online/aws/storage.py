@@ -1,4 +1,4 @@
-"""Compare the buckets and existing file systems of a stack with what AWS has."""
+"""Compares the buckets and existing file systems of a stack with the resources in AWS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MISSING_BUCKET = f"{_MISSING}, and requests to it fail"
 
 
 def bucket_names(plan: EnvironmentPlan) -> Mapping[str, bool]:
-    """Return the buckets that teams mount or have an identity for, and whether they mount them."""
+    """Return the buckets that teams mount or have an identity for, and whether they are mounted."""
     mounted = [one.attributes["bucketName"] for one in plan.storage.volumes if one.driver == buckets.DRIVER]
     roles = plan.identities.roles if isinstance(plan.identities, EksIdentities) else ()
     return dict.fromkeys((bucket for role in roles for bucket in role.buckets), False) | dict.fromkeys(
@@ -24,13 +24,16 @@ def bucket_names(plan: EnvironmentPlan) -> Mapping[str, bool]:
 
 
 def file_systems(plan: EnvironmentPlan, driver: str) -> Sequence[VolumePlan]:
-    """Return one volume of each existing file system of a driver."""
+    """Return one volume for each existing file system of a driver."""
     found = {one.handle.partition(":")[0]: one for one in plan.storage.volumes if one.driver == driver}
     return list(found.values())
 
 
 def compare_bucket(name: str, region: str, found: str | None, *, mounted: bool) -> OnlineFinding:
-    """Return whether a bucket is in the cluster's region; `found`: its region, None: there is no such bucket."""
+    """Return whether a bucket is in the cluster's region.
+
+    `found` is the bucket's region, or None if there is no such bucket.
+    """
     looked_at = f"bucket {name}"
     if found == region:
         return OnlineFinding(looked_at=looked_at, severity="fine", found=f"in {region}")
@@ -46,9 +49,9 @@ def compare_bucket(name: str, region: str, found: str | None, *, mounted: bool) 
         looked_at=looked_at,
         severity="warns",
         found=f"in {found}",
-        why=f"it is mounted by the endpoint of {region}, and {_MISSING}"
+        why=f"it is mounted through the endpoint of {region}, and {_MISSING}"
         if mounted
-        else f"pods use it from {region}: S3 answers with a redirect, and traffic between regions is paid",
+        else f"pods use it from {region}, so S3 answers with a redirect, and traffic between regions is charged",
         fix=f"copy it to a bucket in {region}",
     )
 
@@ -56,7 +59,7 @@ def compare_bucket(name: str, region: str, found: str | None, *, mounted: bool) 
 def compare_file_system(volume: VolumePlan, found: str | None) -> OnlineFinding:
     """Return whether an existing file system can be mounted.
 
-    `found`: its mount name, empty for EFS; None: there is no such file system.
+    `found` is its mount name, which is empty for EFS, or None if there is no such file system.
     """
     looked_at = f"file system {volume.handle.partition(':')[0]}"
     if found is None:
@@ -73,7 +76,7 @@ def compare_file_system(volume: VolumePlan, found: str | None) -> OnlineFinding:
             looked_at=looked_at,
             severity="warns",
             found=f"its mount name is {found or 'none: it is not Lustre'}",
-            why=f"mount_name is {declared}, and nodes cannot mount it by that",
+            why=f"mount_name is {declared}, under which nodes cannot mount it",
             fix=f"write mount_name: {found}" if found else "name a Lustre file system",
         )
     return OnlineFinding(looked_at=looked_at, severity="fine", found="exists")

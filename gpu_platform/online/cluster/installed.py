@@ -1,4 +1,4 @@
-"""Compare what an existing cluster has installed with what `up` would install."""
+"""Compares the software of an existing cluster with the software that `up` would install."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVICE_MONITORS: Final = "servicemonitors.monitoring.coreos.com"
 class Workload:
     """A Deployment or DaemonSet.
 
-    `owner`: its Helm release or manager, empty: not declared; `selective`: whether it selects its nodes.
+    `owner` is its Helm release or manager, or empty if it names none. `selective` is true if it selects its nodes.
     """
 
     kind: str
@@ -35,7 +35,9 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """Installed software of a cluster. `deployed`: its validation namespace exists: `up` ran before."""
+    """Installed software of a cluster. `deployed` is true if `up` ran before, so that the validation namespace
+    exists.
+    """
 
     workloads: tuple[Workload, ...]
     crds: frozenset[str]
@@ -57,17 +59,17 @@ class _Product:
     why: str
     fix: str = ""
     part: str = ""
-    """Its field in `cluster.parts`."""
+    """Field of the software in `cluster.parts`."""
 
 
-# Images: names in the projects' charts, without registry and tag; not compared with a release of each.
+# Names of images in the projects' charts, without registry and tag. They were not compared with each release.
 _PRODUCTS: Final = (
     _Product(
         title="GPU Operator",
         image=r"/gpu-operator[:@]",
         effect="collides",
-        why="a cluster has one ClusterPolicy: two operators would replace each other's drivers and labels",
-        fix="write cluster.parts.gpu_operator: present, or remove it with its owner",
+        why="a cluster has only one ClusterPolicy, so two operators would replace each other's drivers and labels",
+        fix="write cluster.parts.gpu_operator: present, or have its owner remove it",
         part="gpu_operator",
     ),
     _Product(
@@ -75,7 +77,7 @@ _PRODUCTS: Final = (
         image=r"(^|/)k8s-device-plugin[:@]",
         effect="collides",
         why="two device plugins register the same resource, and the kubelet keeps the last one",
-        fix="write cluster.parts.device_plugin: present, or remove it: the GPU Operator installs one",
+        fix="write cluster.parts.device_plugin: present, or remove it, because the GPU Operator installs one",
         part="device_plugin",
     ),
     _Product(
@@ -83,7 +85,7 @@ _PRODUCTS: Final = (
         image=r"node-feature-discovery[:@]",
         effect="collides",
         why="the GPU Operator installs its own; two of them label the same nodes",
-        fix="write cluster.parts.node_feature_discovery: present, or remove it with its owner",
+        fix="write cluster.parts.node_feature_discovery: present, or have its owner remove it",
         part="node_feature_discovery",
     ),
     _Product(
@@ -130,7 +132,7 @@ _SEVERITIES: Final[dict[_Effect, Severity]] = {"collides": "stops", "disturbs": 
 
 
 def compare_installed(plan: EnvironmentPlan, installed: Installed) -> Iterator[OnlineFinding]:
-    """Yield installed software of the cluster that `up` uses, or that conflicts with what `up` installs."""
+    """Yield the installed software that `up` uses, or that conflicts with software that `up` installs."""
     own = {plan.operator.namespace} if installed.deployed else set[str]()
     for product in _PRODUCTS:
         found = [
@@ -144,7 +146,7 @@ def compare_installed(plan: EnvironmentPlan, installed: Installed) -> Iterator[O
             severity="warns",
             found=f"ValidatingAdmissionPolicies: {', '.join(installed.admission_policies)}",
             why="a policy may refuse privileged pods, which the GPU Operator and the validation need",
-            fix="see whether they match the namespaces of the operator and of the validation",
+            fix="check whether they match the namespaces of the operator and of the validation",
         )
 
 
@@ -185,7 +187,7 @@ def _of_product(
             fix="let the owner of the cluster install it, or write install",
         )
     elif others:
-        # A DaemonSet on nodes of its own choice may keep off those of the pools.
+        # A DaemonSet that selects its nodes may keep off the nodes of the pools.
         elsewhere = all(one.kind == "DaemonSet" and one.selective for one in others)
         effect = "disturbs" if product.effect == "collides" and elsewhere else product.effect
         yield OnlineFinding(
@@ -201,7 +203,10 @@ def _of_product(
 
 
 def _too_old(plan: EnvironmentPlan, product: _Product, others: list[Workload]) -> OnlineFinding | None:
-    """Return that the owner's controller does not know what is rendered for it, by the tag of its image."""
+    """Return a finding if the owner's controller is too old for the objects that are rendered for it.
+
+    The tag of its image is its release.
+    """
     parts = plan.cluster.cloud.parts if isinstance(plan.cluster.cloud, EksClusterPlan) else ()
     part = next((one for one in parts if one.title == product.title and not one.install), None)
     for one in others if part is not None else ():
@@ -221,14 +226,14 @@ def _too_old(plan: EnvironmentPlan, product: _Product, others: list[Workload]) -
 
 
 def _kueue(queues: QueuesPlan, others: list[Workload], own: set[str]) -> OnlineFinding | None:
-    """Return that a second Kueue would be installed, or that one which the stack relies on is missing."""
+    """Return a finding if a second Kueue would be installed, or if a Kueue that the stack relies on is missing."""
     looked_at = "Kueue in the cluster"
     if queues.kueue.install == "helm" and others and not own:
         return OnlineFinding(
             looked_at=looked_at,
             severity="stops",
             found=_listed(others),
-            why="two would start and stop the same workloads, and share the CRDs",
+            why="two Kueues would start and stop the same workloads, and share the CRDs",
             fix="write queueing.kueue: present, or uninstall it first",
         )
     if queues.kueue.install == "present" and not others:
@@ -236,7 +241,7 @@ def _kueue(queues: QueuesPlan, others: list[Workload], own: set[str]) -> OnlineF
             looked_at=looked_at,
             severity="stops",
             found="none",
-            why="queueing.kueue: present relies on that of the cluster's owner",
+            why="queueing.kueue: present relies on the Kueue of the cluster's owner",
             fix="let the owner install it, or write install",
         )
     return None

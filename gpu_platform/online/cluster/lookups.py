@@ -1,4 +1,4 @@
-"""Read what an existing cluster has installed, through its kubeconfig."""
+"""Reads the installed software of an existing cluster through its kubeconfig."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_platform.online.cluster.installed import Installed, Workload, compare_i
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
 from gpu_platform.planning.plan import EnvironmentPlan
 
-TITLE: Final = "what the cluster has installed"
+TITLE: Final = "installed software of the cluster"
 _LIMITS: Final = Limits(connect=5, read=20, total=30)
 _HELM_RELEASE: Final = "meta.helm.sh/release-name"
 _HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
@@ -25,7 +25,10 @@ _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
 def installed_lookup(plan: EnvironmentPlan, kubeconfig: Callable[[], str | None] | None) -> Lookup:
-    """Return the lookup of installed software; `kubeconfig`: from the cloud; None: that of the stack file."""
+    """Return the lookup of installed software.
+
+    `kubeconfig` returns the kubeconfig from the cloud. If it is None, the kubeconfig of the stack file is used.
+    """
 
     def look() -> Iterable[OnlineFinding]:
         try:
@@ -41,7 +44,7 @@ def installed_lookup(plan: EnvironmentPlan, kubeconfig: Callable[[], str | None]
 
 
 def read_installed(client: KubernetesClient) -> Installed:
-    """Return what a cluster has; raises UnknownOutcome and Refused."""
+    """Return the installed software of a cluster. Raises UnknownOutcome and Refused."""
     workloads = [
         _workload(kind, one) for kind in ("Deployment", "DaemonSet") for one in client.objects("apps/v1", kind)
     ]
@@ -56,7 +59,10 @@ def read_installed(client: KubernetesClient) -> Installed:
 
 
 def client_with(plan: EnvironmentPlan, kubeconfig: str | None) -> KubernetesClient:
-    """Return a client from a kubeconfig's text; raises NotLookedAt without one, UnknownOutcome if it is bad."""
+    """Return a client for the text of a kubeconfig.
+
+    Raises NotLookedAt without a kubeconfig, and UnknownOutcome if the kubeconfig cannot be used.
+    """
     if kubeconfig is None:
         raise NotLookedAt(f"there is no cluster {plan.cluster.name}", "see the result for the cluster")
     with tempfile.NamedTemporaryFile("w", prefix="gpu-platform-kubeconfig-", encoding="utf-8") as file:

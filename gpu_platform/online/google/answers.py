@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """A quota's value and use. `used` None: not known, because the API does not return it."""
+    """A quota's value and usage. `used` is None if the API does not return the usage."""
 
     limit: float
     used: float | None
@@ -18,7 +18,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A Compute Engine reservation. `ends`: RFC 3339 text of its deletion, empty: none."""
+    """A Compute Engine reservation. `ends` is the time of its deletion as RFC 3339 text, or empty without one."""
 
     name: str
     zone: str
@@ -28,13 +28,13 @@ class Reservation:
     in_use: int
     specific: bool
     policies: tuple[str, ...]
-    """Names of its resource policies."""
+    """Names of the reservation's resource policies."""
     ends: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subnet:
-    """A subnetwork. `cidr`: of its nodes; `secondary`: the other ranges, by name."""
+    """A subnetwork. `cidr` is the range of its nodes, and `secondary` contains the other ranges by name."""
 
     cidr: str
     secondary: Mapping[str, str]
@@ -42,16 +42,16 @@ class Subnet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A GKE cluster: what planning compares, and what only a look from outside needs."""
+    """A GKE cluster, with the facts that planning compares and fields that only the online checks use."""
 
     status: str
     facts: ExistingGke
     labels: Mapping[str, str]
     network: str
-    """`projects/P/global/networks/NAME`."""
+    """Path of the network, `projects/P/global/networks/NAME`."""
     subnetwork: str
-    """`projects/P/regions/R/subnetworks/NAME`."""
+    """Path of the subnetwork, `projects/P/regions/R/subnetworks/NAME`."""
     authorized: tuple[str, ...]
-    """Networks that reach the IP addresses of the API server; empty: all that have a route to them."""
+    """Networks that reach the IP addresses of the API server. Empty if every network with a route reaches them."""
     node_pools: Mapping[str, Mapping[str, str]]
-    """Resource labels of each node pool, by name."""
+    """Resource labels of each node pool, by the name of the node pool."""

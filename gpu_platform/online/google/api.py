@@ -1,9 +1,10 @@
-"""Calls of Google's REST APIs with the application default credentials, and readable reasons for a failure.
+"""Calls to Google's REST APIs with the application default credentials, and readable reasons for failures.
 
-REST with google-auth: every answer is a small JSON document, and the generated clients are far larger than that.
+The calls use google-auth and no generated clients. Every answer is a small JSON document, and the generated
+clients are far larger.
 """
 
-# google-auth and requests have no complete types; the client above this module returns typed answers.
+# google-auth and requests have no complete types. The client that uses this module returns typed answers.
 # ruff: noqa: ANN401
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Any, Final, cast
 
 from gpu_platform.online.finding import NotLookedAt
 
-_TIMEOUT: Final = (5, 20)  # seconds: to connect, to read
+_TIMEOUT: Final = (5, 20)  # seconds to connect, and to read
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform.read-only"
 _LOGIN: Final = "run gcloud auth login --update-adc"
 _NETWORK: Final = "check the network and the proxy"
 
 
 class Missing(Exception):
-    """Google Cloud has no such object."""
+    """The requested object does not exist in Google Cloud."""
 
 
 class Disabled(Exception):
@@ -29,9 +30,9 @@ class Disabled(Exception):
 
 
 def new_session(impersonated: str | None = None) -> Any:
-    """Return a session with the user's credentials; raises NotLookedAt without google-auth or credentials.
+    """Return a session with the user's credentials. Raises NotLookedAt without google-auth or credentials.
 
-    `impersonated`: e-mail of the service account that the user acts as.
+    `impersonated` is the e-mail address of the service account that the user acts as.
     """
     try:
         import google.auth
@@ -59,22 +60,22 @@ def new_session(impersonated: str | None = None) -> Any:
 
 
 class GoogleApi:
-    """The APIs, by name: `compute`, `container`, `serviceusage`, `cloudquotas`.
+    """The APIs by name: `compute`, `container`, `serviceusage`, `cloudquotas`.
 
-    As with gcloud, CLOUDSDK_API_ENDPOINT_OVERRIDES_<NAME> replaces an endpoint, such as one of a private network.
-    Calls raise NotLookedAt without an answer, Missing for no such object, and Disabled. An API that did not answer
-    once is not asked again.
+    As with gcloud, CLOUDSDK_API_ENDPOINT_OVERRIDES_<NAME> replaces an endpoint, such as in a private network.
+    Calls raise NotLookedAt without an answer, Missing if an object does not exist, and Disabled. An API that once
+    did not answer is not called again.
     """
 
     def __init__(self, session: Any | None = None, *, impersonated: str | None = None) -> None:
-        """Set up calls with a session, or with one of the user, who acts as the service account `impersonated`."""
+        """Use a session, or create a session for the user, who then acts as the service account `impersonated`."""
         self._session = session
         self._impersonated = impersonated
         self._no_session: NotLookedAt | None = None
         self._silent: dict[str, str] = {}
 
     def get(self, api: str, path: str, permission: str, **query: str) -> Mapping[str, Any]:
-        """Return the JSON document at a path; `permission`: the IAM permission that the call needs."""
+        """Return the JSON document at a path. `permission` is the IAM permission that the call needs."""
         if api in self._silent:
             raise NotLookedAt(self._silent[api], _NETWORK)
         session = self._signed_in()
@@ -82,7 +83,7 @@ class GoogleApi:
         from requests import RequestException
 
         override = os.environ.get(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}")
-        # gcloud's override of compute has the version in it.
+        # gcloud's endpoint override for compute contains the API version.
         root = (override or f"https://{api}.googleapis.com").rstrip("/").removesuffix("/compute/v1")
         url = f"{root}/{path}"
         try:

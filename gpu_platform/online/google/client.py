@@ -1,7 +1,7 @@
-"""Read-only client of Google Cloud: fetches typed answers and decides nothing.
+"""Read-only client for Google Cloud, which fetches typed answers and decides nothing.
 
-Shapes of the answers: REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1; not yet compared
-with their discovery documents field by field.
+The answers have the format of the REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1. They
+have not been compared with the discovery documents field by field.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ PERMISSIONS: Final[Mapping[str, str]] = {
     "services": "serviceusage.services.get",
     "family quota": "cloudquotas.quotas.get",
 }
-"""The IAM permission of each call."""
+"""IAM permission that each call needs."""
 
 _FAMILY_QUOTA: Final = "services/compute.googleapis.com/quotaInfos/GPUS-PER-GPU-FAMILY-per-project-region"
 
 
 class GoogleClient:
-    """Client of one project. Methods raise NotLookedAt without an answer, Missing and Disabled."""
+    """Client for one project. Methods raise NotLookedAt without an answer, Missing and Disabled."""
 
     def __init__(self, project: str, api: GoogleApi | None = None) -> None:
         self._project = project
         self._api = api or GoogleApi()
 
     def project_quotas(self) -> Mapping[str, Quota]:
-        """Return the quotas of the whole project by metric: GPUS_ALL_REGIONS."""
+        """Return the quotas of the whole project by metric, such as GPUS_ALL_REGIONS."""
         path = f"compute/v1/projects/{self._project}"
         return _quotas(self._api.get("compute", path, PERMISSIONS["project"]))
 
     def region_quotas(self, region: str) -> Mapping[str, Quota]:
-        """Return the quotas of a region by metric: NVIDIA_L4_GPUS; raises Missing for no such region."""
+        """Return the quotas of a region by metric, such as NVIDIA_L4_GPUS. Raises Missing."""
         path = f"compute/v1/projects/{self._project}/regions/{region}"
         return _quotas(self._api.get("compute", path, PERMISSIONS["region"]))
 
     def family_quota(self, region: str, family: str) -> Quota:
-        """Return the quota of a GPU family, without its use, which the API does not return; raises Missing."""
+        """Return the quota of a GPU family without its usage, which the API does not return. Raises Missing."""
         path = f"v1/projects/{self._project}/locations/global/{_FAMILY_QUOTA}"
         document = self._api.get("cloudquotas", path, PERMISSIONS["family quota"])
         found = [
@@ -62,7 +62,7 @@ class GoogleClient:
         return Quota(limit=found[0], used=None)
 
     def disabled_apis(self, names: Iterable[str]) -> Sequence[str]:
-        """Return those of the APIs that the project has not enabled."""
+        """Return the names of the APIs that the project has not enabled."""
         disabled: list[str] = []
         for name in names:
             path = f"v1/projects/{self._project}/services/{name}"
@@ -72,7 +72,7 @@ class GoogleClient:
         return disabled
 
     def zones_offering(self, machine_type: str) -> frozenset[str]:
-        """Return the names of the zones, of all regions, that offer a machine type."""
+        """Return the names of the zones, in all regions, that offer a machine type."""
         path = f"compute/v1/projects/{self._project}/aggregated/machineTypes"
         zones: set[str] = set()
         query = {"filter": f'name="{machine_type}"'}
@@ -85,7 +85,7 @@ class GoogleClient:
             query["pageToken"] = document["nextPageToken"]
 
     def reservation(self, project: str, zone: str, name: str) -> Reservation:
-        """Return a reservation; raises Missing."""
+        """Return a reservation. Raises Missing if it does not exist."""
         path = f"compute/v1/projects/{project}/zones/{zone}/reservations/{name}"
         found = self._api.get("compute", path, PERMISSIONS["reservation"])
         specific: Mapping[str, Any] = found.get("specificReservation") or {}
@@ -104,7 +104,7 @@ class GoogleClient:
         )
 
     def network_exists(self, path: str) -> bool:
-        """Return whether there is a VPC network with the path `projects/P/global/networks/NAME`."""
+        """Return whether a VPC network exists at the path `projects/P/global/networks/NAME`."""
         try:
             self._api.get("compute", f"compute/v1/{path}", PERMISSIONS["network"])
         except Missing:
@@ -112,17 +112,17 @@ class GoogleClient:
         return True
 
     def subnet(self, path: str) -> Subnet:
-        """Return a subnet by its path `projects/P/regions/R/subnetworks/NAME`; raises Missing."""
+        """Return the subnet at the path `projects/P/regions/R/subnetworks/NAME`. Raises Missing."""
         found = self._api.get("compute", f"compute/v1/{path}", PERMISSIONS["subnet"])
         others: Sequence[Mapping[str, str]] = found.get("secondaryIpRanges") or ()
         secondary = {one["rangeName"]: one["ipCidrRange"] for one in others}
         return Subnet(cidr=found.get("ipCidrRange", ""), secondary=secondary)
 
     def cluster(self, location: str, name: str) -> Cluster:
-        """Return a GKE cluster; raises Missing."""
+        """Return a GKE cluster. Raises Missing if it does not exist."""
         path = f"v1/projects/{self._project}/locations/{location}/clusters/{name}"
         found = self._api.get("container", path, PERMISSIONS["cluster"])
-        in_vpc: Mapping[str, str] = found.get("networkConfig") or {}  # with the host project of a Shared VPC
+        in_vpc: Mapping[str, str] = found.get("networkConfig") or {}  # contains the host project of a Shared VPC
         network, subnetwork = (_last(found.get(what, "")) for what in ("network", "subnetwork"))
         network = in_vpc.get("network") or f"projects/{self._project}/global/networks/{network}"
         region = google_region(location)
@@ -138,7 +138,7 @@ class GoogleClient:
         )
 
     def bucket_location(self, name: str) -> str:
-        """Return the location of a bucket in lower case: us-central1, us; raises Missing."""
+        """Return the location of a bucket in lower case, such as us-central1 or us. Raises Missing."""
         found = self._api.get("storage", f"storage/v1/b/{name}", PERMISSIONS["bucket"])
         return str(found.get("location", "")).lower()
 
@@ -192,7 +192,7 @@ def _facts(found: Mapping[str, Any], network_project: str) -> ExistingGke:
 
 
 def _conceals(node_pool: Mapping[str, Any]) -> bool:
-    """Return whether pods on the nodes reach GKE's metadata server in place of the node's own."""
+    """Return whether pods on the nodes reach GKE's metadata server instead of the metadata server of the node."""
     config: Mapping[str, Any] = node_pool.get("config") or {}
     metadata: Mapping[str, Any] = config.get("workloadMetadataConfig") or {}
     return metadata.get("mode") == "GKE_METADATA"

@@ -1,4 +1,4 @@
-"""Compare zones, reservations, APIs and clusters of a GKE stack with what Google Cloud has."""
+"""Compares the zones, reservations, APIs and clusters of a GKE stack with the resources in Google Cloud."""
 
 from __future__ import annotations
 
@@ -29,25 +29,27 @@ def compare_apis(project: str, disabled: Sequence[str]) -> OnlineFinding:
         looked_at="Google APIs",
         severity="stops",
         found=f"not enabled: {', '.join(disabled)}",
-        why="Google Cloud refuses every call of an API that is not enabled",
+        why="Google Cloud refuses every call to an API that is not enabled",
         fix=f"gcloud services enable --project {project} {' '.join(disabled)}",
     )
 
 
 def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered: frozenset[str]) -> OnlineFinding:
-    """Return whether the zones of a pool offer its machine type; `wanted` empty: the zones of the cluster."""
+    """Return whether the zones of a pool offer its machine type. If `wanted` is empty, the pool uses the cluster's
+    zones.
+    """
     here = sorted(zone for zone in offered if google_region(zone) == region)
     missing = [zone for zone in wanted if zone not in offered]
     looked_at = f"zones of pool {pool.name} that offer {pool.machine_type}"
     used = ", ".join(wanted) or "the zones of the cluster"
     found = f"{', '.join(here) or f'no zone of {region}'} offer it; the pool uses {used}"
     if missing or not here:
-        # GKE creates a node pool in all its zones, and refuses one that lacks the machine type.
+        # GKE creates a node pool in all its zones, and refuses it if one zone lacks the machine type.
         return OnlineFinding(
             looked_at=looked_at,
             severity="stops",
             found=found,
-            why=f"GKE refuses the node pool: {', '.join(missing) or region} does not have the machine type",
+            why=f"{', '.join(missing) or region} does not have the machine type, so GKE refuses the node pool",
             fix=f"write zones: [{', '.join(here)}]" if here else "choose another region or machine type",
         )
     if not wanted and len(here) < 3:
@@ -72,7 +74,7 @@ def compare_reservation(
             severity="stops",
             found="no such reservation in that project and zone",
             why="Compute Engine refuses a machine that names it",
-            fix="see gcloud compute reservations list; write capacity.project for one that is shared",
+            fix="see gcloud compute reservations list; write capacity.project for a shared reservation",
         )
         return
     text = f"{found.status}, {found.count} × {found.machine_type} in {found.zone}, {found.in_use} in use"
@@ -87,14 +89,14 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
     another = "name another reservation"
     if found.status != "READY":
         yield "stops", f"its status is {found.status}", "wait until it is READY"
-    # An aggregate reservation (of future reservations) names no machine type.
+    # An aggregate reservation (of future reservations) has no machine type.
     if found.machine_type and found.machine_type != pool.machine_type:
         fix = f"write machine_type: {found.machine_type}, or {another}"
         yield "stops", f"the pool has machine type {pool.machine_type}", fix
     if not found.specific:
         yield (
             "stops",
-            "any machine may use it; a pool that names a reservation needs one that must be named",
+            "any machine may use it, but a pool can name only a reservation that other machines must name as well",
             "create the reservation with --require-specific-reservation",
         )
     if found.count and found.count < pool.nodes.desired:
@@ -104,7 +106,7 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
         why = f"the pool may have {counted(pool.nodes.max, 'node')}, the reservation {found.count}"
         yield "warns", why, f"write count.max: {found.count}, or enlarge the reservation"
     elif found.count and found.count - found.in_use < pool.nodes.desired:
-        why = f"{found.in_use} of it are in use; the desired nodes start only if these are the pool's own"
+        why = f"{found.in_use} of its machines are in use; the desired nodes start only if they are the pool's own"
         yield "warns", why, "see who uses it: gcloud compute reservations describe"
     group = pool.cloud.placement if isinstance(pool.cloud, GkePoolPlan) else None
     if group is not None and not group.create and found.policies and group.policy not in found.policies:
@@ -121,7 +123,7 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
 def compare_cluster(
     plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Cluster | None
 ) -> Iterator[OnlineFinding]:
-    """Yield why `up` cannot create the cluster, or refuses the existing one: the check of `up` itself."""
+    """Yield why `up` cannot create the cluster, or would refuse the existing one. `up` makes the same check."""
     if cluster.create is not None:
         yield _compare_new(plan, cluster, found)
         return
@@ -161,24 +163,25 @@ def compare_cluster(
 
 
 def _compare_api_access(found: Cluster) -> OnlineFinding:
-    """Return who reaches the API server of an existing cluster."""
+    """Return which networks reach the API server of an existing cluster."""
     looked_at = "networks that reach the API server"
     networks = ", ".join(found.authorized) or "all networks with a route to it"
     if found.facts.dns_endpoint is not None:
-        text = f"all by the DNS endpoint with IAM; at its address {networks}"
+        text = f"all through the DNS endpoint with IAM; at its address {networks}"
         return OnlineFinding(looked_at=looked_at, severity="fine", found=text)
     return OnlineFinding(
         looked_at=looked_at,
         severity="warns",
         found=f"at {found.facts.endpoint} {networks}",
-        why="the DNS endpoint is closed to clients outside the VPC: `up`, members and CI reach it only from there",
+        why="the DNS endpoint is closed to clients outside the VPC, so `up`, members and CI reach it only from "
+        "there",
         fix="run them there, or let the owner of the cluster open it: gcloud container clusters update "
         "--enable-dns-access, or add their network with --master-authorized-networks",
     )
 
 
 def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
-    """Return whether the network or subnet of an existing cluster can be seen."""
+    """Return whether the credentials can see the network or subnet of an existing cluster."""
     if exists:
         return OnlineFinding(looked_at=f"{what} {name}", severity="fine", found="exists")
     return OnlineFinding(
@@ -193,7 +196,7 @@ def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
 def compare_subnet(
     plan: EnvironmentPlan, cluster: GkeClusterPlan, name: str, found: Subnet | None
 ) -> OnlineFinding:
-    """Return why nodes, pods and services have no addresses in an existing subnet, or join no GPU network."""
+    """Return whether a subnet has addresses for nodes, pods and services, and overlaps no GPU network."""
     looked_at = f"subnet {name}"
     if found is None:
         why, fix = "the cluster cannot be created", "correct cluster.create.network"
@@ -204,10 +207,10 @@ def compare_subnet(
 
 
 def _subnet_problem(plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Subnet) -> tuple[str, str] | None:
-    """Return what is wrong with a subnet, and the fix."""
+    """Return the problem of a subnet and its fix, or None."""
     for network in cluster.networks:
         if IPv4Network(found.cidr).overlaps(IPv4Network(network.cidr)):
-            why = f"its range overlaps {network.cidr} of the GPU networks, which the nodes join, too"
+            why = f"its range overlaps {network.cidr} of the GPU networks, which the nodes also join"
             return why, "write another cluster.gpu_networks_cidr"
     create, vpc = cluster.create, cluster.create.existing_vpc if cluster.create is not None else None
     if create is None or vpc is None:
@@ -219,13 +222,13 @@ def _subnet_problem(plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Subne
     most = create.most_system_nodes + sum(pool.nodes.max + cloud.surge for pool, cloud in on_gke)
     room = min(node_addresses(found.cidr), pod_ranges(found.secondary[vpc.pods_range]))
     if room < most:
-        why = f"it has room for {counted(room, 'node')}, and the pools have up to {most} while they are rolled"
-        return why, "take a larger subnet, or lower count.max of the pools"
+        why = f"it has room for {counted(room, 'node')}, but the pools have up to {most} while they are rolled"
+        return why, "use a larger subnet, or lower count.max of the pools"
     return None
 
 
 def compare_bucket(name: str, region: str, location: str | None) -> OnlineFinding:
-    """Return whether a bucket exists near the cluster; `location` None: there is no such bucket."""
+    """Return whether a bucket exists near the cluster. `location` is None if there is no such bucket."""
     looked_at = f"bucket {name}"
     if location is None:
         return OnlineFinding(
@@ -241,7 +244,7 @@ def compare_bucket(name: str, region: str, location: str | None) -> OnlineFindin
         looked_at=looked_at,
         severity="warns",
         found=f"in {location}",
-        why=f"reads from {region} are slower, and traffic between locations is paid",
+        why=f"reads from {region} are slower, and traffic between locations is charged",
         fix=f"copy it to a bucket in {region}",
     )
 

@@ -1,4 +1,4 @@
-"""Lookups of `doctor --online` on Google Cloud for a stack, in order."""
+"""Lookups of `doctor --online` for a stack on Google Cloud, in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 _T = TypeVar("_T")
 _CONSOLE: Final = "IAM & Admin, Quotas"
 _FAMILY: Final = "GPUS_PER_GPU_FAMILY, gpu_family "
-# Every stack needs them; what a stack's own resources need beside them, `doctor STACK` lists.
+# Every stack needs these APIs. `doctor STACK` lists further APIs that the resources of a stack need.
 _APIS: Final = (
     "compute.googleapis.com",
     "container.googleapis.com",
@@ -46,7 +46,7 @@ _STREAMING_API: Final = "containerfilesystem.googleapis.com"
 
 
 class GoogleCloud:
-    """The questions about one stack."""
+    """Questions to Google Cloud about one stack."""
 
     def __init__(
         self, plan: EnvironmentPlan, catalog: Catalog, now: datetime, client: GoogleClient | None = None
@@ -61,14 +61,14 @@ class GoogleCloud:
         self._answers: dict[str, object] = {}
 
     def lookups(self) -> Sequence[Lookup]:
-        """Return the questions, each independent of the others' answers."""
+        """Return the questions. Each question is independent of the answers to the others."""
         return tuple(
             Lookup(title=title, look=partial(_with_enabled_api, self._cluster.project, title, look))
             for title, look in self._questions()
         )
 
     def kubeconfig(self) -> str | None:
-        """Return the kubeconfig of an existing cluster; None: there is none. Raises NotLookedAt."""
+        """Return the kubeconfig of an existing cluster, or None if it does not exist. Raises NotLookedAt."""
         try:
             found = self._found_cluster()
         except Disabled as reason:
@@ -185,7 +185,7 @@ class GoogleCloud:
             yield compare_subnet(self._plan, self._cluster, name, found)
 
     def _has_own_pools(self) -> bool:
-        """Return whether node pools of the stack exist; True where that is not known."""
+        """Return whether node pools of the stack exist, or True if this is unknown."""
         try:
             found = self._found_cluster()
         except (NotLookedAt, Disabled):
@@ -206,7 +206,7 @@ class GoogleCloud:
     def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
         if name not in self._answers:
             self._answers[name] = ask()
-        return cast("_T", self._answers[name])  # one type for each name
+        return cast("_T", self._answers[name])  # a name always has the same type
 
 
 def _with_enabled_api(
@@ -216,7 +216,7 @@ def _with_enabled_api(
         yield from look()
     except Disabled as reason:
         api = str(reason).partition(" ")[0]
-        # `up` itself does not call the APIs of services and quotas.
+        # `up` itself does not call the APIs for services and quotas.
         needed = api in _APIS
         if not needed:
             fix = f"gcloud services enable --project {project} {api}, or check this line yourself"
@@ -225,13 +225,13 @@ def _with_enabled_api(
             looked_at=title,
             severity="stops",
             found=str(reason),
-            why="Google Cloud refuses every call of an API that is not enabled",
+            why="Google Cloud refuses every call to an API that is not enabled",
             fix=f"gcloud services enable --project {project} {api}",
         )
 
 
 def _buckets(plan: EnvironmentPlan) -> Iterator[str]:
-    """Yield the buckets whose IAM policies admit teams, each once."""
+    """Yield each bucket whose IAM policy admits teams, without duplicates."""
     storage, identities = plan.storage.cloud, plan.identities
     mounted = [one.bucket for one in storage.grants] if isinstance(storage, GkeStorage) else []
     used = [one.bucket for one in identities.buckets] if isinstance(identities, GkeIdentities) else []
