@@ -42,8 +42,9 @@ def node_states(
 
 
 def pairs_of(nodes: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the nodes in pairs. If their number is odd, the last three are together. A single node has no
-    partner.
+    """Return the nodes in pairs.
+
+    If their number is odd, the last three are together. A single node has no partner.
     """
     if len(nodes) < 2:
         return []

@@ -15,8 +15,9 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of object. `ends` are the types of conditions with which it ends, or empty if it never ends by
-    itself.
+    """A kind of object.
+
+    `ends` are the types of conditions with which it ends, or empty if it never ends by itself.
     """
 
     name: str

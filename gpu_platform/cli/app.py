@@ -98,10 +98,9 @@ _TASKS: Final[Mapping[str, tuple[Callable[..., None] | tuple[str, typer.Typer], 
     ),
     _LAST_TASK: (("sandbox", sandbox.sandbox_app), nodes.node_check, nodes.node_metrics),
 }
-"""Commands and groups of commands by task, in the order of --help. The function `node_check` is the command
-`node-check`.
+"""Commands and groups of commands by task, in the order of --help.
 
-Extensions add commands to these tasks, and may add a task.
+The function `node_check` is the command `node-check`. Extensions add commands to these tasks, and may add a task.
 """
 _GROUPS: Final = {one[0]: one[1] for one in itertools.chain(*_TASKS.values()) if isinstance(one, tuple)}
 for _one in itertools.chain(*_TASKS.values()):

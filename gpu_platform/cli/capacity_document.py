@@ -291,8 +291,9 @@ def _cause(cause: str, uses: Sequence[PoolUse]) -> dict[str, Any]:
 
 
 def _cause_usd(cause: str, uses: Sequence[PoolUse]) -> float | None:
-    """Return the cost of a cause in USD/h for the pools whose waste and price are known, or None without such
-    pools.
+    """Return the cost of a cause in USD/h, or None if it is unknown for every pool.
+
+    The cost covers the pools whose waste and price are known.
     """
     known = [
         count * use.price for use in uses if (count := use.wasted[cause]) is not None and use.price is not None

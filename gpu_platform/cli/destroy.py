@@ -33,10 +33,10 @@ _ON = "true, or unset on a cluster with production: true,"
 
 @dataclass(frozen=True, slots=True)
 class Destruction:
-    """Stack that is about to be destroyed. `outputs` are the outputs of its last deployment, or empty if there is
-    none.
+    """Stack that is about to be destroyed.
 
-    `is_deployed` is false if nothing of the stack exists except retained namespaces.
+    `outputs` are the outputs of its last deployment, or empty if there is none. `is_deployed` is false if nothing
+    of the stack exists except retained namespaces.
     """
 
     loaded: LoadedStack
@@ -59,8 +59,9 @@ class Destruction:
 
     @property
     def out(self) -> Console:
-        """Console for the lists. With JSON, standard output contains only one document, which is printed at the
-        end.
+        """Console for the lists.
+
+        With JSON, standard output contains only one document, which is printed at the end.
         """
         return console(stderr=self.to_json)
 
@@ -73,8 +74,9 @@ class Destruction:
 
 @dataclass(frozen=True, slots=True)
 class _ClusterContents:
-    """Contents of a cluster. `own` are the team namespaces of this stack, `others` the retained namespaces of
-    other stacks.
+    """Contents of a cluster.
+
+    `own` are the team namespaces of this stack, `others` the retained namespaces of other stacks.
     """
 
     own: Sequence[tuple[kept_namespaces.TeamNamespace, Contents]] = ()
@@ -89,8 +91,7 @@ class _ClusterContents:
 
 
 def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
-    """Print what is deleted and what is kept, ask for consent unless `yes`, destroy the stack and print what is
-    left.
+    """Show what is deleted and kept, ask for consent unless `yes`, destroy the stack and print what is left.
 
     Raises BadInput, before anything is changed, without consent, and if team stacks are deployed. If the cluster
     itself is deleted and contains objects of members, BadInput is also raised without `delete_data`.

@@ -135,11 +135,10 @@ def tools() -> list[Tool]:
 
 
 def examine(stack: str | None, *, to_json: bool, online: bool = False) -> ExitCode:
-    """Print the tools and, for a stack, the prerequisites of its `up`. Return a finding if a required one is
-    missing.
+    """Print the tools and, for a stack, the prerequisites of its `up`.
 
-    `online` also queries the cloud for what would make `up` fail. Raises BadInput if `online` is set without a
-    stack.
+    Return a finding if a required one is missing. `online` also queries the cloud for what would make `up` fail.
+    Raises BadInput if `online` is set without a stack.
     """
     if online and stack is None:
         raise BadInput(

@@ -48,8 +48,8 @@ from gpu_platform.stack.loaded import LoadedStack
 from gpu_platform.stack.project import project_settings
 
 ChangesDocument = Mapping[str, Any]
-"""Changes as plain JSON: counts by action (`counts`), counts by action and kind (`kinds`), and each change
-(`changes`).
+"""Changes as plain JSON: each change (`changes`), and counts by action (`counts`) and by action and kind
+(`kinds`).
 """
 
 
@@ -67,8 +67,9 @@ class Deployment(Protocol):
         ...
 
     def lock(self, command: str) -> AbstractContextManager[None]:
-        """Exclude other runs that change the stack while the context is open. The other runs show `command` to
-        their users.
+        """Exclude other runs that change the stack while the context is open.
+
+        The other runs show `command` to their users.
         """
         ...
 
@@ -114,8 +115,9 @@ class EmbeddedDeployment:
     _previewed: Changes | None = field(default=None, init=False)
 
     def lock(self, command: str) -> AbstractContextManager[None]:
-        """Hold the stack's Lease in the cluster. Raises UnknownOutcome if another run holds the Lease for too
-        long.
+        """Hold the stack's Lease in the cluster.
+
+        Raises UnknownOutcome if another run holds the Lease for too long.
         """
         return StackLock(self.cluster.client(), self.loaded.stack, command, self.progress).held()
 
@@ -296,8 +298,9 @@ class PulumiDeployment:
             )
 
     def _client_to_look(self) -> KubernetesClient:
-        """Return a client for the cluster. Before the first `up`, a client for an existing cluster comes from the
-        cloud's API.
+        """Return a client for the cluster.
+
+        Before the first `up`, a client for an existing cluster comes from the cloud's API.
         """
         try:
             return self.cluster.client()
@@ -338,8 +341,9 @@ class PulumiDeployment:
             return ()
 
     def _settle(self, teams: Collection[TeamPlan]) -> None:
-        """Mark the namespaces of teams that left as retained, and delete the empty ones. Pulumi leaves both
-        unchanged.
+        """Mark the namespaces of teams that left as retained, and delete the empty ones.
+
+        Pulumi leaves both unchanged.
         """
         try:
             kept_namespaces.settle(

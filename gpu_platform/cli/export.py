@@ -1,6 +1,4 @@
-"""Writes the manifests of objects that members created in a namespace to a file, so that they can be applied
-again.
-"""
+"""Writes manifests of the objects that members created in a namespace, so that they can be applied again."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ def write_manifests(contents: Contents, file: Path, *, with_secrets: bool) -> in
 
 
 def manifest(live: Mapping[str, Any], *, with_secrets: bool) -> dict[str, Any]:
-    """Return a live object as a manifest, without its status and without fields that the server or controllers
-    set.
-    """
+    """Return a live object as a manifest, without its status and the fields that the server or controllers set."""
     found = deepcopy(dict(live))
     found.pop("status", None)
     key = object_key(live)

@@ -179,9 +179,7 @@ def order_lines(steps: Sequence[Step]) -> list[str]:
 
 
 def details(impact: Impact) -> list[str]:
-    """Return the lines below the table: reason, pods by team and owner, disruption budgets, data, order and
-    duration.
-    """
+    """Return the lines below the table: reason, pods by team and owner, budgets, data, order and duration."""
     lines: list[str] = []
     if impact.because:
         lines.append(f"  {impact.field}: {impact.because}" if impact.field else f"  {impact.because}")

@@ -185,9 +185,7 @@ def _region_documents(machine: MachineType, catalog: Catalog) -> list[dict[str, 
 
 
 def _fabric(machine: MachineType, catalog: Catalog) -> str:
-    """Return the technology of the NICs for GPU traffic, such as EFA or GPUDirect, or an empty string without
-    NICs.
-    """
+    """Return the technology of the NICs for GPU traffic, such as EFA, or an empty string without NICs."""
     if not machine.rdma_interfaces:
         return ""
     if machine.vendor == "gcp":

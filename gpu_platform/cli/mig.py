@@ -170,8 +170,9 @@ def _reasons(mig: Mig, blocked: Blocked) -> list[str]:
 
 
 def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
-    """Return a GPU model by any of its names. Raises BadInput if it is unknown, or Finding if it does not support
-    MIG.
+    """Return a GPU model by any of its names.
+
+    Raises BadInput if it is unknown, or Finding if it does not support MIG.
     """
     catalog = load_catalog()
     gpu = catalog.find_gpu(model)

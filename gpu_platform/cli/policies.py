@@ -29,8 +29,9 @@ class _Entry:
 
 
 def list_rules(stack: str | None, *, to_json: bool) -> ExitCode:
-    """Print every rule with id, level, severity and requirement. With `stack`, use its levels and add its own
-    rules.
+    """Print every rule with id, level, severity and requirement.
+
+    With `stack`, use its levels and add its own rules.
     """
     entries = sorted(_entries(stack), key=lambda entry: entry.rule.id)
     if to_json:

@@ -23,11 +23,10 @@ _QUEUED = (
 
 
 def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -> None:
-    """Raise BadInput if a stack raises the sum of all quotas above the limit. Warn if the sum was already above
-    it.
+    """Raise BadInput if a stack raises the sum of all quotas above the limit.
 
-    `is_deployed` is false if the cluster cannot have other stacks yet. If their quotas cannot be read, print a
-    line.
+    Warn if the sum was already above it. `is_deployed` is false if the cluster cannot have other stacks yet. If
+    their quotas cannot be read, print a line.
     """
     if plan.cluster.cloud is not None and not is_deployed:
         return
@@ -56,8 +55,9 @@ def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -
 
 
 def read_quotas(cluster: ClusterAccess) -> Mapping[str, DeployedQuota] | None:
-    """Return the deployed quotas by namespace. If they cannot be read, print a line to standard error and return
-    None.
+    """Return the deployed quotas by namespace.
+
+    If they cannot be read, print a line to standard error and return None.
     """
     try:
         return deployed_quotas(cluster.client())

@@ -161,8 +161,9 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
 
 
 def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the lines about cost, waste and prices. Pools with an unknown price are named and not counted as
-    zero.
+    """Return the lines about cost, waste and prices.
+
+    Pools with an unknown price are named and not counted as zero.
     """
     prices = f"prices      {cost['prices']}"
     unknown: Sequence[str] = cost["unknown_price"]

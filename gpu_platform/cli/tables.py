@@ -31,8 +31,9 @@ class Column:
 
 
 def show_text(out: Console, text: str, indent: int = 0) -> None:
-    """Print text wrapped to the width of the console, without breaking words. `indent` applies after the first
-    line.
+    """Print text wrapped to the width of the console, without breaking words.
+
+    `indent` applies after the first line.
     """
     for line in textwrap.wrap(
         text, out.width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False

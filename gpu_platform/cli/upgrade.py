@@ -57,8 +57,9 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class _Disturbance:
-    """Effect of a step on nodes, GPUs and pods. `problems` are the reasons why its edits are not yet a valid stack
-    file.
+    """Effect of a step on nodes, GPUs and pods.
+
+    `problems` are the reasons why its edits are not yet a valid stack file.
     """
 
     impacts: tuple[Impact, ...] = ()
@@ -82,11 +83,11 @@ class _Report:
 
 
 def report_upgrades(stack: str, *, today: str | None, to_json: bool) -> ExitCode:
-    """Print the upgrade report of an environment. `today` is a date such as 2026-11-22, by default the current
-    date.
+    """Print the upgrade report of an environment.
 
-    Returns FINDING if something is past the end of its standard support, or UNKNOWN if the cluster's version is
-    not known. Raises BadInput for a team's stack and for an invalid date.
+    `today` is a date such as 2026-11-22, by default the current date. Returns FINDING if something is past the end
+    of its standard support, or UNKNOWN if the cluster's version is not known. Raises BadInput for a team's stack
+    and for an invalid date.
     """
     day = _day(today)
     loaded = load_stack(stack)
@@ -149,9 +150,7 @@ def _disturbances(
     live: LiveState | None,
     catalog: Catalog,
 ) -> list[_Disturbance]:
-    """Apply the edits of each step to the stack file, and compare its plan with the step before, as `preview`
-    does.
-    """
+    """Apply the edits of each step to the stack file, and compare the plans before and after, as `preview` does."""
     before, document = plan, deepcopy(loaded.platform)
     if live is not None:
         # The version after the step before counts, not the running version.

@@ -60,8 +60,7 @@ def why_it_waits(
 
 
 def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str], hard: Mapping[str, Any]) -> str:
-    """Return why a lost pod of a started workload is not replaced, or an empty string if the quota does not
-    prevent it.
+    """Return why a lost pod of a started workload is not replaced, or "" if the quota does not prevent it.
 
     `started` contains the team's usage in Kueue, by key of the ResourceQuota. `hard` contains the limits of the
     ResourceQuota. A lowered limit does not stop running pods, but the API server refuses the pods that replace
@@ -171,9 +170,7 @@ def _not_taken_back(
 
 
 def _requests(workload: Mapping[str, Any]) -> dict[str, Decimal]:
-    """Return the requests of all pods of a workload, as Kueue counted them when it last tried to start the
-    workload.
-    """
+    """Return the requests of all pods of a workload, as Kueue counted them at its last attempt to start it."""
     sums: dict[str, Decimal] = {}
     for pods in items_at(workload, "status", "resourceRequests"):
         for name, amount in mapping_at(pods, "resources").items():

@@ -127,8 +127,9 @@ def wait_for_report(
 
 
 def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
-    """Return the expected state of a pool at a time. No nodes are required before its capacity begins or after it
-    ends.
+    """Return the expected state of a pool at a time.
+
+    No nodes are required before its capacity begins or after it ends.
     """
     least, most, usual, why = _size(pool, now)
     return ExpectedPool(

@@ -27,8 +27,9 @@ class QueryRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A series of an answer. `samples` are pairs of time, in seconds since 1970, and finite value, the oldest
-    first.
+    """A series of an answer.
+
+    `samples` are pairs of time, in seconds since 1970, and finite value, the oldest first.
     """
 
     labels: Mapping[str, str]
@@ -90,8 +91,9 @@ class Prometheus:
         return tuple(one for one in read if one.samples)
 
     def _refusal(self, error: urllib.error.HTTPError) -> Exception:
-        """Convert an error answer to an exception. Prometheus gives a reason in its answer, but other servers do
-        not.
+        """Convert an error answer to an exception.
+
+        Prometheus gives a reason in its answer, but other servers do not.
         """
         try:
             document: object = json.loads(error.read(_ERROR_BYTES))

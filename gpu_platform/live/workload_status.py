@@ -1,9 +1,8 @@
-"""State of the workloads that a stack declares for its teams. `up` reports this state and does not fail because of
-it.
+"""State of the workloads that a stack declares for its teams.
 
-A pod that cannot start is the responsibility of its team: it may be preempted, exceed a quota, or wait for a
-colleague's GPUs. `up` waits for pods that run all the time. A job may wait in a queue or run for days, so it is
-only reported if it failed.
+`up` reports this state and does not fail because of it. A pod that cannot start is the responsibility of its team:
+it may be preempted, exceed a quota, or wait for a colleague's GPUs. `up` waits for pods that run all the time. A
+job may wait in a queue or run for days, so it is only reported if it failed.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnreadyWorkload:
-    """A team's Deployment whose pods do not all run, or a failed job, with the reason and the problems of its
-    pods.
-    """
+    """A team's Deployment whose pods do not all run, or a failed job, with the reason and pod problems."""
 
     namespace: str
     name: str
@@ -49,8 +46,9 @@ class UnreadyWorkload:
 
 
 def wait_for_workloads(client: KubernetesClient, plan: Plan, seconds: float) -> tuple[UnreadyWorkload, ...]:
-    """Wait at most `seconds` until the pods of all declared workloads run. Return the workloads that are not
-    ready.
+    """Wait at most `seconds` until the pods of all declared workloads run.
+
+    Return the workloads that are not ready.
     """
     deadline = time.monotonic() + seconds
     while True:

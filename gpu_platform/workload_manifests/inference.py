@@ -1,5 +1,4 @@
-"""Manifests of an inference service: a Deployment, or a LeaderWorkerSet across nodes, with Service, scaling and
-route.
+"""Manifests of an inference service: a Deployment or LeaderWorkerSet, and its Service, scaling and route.
 
 Sources: Kubernetes docs, Deployments, Disruptions, Pod Topology Spread Constraints; LeaderWorkerSet docs, concepts
 and exclusive placement; KEDA docs, Prometheus scaler (ignoreNullValues is true by default) and fallback;

@@ -131,8 +131,9 @@ def _job_set_spec(job: TrainingJobPlan, group: Manifest) -> Manifest:
 
 
 def _interrupted(job: TrainingJobPlan) -> list[Manifest]:
-    """Return the rule for exit codes that cost no attempt. It precedes the rule for all exit codes; the first
-    match counts.
+    """Return the rule for exit codes that cost no attempt.
+
+    It precedes the rule for all exit codes; the first match counts.
     """
     if not job.interrupted_on:
         return []

@@ -1,3 +1,4 @@
-"""Arguments, options and help texts of the commands, by theme. A command imports its module only when it is
-called.
+"""Arguments, options and help texts of the commands, by theme.
+
+A command imports its module only when it is called.
 """

@@ -145,9 +145,7 @@ def _reasons(
 
 
 def _times(window: CapacityWindow, found: CapacityReservation) -> Iterator[tuple[Severity, str, str]]:
-    """Yield declared times that differ from the times of the reservation, so that nodes would start too early or
-    late.
-    """
+    """Yield declared times that differ from the reservation's times, so that nodes would start at another time."""
     for name, declared, real in (("starts", window.starts, found.starts), ("ends", window.ends, found.ends)):
         if declared is not None and real is not None and declared != real:
             yield (

@@ -35,8 +35,9 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """Installed software of a cluster. `deployed` is true if `up` ran before, so that the validation namespace
-    exists.
+    """Installed software of a cluster.
+
+    `deployed` is true if `up` ran before, so that the validation namespace exists.
     """
 
     workloads: tuple[Workload, ...]

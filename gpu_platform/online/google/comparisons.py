@@ -35,8 +35,9 @@ def compare_apis(project: str, disabled: Sequence[str]) -> OnlineFinding:
 
 
 def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered: frozenset[str]) -> OnlineFinding:
-    """Return whether the zones of a pool offer its machine type. If `wanted` is empty, the pool uses the cluster's
-    zones.
+    """Return whether the zones of a pool offer its machine type.
+
+    If `wanted` is empty, the pool uses the cluster's zones.
     """
     here = sorted(zone for zone in offered if google_region(zone) == region)
     missing = [zone for zone in wanted if zone not in offered]
