@@ -150,7 +150,7 @@ def _disturbances(
     live: LiveState | None,
     catalog: Catalog,
 ) -> list[_Disturbance]:
-    """Apply the edits of each step to the stack file, and compare the plans before and after, as `preview` does."""
+    """Apply the edits of each step to the stack file, and compare the plans before and after."""
     before, document = plan, deepcopy(loaded.platform)
     if live is not None:
         # The version after the step before counts, not the running version.

@@ -1,1 +1,1 @@
-"""Deploys a stack: recorded program, embedded engine of sandboxes, Pulumi CLI, and what is kept for members."""
+"""Deploys a stack: recorded program, embedded engine for sandboxes, Pulumi CLI, and retained objects."""

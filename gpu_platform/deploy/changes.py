@@ -1,4 +1,4 @@
-"""Changes of objects by an apply, and their changed fields, compared between two states on the API server."""
+"""Changes that an apply makes to objects, with the fields that differ between two states on the API server."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _ABSENT: Final = object()
 
 
 class Action(StrEnum):
-    """Kind of the change of one object."""
+    """Kind of change to one object."""
 
     CREATE = "create"
     UPDATE = "update"
     REPLACE = "replace"  # deleted and created again, because of an immutable field
     DELETE = "delete"
-    RETAIN = "retain"  # no longer declared, kept with what members made
-    SKIP = "skip"  # left as it is, because it belongs to somebody else
+    RETAIN = "retain"  # no longer declared, but kept with the objects that members created
+    SKIP = "skip"  # left unchanged, because it belongs to somebody else
     UNCHANGED = "unchanged"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """Change of a field with a path such as `spec.containers[web].image`; None: the field is not set."""
+    """Change of a field at a path such as `spec.containers[web].image`. None means that the field is not set."""
 
     path: str
     old: Json
@@ -45,14 +45,14 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Change of one object."""
+    """Change to one object."""
 
     action: Action
     key: ObjectKey
     fields: tuple[FieldChange, ...] = ()
-    reason: str = ""  # of a replacement, a retained namespace, an adoption, or why the object is skipped
-    notices: tuple[str, ...] = ()  # what somebody else did to the object
-    seen: str = field(default="", compare=False)  # `state_seen` of what an apply leaves as it is in every field
+    reason: str = ""  # why the object is replaced, retained, adopted or skipped
+    notices: tuple[str, ...] = ()  # changes that somebody else made to the object
+    seen: str = field(default="", compare=False)  # `state_seen` of an object in which an apply changes no field
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for a JSON report."""
@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes of the objects of a stack by one run, in the order in which they are made."""
+    """Changes of one run to the objects of a stack, in the order in which they are made."""
 
     stack: str
     changes: tuple[Change, ...]
@@ -103,9 +103,9 @@ class Changes:
 
 
 class ObjectsSkipped(Finding):
-    """Objects were skipped because they belong to somebody else; all others were applied and pruned.
+    """Objects were skipped because they belong to somebody else. All other objects were applied and pruned.
 
-    `changes` are the changes of the run, with the skipped objects.
+    `changes` are the changes of the run, including the skipped objects.
     """
 
     def __init__(self, changes: Changes) -> None:
@@ -121,8 +121,8 @@ def field_changes(
 ) -> tuple[FieldChange, ...]:
     """Return the fields that an apply of `declared` changed between two states of an object on the server.
 
-    Compares declared fields, and fields that were declared last time and no longer are, so changes by
-    controllers do not count. With `secret` values are redacted.
+    It compares declared fields, and fields that were declared last time but no longer are. Changes by controllers
+    therefore do not count. With `secret`, values are redacted.
     """
     found = [
         *_changed(declared, before, after, ""),
@@ -135,7 +135,7 @@ def field_changes(
 
 
 def state_seen(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> str:
-    """Return a text that stays the same while neither the declared object nor the live one changes."""
+    """Return a digest that stays the same while neither the declared nor the live object changes."""
     metadata = live["metadata"]
     states = f"{metadata['uid']} {metadata['resourceVersion']} {json.dumps(manifest, sort_keys=True)}"
     return hashlib.sha256(states.encode()).hexdigest()[:32]
@@ -162,9 +162,9 @@ def _fields(value: object) -> Mapping[str, object] | None:
 
 
 def _by_name(value: object) -> dict[str, object] | None:
-    """Return the items of a list by name (containers, ports, environment), taints by key and effect.
+    """Return the items of a list by name (containers, ports, environment), or taints by key and effect.
 
-    None if they have no unique names.
+    Returns None if the items have no unique names.
     """
     if not isinstance(value, list) or not value:
         return None
@@ -192,7 +192,7 @@ def _join(path: str, key: str) -> str:
 
 
 def owned_fields(live: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields (FieldsV1) that this engine applied to a live object, empty if it applied none."""
+    """Return the fields (FieldsV1) that this engine applied to a live object, or an empty mapping."""
     entries: Iterable[Mapping[str, Any]] = live.get("metadata", {}).get("managedFields") or ()
     for entry in entries:
         if entry["manager"] == FIELD_MANAGER and entry["operation"] == "Apply" and "subresource" not in entry:
@@ -208,7 +208,7 @@ def _given_up(
             continue
         old, new = _child(before, key), _child(after, key)
         place = place_of(path, key)
-        if key not in after_fields and (not inner or "." in inner):  # a leaf, or an item as a whole
+        if key not in after_fields and (not inner or "." in inner):  # a leaf or a whole item
             if old is not _ABSENT and old != new:
                 yield FieldChange(place, cast("Json", old), None if new is _ABSENT else cast("Json", new))
         else:
@@ -232,13 +232,13 @@ def _child(node: object, key: str) -> object:
 
 
 def child_at(node: object, key: str) -> object:
-    """Return the value at a key of FieldsV1 (`f:spec`, `k:{"name":"web"}`), None if it is not set."""
+    """Return the value at a key of FieldsV1 (`f:spec`, `k:{"name":"web"}`), or None if it is not set."""
     found = _child(node, key)
     return None if found is _ABSENT else found
 
 
 def place_of(path: str, key: str) -> str:
-    """Return the path of a key of FieldsV1 below `path`, for a reader."""
+    """Return the path of a FieldsV1 key below `path` as text for a reader."""
     kind, _, text = key.partition(":")
     if kind == "f":
         return _join(path, text)

@@ -20,7 +20,7 @@ class EngineName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen engine, the reason, and for Pulumi the CLI."""
+    """The chosen engine, the reason, and the CLI if the engine is Pulumi."""
 
     engine: EngineName
     why: str
@@ -37,13 +37,13 @@ def choose_engine(
 ) -> Choice:
     """Choose between the Pulumi CLI (on PATH, or installed) and the embedded engine.
 
-    `requested` is auto, pulumi or embedded. `sandbox`: the cluster is one; the embedded engine deploys to no
-    other, because it keeps neither secrets nor history. `already_embedded`: it has deployed this stack; auto then
-    keeps it, since Pulumi does not take over existing objects. With `$GPU_PLATFORM_NO_INSTALL` set to 1, or
-    without `install`, nothing is downloaded.
+    `requested` is auto, pulumi or embedded. `sandbox` is true if the cluster is a sandbox. The embedded engine
+    deploys only to sandboxes, because it keeps neither secrets nor history. `already_embedded` is true if the
+    embedded engine has deployed this stack. With auto it then stays the engine, because Pulumi does not take over
+    existing objects. If `$GPU_PLATFORM_NO_INSTALL` is 1, or without `install`, nothing is downloaded.
 
     Raises BadInput if only the embedded engine is available and it cannot deploy the stack, and UnknownOutcome if
-    Pulumi is requested and not available.
+    Pulumi is requested but not available.
     """
     if requested == EngineName.EMBEDDED:
         return _embedded(recorded, "requested", sandbox=sandbox)
@@ -62,8 +62,8 @@ def choose_engine(
 def _embedded(recorded: RecordedProgram, why: str, *, sandbox: bool) -> Choice:
     problems = only_pulumi_can_deploy(recorded.resources)
     if not sandbox and not problems:
-        allowed = "a sandbox: the embedded engine keeps neither secrets nor history"
-        problems = (Problem("cluster.provider", "a cluster that is no sandbox", allowed, ONLY_PULUMI),)
+        allowed = "a sandbox, because the embedded engine keeps neither secrets nor history"
+        problems = (Problem("cluster.provider", "a cluster that is not a sandbox", allowed, ONLY_PULUMI),)
     if problems:
         raise BadInput(f"stack {recorded.stack} with the embedded engine ({why})", problems)
     return Choice(EngineName.EMBEDDED, why)

@@ -1,10 +1,10 @@
-"""Finds what others added to an object beside the fields that this engine applied.
+"""Finds fields that others added to an object that this engine applied.
 
-Server-side apply brings declared fields back, but keeps what other field managers own: a container, a port, a
-key of a map. Such an addition changes what runs, so `preview` and `up` report it. They do not remove it,
-since a person or a controller may need it, with one exception: in RBAC objects and NetworkPolicies it grants
-access, so `up` removes it. There all lists are atomic, so a declared list is always applied as a whole; only
-a list that is not declared (the subjects of a team without members) can be added.
+Server-side apply restores declared fields, but keeps fields that other field managers own: a container, a port, a
+key of a map. Such an addition changes what runs, so `preview` and `up` report it. They do not remove it, because a
+person or a controller may need it. There is one exception: in RBAC objects and NetworkPolicies, an addition grants
+access, so `up` removes it. All lists in these objects are atomic, so a declared list is always applied as a whole.
+Only a list that is not declared (the subjects of a team without members) can be added.
 
 Source: managedFields (FieldsV1), https://kubernetes.io/docs/reference/using-api/server-side-apply/.
 """
@@ -22,8 +22,8 @@ from gpu_platform.deploy.changes import child_at, owned_fields, place_of
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, object_key
 
-# Only these kinds are examined, and of them only these fields. Of other kinds (nodes, claims, service accounts,
-# namespaces, custom resources) controllers own fields beside the declared ones as a matter of course.
+# Only these fields of these kinds are examined. Controllers routinely own further fields in all other kinds
+# (nodes, claims, service accounts, namespaces, custom resources).
 _EXAMINED: Final[Mapping[str, tuple[str, ...]]] = {
     "CronJob.batch": ("f:spec",),
     "DaemonSet.apps": ("f:spec",),
@@ -41,30 +41,31 @@ _EXAMINED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _GRANTS_ACCESS: Final = ("*.rbac.authorization.k8s.io", "NetworkPolicy.networking.k8s.io")
 
-# Fields that controllers or usual operations own in the examined kinds: patterns of kind and field, reason.
+# Fields that controllers or common operations own in the examined kinds: patterns of kind and field, and the
+# reason.
 _OWNED_BY_OTHERS: Final = (
     ("*.apps", "spec.replicas", "HorizontalPodAutoscaler, KEDA and `kubectl scale`"),
     (
         "*.apps",
         "spec.template.metadata.annotations[[]kubectl.kubernetes.io/restartedAt]",
-        "`kubectl rollout restart`, which changes nothing but starts the pods again",
+        "`kubectl rollout restart`, which only restarts the pods",
     ),
-    ("Job.batch", "spec.suspend", "Kueue admits Jobs by it"),
+    ("Job.batch", "spec.suspend", "Kueue admits Jobs with it"),
     ("Job.batch", "spec.template.spec.nodeSelector*", "Kueue sets it when it admits a Job"),
-    ("Job.batch", "spec.template.spec.schedulingGates*", "Kueue holds pods by it until it knows their nodes"),
-    ("Job.batch", "spec.template.metadata.annotations[[]kueue.x-k8s.io/*", "Kueue notes there what it admitted"),
+    ("Job.batch", "spec.template.spec.schedulingGates*", "Kueue holds pods with it until it knows their nodes"),
+    ("Job.batch", "spec.template.metadata.annotations[[]kueue.x-k8s.io/*", "Kueue records there what it admitted"),
     ("Job.batch", "spec.template.metadata.labels[[]*", "the Job controller labels its pods"),
     ("Job.batch", "spec.selector*", "the Job controller chooses it"),
     ("Service", "spec.clusterIP*", "allocated by the API server"),
     ("Service", "spec.healthCheckNodePort", "allocated by the API server"),
     ("Service", "spec.loadBalancerClass", "cloud controllers"),
-    ("ClusterRole.*", "rules", "the aggregation controller, where aggregationRule is declared"),
+    ("ClusterRole.*", "rules", "the aggregation controller, if aggregationRule is declared"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A field or list item that another field manager added; `keys`: its path in FieldsV1."""
+    """A field or list item that another field manager added. `keys` is its path in FieldsV1."""
 
     manager: str
     path: str
@@ -81,7 +82,7 @@ def grants_access(live: Mapping[str, Any]) -> bool:
 
 
 def access_fields(key: ObjectKey) -> tuple[str, ...]:
-    """Return the fields by which an object grants access; none for an object that grants none."""
+    """Return the fields with which an object grants access, or no fields if it grants none."""
     kind = key.group_kind
     if not any(fnmatch.fnmatchcase(kind, pattern) for pattern in _GRANTS_ACCESS):
         return ()
@@ -91,9 +92,10 @@ def access_fields(key: ObjectKey) -> tuple[str, ...]:
 def additions(
     client: KubernetesClient, live: Mapping[str, Any], manifest: Mapping[str, Any]
 ) -> tuple[Addition, ...]:
-    """Return what others added to a live object that this engine applied with `manifest`.
+    """Return the fields that others added to a live object that this engine applied with `manifest`.
 
-    Values that the API server sets by default are none: an object that a person created owns its defaults.
+    Values that the API server sets by default do not count, although they belong to the person who created the
+    object.
     """
     found = tuple(_of_other_managers(live))
     if not found:
@@ -103,7 +105,7 @@ def additions(
 
 
 def removal(live: Mapping[str, Any], found: tuple[Addition, ...]) -> dict[str, Any]:
-    """Return a merge patch with which the additions to an object that grants access are removed."""
+    """Return a merge patch that removes the additions to an object that grants access."""
     metadata = {key: live["metadata"][key] for key in ("name", "namespace") if key in live["metadata"]}
     patch: dict[str, Any] = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": metadata}
     for addition in found:
@@ -134,7 +136,7 @@ def _of_other_managers(live: Mapping[str, Any]) -> Iterator[Addition]:
 def _beside(
     theirs: Mapping[str, Any], ours: Mapping[str, Any], live: object, path: str, keys: tuple[str, ...]
 ) -> Iterator[tuple[str, tuple[str, ...], object]]:
-    """Yield path, keys and value of the fields in `theirs` that are not in `ours`; a list item as a whole."""
+    """Yield path, keys and value of the fields in `theirs` that are not in `ours`. A list item is one field."""
     for key, inner in theirs.items():
         if key == "." or (key in ours and not inner):
             continue
@@ -156,12 +158,12 @@ def _is_owned_by_others(kind: str, path: str) -> bool:
 
 
 def with_defaults(client: KubernetesClient, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the manifest with the API server's defaults, by a dry run under a name that nobody uses."""
+    """Return the manifest with the API server's defaults, from a dry run under an unused name."""
     metadata: Mapping[str, Any] = manifest["metadata"]
     name = "gpu-platform-defaults-" + hashlib.sha256(str(metadata["name"]).encode()).hexdigest()[:12]
     try:
         return client.apply({**manifest, "metadata": {**metadata, "name": name}}, dry_run=True)
-    except Refused:  # by a quota or a webhook: then the defaults are reported, too
+    except Refused:  # a quota or webhook refuses it, so the defaults are reported as well
         return manifest
 
 

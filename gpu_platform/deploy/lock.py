@@ -1,9 +1,9 @@
 """Lock of one stack: a Lease in the cluster, so that two runs never change the stack at the same time.
 
-The Lease lies beside the ApplySet's parent in `kube-system`. Its holder renews it three times per duration; a
-run that was killed therefore blocks others for one duration at most, and not at all on its own machine, where
-its process is seen to have ended. Whether a Lease has expired is decided by watching that it is not renewed,
-as client-go does, because the clocks of two machines may differ.
+The Lease is next to the ApplySet's parent in `kube-system`. Its holder renews it three times per duration. A run
+that was killed therefore blocks others for at most one duration. On its own machine it blocks nobody, because the
+end of its process is detected there. As in client-go, a Lease has expired if it is not renewed while it is
+watched, because the clocks of two machines may differ.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from gpu_platform.live.connection import Limits, Refused
 from gpu_platform.live.objects import annotation, mapping_at
 
 LEASE_SECONDS: Final = 30
-WAIT_SECONDS: Final = 60.0  # longer than a Lease, so that one of a killed run is always taken over
+WAIT_SECONDS: Final = 60.0  # longer than a Lease, so that the Lease of a killed run is always taken over
 _API_VERSION: Final = "coordination.k8s.io/v1"
 _COMMAND_ANNOTATION: Final = "gpu-platform.dev/command"
 _PROCESS_ANNOTATION: Final = "gpu-platform.dev/process"
 _POLL_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 5.0
-# A Lease that was renewed so long ago has expired: clocks that differ more fail in TLS and tokens first.
+# A Lease that was last renewed so long ago has expired. With larger clock differences, TLS and tokens fail first.
 _SURELY_EXPIRED_SECONDS: Final = 600.0
 
 
@@ -52,7 +52,7 @@ class StackLock:
         lease_seconds: int = LEASE_SECONDS,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
-        """Prepare a lock for `command` (`up`, `destroy`); nothing is written before `held`."""
+        """Prepare a lock for `command` (`up`, `destroy`). Nothing is written before `held`."""
         seconds = max(lease_seconds / 3, _REQUEST_SECONDS)  # a renewal must not take longer than the Lease
         self._client = client.limited(Limits(connect=_REQUEST_SECONDS, read=seconds, total=seconds))
         self._stack = stack
@@ -70,9 +70,9 @@ class StackLock:
     def held(self) -> Generator[None]:
         """Hold the lock while the body runs, which must be in the main thread.
 
-        Waits while another run holds it. Raises UnknownOutcome if that run is not over after `wait_seconds`,
-        and if the lock is lost while the body runs, because this process was suspended or could not reach the
-        cluster.
+        Waits while another run holds the lock. Raises UnknownOutcome if that run does not end within
+        `wait_seconds`. Also raises it if the lock is lost while the body runs, because this process was suspended
+        or could not reach the cluster.
         """
         self._acquire()
         renewing = threading.Thread(target=self._renew, name="stack-lock", daemon=True)
@@ -87,7 +87,7 @@ class StackLock:
             self._done.set()
             renewing.join()
             if not self._lost:
-                with suppress(GpuPlatformError):  # it expires
+                with suppress(GpuPlatformError):  # otherwise the Lease expires
                     self._client.delete(self._held, unchanged=True)
 
     def _acquire(self) -> None:
@@ -109,12 +109,12 @@ class StackLock:
                 told = True
                 self._progress.line(
                     f"stack {self._stack}: {_holder_of(live)}; waiting up to {self._wait_seconds:.0f} s "
-                    f"(a killed run of another machine holds it for {spec.get('leaseDurationSeconds')} s)"
+                    f"(a killed run on another machine holds it for {spec.get('leaseDurationSeconds')} s)"
                 )
             time.sleep(_POLL_SECONDS)
 
     def _is_over(self, seen_at: float) -> bool:
-        """Return whether the process of the Lease last read has ended, or did not renew it for its duration."""
+        """Return whether the holder of the last Lease read has ended, or did not renew the Lease in time."""
         spec = mapping_at(self._held, "spec")
         if has_ended(annotation(self._held, _PROCESS_ANNOTATION)):
             return True
@@ -127,7 +127,7 @@ class StackLock:
         return (datetime.now(UTC) - renewed).total_seconds() > _SURELY_EXPIRED_SECONDS
 
     def _try_to_take(self, *, expired: bool) -> bool:
-        """Take the lock if it is free or `expired`; otherwise keep the Lease that was read in `_held`."""
+        """Take the lock if it is free or `expired`. Otherwise keep the Lease that was read in `_held`."""
         live = self._client.get(_API_VERSION, "Lease", self._name, PARENT_NAMESPACE)
         before, self._held = self._held, live or {}
         now = _now()
@@ -151,7 +151,9 @@ class StackLock:
         transitions = int(mapping_at(live, "spec").get("leaseTransitions") or 0) + 1
         taken = self._write(self._lease({**spec, "leaseTransitions": transitions}, live))
         if taken:
-            self._progress.line(f"stack {self._stack}: {_holder_of(live)}, and did not renew it: taken over")
+            self._progress.line(
+                f"stack {self._stack}: {_holder_of(live)} but did not renew it, so it was taken over"
+            )
         return taken
 
     def _renew(self) -> None:
@@ -171,14 +173,15 @@ class StackLock:
             f"stack {self._stack}: this run lost its lock after {self._lease_seconds} s without renewal ({why}) "
             f"and stopped. Run the same command again: it continues"
         )
-        # A shell's background job ignores SIGINT. A real signal also ends a wait for a silent server.
+        # A shell's background job ignores SIGINT, so it receives SIGTERM. A real signal also ends a wait for a
+        # silent server.
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         main = threading.main_thread().ident
         if main is not None:
             signal.pthread_kill(main, signal.SIGTERM if ignored else signal.SIGINT)
 
     def _write(self, lease: Mapping[str, Any]) -> bool:
-        """Write the Lease unless it changed or was deleted since it was read; return whether it was written."""
+        """Write the Lease unless it was changed or deleted since it was read. Return whether it was written."""
         try:
             self._held = self._client.merge_if_unchanged(lease)
         except Refused as refusal:
@@ -206,7 +209,7 @@ def _version(live: Mapping[str, Any]) -> str:
 def _holder_of(live: Mapping[str, Any]) -> str:
     spec = mapping_at(live, "spec")
     command = annotation(live, _COMMAND_ANNOTATION) or "another run"
-    return f"`{command}` of {spec.get('holderIdentity')} holds the lock since {spec.get('acquireTime')}"
+    return f"`{command}` of {spec.get('holderIdentity')} has held the lock since {spec.get('acquireTime')}"
 
 
 def _now() -> str:
@@ -216,5 +219,5 @@ def _now() -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without an entry in the password file
+    except (KeyError, OSError):  # the user of a container may have no entry in the password file
         return str(os.getuid())

@@ -1,8 +1,8 @@
-"""Identity of a process on this machine, by which a later process can tell that it has ended.
+"""Identity of a process on this machine, with which a later process can detect that it has ended.
 
-A host name does not identify a machine (CI runners share one), and the kernel uses a process id again. So an
-identity has the kernel's boot id, the host name, a network address (virtual machines of one snapshot share the
-boot id), the namespace of process ids, the id and the start time. Linux alone has all of these.
+A host name does not identify a machine (CI runners share one), and the kernel reuses process ids. An identity
+therefore consists of the kernel's boot id, the host name, a network address (virtual machines of one snapshot
+share the boot id), the namespace of process ids, the process id and the start time. Only Linux has all of these.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-_START_FIELD: Final = 19  # of /proc/PID/stat after the command's name, in clock ticks since the boot; proc(5)
+_START_FIELD: Final = 19  # index in /proc/PID/stat after the command's name; clock ticks since the boot; proc(5)
 
 
 def own_identity() -> str:
-    """Return the identity of this process, empty where the system has none."""
+    """Return the identity of this process, or an empty string if the system provides none."""
     pid = os.getpid()
     start = _start_of(pid)
     return f"{_machine()}:{pid}:{start}" if start else ""
 
 
 def has_ended(identity: str) -> bool:
-    """Return whether the process surely has ended; False for one of another machine, or if it is unknown."""
+    """Return whether the process has certainly ended. False if it is on another machine or unknown."""
     machine, _, process = identity.partition(":")
     pid, _, start = process.partition(":")
     if not machine or machine != _machine() or not pid.isdecimal() or not start:
@@ -43,7 +43,7 @@ def _machine() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """Return the start time of a process that runs, empty if there is none; a zombie has ended."""
+    """Return the start time of a running process, or an empty string. A zombie counts as ended."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:

@@ -1,9 +1,9 @@
-"""Applies nodes without touching the taints that others put on them.
+"""Applies nodes without changing the taints that others put on them.
 
-`spec.taints` is one atomic list for server-side apply: who applies it owns all of it. People who cordon a node,
-autoscalers and Kubernetes itself add taints of their own, so the declared taints are merged into the live list.
-The annotation TAINTS_ANNOTATION has the taints that the stack declared last, so that one it no longer declares
-is removed.
+`spec.taints` is one atomic list for server-side apply, so whoever applies it owns the whole list. People who
+cordon a node, autoscalers and Kubernetes itself add taints, so the declared taints are merged into the live list.
+The annotation TAINTS_ANNOTATION contains the taints that the stack declared last, so that a taint is removed when
+the stack no longer declares it.
 
 Source: `x-kubernetes-list-type: atomic` of NodeSpec.taints, Kubernetes 1.36 API, read 2026-11-22.
 """
@@ -20,16 +20,16 @@ from gpu_platform.live.objects import annotation, items_at, mapping_at, object_k
 
 Taint = Mapping[str, Any]
 
-# A node is changed by its kubelet and by controllers all the time, each time between a read and an apply.
+# The kubelet and controllers change a node all the time, and so between a read and an apply.
 _ATTEMPTS: Final = 20
 
 
 def apply_over(
     client: KubernetesClient, manifest: Mapping[str, Any], live: Mapping[str, Any], *, dry_run: bool = False
 ) -> dict[str, Any]:
-    """Apply an object that exists as `live`; of a Node with taints, keep the taints of others.
+    """Apply an object that exists as `live`. For a Node with taints, keep the taints of others.
 
-    Raises Refused, also if a node is changed by others at each attempt.
+    Raises Refused, also if others change a node at each attempt.
     """
     if object_key(manifest).group_kind != "Node" or "taints" not in mapping_at(manifest, "spec"):
         return client.apply(manifest, dry_run=dry_run)
@@ -51,9 +51,9 @@ def apply_over(
 
 
 def repair_taints(client: KubernetesClient, declared: Mapping[str, Sequence[Taint]]) -> list[str]:
-    """Set the declared taints of nodes (by name) that exist, beside those of others; return the changed nodes.
+    """Set the declared taints of existing nodes (by name), and keep the taints of others.
 
-    For an engine that leaves taints alone once a node exists. Raises Refused.
+    Returns the changed nodes. It is for an engine that leaves taints alone once a node exists. Raises Refused.
     """
     changed: list[str] = []
     for name, taints in declared.items():
@@ -76,7 +76,7 @@ def repair_taints(client: KubernetesClient, declared: Mapping[str, Sequence[Tain
 
 
 def merged_taints(declared: Sequence[Taint], live: Mapping[str, Any]) -> list[Taint]:
-    """Return the taints that a live node is to have: the declared ones, and those of others, in the live order."""
+    """Return the taints for a live node: declared taints and the taints of others, in the live order."""
     before = _declared_before(live)
     wanted = {_identity(taint): taint for taint in declared}
     merged: list[Taint] = []
@@ -85,10 +85,10 @@ def merged_taints(declared: Sequence[Taint], live: Mapping[str, Any]) -> list[Ta
         if identity in wanted:
             mine = wanted.pop(identity)
             same = (taint.get("value") or "") == (mine.get("value") or "")
-            merged.append(taint if same else mine)  # the live one may have a timeAdded
+            merged.append(taint if same else mine)  # the live taint may have a timeAdded
         elif before is not None and identity not in before:
             merged.append(taint)
-    # A node that exists has started: whoever removed its startup taint had proved it.
+    # An existing node has started. Whoever removed its startup taint had checked this.
     return [
         *merged,
         *(taint for taint in wanted.values() if taint["key"] not in (STARTUP_TAINT_KEY, READINESS_TAINT_KEY)),
@@ -101,9 +101,10 @@ def _with_taints(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> dict[s
 
 
 def _declared_before(live: Mapping[str, Any]) -> set[tuple[str, str]] | None:
-    """Return the taints (key, effect) that the stack put on a node; None: all that it has.
+    """Return the taints (key, effect) that the stack put on a node, or None if it put all of them there.
 
-    A node of an earlier release has no annotation: the whole list is the stack's where nobody changed it since.
+    A node of an earlier release has no annotation. The whole list belongs to the stack if nobody has changed it
+    since.
     """
     text = mapping_at(live, "metadata", "annotations").get(TAINTS_ANNOTATION)
     if text is None:
@@ -114,5 +115,5 @@ def _declared_before(live: Mapping[str, Any]) -> set[tuple[str, str]] | None:
 
 
 def _identity(taint: Taint) -> tuple[str, str]:
-    """Return what identifies a taint on a node: key and effect."""
+    """Return the key and effect of a taint, which identify it on a node."""
     return str(taint["key"]), str(taint["effect"])

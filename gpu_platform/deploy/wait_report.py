@@ -1,4 +1,4 @@
-"""Prints what a command waits for: soon after the start, when the reason changes, and every minute otherwise."""
+"""Prints what a command waits for: soon after the start, when the reason changes, and otherwise every minute."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import duration_text
 
-_FIRST_SECONDS: Final = 10.0  # most objects are ready before
+_FIRST_SECONDS: Final = 10.0  # most objects are ready earlier
 _AGAIN_SECONDS: Final = 60.0
 
 
 class WaitReport:
-    """Lines of one wait. Times are those of one monotonic clock, in seconds."""
+    """Lines of one wait. All times are in seconds on the same monotonic clock."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -24,8 +24,8 @@ class WaitReport:
         return now - since >= _FIRST_SECONDS
 
     def say(self, what: str, since: float, now: float) -> None:
-        """Print `what` and how long it has been waited for, unless it was printed less than a minute ago."""
+        """Print `what` and the time waited so far, unless it was printed less than a minute ago."""
         if what == self._said and now - self._at < _AGAIN_SECONDS:
             return
         self._said, self._at = what, now
-        self._progress.line(f"waiting since {duration_text(now - since)} for {what}")
+        self._progress.line(f"waited {duration_text(now - since)} so far for {what}")

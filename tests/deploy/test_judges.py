@@ -90,7 +90,7 @@ def test_what_a_change_allows_and_uses_is_previewed_and_applied_in_one_run(
         stack.preview([*judges(less), *wanted])
     found = _of(stack.preview([*judges(more), *wanted]).changes)
     assert found["two"].action is Action.CREATE
-    assert any(f"{judge} refuses it as it is now, and changes first" in one for one in found["two"].notices)
+    assert any(f"{judge} refuses it now, but changes before it" in one for one in found["two"].notices)
     stack.up([*judges(more), *wanted])
     live = {one["metadata"]["name"] for one in stack.client.objects("v1", "ConfigMap", namespace=PLACE)}
     assert {"one", "two"} <= live

@@ -69,8 +69,8 @@ def why(folder: Path, *workloads: dict[str, Any]) -> str:
 def test_kueue_stays_for_workloads_that_run_or_wait_and_names_them(tmp_path: Path) -> None:
     running, waiting = workload("running", "QuotaReserved", "Admitted"), workload("waiting")
     text = why(tmp_path, running, waiting)
-    assert "- runs on: Job running in namespace vision; wait for its end" in text
-    assert "- waits for a queue that is deleted: Job waiting in namespace vision; delete it" in text
+    assert "- still runs: Job running in namespace vision; wait until it ends" in text
+    assert "- waits for a deleted queue: Job waiting in namespace vision; delete it" in text
 
 
 def test_kueue_goes_without_workloads_and_with_those_that_have_ended_or_are_deleted(tmp_path: Path) -> None:

@@ -332,7 +332,7 @@ def test_a_budget_that_never_allows_eviction_leaves_the_node_unchanged(lab: Lab)
     held = (
         f"default/{guarded['metadata']['name']}: {why}; lower minAvailable, run more replicas, or delete the pod"
     )
-    assert "lab-0 (stays as it is: a disruption budget never allows an eviction)" in " ".join(seen.out.split())
+    assert "lab-0 (stays unchanged: a disruption budget never allows an eviction)" in " ".join(seen.out.split())
     assert "MIG" not in seen.err, "the impact is announced once"
     assert "never evicted: default/web-" in " ".join(seen.out.split())
     with watched(lab, "other") as watch:

@@ -1,9 +1,9 @@
 """Applies the objects of a recorded program to a cluster: server-side apply, wait until ready, prune.
 
-Every step can be repeated. The ApplySet's parent names the kinds and namespaces of old and new members before the
-first object is changed, so that the next run can finish an interrupted one. An object of somebody else is skipped,
-with all objects in it if it is a Namespace. Everything else is applied and pruned, and the run ends with
-ObjectsSkipped.
+Every step can be repeated. Before the first object is changed, the ApplySet's parent lists the kinds and
+namespaces of old and new members, so that the next run can finish an interrupted one. An object of somebody else
+is skipped. If it is a Namespace, all objects in it are skipped as well. Everything else is applied and pruned, and
+the run ends with ObjectsSkipped.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from gpu_platform.planning.teams.pod_admission import POLICY_SECONDS
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
 _IMMUTABLE: Final = "field is immutable"  # ValidateImmutableField of k8s.io/apimachinery, read 2026-11-28
-_HELD_SECONDS: Final = 60.0  # for the deletion of an object that has no pods
+_HELD_SECONDS: Final = 60.0  # time limit for the deletion of an object without pods
 _POLICY_GROUP: Final = "admissionregistration.k8s.io"
-_JUDGES_SECONDS: Final = 15.0  # until API servers act on a changed policy, and a changed quota has its status
+_JUDGES_SECONDS: Final = 15.0  # time until API servers act on a changed policy or quota
 _JUDGED_AGAIN_SECONDS: Final = 0.5
 
 
@@ -47,13 +47,13 @@ def apply(
     progress: Progress | None = None,
     previewed: Changes | None = None,
 ) -> Changes:
-    """Apply a program's objects, wait until they are ready, delete objects that it no longer declares.
+    """Apply a program's objects, wait until they are ready, and delete objects that it no longer declares.
 
-    `previewed`: of this run; an object in which nothing changes is not applied if it is as the preview saw it.
-
-    Raises BadInput for what this engine cannot deploy, Refused for an object that the API server refuses,
-    NotReady for one that does not become ready; objects that were applied before stay. At the end of a run raises
-    ObjectsSkipped for objects that were skipped, and NotReady for Kueue if workloads keep it.
+    `previewed` are the changes from the preview in this run. An object without a change is not applied again if it
+    still is as the preview saw it. Raises BadInput for resources that this engine cannot deploy, Refused for an
+    object that the API server refuses, and NotReady for an object that does not become ready. Objects that were
+    applied before stay. At the end of a run, raises ObjectsSkipped for skipped objects, and NotReady for Kueue if
+    workloads keep it.
     """
     objects = declared_objects(recorded)
     progress = progress or Progress(quiet=True)
@@ -91,7 +91,7 @@ def apply(
 
 
 class _Run:
-    """State of one apply: live objects, applied objects, and those that are not ready yet."""
+    """State of one apply: live objects, applied objects, and objects that are not ready yet."""
 
     def __init__(
         self,
@@ -110,18 +110,18 @@ class _Run:
         self._waiter = Waiter(client, members, progress)
         self._awaited: dict[str, Awaited] = {}  # by URN
         self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
-        self._judges: list[ObjectKey] = []  # changed in this run
-        self._judges_since = 0.0  # the last change of one; monotonic clock
+        self._judges: list[ObjectKey] = []  # policies, quotas and classes that changed in this run
+        self._judges_since = 0.0  # time of their last change, monotonic clock
         self.applied: set[ObjectKey] = set()
-        self._new_namespaces: set[str] = set()  # what the run found in one of that name went with it
-        self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no other apply
+        self._new_namespaces: set[str] = set()  # new ones; objects read before are gone
+        self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
-        self.kept: set[ObjectKey] = set()  # of Kueue, while it manages workloads
+        self.kept: set[ObjectKey] = set()  # objects of Kueue while it manages workloads
         self.why_kueue_stays = ""
         self.changes: list[Change] = []
 
     def apply_all(self, objects: Sequence[KubernetesObject]) -> None:
-        """Apply objects in their order; one whose dependencies are not ready yet does not hold up the others."""
+        """Apply objects in order. An object whose dependencies are not ready yet does not hold up the others."""
         left = list(objects)
         while left:
             waiting = {declared.record.urn for declared in left}
@@ -167,7 +167,7 @@ class _Run:
                 self._first.add(urn)
 
     def _admitted(self, declared: KubernetesObject) -> Change:
-        """Apply an object, again while it is refused by what this run has just changed."""
+        """Apply an object, and retry while an object that this run has just changed causes a refusal."""
         while True:
             try:
                 return self._apply_object(declared)
@@ -251,16 +251,15 @@ class _Run:
         self.applied.add(object_key(live))
 
     def _settled(self, declared: KubernetesObject, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> None:
-        """Remember an object that is as it was applied, and to which others added nothing."""
+        """Record an object that is exactly as it was applied, without additions by others."""
         self._applied(live)
-        if not holds_secrets(declared):  # a digest of a short secret gives it away
+        if not holds_secrets(declared):  # a digest of a short secret would reveal it
             self.states[declared.key] = state_seen(manifest, live)
 
     def _held(self, declared: KubernetesObject, live: Mapping[str, Any]) -> str:
-        """Wait until the object is deleted; return why it is not after the timeout, or an empty text.
+        """Wait until the object is deleted. Return why it still exists after the timeout, or an empty string.
 
-        Only the deletion of Namespaces and workloads takes long; anything else is held by somebody's
-        finalizer.
+        Only the deletion of Namespaces and workloads takes long. Any other object is kept by somebody's finalizer.
         """
         timeout = timeout_seconds(declared, "delete")
         if not is_first(declared.key) and declared.key.group not in WORKLOAD_GROUPS:
@@ -274,7 +273,7 @@ class _Run:
 
 
 def drift_notices(live: Mapping[str, Any], drift: Sequence[Addition]) -> Iterator[str]:
-    """Yield a notice for each addition of others to an object."""
+    """Yield a notice for each addition that others made to an object."""
     removed = "; `up` removes it, because it grants access" if grants_access(live) else ""
     for addition in drift:
         yield f"{addition}{removed}"
@@ -294,9 +293,9 @@ def must_be_replaced(
 ) -> bool:
     """Return whether the server refused the change of an immutable field of an otherwise valid object.
 
-    A webhook, such as Kueue's, forbids it with the server's own words. Namespaces and CRDs are never replaced,
-    because this would delete all objects in them. Raises the refusal of a new object by one of the judges, which
-    this run changes.
+    A webhook, such as Kueue's, refuses it with the server's own words. Namespaces and CRDs are never replaced,
+    because this would delete all objects in them. If one of the judges, which this run changes, would refuse the
+    new object, its refusal is raised.
     """
     immutable = refusal.status == 422 or (refusal.status == 403 and _IMMUTABLE in refusal.message)
     if not immutable or is_first(key):

@@ -1,9 +1,10 @@
-"""Tracks the objects of a stack in a sandbox as an ApplySet, the labels of `kubectl apply --prune --applyset`.
+"""Tracks the objects of a stack in a sandbox as an ApplySet, as `kubectl apply --prune --applyset` does.
 
-The parent is a ConfigMap in `kube-system`. It names the kinds and namespaces of the members; its data are the
-stack's outputs and the state in which the last run left each object: one that is still in it, and declared as
-then, needs no dry run. A member has the id of its set as a label and was applied by this engine. The engine has no
-other state. Specification of labels and annotations: KEP-3659 of kubernetes/enhancements, read 2026-08.
+The parent is a ConfigMap in `kube-system`. It names the kinds and namespaces of the members. Its data contains the
+stack's outputs and the state in which the last run left each object. An object that still has this state and the
+same declaration needs no dry run. A member has the id of its set as a label and was applied by this engine. The
+engine has no other state. Specification of labels and annotations: KEP-3659 of kubernetes/enhancements, read
+2026-08.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
 _KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 _NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 _OUTPUTS_KEY: Final = "outputs.json"
-_STATES_KEY: Final = "states.json"  # left out where it is large, and by a run that has not ended
+_STATES_KEY: Final = "states.json"  # missing if it is too large, or if the last run has not ended
 _MAX_STATES_BYTES: Final = 256 * 1024  # the API limits a ConfigMap to 1 MiB
 PARENTS: Final = f"{_ID_LABEL},{STACK_LABEL}"
 """Label selector of the parents of all stacks."""
@@ -59,9 +60,9 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Content of the parent object; `exists`: the stack is deployed, perhaps only in part.
+    """Content of the parent object. `exists` is true if the stack is deployed, perhaps only in part.
 
-    `states`: `state_seen` of the objects in which the last run left nothing to change.
+    `states` contains `state_seen` of the objects in which the last run left nothing to change.
     """
 
     exists: bool = False
@@ -107,9 +108,9 @@ class ApplySet:
         outputs: Mapping[str, Any] | None,
         states: Mapping[ObjectKey, str] | None = None,
     ) -> None:
-        """Write the inventory and the stack's outputs (None: no deployment was completed yet) to the parent.
+        """Write the inventory and the stack's outputs to the parent.
 
-        `states`: of a run that has ended.
+        `outputs` is None if no deployment was completed yet. `states` are passed only by a run that has ended.
         """
         data: dict[str, str] = {}
         if outputs is not None:
@@ -127,12 +128,12 @@ class ApplySet:
         self._client.apply(manifest)
 
     def delete_parent(self) -> None:
-        """Delete the parent object, after all members were deleted."""
+        """Delete the parent object after all members are deleted."""
         if (live := self._client.get("v1", "ConfigMap", self._name, PARENT_NAMESPACE)) is not None:
             self._client.delete(live)
 
     def members(self, inventory: Inventory) -> dict[ObjectKey, dict[str, Any]]:
-        """Return the live members; an object of somebody else that has the label is none."""
+        """Return the live members. An object of somebody else is not a member, even if it has the label."""
         found: dict[ObjectKey, dict[str, Any]] = {}
         for group_kind in sorted(inventory.group_kinds):
             kind, _, group = group_kind.partition(".")
@@ -145,10 +146,10 @@ class ApplySet:
         return found
 
     def owner_of(self, live: Mapping[str, Any]) -> str:
-        """Return why an object does not belong to this stack, an empty text if it does.
+        """Return why an object does not belong to this stack, or an empty string if it does.
 
-        It does if this engine applied it and it has the label of the set; also without a label, which somebody
-        removed, unless it names another stack.
+        An object belongs to the stack if this engine applied it and it has the label of the set. If somebody
+        removed the label, the object still belongs to the stack, unless it names another stack.
         """
         labels = mapping_at(live, "metadata", "labels")
         label, stack = labels.get(PART_OF_LABEL), labels.get(STACK_LABEL, self._stack)
@@ -181,13 +182,13 @@ class ApplySet:
 
 
 def outputs_of(parent: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the stack outputs in a live parent; None while no deployment was completed."""
+    """Return the stack outputs in a live parent, or None if no deployment was completed yet."""
     data = mapping_at(parent, "data")
     return json.loads(data[_OUTPUTS_KEY]) if _OUTPUTS_KEY in data else None
 
 
 def _states_of(parent: Mapping[str, Any]) -> Mapping[ObjectKey, str]:
-    """Return the states in a live parent; none that an earlier release wrote in another form."""
+    """Return the states in a live parent, or none if an earlier release wrote them in another format."""
     rows: list[tuple[str, str, str, str, str]] = json.loads(mapping_at(parent, "data").get(_STATES_KEY) or "[]")
     if not isinstance(rows, list):
         return {}
@@ -202,7 +203,7 @@ def _encoded(states: Mapping[ObjectKey, str]) -> str:
 def stack_outputs(client: KubernetesClient, stack: str) -> Mapping[str, Any] | None:
     """Return the outputs, without secrets, of a stack that this engine deployed, or None.
 
-    `stack` may be the full name in a stack reference: `organization/project/stack`.
+    `stack` may be the full name from a stack reference: `organization/project/stack`.
     """
     return ApplySet(client, stack.rsplit("/", 1)[-1]).read_parent().outputs
 
@@ -213,7 +214,7 @@ def is_deployed(client: KubernetesClient, stack: str) -> bool:
 
 
 def parent_name(stack: str) -> str:
-    """Return a DNS name for the parent; a hash distinguishes stacks that differ only in replaced characters."""
+    """Return a DNS name for the parent. A hash distinguishes stacks that differ only in replaced characters."""
     slug = re.sub(r"[^a-z0-9.-]+", "-", stack.lower()).strip("-.")
     if slug != stack:
         slug = f"{slug}-{hashlib.sha256(stack.encode()).hexdigest()[:8]}"

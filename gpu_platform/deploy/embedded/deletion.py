@@ -10,15 +10,15 @@ from gpu_platform.deploy.embedded.wait import DEFAULT_TIMEOUT_SECONDS, Waiter
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, object_key
 
-# Pods need their node to terminate, and namespaces cannot be deleted before their pods: workloads first, then
-# namespaces, then nodes. CRDs last, because deleting one deletes all objects of its kind.
+# Workloads come first: pods need their node to terminate, and namespaces are not deleted before their pods.
+# Namespaces follow, then nodes. CRDs come last, because the deletion of a CRD deletes all objects of its kind.
 LAST_KINDS: Final = ("Namespace", "Node", "CustomResourceDefinition.apiextensions.k8s.io")
 
 _QUEUES: Final = "kueue.x-k8s.io"
 
 
 def delete_all(client: KubernetesClient, waiter: Waiter, lives: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
-    """Delete live objects in waves, the youngest first within a wave; raises NotReady if one is not deleted."""
+    """Delete live objects in waves, the youngest first within a wave. Raises NotReady if one is not deleted."""
     changes: list[Change] = []
     for wave in _waves(lives):
         for live in wave:
@@ -29,7 +29,7 @@ def delete_all(client: KubernetesClient, waiter: Waiter, lives: Iterable[Mapping
 
 
 def _is_finished_later(live: Mapping[str, Any]) -> bool:
-    """Return whether Kueue deletes the object when the workloads that use it have ended, which may take days."""
+    """Return whether Kueue deletes the object only after its workloads have ended, which may take days."""
     return object_key(live).group == _QUEUES
 
 

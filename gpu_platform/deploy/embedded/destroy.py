@@ -1,4 +1,4 @@
-"""Deletes all objects that the embedded engine deployed for a stack, and nothing that members of teams made."""
+"""Deletes all objects that the embedded engine deployed for a stack, but no objects of team members."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from gpu_platform.live.client import KubernetesClient
 
 
 def destroy(client: KubernetesClient, stack: str, progress: Progress | None = None) -> Changes:
-    """Delete the objects of a stack and then its ApplySet parent; does nothing for a stack that is not deployed.
+    """Delete the objects of a stack and then its ApplySet parent. Do nothing if the stack is not deployed.
 
-    Namespaces of teams in which members made something are retained.
-
-    The parent is deleted last, so that the next run can finish an interrupted one. Raises NotReady for an object
-    that is not deleted in time.
+    Namespaces of teams that contain objects of members are retained. The parent is deleted last, so that the next
+    run can finish an interrupted one. Raises NotReady for an object that is not deleted in time.
     """
     progress = progress or Progress(quiet=True)
     members = ApplySet(client, stack)

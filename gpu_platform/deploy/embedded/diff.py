@@ -1,4 +1,4 @@
-"""Previews an apply by a server-side dry run of each object that is not as the last run left it."""
+"""Previews an apply with a server-side dry run of each object that has changed since the last run."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ from gpu_platform.live.objects import ObjectKey, object_key
 def preview(client: KubernetesClient, recorded: RecordedProgram, *, upgrades: bool = False) -> Changes:
     """Return the changes that `apply` would make, without changing anything.
 
-    `upgrades`: the control plane gets a newer Kubernetes version first, which may have kinds that it has not yet.
-
-    Raises the same errors as `apply`, except NotReady; ObjectsSkipped has the changes.
+    With `upgrades`, the control plane is first upgraded to a newer Kubernetes version, which may serve further
+    kinds. Raises the same errors as `apply`, except NotReady. ObjectsSkipped contains the changes.
     """
     objects = [placed(client, item) for item in declared_objects(recorded, allow_unknown=True)]
     members = ApplySet(client, recorded.stack)
@@ -129,9 +128,9 @@ def _judged_later(
     before: Mapping[str, Any] | None,
     judge: ObjectKey,
 ) -> Change:
-    """Return the change of an object that the server refuses by what this run changes before it."""
+    """Return the change to an object that the server refuses only until this run has changed another object."""
     key, manifest = declared.key, members.labelled(declared.manifest)
-    notices = (f"not tried: {judge.kind} {judge.name} refuses it as it is now, and changes first",)
+    notices = (f"not tried: {judge.kind} {judge.name} refuses it now, but changes before it",)
     before = before or client.get(declared.api_version, key.kind, key.name, key.namespace)
     if before is None:
         return Change(Action.CREATE, key, notices=notices)
@@ -142,7 +141,7 @@ def _judged_later(
 
 
 def _is_replaced(declared: KubernetesObject, fields: Iterable[FieldChange]) -> bool:
-    """Return whether the program says that a change of one of these fields replaces the object."""
+    """Return whether the program declares that a change to one of these fields replaces the object."""
     paths = [re.escape(path.replace('"', "")) for path in declared.record.replace_on_changes]
     every = [path.replace(re.escape("[*]"), r"\[[^]]*\]") for path in paths]
     return any(re.match(path, field.path) for path in every for field in fields)
@@ -171,7 +170,7 @@ def _try_create(
     *,
     upgrades: bool,
 ) -> None:
-    """Let the server validate an object that does not exist, unless its kind or namespace does not exist yet."""
+    """Let the server validate a new object, unless its kind or namespace does not exist yet."""
     comes_later = upgrades or defines_kind(objects, declared.api_version, declared.key.kind)
     if comes_later and client.find_resource(declared.api_version, declared.key.kind) is None:
         return

@@ -1,7 +1,8 @@
-"""Objects by which the API server judges others: admission policies, quotas, limits, classes, Pod Security.
+"""Objects that decide whether the API server accepts others: policies, quotas, limits, classes and Pod Security.
 
-A change may widen such an object and use what it allows. The server judges the second part by what it has now, so
-a refusal before the first part is applied says nothing.
+A change may widen such an object and also use what it then allows. The server checks the second part against the
+current object, so a refusal before the first part is applied has no meaning.
+
 Sources of the messages: kubernetes v1.36.3, plugin/pkg/admission/limitranger and priority; apiserver v0.36.3,
 pkg/admission/plugin/resourcequota and policy/validating; pod-security-admission v0.36.3; read 2026-11-28.
 """
@@ -17,7 +18,7 @@ _POLICIES: Final = "admissionregistration.k8s.io"
 
 
 def is_judge(key: ObjectKey) -> bool:
-    """Return whether the API server judges other objects by this one."""
+    """Return whether the API server checks other objects against this object."""
     return key.group == _POLICIES or key.group_kind in (
         "Namespace",
         "ResourceQuota",
@@ -27,7 +28,7 @@ def is_judge(key: ObjectKey) -> bool:
 
 
 def refused_by(refusal: Refused, namespace: str, judge: ObjectKey) -> bool:
-    """Return whether an object of a namespace was refused because of a judge, by what the server says."""
+    """Return whether the server's message means that a judge caused the refusal of an object in a namespace."""
     said = refusal.message
     if judge.group == _POLICIES:
         return f"'{judge.name}'" in said and "denied request" in said

@@ -1,12 +1,12 @@
-"""Lets queues go: those that a stack creates again, and all of them with Kueue itself.
+"""Releases queues from deletion: queues that a stack creates again, and all queues when Kueue itself is deleted.
 
-Kueue keeps a deleted ClusterQueue until the last workload that it admitted has ended, and admits nothing more. It
-keeps a ResourceFlavor while a queue names it, and a Topology while a flavor does. Without Kueue's finalizer they
-are deleted at once. The queue that the stack creates then counts the workloads that run, which are neither stopped
-nor changed; queues of other stacks that name a flavor find it again.
+Kueue keeps a deleted ClusterQueue until the last workload that it admitted has ended, and admits no other
+workload. It keeps a ResourceFlavor while a queue names it, and a Topology while a flavor names it. Without Kueue's
+finalizer they are deleted immediately. The queue that the stack creates then counts the running workloads, which
+are neither stopped nor changed. Queues of other stacks that name a flavor find it again.
 
-Kueue has to outlive its workloads: their Workload objects and pods have finalizers that only it removes, and Jobs
-that wait are suspended until it starts them.
+Kueue must outlive its workloads: only Kueue removes the finalizers of their Workload objects and pods, and waiting
+Jobs are suspended until Kueue starts them.
 
 Source: kubernetes-sigs/kueue v0.19.2, pkg/cache/scheduler/cache.go (AddClusterQueue lists workloads),
 pkg/controller/core (clusterqueue_controller.go, resourceflavor_controller.go) and pkg/controller/tas
@@ -28,14 +28,14 @@ _MOST_NAMED: Final = 10
 
 
 def release_deleted(client: KubernetesClient, declared: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Let declared objects of Kueue that are being deleted go at once; yield their kinds and names."""
+    """Release declared Kueue objects that are being deleted, and yield their kinds and names."""
     for kind, name in declared:
         if _release(client, kind, name):
             yield kind, name
 
 
 def _release(client: KubernetesClient, kind: str, name: str) -> bool:
-    """Remove Kueue's finalizer of an object that is being deleted; return whether there was one."""
+    """Remove Kueue's finalizer from an object that is being deleted. Return whether there was a finalizer."""
     while True:
         live = client.get(_API, kind, name)
         found: Sequence[str] = (
@@ -59,7 +59,7 @@ def _release(client: KubernetesClient, kind: str, name: str) -> bool:
 
 
 def kueue_itself(superfluous: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return what Kueue runs by, its namespace and what is in it, if that is among objects no longer declared."""
+    """Return Kueue's namespace and the objects in it, if the stack no longer declares them."""
     lives = list(superfluous)
     keys = [object_key(live) for live in lives]
     of_kueue = {key.namespace for key in keys if (key.kind, key.name) == ("ConfigMap", CONFIG_MAP)}
@@ -71,7 +71,7 @@ def kueue_itself(superfluous: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[s
 
 
 def why_kueue_stays(client: KubernetesClient) -> str:
-    """Return which workloads Kueue has started, or lets wait, and what to do; empty: none is left."""
+    """Return which workloads Kueue has started or lets wait, and what to do, or "" if none is left."""
     left = [
         one
         for one in client.objects(_API, "Workload")
@@ -82,11 +82,11 @@ def why_kueue_stays(client: KubernetesClient) -> str:
     running = sorted(_named(one) for one in left if _is(one, "QuotaReserved"))
     waiting = sorted(_named(one) for one in left if not _is(one, "QuotaReserved"))
     lines = [
-        "Kueue stays, because workloads that it manages have not ended; all else is deployed, without queues. "
-        "Until it goes, new workloads of teams do not start. Run the command again when nothing of this list is "
-        "left:",
-        *_shortened("runs on: {}; wait for its end, or delete it", running),
-        *_shortened("waits for a queue that is deleted: {}; delete it, and create it again afterwards", waiting),
+        "Kueue stays, because workloads that it manages have not ended. Everything else is deployed, without "
+        "queues. Until Kueue is deleted, new workloads of teams do not start. Run the command again when the "
+        "workloads in this list have ended:",
+        *_shortened("still runs: {}; wait until it ends, or delete it", running),
+        *_shortened("waits for a deleted queue: {}; delete it, and create it again afterwards", waiting),
     ]
     return "\n".join(lines)
 
@@ -97,7 +97,10 @@ def _is(workload: Mapping[str, Any], condition: str) -> bool:
 
 
 def _named(workload: Mapping[str, Any]) -> str:
-    """Return what a member has created, `Job pretrain in namespace vision`; of a group of pods the Workload."""
+    """Return the object that a member created, such as `Job pretrain in namespace vision`.
+
+    For a group of pods, it is the Workload.
+    """
     metadata = workload["metadata"]
     owners = [f"{owner['kind']} {owner['name']}" for owner in metadata.get("ownerReferences", ())]
     what = owners[0] if len(owners) == 1 else f"Workload {metadata['name']}"

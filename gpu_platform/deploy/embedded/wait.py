@@ -1,4 +1,4 @@
-"""Waits until objects are ready or deleted, and reports what it waits for and why."""
+"""Waits until objects are ready or deleted, and reports which objects it waits for and why."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, annotation, items_at, mapping_at, object_key
 from gpu_platform.live.readiness import TIMEOUT_ANNOTATION, pod_trouble, unready_reason
 
-DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's for most kinds
+DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's default for most kinds
 _POLL_SECONDS: Final = 0.25
 _SLOW_POLL_SECONDS: Final = 1.0
 _SLOW_AFTER_SECONDS: Final = 10.0
-_PROGRESS_SECONDS: Final = 5.0  # between two looks for the reason
-_LIST_FROM: Final = 4  # from this number of objects of a kind on, one list request instead of single reads
+_PROGRESS_SECONDS: Final = 5.0  # time between two checks of the reason
+_LIST_FROM: Final = 4  # number of objects of a kind from which one list request replaces single reads
 _MAX_DETAILS: Final = 4
 
 
@@ -41,7 +41,7 @@ class Unready:
 
 
 class NotReady(Finding):
-    """Objects were not ready, or not deleted, in time; applied objects stay, and the next run continues."""
+    """Objects were not ready, or not deleted, in time. Applied objects stay, and the next run continues."""
 
     def __init__(self, what: str, unready: Collection[Unready], withheld: str = "") -> None:
         self._what = what
@@ -50,12 +50,12 @@ class NotReady(Finding):
         super().__init__("\n".join(lines))
 
     def withholding(self, withheld: str) -> NotReady:
-        """Return the same error with what was not applied because of it."""
+        """Return the same error with the objects that were not applied because of it."""
         return NotReady(self._what, self.unready, withheld)
 
 
 def timeout_seconds(declared: KubernetesObject, operation: str) -> float:
-    """Return the timeout of an object: `customTimeouts` of its resource, its annotation, else the default."""
+    """Return the timeout of an object: `customTimeouts` of its resource, or its annotation, or the default."""
     if text := declared.record.timeouts.get(operation):
         return parse_duration(text, f"resource {declared.record.name!r}, timeout of {operation}")
     seconds = annotation(declared.manifest, TIMEOUT_ANNOTATION)
@@ -63,7 +63,7 @@ def timeout_seconds(declared: KubernetesObject, operation: str) -> float:
 
 
 def parse_duration(text: str, place: str) -> float:
-    """Return a Go duration such as `1h30m` or `500ms` in seconds; raises BadInput."""
+    """Convert a Go duration such as `1h30m` or `500ms` to seconds. Raises BadInput."""
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
     if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|m|s))+", text):
         raise BadInput("the program", [Problem(place, text, "a duration such as 15m or 1h30m")])
@@ -72,7 +72,7 @@ def parse_duration(text: str, place: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """An object to wait for, from `since` (monotonic clock, seconds) for at most `timeout` seconds."""
+    """An object to wait for, from `since` (monotonic clock) for at most `timeout`, both in seconds."""
 
     key: ObjectKey
     api_version: str
@@ -91,16 +91,16 @@ class Waiter:
         self._waiting = WaitReport(progress)
 
     def until_ready(self, awaited: Collection[Awaited]) -> None:
-        """Return when every object is ready; raises NotReady when the timeout of one of them is over."""
+        """Return when every object is ready. Raises NotReady when the timeout of one of them is over."""
         pending = list(awaited)
         while pending:
             ready = self.until_one_is_ready(pending)
             pending = [item for item in pending if item.key not in ready]
 
     def until_one_is_ready(self, awaited: Collection[Awaited]) -> set[ObjectKey]:
-        """Return the objects that are ready as soon as there is one; all objects are polled together.
+        """Return the ready objects as soon as there is one. All objects are polled together.
 
-        Raises NotReady with the objects whose timeout is over; it only counts those that still have time.
+        Raises NotReady with the objects whose timeout is over. Objects that still have time are only counted.
         """
         while True:
             pending = {item.key: item for item in awaited}
@@ -134,7 +134,7 @@ class Waiter:
         reasons: Mapping[ObjectKey, str],
         now: float,
     ) -> None:
-        """Print workloads that became ready while others are not, and now and then what is still waited for."""
+        """Print workloads that became ready before others, and at intervals what is still waited for."""
         workloads = sorted(str(key) for key in ready if key.group in WORKLOAD_GROUPS)
         if workloads:
             self._progress.line(f"ready: {', '.join(workloads)}; {len(unready)} not ready yet")
@@ -147,7 +147,7 @@ class Waiter:
             self._waiting.say(what + more, first.since, now)
 
     def until_deleted(self, lives: Collection[Mapping[str, Any]], timeout: float) -> None:
-        """Return when all these live objects are deleted; raises NotReady with the reasons after the timeout."""
+        """Return when all these live objects are deleted. Raises NotReady with the reasons after the timeout."""
         started = reported = time.monotonic()
         pending = {object_key(live): live for live in lives}
         while True:
@@ -168,7 +168,7 @@ class Waiter:
             time.sleep(_POLL_SECONDS if now - started < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS)
 
     def _same(self, live: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Read an object again; None if it was deleted, or another object has its name."""
+        """Read an object again. Return None if it was deleted, or if another object has its name."""
         key = object_key(live)
         found = self._client.get(str(live["apiVersion"]), key.kind, key.name, key.namespace)
         return found if found and found["metadata"]["uid"] == live["metadata"]["uid"] else None
@@ -194,7 +194,7 @@ class Waiter:
         for (api_version, kind), keys in by_kind.items():
             if len(keys) >= _LIST_FROM:
                 lives.update((object_key(live), live) for live in self._members.members_of_kind(api_version, kind))
-            for key in keys:  # also one whose label somebody removed
+            for key in keys:  # includes objects whose label somebody removed
                 if key not in lives and (live := self._client.get(api_version, kind, key.name, key.namespace)):
                     lives[key] = live
         return lives

@@ -1,4 +1,4 @@
-"""Says which objects a run did not apply, because they come after something that is not ready."""
+"""Reports which objects a run did not apply, because they come after an object that is not ready."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MAX_LISTED = 8
 
 
 def withheld_text(keys: Sequence[ObjectKey], total: int, previewed: Changes | None) -> str:
-    """Return the objects of a run that were not applied, or an empty text.
+    """Return the objects of a run that were not applied, or an empty string.
 
-    `previewed`: what changes, where the run has compared it with the cluster; then only changes are listed.
+    `previewed` are the changes if the run has compared the objects with the cluster. Then only changes are listed.
     """
     if not keys:
         return ""
@@ -29,10 +29,10 @@ def withheld_text(keys: Sequence[ObjectKey], total: int, previewed: Changes | No
         if change.key in waiting and change.action is not Action.UNCHANGED
     ]
     if not changes:
-        return f"{text}; nothing of them changes"
+        return f"{text}; none of them changes"
     more = [f"and {len(changes) - _MAX_LISTED} more"] if len(changes) > _MAX_LISTED else []
     listed = [f"  - {line}" for line in (*changes[:_MAX_LISTED], *more)]
-    return "\n".join([f"{text}; of these change:", *listed])
+    return "\n".join([f"{text}; these of them change:", *listed])
 
 
 def _by_namespace(keys: Sequence[ObjectKey]) -> str:

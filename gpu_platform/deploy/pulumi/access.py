@@ -1,7 +1,8 @@
-"""Takes back what others changed in RBAC objects and NetworkPolicies, for an engine that does not see it.
+"""Restores RBAC objects and NetworkPolicies that others changed, because Pulumi does not see such changes.
 
-The Pulumi provider reads of a live object what its own field manager owns, so a subject or a rule that somebody
-else wrote is no difference (pulumi-kubernetes, provider/pkg/provider/provider.go, Read; read 2026-11-28).
+The Pulumi provider reads only the fields of a live object that its own field manager owns. A subject or a rule
+that somebody else wrote is therefore no difference (pulumi-kubernetes, provider/pkg/provider/provider.go, Read;
+read 2026-11-28).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def changed_access(client: KubernetesClient, declared: Iterable[KubernetesObject
 
 
 def restore_access(client: KubernetesClient, declared: Iterable[KubernetesObject]) -> tuple[Change, ...]:
-    """Give live objects the access that is declared, and return the changes. Raises Refused."""
+    """Restore the declared access of live objects, and return the changes. Raises Refused."""
     by_key = {item.key: item for item in declared}
     changes = changed_access(client, by_key.values())
     for change in changes:
@@ -55,7 +56,7 @@ def _of_kind(client: KubernetesClient, items: list[KubernetesObject]) -> Iterato
 
 
 def _differences(key: ObjectKey, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[FieldChange, ...]:
-    # The rules of an aggregated role are those of other roles.
+    # An aggregated role contains the rules of other roles.
     fields = [field for field in access_fields(key) if field != "rules" or not wanted.get("aggregationRule")]
     return tuple(
         FieldChange(field, cast("Json", found.get(field)), cast("Json", wanted.get(field)))
@@ -65,7 +66,7 @@ def _differences(key: ObjectKey, wanted: Mapping[str, Any], found: Mapping[str, 
 
 
 def _patch(old: Json, new: Json) -> Json:
-    """Return a merge patch that makes `new` of `old`."""
+    """Return a merge patch that changes `old` to `new`."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     return {key: _patch(old.get(key), new.get(key)) for key in old | new}

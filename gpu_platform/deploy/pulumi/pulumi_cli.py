@@ -1,4 +1,4 @@
-"""Finds a usable Pulumi CLI on this machine, or installs the CLI of the SDK's version."""
+"""Finds a usable Pulumi CLI on this machine, or installs the CLI in the version of the SDK."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ _CONNECT_SECONDS: Final = 5.0  # timeout of the installer's connections
 
 @dataclass(frozen=True, slots=True)
 class PulumiCli:
-    """A usable Pulumi CLI; `why` describes its version, where it was found, and its backend."""
+    """A usable Pulumi CLI. `why` describes its version, where it was found, and its backend."""
 
     command: automation.PulumiCommand
     why: str
 
 
 class Unusable(Exception):  # not a GpuPlatformError: the caller may use the embedded engine instead
-    """No Pulumi CLI can be used on this machine; the message is the reason."""
+    """No Pulumi CLI can be used on this machine. The message is the reason."""
 
 
 def find_cli(*, install: bool) -> PulumiCli:
-    """Return the CLI on PATH, else the CLI of the SDK's version in the cache, which `install` downloads.
+    """Return the CLI on PATH, or the CLI in the version of the SDK from the cache.
 
-    Raises Unusable if there is none, or if no backend for the state is configured.
+    `install` downloads the CLI if the cache does not contain it. Raises Unusable if there is no CLI, or if no
+    backend for the state is configured.
     """
     backend = chosen_backend()
     if not backend:
@@ -68,7 +69,7 @@ def _is_installed(root: Path) -> bool:
 
 
 def _installed(root: Path, wanted: VersionInfo) -> automation.PulumiCommand:
-    """Return the CLI in `root`; the Automation API's installer downloads it if it is missing."""
+    """Return the CLI in `root`. If it is missing, the Automation API's installer downloads it."""
     if not _is_installed(root):
         _install(root, wanted)
     try:
@@ -78,7 +79,7 @@ def _installed(root: Path, wanted: VersionInfo) -> automation.PulumiCommand:
 
 
 def _install(root: Path, wanted: VersionInfo) -> None:
-    # The installer has no timeout: it runs as a process group that can be killed.
+    # The installer has no timeout, so it runs as a process group that can be killed.
     script = (
         "import socket, sys\n"
         "from pulumi.automation import PulumiCommand\n"

@@ -21,7 +21,7 @@ from gpu_platform.deploy.recorded.properties import Json
 from gpu_platform.deploy.recorded.record import KUBERNETES_PREFIX, PULUMI_PREFIX
 from gpu_platform.live.objects import ObjectKey, object_key
 
-_ACTIONS: Final = {  # not the single steps of a replacement
+_ACTIONS: Final = {  # without the single steps of a replacement
     automation.OpType.CREATE: Action.CREATE,
     automation.OpType.UPDATE: Action.UPDATE,
     automation.OpType.REPLACE: Action.REPLACE,
@@ -35,9 +35,9 @@ OnOutput = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class InterruptedCreation:
-    """A resource whose creation the CLI has begun and not ended: it runs, or was killed. `name`: Pulumi's.
+    """A resource whose creation the CLI has begun but not ended, because it still runs or was killed.
 
-    `deleted_by`: the command that deletes a Helm release; empty for others.
+    `name` is Pulumi's name. `deleted_by` is the command that deletes a Helm release, or empty for other resources.
     """
 
     type: str
@@ -63,14 +63,14 @@ class PulumiEngine:
         env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
     ) -> None:
-        """Set up the stack of the project whose `stackConfigDir` has its file.
+        """Set up the stack of the project whose `stackConfigDir` contains its file.
 
-        `policy_configs`: a JSON file of settings for each policy pack, or none.
+        `policy_configs` contains a JSON settings file for each policy pack, or nothing.
         """
         self._stack_name = stack
         output = WithoutInterruptions(OnlyChanges(on_output)) if on_output is not None else None
         self._common: dict[str, Any] = {"color": "never", "on_output": output, "on_error": output}
-        self._common["suppress_outputs"] = True  # hundreds of lines, changed or not; the summary is our own
+        self._common["suppress_outputs"] = True  # hundreds of lines; we print a summary instead
         self._policies: dict[str, Any] = {
             "policy_packs": [str(pack) for pack in policy_packs] or None,
             "policy_pack_configs": [str(config) for config in policy_configs] or None,
@@ -82,10 +82,10 @@ class PulumiEngine:
         self._project = str(project)
 
     def preview(self) -> Changes:
-        """Return the changes that `up` would make of the live objects; it writes no state.
+        """Return the changes that `up` would make to the live objects, without writing state.
 
-        The rules were checked on what the program declares. Policy packs of a preview that refreshes would also
-        judge what others changed, and refuse its repair; `up` runs them.
+        The rules were already checked for the declared program. In a preview that refreshes, policy packs would
+        also check what others changed, and would refuse the repair. `up` runs the policy packs.
         """
         stack, steps = self._stack(), Steps()
         with _clean_errors("preview", self._stack_name):
@@ -100,7 +100,7 @@ class PulumiEngine:
         return Changes(self._stack_name, tuple(steps.changes))
 
     def destroy(self) -> Changes:
-        """Delete the resources of the stack, but not its configuration and history; it need not exist."""
+        """Delete the resources of the stack, but not its configuration and history. The stack need not exist."""
         steps = Steps()
         try:
             with _clean_errors("select", self._stack_name):
@@ -112,7 +112,7 @@ class PulumiEngine:
         return Changes(self._stack_name, tuple(steps.changes))
 
     def outputs(self, *, show_secrets: bool = False) -> Mapping[str, Any] | None:
-        """Return the outputs of the last deployment; None if the backend does not have the stack.
+        """Return the outputs of the last deployment, or None if the backend does not have the stack.
 
         Secrets are masked unless `show_secrets`.
         """
@@ -126,7 +126,7 @@ class PulumiEngine:
         return cast("Mapping[str, Any]", json.loads(result.stdout))
 
     def objects(self) -> frozenset[ObjectKey]:
-        """Return the Kubernetes objects in the stack's state; none if the backend does not have the stack."""
+        """Return the Kubernetes objects in the stack's state, or none if the backend does not have the stack."""
         return frozenset(
             object_key(resource["inputs"])
             for resource in self._resources()
@@ -135,7 +135,7 @@ class PulumiEngine:
         )
 
     def helm_releases(self) -> frozenset[tuple[str, str]]:
-        """Return namespace and name of the Helm releases in the stack's state, half-created ones, too."""
+        """Return namespace and name of the Helm releases in the stack's state, including half-created ones."""
         releases: set[tuple[str, str]] = set()
         for resource in (*self._resources(), *self._pending()):
             if resource.get("type") == _HELM_RELEASE:
@@ -144,16 +144,17 @@ class PulumiEngine:
         return frozenset(releases)
 
     def is_empty(self) -> bool:
-        """Return whether the stack's state has no resource of a cloud or cluster: nothing has been created yet."""
+        """Return whether the stack's state has no resource of a cloud or cluster, so that nothing exists yet."""
         return not any(
             resource.get("custom") and not str(resource["type"]).startswith(PULUMI_PREFIX)
             for resource in self._resources()
         )
 
     def interrupted_creations(self) -> tuple[InterruptedCreation, ...]:
-        """Return the resources that may exist although the state has only the beginning of their creation.
+        """Return the resources that may exist although the state contains only the beginning of their creation.
 
-        Without Kubernetes objects, which the next run takes over; Helm refuses a release whose name exists.
+        Kubernetes objects are left out, because the next run takes them over. Helm releases are included, because
+        Helm refuses a release whose name exists.
         """
         found: list[InterruptedCreation] = []
         for operation in self._state().get("pending_operations") or ():
@@ -170,7 +171,7 @@ class PulumiEngine:
         return tuple(found)
 
     def _resources(self) -> Sequence[Mapping[str, Any]]:
-        """Return the resources in the stack's state; none if the backend does not have the stack."""
+        """Return the resources in the stack's state, or none if the backend does not have the stack."""
         return self._state().get("resources") or ()
 
     def _pending(self) -> Sequence[Mapping[str, Any]]:
@@ -187,9 +188,10 @@ class PulumiEngine:
         return json.loads(result.stdout).get("deployment") or {}
 
     def _refreshed(self) -> automation.Stack:
-        """Return the stack with a state that has the live objects: `up` then repairs what others changed."""
+        """Return the stack after a refresh of its state, so that `up` repairs changes by others."""
         stack = self._stack()
-        # Not the option of `up`: with it the policy packs also judge what others changed, and refuse the repair.
+        # With the option of `up` instead, the policy packs would also check changes by others, and refuse the
+        # repair.
         with _clean_errors("refresh", self._stack_name):
             stack.refresh(show_secrets=False, **self._common)
         return stack
@@ -222,7 +224,7 @@ _HEADINGS: Final = ("Diagnostics:", "Policies:", "Outputs:", "Resources:", "Dura
 
 
 def _diagnostics(error: str) -> str:
-    """Return the diagnostics and policy violations of a failed command, else what it wrote to standard error."""
+    """Return the diagnostics and policy violations of a failed command, or else its standard error."""
     sections: dict[str, list[str]] = {}
     heading = ""
     stdout, _, stderr = error.partition("\n stderr: ")
@@ -239,8 +241,8 @@ def _diagnostics(error: str) -> str:
     return "\n".join((text, *_ways_on(text)))
 
 
-# The provider previews a replacement by a dry run on the live object; it knows the words "field is immutable" only
-# (pulumi-kubernetes, provider/pkg/await/await.go, Creation; read 2026-11-28).
+# The provider previews a replacement with a dry run on the live object. It only recognises the words "field is
+# immutable" (pulumi-kubernetes, provider/pkg/await/await.go, Creation; read 2026-11-28).
 _PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" is invalid: value: Forbidden")
 
 
@@ -269,12 +271,12 @@ class Steps:
         if not step.type.startswith(PULUMI_PREFIX):
             action = _ACTIONS[step.op]
             if action is Action.DELETE and state.retain_on_delete:
-                action = Action.RETAIN  # Pulumi forgets it, and leaves it in the cluster
+                action = Action.RETAIN  # Pulumi removes it from its state, but leaves it in the cluster
             self.changes.append(Change(action, _key(step.urn, state.inputs or {}), _fields(step)))
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
-    """Return the key of a Kubernetes object, the same as in the embedded engine; for others type and name."""
+    """Return the key of a Kubernetes object as in the embedded engine, or type and name of another resource."""
     type_, name = urn.split("::", 3)[2:]
     type_ = type_.rpartition("$")[2]
     if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:

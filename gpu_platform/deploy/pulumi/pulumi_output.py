@@ -1,4 +1,4 @@
-"""What the Pulumi CLI prints, without interrupted programs' tracebacks and without what does not change."""
+"""Filters the output of the Pulumi CLI: no tracebacks of interrupted programs, and no unchanged resources."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _CHAINED: Final = "During handling of the above exception"
 
-# ` +  kubernetes:core/v1:Namespace vision creating (0s)`: what is done, type and name, what is said about it.
+# A line such as ` +  kubernetes:core/v1:Namespace vision creating (0s)`: action, type and name, status.
 _RESOURCE: Final = re.compile(r"(?P<does>[ +~<>=-]{4})[\w.-]+:[\w./-]+:[\w./-]+ \S+(?P<says>.*)")
 _READ: Final = re.compile(r" (refresh|refreshed|refreshing(?!.*(error|warning)).*)( \([\d.]+s\))?")
 _PROGRESS: Final = "@ "
 
 
 class OnlyChanges:
-    """Passes lines on, but not those of resources that stay as they are, nor a line about a resource twice.
+    """Passes lines on, except lines about unchanged resources and repeated lines about a resource.
 
-    Without a terminal the CLI prints a line for each resource that it reads and for each that is unchanged.
+    Without a terminal, the CLI prints a line for each resource that it reads and for each unchanged resource.
     """
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -27,9 +27,9 @@ class OnlyChanges:
         self._in_progress = False
 
     def __call__(self, line: str) -> None:
-        """Take one line."""
+        """Pass on or drop one line."""
         if line.startswith(_PROGRESS):
-            # Dots, once for each time that something else was printed before them.
+            # Progress dots are passed on only once until something else is printed.
             if not self._in_progress:
                 self._write(line)
             self._in_progress = True
@@ -47,9 +47,10 @@ class OnlyChanges:
 
 
 class WithoutInterruptions:
-    """Passes lines on, but not those of a traceback that ends with KeyboardInterrupt.
+    """Passes lines on, except the lines of a traceback that ends with KeyboardInterrupt.
 
-    Each line has the prefix of its resource; lines of other resources between those of a traceback are passed on.
+    Each line has the prefix of its resource. Lines of other resources between the lines of a traceback are passed
+    on.
     """
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -58,7 +59,7 @@ class WithoutInterruptions:
         self._held: list[str] = []
 
     def __call__(self, line: str) -> None:
-        """Take one line."""
+        """Pass on, hold or drop one line."""
         if not self._held:
             start = line.find(_TRACEBACK)
             if start < 0:

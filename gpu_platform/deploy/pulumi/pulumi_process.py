@@ -1,8 +1,9 @@
 """Runs the Pulumi CLI so that an interruption of this process reaches it exactly once.
 
-The Automation API waits for the CLI whatever happens: SIGTERM, or the end of a time limit, would never reach it,
-and Ctrl-C reaches it from the terminal. The CLI takes the first interrupt as a request to finish the operations in
-progress and to save its state, and the second as an order to stop at once, which leaves operations pending.
+The Automation API always waits for the CLI. SIGTERM, or the end of a time limit, would never reach the CLI, and
+Ctrl-C would reach it from the terminal. The CLI takes the first interrupt as a request to finish the operations in
+progress and to save its state. It takes the second interrupt as an order to stop immediately, which leaves
+operations pending.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _TOLD = "interrupting pulumi: it finishes the operations in progress; interrupt 
 
 
 class InterruptibleCommand(automation.PulumiCommand):
-    """A CLI whose processes get one interrupt for each KeyboardInterrupt in `run`, which ends after them."""
+    """A CLI whose processes receive one interrupt for each KeyboardInterrupt in `run`.
+
+    `run` ends after the processes.
+    """
 
     def run(
         self,
@@ -35,9 +39,9 @@ class InterruptibleCommand(automation.PulumiCommand):
         on_output: Callable[[str], Any] | None = None,
         on_error: Callable[[str], Any] | None = None,
     ) -> automation.CommandResult:
-        """Run `pulumi` with arguments, as the base class; raises CommandError if it fails."""
+        """Run `pulumi` with arguments, like the base class. Raises CommandError if it fails."""
         environment = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
-        if os.path.isabs(self.command):  # with its plugins
+        if os.path.isabs(self.command):  # also finds the plugins of this CLI
             environment["PATH"] = os.pathsep.join([str(Path(self.command).parent), os.environ.get("PATH", "")])
         started: _Process | None = None
         interrupted = False
@@ -64,7 +68,7 @@ class InterruptibleCommand(automation.PulumiCommand):
 
 
 class _Process:
-    """A process in a process group of its own: the terminal's Ctrl-C reaches only us, and we pass it on."""
+    """A process in a separate process group. Ctrl-C in the terminal reaches only us, and we forward it."""
 
     def __init__(
         self,
@@ -88,12 +92,12 @@ class _Process:
         self._errors = _Lines(cast("IO[str]", self._process.stderr), on_error)
 
     def interrupt(self) -> None:
-        """Send SIGINT, if the process still runs."""
+        """Send SIGINT if the process is still running."""
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
 
     def wait(self) -> automation.CommandResult:
-        """Return the result when the process has ended; may be called again after an interruption."""
+        """Return the result when the process has ended. After an interruption, it can be called again."""
         code = self._process.wait()
         self._out.join()
         self._errors.join()
@@ -101,7 +105,7 @@ class _Process:
 
 
 class _Lines:
-    """Reads the lines of a stream in a thread, and gives each to a callback."""
+    """Reads the lines of a stream in a thread, and passes each line to a callback."""
 
     def __init__(self, stream: IO[str], callback: Callable[[str], Any] | None) -> None:
         self._stream = stream

@@ -1,8 +1,8 @@
-"""Finds live objects of somebody else that the Pulumi CLI would take over, before it starts.
+"""Finds live objects of other owners that the Pulumi CLI would take over, before the CLI starts.
 
-Its Kubernetes provider creates with server-side apply, which changes an object that exists, and is told to take
-fields over (components/_options.py): otherwise an `up` that was killed could never be finished, because each
-creation has a field manager of its own. What is not of the stack must therefore be found first.
+The Kubernetes provider creates objects with server-side apply, which changes an existing object. The provider is
+configured to take fields over (components/_options.py). Otherwise an `up` that was killed could never be finished,
+because each creation has its own field manager. Objects of other owners must therefore be found first.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import ObjectKey, items_at, mapping_at
 
-_PROVIDER: Final = "pulumi-kubernetes"  # pulumi-kubernetes v4, fieldManagerName: this and eight hex digits
+_PROVIDER: Final = "pulumi-kubernetes"  # pulumi-kubernetes v4, fieldManagerName: this prefix and eight hex digits
 
 
 def refuse_foreign_objects(
     client: KubernetesClient, stack: str, declared: Iterable[KubernetesObject], state: Collection[ObjectKey]
 ) -> None:
-    """Raise Finding, with nothing changed, if a declared object exists that is not of the stack.
+    """Raise Finding, with nothing changed, if a declared object exists that does not belong to the stack.
 
-    Of the stack are the objects in its `state`, those that a killed run of the provider created, and those that
-    were retained when the stack let go of them.
+    Objects belong to the stack if they are in its `state`, if a killed run of the provider created them, or if
+    they were retained when the stack released them.
     """
     found: list[str] = []
     for one in declared:

@@ -48,7 +48,7 @@ def is_first(key: ObjectKey) -> bool:
 
 
 def placed(client: KubernetesClient, declared: KubernetesObject) -> KubernetesObject:
-    """Return the object with its namespace set: `default` for a namespaced object without one."""
+    """Return the object with its namespace. A namespaced object without a namespace is in `default`."""
     key = declared.key
     resource = client.find_resource(declared.api_version, key.kind)
     if resource is None or not resource.namespaced or key.namespace:

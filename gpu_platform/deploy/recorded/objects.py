@@ -79,7 +79,7 @@ def kubernetes_objects(records: Iterable[ResourceRecord]) -> tuple[KubernetesObj
 
 
 def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, ...]:
-    """Return what the embedded engine cannot deploy: a problem per provider package, and per invalid object."""
+    """Return a problem for each provider package and invalid object that the embedded engine cannot deploy."""
     problems: list[Problem] = []
     others: dict[str, list[ResourceRecord]] = {}
     records = list(records)
@@ -99,7 +99,10 @@ def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, 
 
 
 def declared_twice(records: Iterable[ResourceRecord]) -> tuple[Problem, ...]:
-    """Return the objects that two resources declare: the second would change the first, or is refused."""
+    """Return a problem for each object that two resources declare.
+
+    The second would change the first, or be refused.
+    """
     problems: list[Problem] = []
     seen: dict[ObjectKey, str] = {}
     for record in records:
@@ -116,7 +119,7 @@ def declared_twice(records: Iterable[ResourceRecord]) -> tuple[Problem, ...]:
 
 
 def _of_package(package: str, records: Sequence[ResourceRecord]) -> Problem:
-    """Return one problem for all resources of a provider package, of which a cloud stack has dozens."""
+    """Return one problem for all resources of a provider package, because a cloud stack has dozens of them."""
     if len(records) == 1:
         return Problem(f"resource {records[0].name!r}", records[0].type, _EMBEDDED_DEPLOYS, ONLY_PULUMI)
     types = sorted({record.type for record in records if not record.type.startswith(PROVIDER_PREFIX)})

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from google.protobuf import struct_pb2
 
 UNKNOWN: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # Pulumi's sentinel for an unknown value
-REDACTED: Final = "[secret]"  # what `pulumi policy analyze` shows for a secret that it cannot decrypt
+REDACTED: Final = "[secret]"  # text of `pulumi policy analyze` for a secret that it cannot decrypt
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -25,13 +25,13 @@ _ARCHIVE_SIGNATURE: Final = "0def7320c3a5731c473e5ecbe6d01bc7"
 
 
 def plain_properties(struct: struct_pb2.Struct, *, reveal: bool) -> dict[str, Any]:
-    """Return the plain JSON of a property map; secrets are `REDACTED` unless `reveal`."""
+    """Return the plain JSON of a property map. Secrets are `REDACTED` unless `reveal`."""
     fields = struct.fields
     return {key: _plain(fields[key], reveal) for key in sorted(fields)}
 
 
 def holds_secret(properties: struct_pb2.Struct | struct_pb2.Value) -> bool:
-    """Return whether properties contain a secret; a fast text search in the wire format."""
+    """Return whether properties contain a secret, with a fast text search in the wire format."""
     return _SECRET_SIGNATURE.encode() in properties.SerializeToString()
 
 
@@ -64,7 +64,7 @@ def _plain_special(fields: Mapping[str, struct_pb2.Value], reveal: bool) -> Json
     signature = fields[_SIGNATURE_KEY].string_value
     if signature == _SECRET_SIGNATURE:
         return _plain(fields["value"], reveal) if reveal else REDACTED
-    if signature == _RESOURCE_SIGNATURE:  # providers get a custom resource's id, a component's URN
+    if signature == _RESOURCE_SIGNATURE:  # a custom resource is referenced by its id, a component by its URN
         reference = fields["id"] if "id" in fields else fields["urn"]
         return reference.string_value or UNKNOWN
     kinds = {_ASSET_SIGNATURE: "asset", _ARCHIVE_SIGNATURE: "archive"}

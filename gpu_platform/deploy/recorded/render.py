@@ -20,16 +20,17 @@ from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.deploy.recorded.state import deployment_manifest, deployment_resources
 from gpu_platform.live.objects import object_key
 
-_INDEX: Final = ".gpu-platform-render.json"  # manifests of this render, which the next one may remove
+_INDEX: Final = ".gpu-platform-render.json"  # manifests of this render, which the next render may remove
 _MANIFESTS: Final = "manifests"
 _CLUSTER_SCOPED: Final = "_cluster"  # not a valid namespace name; sorted before all namespaces
 
 
 def write_render(out: Path, recorded: RecordedProgram, plan: object) -> int:
-    """Write `recorded` and `plan` (plain JSON values) to the folder `out`; return the number of manifests.
+    """Write `recorded` and `plan` (plain JSON values) to the folder `out`. Return the number of manifests.
 
-    Files of an earlier render that differ are replaced atomically; its manifests that are no longer declared are
-    removed.
+    Files of an earlier render that differ are replaced atomically. Manifests of an earlier render that are no
+    longer declared are removed.
+
     Raises BadInput if `out` contains files that are not from a render.
     """
     owned = _owned_manifests(out)
@@ -76,7 +77,7 @@ def _file_name(text: str) -> str:
 
 
 def _owned_manifests(out: Path) -> set[str]:
-    """Return the manifests of an earlier render in `out`; raises BadInput if `out` is not from a render."""
+    """Return the manifests of an earlier render in `out`. Raises BadInput if `out` is not from a render."""
     try:
         index = json.loads((out / _INDEX).read_bytes())
         return {path for path in cast("list[str]", index["manifests"]) if _is_manifest_path(path)}
@@ -88,7 +89,11 @@ def _owned_manifests(out: Path) -> set[str]:
         found = f"an unreadable {_INDEX}"
     raise BadInput(
         str(out),
-        [Problem("--out", found, "a new or empty folder, or one of an earlier render", "use another folder")],
+        [
+            Problem(
+                "--out", found, "a new or empty folder, or the folder of an earlier render", "use another folder"
+            )
+        ],
     )
 
 
@@ -117,7 +122,7 @@ def _remove(out: Path, paths: Iterable[str]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file atomically, unless it has this text: on some disks each replacement takes 5 ms."""
+    """Replace a file atomically, unless it has this text. On some disks each replacement takes 5 ms."""
     content = text.encode()
     with suppress(OSError):
         if path.read_bytes() == content:

@@ -1,7 +1,7 @@
 """Converts a recorded program to a deployment of version 3, the format of `pulumi stack export`.
 
 Source: sdk/go/common/apitype/core.go in pulumi/pulumi, read 2026-08-21. Values that exist only after a deployment
-(times, ids of cloud resources) are the zero time and Pulumi's unknown.
+have placeholders: the zero time for times, and Pulumi's unknown value for ids of cloud resources.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 
 
 def deployment_manifest() -> dict[str, str]:
-    """Return the deployment's manifest; `magic` is the hash of the version, which the engine checks."""
+    """Return the deployment's manifest. `magic` is the hash of the version, which the engine checks."""
     cli_version = f"v{version('pulumi')}"
     magic = hashlib.sha256(cli_version.encode()).hexdigest()
     return {"time": _ZERO_TIME, "magic": magic, "version": cli_version}
 
 
 def deployment_resources(recorded: RecordedProgram) -> list[dict[str, Any]]:
-    """Return the deployment's resources, each default provider before the first resource that uses it."""
+    """Return the deployment's resources, with each default provider before the first resource that uses it."""
     resources: list[dict[str, Any]] = []
     providers: dict[tuple[str, str], str] = {}
     for record in recorded.resources:
@@ -49,7 +49,7 @@ def _default_provider(recorded: RecordedProgram, package: str, package_version: 
 
 
 def _resource(record: ResourceRecord, provider: str) -> dict[str, Any]:
-    """Return the entry of one resource; like an export it omits empty fields."""
+    """Return the entry of one resource. Like an export, it omits empty fields."""
     entry: dict[str, Any] = {"urn": record.urn, "custom": record.custom}
     if record.custom:
         entry["id"] = record.id or UNKNOWN
@@ -63,7 +63,7 @@ def _resource(record: ResourceRecord, provider: str) -> dict[str, Any]:
         "dependencies": list(record.dependencies),
         "provider": provider,
         "propertyDependencies": {key: list(urns) for key, urns in record.property_dependencies.items()},
-        # A deployment has no field for delete-before-replace: the engine gets it from the program.
+        # A deployment has no field for delete-before-replace, because the engine receives it from the program.
         "retainOnDelete": record.retain_on_delete,
         "ignoreChanges": list(record.ignore_changes),
         "replaceOnChanges": list(record.replace_on_changes),

@@ -1,1 +1,1 @@
-"""Keeps what members made when their team leaves the stack, and finds stacks of teams on a cluster."""
+"""Keeps objects of members when their team leaves the stack, and finds the team stacks on a cluster."""

@@ -1,11 +1,11 @@
 """Keeps the namespace of a team that leaves its stack, with everything that members created in it.
 
-What the platform made there is deleted, with two exceptions. Network policies, quotas, limits and the admission
-policies of the namespace stay for as long as it does: pods that run on must not become less isolated, and their
-controllers must not grow, nor create what admission refused. Another
-quota admits no new GPU pod, because the team's GPUs are no longer counted as allocated; CPU pods such as databases
-may restart within the old limits. Roles are deleted, so members have no access. A namespace in which members
-made nothing is deleted.
+The platform's own objects in the namespace are deleted, except network policies, quotas, limits, admission
+policies and claims of workloads. These policies and limits stay as long as the namespace. Running pods must not
+become less isolated, and their controllers must neither grow nor create pods that admission refused. An additional
+quota admits no new GPU pod, because the team's GPUs are no longer counted as allocated. CPU pods such as databases
+may restart within the old limits. Roles are deleted, so members have no access. A namespace without objects of
+members is deleted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpu_platform.live.objects import ObjectKey, annotation, items_at, mapping_a
 
 _TRUE: Final = "true"
 _FINALIZERS: Final = (
-    "If finalizers remain, let their controller remove them, or take them out of metadata.finalizers"
+    "If finalizers remain, let their controller remove them, or remove them from metadata.finalizers"
 )
 _NAMED_AFTER_SECONDS: Final = (
     15.0  # the namespace controller needs some seconds for a namespace that nothing keeps
@@ -37,7 +37,7 @@ _GPU_KEYS: Final = names.quota_key("nvidia.com/")
 _ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 _POLICY_API: Final = "admissionregistration.k8s.io/v1"
 _POLICY_KINDS: Final = ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")
-# The level of these is that of the namespace's label once the team left: it has no exceptions.
+# Once the team has left, the Pod Security label of the namespace replaces these policies, without exceptions.
 _IN_PLACE_OF_LABEL: Final = (names.POD_SECURITY_POLICY, names.EXEC_POLICY)
 _KEPT_API_VERSIONS: Final = (
     ("networking.k8s.io/v1", "NetworkPolicy"),
@@ -48,7 +48,7 @@ _KEPT_API_VERSIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TeamNamespace:
-    """Namespace of a team in the cluster; `retained_since` is empty while the team is deployed."""
+    """Namespace of a team in the cluster. `retained_since` is empty while the team is deployed."""
 
     name: str
     team: str
@@ -64,13 +64,13 @@ class TeamNamespace:
 
 
 def team_namespaces(client: KubernetesClient) -> tuple[TeamNamespace, ...]:
-    """Return the namespaces of teams of all stacks, retained ones included, by name."""
+    """Return the namespaces of teams of all stacks by name, including retained namespaces."""
     lives = client.objects("v1", "Namespace", label_selector=names.TEAM_LABEL)
     return tuple(team_namespace(live) for live in lives if "deletionTimestamp" not in live["metadata"])
 
 
 def retained_and_deleted(client: KubernetesClient, namespace: str) -> TeamNamespace | None:
-    """Return a retained namespace whose deletion has begun and not ended; None if there is none."""
+    """Return a retained namespace whose deletion has begun but not ended, or None."""
     live = client.get("v1", "Namespace", namespace)
     if live is None or "deletionTimestamp" not in live["metadata"] or not is_retained(live):
         return None
@@ -78,7 +78,7 @@ def retained_and_deleted(client: KubernetesClient, namespace: str) -> TeamNamesp
 
 
 def refuse_deleting(client: KubernetesClient, namespace: str) -> None:
-    """Raise Finding for a namespace that is being deleted, with what keeps it, as Kubernetes reports it."""
+    """Raise Finding for a namespace that is being deleted, with the reasons that Kubernetes reports."""
     live = client.get("v1", "Namespace", namespace)
     if live is None or "deletionTimestamp" not in live["metadata"]:
         return
@@ -113,10 +113,10 @@ def is_retained(live: Mapping[str, Any]) -> bool:
 
 
 def is_of_platform(live: Mapping[str, Any]) -> bool:
-    """Return whether an engine made the object; good enough to show it, not to delete it.
+    """Return whether an engine made the object. The answer is good enough to show the object, not to delete it.
 
-    The embedded engine labels its objects; Pulumi's provider is their field manager. What members wrote into a
-    claim is theirs, whoever made it.
+    The embedded engine labels its objects, and Pulumi's provider is a field manager of its objects. The data in a
+    claim belongs to the members, regardless of who created the claim.
     """
     if is_kept_claim(live):
         return False
@@ -127,7 +127,7 @@ def is_of_platform(live: Mapping[str, Any]) -> bool:
 
 
 def is_kept_claim(live: Mapping[str, Any]) -> bool:
-    """Return whether an object is the claim of an entry of the stack file, which outlives the entry."""
+    """Return whether an object is the claim of an entry in the stack file, which outlives the entry."""
     labels = mapping_at(live, "metadata", "labels")
     return object_key(live).group_kind == "PersistentVolumeClaim" and names.KEPT_LABEL in labels
 
@@ -137,9 +137,10 @@ def is_kept_claim(live: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """Objects that a stack no longer declares: `deleted`, and the retained namespaces with their contents.
+    """Objects that a stack no longer declares.
 
-    `kept`: policies and limits of the platform in the retained namespaces, and claims of workloads.
+    `deleted` are the objects to delete. `retained` contains the retained namespaces with their contents. `kept`
+    are the platform's policies and limits in the retained namespaces, and the claims of workloads.
     """
 
     deleted: tuple[Mapping[str, Any], ...]
@@ -152,7 +153,7 @@ def decide(
 ) -> Pruned:
     """Decide which objects that a stack no longer declares are deleted, and which namespaces are retained.
 
-    `before_deletion`: objects of the platform are still in the namespaces, as in a preview.
+    With `before_deletion`, objects of the platform are still in the namespaces, as in a preview.
     """
     lives = list(superfluous)
     leaving = {str(live["metadata"]["name"]) for live in lives if _is_team_namespace(live)}
@@ -171,9 +172,9 @@ def decide(
 def prune(
     client: KubernetesClient, waiter: Waiter, stack: str, superfluous: Iterable[Mapping[str, Any]]
 ) -> tuple[Change, ...]:
-    """Delete objects that a stack no longer declares, and retain the namespaces in which members made something.
+    """Delete objects that a stack no longer declares, and retain namespaces that contain objects of members.
 
-    Roles are deleted before the namespaces are looked at, so that members can add nothing in between. Raises
+    Roles are deleted before the namespaces are read, so that members cannot add anything in between. Raises
     NotReady for an object that is not deleted in time.
     """
     lives = list(superfluous)
@@ -194,7 +195,7 @@ def prune(
 
 
 def retain_changes(pruned: Pruned) -> tuple[Change, ...]:
-    """Return the changes of retained namespaces, and of what is kept in them."""
+    """Return the changes of retained namespaces, and of the objects that are kept in them."""
     namespaces = (
         Change(Action.RETAIN, ObjectKey("", "Namespace", "", name), reason=f"holds {contents}")
         for name, contents in pruned.retained.items()
@@ -203,9 +204,9 @@ def retain_changes(pruned: Pruned) -> tuple[Change, ...]:
 
 
 def retain(client: KubernetesClient, namespace: str, stack: str) -> None:
-    """Mark a namespace, with its policies and limits, as retained; they are no members of an ApplySet any more.
+    """Mark a namespace, with its policies and limits, as retained. They leave the ApplySet.
 
-    The namespace is marked last: an interrupted run is continued by the next.
+    The namespace is marked last, so that the next run continues an interrupted one.
     """
     client.apply(_no_gpus(client, namespace))
     for live in _kept_in(client, namespace):
@@ -220,9 +221,10 @@ def retain(client: KubernetesClient, namespace: str, stack: str) -> None:
 
 
 def _enforce_by_label(client: KubernetesClient, live: Mapping[str, Any]) -> None:
-    """Let the label of a namespace enforce the Pod Security level that policies enforced, which go with the team.
+    """Let the namespace's label enforce the Pod Security level that policies enforced for the team.
 
-    Controllers in it would else create what the policies refused.
+    The policies are deleted with the team. Without the label, controllers in the namespace would create what they
+    refused.
     """
     level = mapping_at(live, "metadata", "labels").get(names.POD_SECURITY_LABEL)
     if level is not None:
@@ -230,7 +232,10 @@ def _enforce_by_label(client: KubernetesClient, live: Mapping[str, Any]) -> None
 
 
 def _no_gpus(client: KubernetesClient, namespace: str) -> dict[str, Any]:
-    """Return a quota that admits no new pod with GPUs; quotas add up, so the team's own stays as it is."""
+    """Return a quota that admits no new pod with GPUs.
+
+    Quotas add up, so the team's own quota stays unchanged.
+    """
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     limited = {key for quota in quotas for key in mapping_at(quota, "spec", "hard")}
     hard = {key: "0" for key in limited if key.startswith(_GPU_KEYS) or key.endswith(names.DEVICE_QUOTA_SUFFIX)}
@@ -250,9 +255,9 @@ def _no_gpus(client: KubernetesClient, namespace: str) -> dict[str, Any]:
 
 
 def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> bool | str:
-    """Return whether a stack may take over a retained object, or why not; False for one that is not retained.
+    """Return whether a stack may take over a retained object, or why not. False if it is not retained.
 
-    Only the kinds that the platform retains count: a member can label anything else.
+    Only the kinds that the platform retains count, because a member can label anything else.
     """
     key = object_key(live)
     team = _team_of_policy(live)
@@ -260,14 +265,14 @@ def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str
     if not is_retained(live) or (key.group_kind != "Namespace" and not kept):
         return False
     if team:
-        # It is in no namespace, so the adoption of its team's does not decide about it.
+        # The policy is in no namespace, so the adoption of the team's namespace does not cover it.
         found = client.get("v1", "Namespace", team)
         if found is None:
             return True
         live = found
     elif key.group_kind != "Namespace":
-        # Members cannot write the kinds that are kept, and their Namespace was adopted before them. A claim of a
-        # member that has the labels becomes the entry's, as the stack file says of one with this name.
+        # Members cannot write the kinds that are kept, and their Namespace was adopted before. A member's claim
+        # with these labels becomes the claim of the entry, because the stack file declares a claim with this name.
         return True
     try:
         refuse_other_stack(team_namespace(live), stack)
@@ -277,7 +282,7 @@ def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str
 
 
 def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
-    """Raise Finding for the namespace of a team of another stack, deployed or retained."""
+    """Raise Finding if the namespace belongs to a team of another stack, deployed or retained."""
     if namespace.is_retained and namespace.retained_from != stack:
         raise Finding(
             f"namespace {namespace.name} is retained from stack {namespace.retained_from!r} since "
@@ -290,13 +295,13 @@ def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
     if not namespace.is_retained and namespace.stack != stack:
         raise Finding(
             f"namespace {namespace.name} already exists and belongs to stack {namespace.stack!r}; stack {stack!r} "
-            "does not take it over. A stack has the name of its file: if this one is a copy, name it "
-            f"Pulumi.{namespace.stack}.yaml. Else rename the team, or remove it from the other stack first"
+            "does not take it over. A stack has the name of its file, so if this one is a copy, name it "
+            f"Pulumi.{namespace.stack}.yaml. Otherwise rename the team, or remove it from the other stack first"
         )
 
 
 def release(client: KubernetesClient, live: Mapping[str, Any]) -> None:
-    """Remove the marks of a retained object that its stack declares again, and the quota against GPU pods."""
+    """Remove the marks of a retained object that its stack declares again, and the quota that blocks GPU pods."""
     namespace = str(live["metadata"]["name"])
     marks: dict[str, str | None] = {}
     if object_key(live).group_kind == "Namespace":
@@ -315,11 +320,11 @@ def settle(
     *,
     by_policy: Collection[str] = (),
 ) -> tuple[TeamNamespace, ...]:
-    """Mark, release or delete a stack's namespaces after an engine that cannot do it: the Pulumi CLI.
+    """Mark, release or delete a stack's namespaces after the Pulumi CLI, which cannot do this itself.
 
-    The program lets Pulumi keep the namespace of a team that leaves, and its admission policies. `declared`:
-    namespaces of the stack file; `by_policy`: those of them whose Pod Security level policies enforce. Returns the
-    namespaces that are retained now and were not before.
+    The program makes Pulumi keep the namespace of a team that leaves, and its admission policies. `declared` are
+    the namespaces in the stack file. In the namespaces of `by_policy`, policies enforce the Pod Security level.
+    Returns the namespaces that are retained now but were not before.
     """
     left: list[TeamNamespace] = []
     for live in client.objects(
@@ -329,7 +334,8 @@ def settle(
         if found.name in declared:
             if found.is_retained:
                 for kept in list(_kept_in(client, found.name)):
-                    if kept["metadata"]["name"] != names.RETAINED_QUOTA:  # deleted with the marks of the namespace
+                    # The quota is deleted together with the marks of the namespace.
+                    if kept["metadata"]["name"] != names.RETAINED_QUOTA:
                         release(client, kept)
                 release(client, live)
         elif not found.is_retained and "deletionTimestamp" not in live["metadata"]:
@@ -344,7 +350,7 @@ def settle(
 
 
 def _delete_pod_security_policies(client: KubernetesClient, namespace: str) -> None:
-    """Delete the policies that enforced the Pod Security level of a namespace: its label does."""
+    """Delete the policies that enforced the Pod Security level of a namespace, which its label enforces now."""
     for kind in _POLICY_KINDS:
         for prefix in _IN_PLACE_OF_LABEL:
             live = client.get(_POLICY_API, kind, f"{prefix}-{namespace}")
@@ -367,7 +373,7 @@ def _policies(client: KubernetesClient, namespace: str) -> Iterator[dict[str, An
 
 
 def _team_of_policy(live: Mapping[str, Any]) -> str:
-    """Return the namespace that an admission policy or binding stays as long as; empty for anything else."""
+    """Return the namespace whose lifetime an admission policy or binding shares, or "" for other objects."""
     key = object_key(live)
     if key.group != _POLICY_API.partition("/")[0] or key.kind not in _POLICY_KINDS:
         return ""
@@ -394,7 +400,7 @@ def _is_last(live: Mapping[str, Any]) -> bool:
 
 
 def _stays(live: Mapping[str, Any], namespaces: Collection[str]) -> bool:
-    """Return whether an object is one of the namespaces, a policy or limit of one of them, or a kept claim."""
+    """Return whether an object is one of the namespaces, a policy or limit in one of them, or a kept claim."""
     key = object_key(live)
     if is_kept_claim(live) or _team_of_policy(live) in namespaces:
         return True
@@ -411,9 +417,9 @@ def _nothing(_live: Mapping[str, Any]) -> bool:
 
 
 def delete_namespaces(client: KubernetesClient, stack: str, namespaces: Iterable[str], progress: Progress) -> None:
-    """Delete namespaces with everything in them, and wait; raises NotReady if one is not deleted in time.
+    """Delete namespaces with everything in them, and wait. Raises NotReady if one is not deleted in time.
 
-    Nothing can be created in a namespace that is being deleted, so its admission policies go at once.
+    Nothing can be created in a namespace that is being deleted, so its admission policies are deleted immediately.
     """
     for name in namespaces:
         live = client.get("v1", "Namespace", name)
@@ -427,7 +433,7 @@ def delete_namespaces(client: KubernetesClient, stack: str, namespaces: Iterable
 
 
 def _wait_for_deletion(client: KubernetesClient, stack: str, live: Mapping[str, Any], progress: Progress) -> None:
-    """Wait until a namespace is gone, and name early what a finalizer keeps in it."""
+    """Wait until a namespace is gone, and report early which objects a finalizer keeps in it."""
     waiter, name = Waiter(client, ApplySet(client, stack), progress), str(live["metadata"]["name"])
     try:
         waiter.until_deleted([live], _NAMED_AFTER_SECONDS)

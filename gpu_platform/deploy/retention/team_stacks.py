@@ -1,4 +1,4 @@
-"""Finds the stacks of teams that are deployed on the cluster of an environment."""
+"""Finds the team stacks that are deployed on the cluster of an environment."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MEMBERS: Final = "team-members"  # RoleBinding that each deployed team has; mem
 
 @dataclass(frozen=True, slots=True)
 class TeamStack:
-    """A team's stack on the cluster: its namespaces, and its outputs where the embedded engine deployed it.
+    """A team's stack on the cluster, with its namespaces and outputs.
 
-    `outputs` is None where they cannot be read from the cluster: the Pulumi CLI keeps them in its backend.
+    `outputs` is None for a stack of the Pulumi CLI, which keeps the outputs in its backend and not in the cluster.
     """
 
     stack: str
@@ -31,14 +31,14 @@ class TeamStack:
 
 @dataclass(frozen=True, slots=True)
 class DeployedQuota:
-    """The quota of a team's namespace as it applies now; `hard`: as Kubernetes writes it."""
+    """Quota of a team's namespace that applies now. `hard` has the format of Kubernetes."""
 
     stack: str
     hard: Mapping[str, str]
 
 
 def deployed_quotas(client: KubernetesClient) -> Mapping[str, DeployedQuota]:
-    """Return the quotas of the teams of all stacks on a cluster by namespace, whichever engine deployed them.
+    """Return the quotas of the teams of all stacks on a cluster by namespace, regardless of the engine.
 
     Retained namespaces have no quota of GPUs.
     """
@@ -51,16 +51,16 @@ def deployed_quotas(client: KubernetesClient) -> Mapping[str, DeployedQuota]:
 
 
 def _granted(quota: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the quota of a team: what it borrows of other teams' quotas is allowed beside it."""
+    """Return the quota of a team, without the units that it may borrow from other teams."""
     granted = annotation(quota, names.GRANTED_ANNOTATION)
     return json.loads(granted) if granted else mapping_at(quota, "spec", "hard")
 
 
 def deployed_team_stacks(client: KubernetesClient, environment: str) -> tuple[TeamStack, ...]:
-    """Return the stacks of teams on an environment's cluster, by name, whichever engine deployed them.
+    """Return the team stacks on an environment's cluster by name, regardless of the engine.
 
-    A stack of the embedded engine is known by its ApplySet; one of the Pulumi CLI by a namespace whose team has
-    access. Retained namespaces belong to no stack.
+    A stack of the embedded engine is found by its ApplySet, and a stack of the Pulumi CLI by a namespace whose
+    team has access. Retained namespaces belong to no stack.
     """
     namespaces: dict[str, list[str]] = {}
     outputs: dict[str, Mapping[str, Any] | None] = {}

@@ -1,7 +1,7 @@
 """Cordon, annotation and labels that `up` writes to a node whose MIG layout it changes.
 
-They are one server-side apply by the stack's own field manager: a field that the next apply omits is removed
-unless another manager owns it too. So a node that was cordoned before the change stays cordoned after it.
+They are one server-side apply by the stack's own field manager. A field that the next apply omits is removed,
+unless another manager owns it too. A node that was cordoned before the change therefore stays cordoned after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LABELS: Final = ("f:metadata", "f:labels")
 
 @dataclass(frozen=True, slots=True)
 class RolloutAnnotation:
-    """Reason why `up` has cordoned a node: it changes to `config`, or this failed because of `failure`."""
+    """Reason why `up` has cordoned a node: it changes to `config`, or the change failed because of `failure`."""
 
     stack: str
     config: str
@@ -37,7 +37,7 @@ def field_manager(stack: str) -> str:
 
 
 def rollout_annotation(node: Mapping[str, Any]) -> RolloutAnnotation | None:
-    """Return the rollout annotation of a node; None if it has none or it cannot be parsed."""
+    """Return the rollout annotation of a node, or None if it has none or it cannot be parsed."""
     try:
         fields = json.loads(annotation(node, names.MIG_ROLLOUT_ANNOTATION) or "null")
         return RolloutAnnotation(str(fields["stack"]), str(fields["config"]), str(fields.get("failure", "")))
@@ -48,8 +48,8 @@ def rollout_annotation(node: Mapping[str, Any]) -> RolloutAnnotation | None:
 def node_document(
     node: Mapping[str, Any], labels: Mapping[str, str], reason: RolloutAnnotation | None = None
 ) -> dict[str, Any]:
-    """Return the manifest to apply to a live node: labels, and with `reason` a cordon and the annotation."""
-    # Without the uid an apply would create a node that was deleted meanwhile.
+    """Return the manifest to apply to a live node, with labels, and with cordon and annotation for `reason`."""
+    # Without the uid, an apply would create a node that was deleted in the meantime.
     own = {key: node["metadata"][key] for key in ("name", "uid")}
     metadata: dict[str, Any] = {**own, "labels": dict(labels)}
     if reason is None:

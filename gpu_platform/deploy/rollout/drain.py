@@ -1,4 +1,4 @@
-"""Asks the API server whether all pods of a node can be evicted, before the first of them is."""
+"""Checks with the API server whether all pods of a node can be evicted, before the first pod is evicted."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Pod = Mapping[str, Any]
 
 
 def evicted_pods(pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that a drain has to evict; not those that are already being deleted."""
+    """Return the pods that a drain must evict, except pods that are already being deleted."""
     return [pod for pod in pods if eviction_action(pod) != "keep" and "deletionTimestamp" not in pod["metadata"]]
 
 
 def blocks_of(pods: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[Block, ...]:
-    """Return what keeps the pods of a node on it, by the status of the budgets."""
+    """Return what keeps the pods of a node from being evicted, according to the status of the budgets."""
     found = (block_of(guarded_pod(pod), budgets) for pod in evicted_pods(pods))
     return merged([*_of_daemons(pods), *(block for block in found if block is not None)])
 
 
 def ask_evictions(client: KubernetesClient, pods: Sequence[Pod]) -> tuple[Block, ...]:
-    """Return what keeps the pods of a node on it, by a dry run of each eviction; empty if nothing does."""
+    """Return what keeps the pods of a node from being evicted, from a dry run of each eviction."""
     return merged([*_of_daemons(pods), *_asked(client, evicted_pods(pods))])
 
 
 def _of_daemons(pods: Sequence[Pod]) -> Iterator[Block]:
-    """Yield the pods of DaemonSets that keep their GPUs, which then cannot be partitioned."""
+    """Yield the DaemonSet pods that keep their GPUs, so that the GPUs cannot be partitioned."""
     for pod in daemon_gpu_pods(pods):
         yield daemon_block(pod_name(pod), daemon_set_of(pod))
 
@@ -50,7 +50,7 @@ def _asked(client: KubernetesClient, pods: Sequence[Pod]) -> Iterator[Block]:
 
 
 def _has_no_dry_run(refusal: Refused) -> bool:
-    """Return whether an admission webhook does not answer a dry run; then the budgets alone decide."""
+    """Return whether an admission webhook does not support dry runs. Then only the budgets decide."""
     return refusal.status == 400 and "does not support dry run" in refusal.message
 
 

@@ -1,8 +1,8 @@
 """Owns the MIG label of live nodes, so that engines that do not drain nodes cannot change it.
 
-`up` owns the label `nvidia.com/mig.config` of each node by server-side apply, in addition to the engine. The API
-server refuses an engine that applies another value without force, as Pulumi's provider does, with a conflict that
-names this field manager.
+`up` owns the label `nvidia.com/mig.config` of each node by server-side apply, in addition to the engine. If an
+engine applies another value without force, as Pulumi's provider does, the API server refuses it with a conflict
+that names this field manager.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 def hold(client: KubernetesClient, plan: EnvironmentPlan) -> None:
-    """Own the MIG label of every node of this stack, and give up the nodes that no longer belong to it."""
+    """Own the MIG label of every node of this stack, and release the nodes that no longer belong to it."""
     manager = field_manager(plan.stack)
     nodes = list(client.objects("v1", "Node"))
     mine = {node["metadata"]["name"] for pool in plan.pools for node in nodes_of(pool, nodes)}
@@ -34,7 +34,7 @@ def hold(client: KubernetesClient, plan: EnvironmentPlan) -> None:
 
 
 def release(client: KubernetesClient, stack: str) -> None:
-    """Give up the MIG labels of all nodes of a stack, which removes those without another owner."""
+    """Release the MIG labels of all nodes of a stack. Labels without another owner are removed."""
     for node in client.objects("v1", "Node"):
         _hold(client, field_manager(stack), node, held=False)
 

@@ -1,7 +1,7 @@
 """Reads, compares and merges mig-parted configs, the file in which the MIG manager looks up a node's layout.
 
-The name of a config in a plan has a hash of its content (`planning/config_maps.py`), so the old and the new
-configs can be in one file while some nodes still have the old layout.
+The name of a config in a plan contains a hash of its content (`planning/config_maps.py`). One file can therefore
+contain the old and the new configs while some nodes still have the old layout.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Configs = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def read_configs(text: str | None) -> Configs:
-    """Return the configs of a file; empty if it is invalid, since the MIG manager cannot read it either."""
+    """Return the configs of a file, or none if it is invalid, because the MIG manager cannot read it either."""
     try:
         document: object = yaml.safe_load(text or "")
     except yaml.YAMLError:
@@ -37,7 +37,7 @@ def read_configs(text: str | None) -> Configs:
 
 
 def retry_name(config: str) -> str:
-    """Return the second name of a config: the MIG manager retries a failed config only under another name."""
+    """Return the second name of a config. The MIG manager retries a failed config only under another name."""
     return f"{config}{_RETRY_SUFFIX}"
 
 
@@ -52,7 +52,7 @@ def with_both(live: str | None, planned: Configs) -> str:
 def same_layout(
     one: Sequence[Mapping[str, Any]] | None, other: Sequence[Mapping[str, Any]] | None, gpus: int
 ) -> bool:
-    """Return whether two configs give the same layout on a node with `gpus` GPUs; False if one is unknown."""
+    """Return whether two configs give the same layout on a node with `gpus` GPUs. False if one is unknown."""
     if one is None or other is None:
         return False
     layouts = _by_gpu(one, gpus), _by_gpu(other, gpus)
@@ -60,7 +60,7 @@ def same_layout(
 
 
 def config_text(config: str, entries: Sequence[Mapping[str, Any]] | None, gpus: int) -> str:
-    """Return a description of the layout of a config; the config's name if it depends on the node."""
+    """Describe the layout of a config, or return the config's name if the layout depends on the node."""
     layouts = _by_gpu(entries, gpus) if entries is not None else None
     if layouts is None:
         return f"config {config}"
@@ -69,7 +69,10 @@ def config_text(config: str, entries: Sequence[Mapping[str, Any]] | None, gpus: 
 
 
 def _by_gpu(entries: Sequence[Mapping[str, Any]], gpus: int) -> tuple[tuple[tuple[str, int], ...], ...] | None:
-    """Return the instances of each GPU; None if an entry filters by GPU model, which is known only on the node."""
+    """Return the instances of each GPU, or None if an entry filters by GPU model.
+
+    The GPU model is known only on the node.
+    """
     layouts: list[tuple[tuple[str, int], ...]] = [()] * gpus
     for entry in entries:
         if entry.get("device-filter"):

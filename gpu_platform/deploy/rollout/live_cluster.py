@@ -20,16 +20,16 @@ _POLICY_API: Final = "nvidia.com/v1"
 
 @dataclass(frozen=True, slots=True)
 class OperatorConfigs:
-    """ConfigMaps that the live ClusterPolicy refers to; None without a reference, or if it does not exist."""
+    """ConfigMaps that the live ClusterPolicy refers to. None if there is no reference or no such ConfigMap."""
 
     mig: Mapping[str, Any] | None
     device_plugin: Mapping[str, Any] | None
 
 
 def read_cluster(client: KubernetesClient, objects: Callable[[], LiveObjects] | None = None) -> LiveCluster:
-    """Return the nodes, pods, budgets and MIG configs of a cluster; nothing if it has no ClusterPolicy.
+    """Return the nodes, pods, budgets and MIG configs of a cluster, or nothing if it has no ClusterPolicy.
 
-    `objects`: returns what was read of the cluster already.
+    `objects` returns the objects of the cluster that were already read.
     """
     configs = _operator_configs(client)
     if configs is None:
@@ -42,10 +42,10 @@ def read_cluster(client: KubernetesClient, objects: Callable[[], LiveObjects] | 
 
 
 def add_configs(client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollout) -> str:
-    """Add the new configs to the operator's current ConfigMaps; return when the MIG manager's was last changed.
+    """Add the new configs to the operator's ConfigMaps. Return when the MIG manager's ConfigMap last changed.
 
-    Existing entries do not change, so nodes with the old layout are not affected. Later the engine's apply
-    replaces these ConfigMaps by those of the plan, which have other names.
+    Existing entries do not change, so nodes with the old layout are not affected. Later, the engine's apply
+    replaces these ConfigMaps with the plan's ConfigMaps, which have other names.
     """
     manager = field_manager(plan.stack)
     configs = _operator_configs(client)
@@ -69,7 +69,7 @@ def add_configs(client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollou
 
 
 def manager_pods(client: KubernetesClient, node: str) -> list[dict[str, Any]]:
-    """Return the pods of the MIG manager on a node; none in the sandbox, where the simulator does its work."""
+    """Return the pods of the MIG manager on a node. A sandbox has none, because the simulator does its work."""
     return list(
         client.objects(
             "v1",
@@ -94,7 +94,7 @@ def _operator_configs(client: KubernetesClient) -> OperatorConfigs | None:
 
 
 def _applied_data(live: Mapping[str, Any], manager: str) -> Mapping[str, str]:
-    """Return the data that this field manager has applied; an apply that omits them would remove them."""
+    """Return the data that this field manager has applied. An apply that omits the data would remove it."""
     data = mapping_at(live, "data")
     mine = [one for one in items_at(live, "metadata", "managedFields") if one["manager"] == manager]
     keys = {key.removeprefix("f:") for entry in mine for key in mapping_at(entry, "fieldsV1", "f:data")}

@@ -41,7 +41,7 @@ _MAX_LISTED: Final = 4
 
 
 class _Gone(Exception):
-    """The node does not exist any more."""
+    """The node no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Outcome:
 
 
 class NodeRoll:
-    """Rollout on one node: call `step` until `outcome` is set; `doing` describes the current phase.
+    """Rollout on one node. Call `step` until `outcome` is set. `doing` describes the current phase.
 
-    A node is `taken` once it is cordoned: only if every pod of it can be evicted. Until then nothing is changed.
-    `configs_changed`: time of the last change of the MIG manager's ConfigMap; a pod of the manager that is older
-    may not see it.
+    A node is `taken` once it is cordoned, which requires that every pod on it can be evicted. Until then nothing
+    is changed. `configs_changed` is the time of the last change of the MIG manager's ConfigMap. A pod of the
+    manager that is older may not see the change.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class NodeRoll:
         self._succeeded_at: float | None = None
 
     def step(self) -> None:
-        """Continue until the node has to be waited for; raises UnknownOutcome if the cluster does not answer."""
+        """Continue until the node must be waited for. Raises UnknownOutcome if the cluster does not answer."""
         try:
             self._phase()
         except _Gone:
@@ -136,12 +136,12 @@ class NodeRoll:
             self._go(self._drain, "draining", self._rules.drain_timeout_seconds)
 
     def _is_blocked(self, pods: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether a pod cannot be evicted now; leave the node if it cannot be later either."""
+        """Return whether a pod cannot be evicted now. Leave the node if the pod can never be evicted."""
         before, now = self._blocks, time.monotonic()
         self._blocks = ask_evictions(self._client, pods)
         self._ask_at = now + _ASK_EVERY_SECONDS
         lasting = [block for block in self._blocks if block.forever]
-        # Asked twice: while a controller replaces a pod, fewer pods are counted than it will have.
+        # The check runs twice: while a controller replaces a pod, fewer pods are counted than it will have.
         if lasting and any(block.forever for block in before):
             self._leave(blocks_text(lasting))
         elif self._blocks and self.taken and now > self._begun_at + self._rules.drain_timeout_seconds:
@@ -151,7 +151,7 @@ class NodeRoll:
         return bool(self._blocks)
 
     def give_up(self) -> None:
-        """Leave a node that waits for disruption budgets as it is."""
+        """Leave a node that waits for disruption budgets unchanged."""
         waited = duration_text(self._rules.drain_timeout_seconds)
         self._leave(f"its pods could not be evicted within {waited}: {blocks_text(self._blocks)}")
 
@@ -166,7 +166,7 @@ class NodeRoll:
                 f"not drained within {duration_text(self._rules.drain_timeout_seconds)}: {_listed(reasons)}"
             )
         elif not self._evicting and self._is_blocked(remaining):
-            # Pods came, or budgets changed, between the question and the cordon.
+            # Pods were added, or budgets changed, between the check and the cordon.
             self._release()
             self._phase = self._begin
         elif now >= self._evict_at:
@@ -201,7 +201,7 @@ class NodeRoll:
         for pod in old:
             self._client.delete(pod)
             self._restarted = True
-        # One that was just deleted was listed as ready.
+        # A pod that was just deleted was still listed as ready.
         if self._restarted and not any(is_ready(pod) for pod in pods if pod not in old):
             if time.monotonic() > self._deadline:
                 self._fail(f"its MIG manager did not become ready within {duration_text(MIG_MANAGER_SECONDS)}")
@@ -252,7 +252,7 @@ class NodeRoll:
         self.outcome = Outcome(self.change, "left", why)
 
     def _release(self) -> None:
-        """Take back the cordon of this rollout, if there is one."""
+        """Remove the cordon of this rollout, if there is one."""
         if self.taken:
             self._write(None)
         self.taken = False
@@ -274,7 +274,7 @@ class NodeRoll:
         return list(self._client.objects("v1", "Pod", field_selector=f"spec.nodeName={self.change.node}"))
 
     def _write(self, reason: RolloutAnnotation | None, labels: Mapping[str, str] | None = None) -> None:
-        """Apply or remove the cordon with its annotation; keep labels applied before, except the state."""
+        """Apply or remove the cordon with its annotation. Labels applied before are kept, except the state."""
         node = self._node()
         held = dict(labels_by(self._manager, node))
         held.pop(names.MIG_STATE_LABEL, None)

@@ -1,4 +1,4 @@
-"""Finds the live nodes whose MIG layout changes, and the GPU pods on them; pure functions of API objects."""
+"""Finds the live nodes whose MIG layout changes, and the GPU pods on them. All functions are pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Node = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """Current nodes, pods, MIG configs and budgets of a cluster; `configs` None: it has no GPU Operator."""
+    """Nodes, pods, MIG configs and budgets of a cluster. `configs` is None if it has no GPU Operator."""
 
     nodes: Sequence[Node] = ()
     pods: Sequence[Mapping[str, Any]] = ()
@@ -34,13 +34,14 @@ class LiveCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeChange:
-    """A node that gets another MIG config.
+    """A node that receives another MIG config.
 
-    `drains`: its GPUs are partitioned again, so it must be drained; else only the config's name changes. `begun`:
-    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason. `failed`: its last
-    change failed. `stuck`: its last change has had no result for longer than a change takes, which makes it
-    `failed`, too. `blocks`: disruption budgets that prevent its drain.
-    `unmanaged`: pods that no controller would start again, which are not evicted.
+    `drains` is true if its GPUs are partitioned again, so that it must be drained. Otherwise only the config's
+    name changes. `begun` is true if an earlier run has cordoned the node. `out` is true if the node is cordoned or
+    not ready, for any reason. `failed` is true if its last change failed. `stuck` is true if its last change has
+    had no result for longer than a change takes; the node then also counts as `failed`. `blocks` are the
+    disruption budgets that prevent its drain. `unmanaged` are pods that no controller would start again, which are
+    not evicted.
     """
 
     node: str
@@ -60,24 +61,24 @@ class NodeChange:
 
     @property
     def obstacle(self) -> int:
-        """How much prevents its drain: 0 nothing, 1 something that may pass, 2 something that does not."""
+        """Obstacle to the drain of the node: 0 for none, 1 for a temporary one, 2 for a permanent one."""
         if self.unmanaged or any(block.forever for block in self.blocks):
             return 2
         return 1 if self.blocks else 0
 
     def remark(self, rules: MigRollPlan) -> str:
-        """Return what is special about the node: why it stays as it is, or that an earlier run has begun it."""
+        """Return why the node stays unchanged, or that an earlier run has started its change, or ""."""
         if self.unmanaged:
-            return f"stays as it is: not managed by a controller: {', '.join(self.unmanaged)}"
+            return f"stays unchanged: not managed by a controller: {', '.join(self.unmanaged)}"
         if any(block.forever for block in self.blocks):
-            return "stays as it is: a disruption budget never allows an eviction"
+            return "stays unchanged: a disruption budget never allows an eviction"
         if self.pods and not rules.drains:
-            return "stays as it is while GPU pods run on it: sharing.change is replace"
+            return "stays unchanged while GPU pods run on it: sharing.change is replace"
         return "started by an earlier run" if self.begun else ""
 
     @property
     def config(self) -> str:
-        """Name of the config that the node gets."""
+        """Name of the config that the node receives."""
         return self.labels[names.MIG_CONFIG_LABEL]
 
     def to_json(self) -> dict[str, Any]:
@@ -98,9 +99,9 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRollout:
-    """Changes of a pool's nodes, in the order in which they are done.
+    """Changes to a pool's nodes, in the order in which they are made.
 
-    `elsewhere`: nodes of the pool that are unavailable for other reasons and count towards `max_unavailable`.
+    `elsewhere` are nodes of the pool that are unavailable for other reasons and count towards `max_unavailable`.
     """
 
     pool: str
@@ -112,12 +113,12 @@ class PoolRollout:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Pools that have nodes to change, and the configs that these nodes get, by name."""
+    """Pools with nodes to change, and the configs of these nodes by name."""
 
     pools: tuple[PoolRollout, ...] = ()
     configs: Configs = field(default_factory=dict[str, Sequence[Mapping[str, Any]]])
     unavailable: tuple[str, ...] = ()
-    """Nodes of all pools of the stack that are out of service and not begun by an earlier run."""
+    """Nodes of all pools of the stack that are out of service, except nodes that an earlier run has started."""
 
     @property
     def changes(self) -> tuple[NodeChange, ...]:
@@ -131,7 +132,10 @@ class Rollout:
 
 
 def plan_rollout(plan: EnvironmentPlan, live: LiveCluster, now: datetime | None = None) -> Rollout:
-    """Return the nodes of a cluster whose MIG layout differs from the plan. `now` None: the time of the call."""
+    """Return the nodes of a cluster whose MIG layout differs from the plan.
+
+    `now` defaults to the time of the call.
+    """
     if live.configs is None or plan.operator.mig_config is None:
         return Rollout()
     planned = read_configs(plan.operator.mig_config.data.get(CONFIG_KEY))
@@ -173,15 +177,18 @@ def _unavailable(plan: EnvironmentPlan, nodes: Iterable[Node]) -> set[str]:
 
 
 def _order(change: NodeChange) -> tuple[bool, int, int, str]:
-    """Sort started nodes first, then those that can be drained, then empty ones, which take the others' pods."""
+    """Return a sort key: started nodes first, then nodes that can be drained, and among them those with few pods.
+
+    Empty nodes take the pods of the others.
+    """
     return not change.begun, change.obstacle, len(change.pods), change.node
 
 
 def nodes_of(pool: PoolPlan, nodes: Iterable[Node]) -> list[Node]:
     """Return the live nodes of a pool whose layout `up` changes in place.
 
-    Not the nodes of a selector, whose owner sets their labels. Not nodes with a custom AMI on EKS: their labels
-    are in the user data, so EKS replaces the nodes.
+    Nodes of a selector are left out, because their owner sets their labels. Nodes with a custom AMI on EKS are
+    left out, because their labels are in the user data, so that EKS replaces the nodes.
     """
     if pool.sharing.mig_config is None or pool.nodes.ownership == "selected":
         return []

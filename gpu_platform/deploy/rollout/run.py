@@ -1,4 +1,4 @@
-"""Changes the nodes of a MIG rollout, each pool within its `max_unavailable`; a later run finishes the rest."""
+"""Changes the nodes of a MIG rollout, each pool within its `max_unavailable`. A later run finishes the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROGRESS_SECONDS = 15.0
 
 
 class RolloutFailed(Finding):
-    """Some nodes did not get their new layout; changed nodes stay changed, and the next run continues."""
+    """Some nodes did not receive their new layout. Changed nodes stay changed, and the next run continues."""
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes: tuple[Outcome, ...] = tuple(outcomes)
@@ -39,9 +39,9 @@ def roll(
     progress: Progress,
     closed: Callable[[], str] = lambda: "",
 ) -> tuple[Outcome, ...]:
-    """Change the layout of every node of a rollout; raises RolloutFailed if a node does not get it.
+    """Change the layout of every node of a rollout. Raises RolloutFailed if a node does not receive it.
 
-    `closed`: returns why no further node may be started, empty if one may; started nodes are finished.
+    `closed` returns why no further node may be started, or an empty string. Started nodes are finished.
     """
     if not rollout.changes:
         return ()
@@ -81,7 +81,7 @@ class _AllPools:
         self._closed = closed
 
     def why_not(self, node: NodeChange) -> str:
-        """Return why a node may not be started; empty if it may."""
+        """Return why a node may not be started, or an empty string if it may be started."""
         if reason := self._closed():
             return reason
         out = self._before.union(*(pool.unavailable() for pool in self.pools))
@@ -90,20 +90,20 @@ class _AllPools:
         return _held_by("changes.max_unavailable", self._most, out)
 
     def allow(self, count: int) -> str:
-        """Return the fields to write so that a pool may have `count` nodes out of service."""
+        """Return the fields to set so that a pool may have `count` nodes out of service."""
         own = f"sharing.max_unavailable: {count}"
         return own if self._most is None or count <= self._most else f"{own} and changes.max_unavailable: {count}"
 
 
 def _held_by(limit: str, most: int, out: Collection[str], allow: str = "") -> str:
-    """Return which nodes keep a limit from allowing one more, and the way on."""
+    """Return which nodes keep a limit from allowing another node, and what to do."""
     fix = allow or f"{limit}: {len(out) + 1}"
     held = f"{limit} is {most}, already unavailable: {', '.join(sorted(out))}"
-    return f"{held}; `gpu-platform validate` says what each of them needs, or write {fix}"
+    return f"{held}; `gpu-platform validate` shows what each of them needs, or write {fix}"
 
 
 class _PoolRoll:
-    """Rollout of one pool: nodes that are not cordoned yet, active nodes, and the outcomes of the others."""
+    """Rollout of one pool: nodes that are not cordoned yet, active nodes, and the outcomes of finished nodes."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _PoolRoll:
             self._announce(node)
 
     def step(self) -> bool:
-        """Start the nodes that may be and continue active ones; return whether the pool has something to do."""
+        """Start nodes that may be started, and continue active ones. Return whether the pool has more to do."""
         was_active = bool(self._active)
         asked = self._start()
         for node in self._active:
@@ -136,7 +136,7 @@ class _PoolRoll:
         self._report_progress()
         if not self._active:
             self._give_up([node for node in asked if node in self._waiting])
-        # What this pool has just finished may let another one start.
+        # A node that this pool has just finished may allow another node to start.
         return was_active or bool(self._active) or any(not self._why_not(node) for node in self._waiting)
 
     def finish(self) -> None:
@@ -145,7 +145,7 @@ class _PoolRoll:
         self._waiting = []
 
     def _start(self) -> list[NodeRoll]:
-        """Begin the nodes that may be cordoned; return those whose disruption budgets were asked."""
+        """Start the nodes that may be cordoned. Return the nodes whose disruption budgets were checked."""
         asked: list[NodeRoll] = []
         for node in list(self._waiting):
             if not self._why_not(node):
@@ -174,7 +174,7 @@ class _PoolRoll:
         self._active, self._waiting = active, [node for node in left if not node.taken]
 
     def _give_up(self, blocked: Sequence[NodeRoll]) -> None:
-        """Give up nodes whose budgets allowed nothing for the whole time since the pool's last node was done."""
+        """Give up nodes whose budgets allowed no eviction since the pool's last node was done."""
         if time.monotonic() > self._moved_at + self._pool.rules.drain_timeout_seconds:
             for node in blocked:
                 node.give_up()
@@ -186,7 +186,7 @@ class _PoolRoll:
         return {*self._pool.elsewhere, *failed, *(node.change.node for node in self._active)}
 
     def _why_not(self, node: NodeRoll) -> str:
-        """Return why a node may not be started; empty if it may."""
+        """Return why a node may not be started, or an empty string if it may be started."""
         out, most = self.unavailable(), self._pool.rules.max_unavailable
         if not node.change.out and len(out) >= most:
             return _held_by("sharing.max_unavailable", most, out, self._all_pools.allow(len(out) + 1))

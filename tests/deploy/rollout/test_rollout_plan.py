@@ -88,7 +88,7 @@ def test_nodes_that_can_be_drained_come_before_those_whose_budgets_allow_nothing
         ("lab-1", 1),
         ("lab-0", 2),
     ]
-    never = "stays as it is: a disruption budget never allows an eviction"
+    never = "stays unchanged: a disruption budget never allows an eviction"
     assert [change.remark(pool.rules) for change in pool.changes] == ["", "", never]
 
 
@@ -96,7 +96,7 @@ def test_a_pod_without_a_controller_is_announced_and_its_node_comes_last() -> No
     pods = (pod("bare", on="lab-0"), owned("a", on="lab-1"), owned("b", on="lab-1"))
     [pool] = rollout(planned(), node("lab-0"), node("lab-1"), pods=pods).pools
     assert [change.node for change in pool.changes] == ["lab-1", "lab-0"]
-    assert pool.changes[1].remark(pool.rules) == "stays as it is: not managed by a controller: vision/bare"
+    assert pool.changes[1].remark(pool.rules) == "stays unchanged: not managed by a controller: vision/bare"
 
 
 def test_the_same_layout_under_another_name_drains_no_node() -> None:
@@ -253,7 +253,7 @@ def test_a_node_of_an_earlier_run_and_one_that_is_not_drained_say_so() -> None:
     [pool] = rollout(planned(lab(sharing=sharing)), *nodes, pods=(owned("a"),)).pools
     assert {change.node: change.remark(pool.rules) for change in pool.changes} == {
         "lab-1": "started by an earlier run",
-        "lab-0": "stays as it is while GPU pods run on it: sharing.change is replace",
+        "lab-0": "stays unchanged while GPU pods run on it: sharing.change is replace",
     }
 
 
