@@ -27,7 +27,7 @@ def node_states(
     claims: Iterable[Mapping[str, Any]],
     selector: Mapping[str, str],
 ) -> list[NodeState]:
-    """Return the nodes of a pool, sorted by name. `pods` and `claims` are those of the whole cluster."""
+    """Return the nodes of a pool, sorted by name. `pods` and `claims` must cover the whole cluster."""
     users = _users(pods, claims)
     found = [
         NodeState(

@@ -60,6 +60,6 @@ def _changes(
         kept_namespaces.refuse_deleting(client, name)
         if client.get("v1", "Namespace", name) is not None:
             raise Finding(
-                f"namespace {name} already exists and is no team's; stack {plan.stack!r} does not take it "
+                f"namespace {name} already exists but belongs to no team; stack {plan.stack!r} does not take it "
                 "over. Rename the team, or delete the namespace"
             )

@@ -73,7 +73,7 @@ def _pod(example: ExamplePlan, *command: str, code: bool = True, checkpoints: Mo
 
 
 def _kept(example: ExamplePlan) -> str:
-    """Return the value of the annotation about where a pod keeps its state."""
+    """Return the annotation value that names the place where a pod keeps its state."""
     if example.kind == "batch":
         return "none: each part is short and starts from the beginning"
     if example.kind == "notebook":

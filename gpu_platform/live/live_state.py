@@ -103,7 +103,7 @@ def _owner(pod: Mapping[str, Any]) -> str:
 
 
 def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:
-    """Return the nodes by pool. The pool label of a node decides, or else the node selector of a pool."""
+    """Return the nodes by pool: the pool in a node's label, or else the pool whose node selector matches."""
     found: dict[str, list[str]] = {pool.name: [] for pool in pools}
     for node in nodes:
         labels = mapping_at(node, "metadata", "labels")

@@ -225,7 +225,7 @@ def _shared_memory_name(pod: PodPlan) -> str:
 
 
 def _requests(pod: PodPlan) -> Mapping[str, str]:
-    """Return the requests of the main container: the requests of the pod without those of its sidecars."""
+    """Return the requests of the main container: the pod's requests minus the requests of its sidecars."""
     requests = pod.workload.requests
     fabric = None if pod.fabric is None else pod.fabric.sidecar
     sidecars = [one for one in (fabric, pod.volume_sidecar) if one is not None]

@@ -62,7 +62,9 @@ def test_additional_values_are_merged_and_those_of_the_program_win(tmp_path: Pat
         key: value for key, value in plain.items() if key not in added
     }
     _, out, err = run("check", str(_stack(tmp_path, charts=charts)), "--format", "json")
-    assert "charts.gpu-operator.values.driver.enabled: the program sets another value, which takes precedence" in err
+    assert (
+        "charts.gpu-operator.values.driver.enabled: the program sets another value, which takes precedence" in err
+    )
     decisions = {one["subject"]: one["chosen"] for one in json.loads(out)["decisions"]}
     assert decisions["chart gpu-operator"] == "daemonsets, driver"
 

@@ -161,7 +161,10 @@ def test_gpus_that_no_pool_offers_are_told_with_those_that_nodes_have() -> None:
             {"Preempted": "InCohortReclamation", "Evicted": "Preempted"},
             "the team that owns the borrowed quota needed it",
         ),
-        ({"Preempted": "InClusterQueue", "Evicted": "Preempted"}, "another workload of the team with a higher priority"),
+        (
+            {"Preempted": "InClusterQueue", "Evicted": "Preempted"},
+            "another workload of the team with a higher priority",
+        ),
         ({"Evicted": "PodsReadyTimeout"}, "its pods did not become ready in time"),
     ],
 )

@@ -23,7 +23,7 @@ policies_app = typer.Typer(
 StackOption = Annotated[
     str | None,
     typer.Option(
-        "--stack", metavar="STACK", help="Also list the stack's own rules, and show its settings of each rule."
+        "--stack", metavar="STACK", help="Also list the stack's own rules, and show its settings for each rule."
     ),
 ]
 

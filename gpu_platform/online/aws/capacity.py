@@ -56,7 +56,10 @@ def compare_control_plane_zones(
 def compare_offers(
     pool: str, machine_type: str, wanted: tuple[str, ...], anywhere: bool, offered: frozenset[str]
 ) -> OnlineFinding:
-    """Return whether the zones of a pool offer its machine type. `anywhere`: the pool names no zones."""
+    """Return whether the zones of a pool offer its machine type.
+
+    `anywhere` means that the pool itself names no zones.
+    """
     looked_at = f"zones of pool {pool} that offer {machine_type}"
     missing = [zone for zone in wanted if zone not in offered]
     has = ", ".join(sorted(offered)) or "no zone of the region"
