@@ -88,7 +88,7 @@ def test_a_held_local_queue_is_named_with_its_namespace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = warnings({"default": "HoldAndDrain"}, tmp_path, capsys)
-    assert "those that ran were stopped" in said
+    assert "running workloads were stopped" in said
     assert "kubectl patch localqueue default -n vision --type merge" in said
 
 

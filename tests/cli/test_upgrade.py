@@ -48,7 +48,7 @@ def test_a_version_past_its_support_is_a_finding(run: Run, stack: Any) -> None:
     ran = run("upgrade", stack(kubernetes="1.34"), *TODAY)
     assert ran.code == 1
     assert "standard support ended on 2026-10-27" in ran.out
-    assert "What runs was not read" in ran.out
+    assert "The cluster was not read" in ran.out
 
 
 def test_nothing_past_its_support_is_good(run: Run, stack: Any) -> None:

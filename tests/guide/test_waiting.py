@@ -225,7 +225,7 @@ LOWERED = {"requests.nvidia.com/gpu": "12", "requests.cpu": "32"}
 def test_a_lost_pod_that_a_lowered_quota_refuses_is_told_with_the_numbers_and_a_way_out() -> None:
     why = why_pods_are_missing(started("False"), GPUS_STARTED, LOWERED)
     assert "16 nvidia.com/gpu of the team are started, but only 12 are allowed now" in why
-    assert "delete another workload, or this one and create it with fewer pods" in why
+    assert "Delete another workload, or delete this one and create it again with fewer pods" in why
     assert "cpu" not in why
 
 
