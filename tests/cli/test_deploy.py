@@ -321,7 +321,7 @@ def test_a_stack_that_is_deployed_in_a_sandbox_of_another_name_is_a_warning(
     monkeypatch.setattr(deploy, "is_deployed", lambda kubeconfig, _stack: "before" in Path(kubeconfig).parts)
     deploy.preview_stack("test", "auto", to_json=False)
     text = engine.told_before + capsys.readouterr().err
-    warning = f"warning: stack test is deployed in sandbox before, and the stack file names sandbox {own}"
+    warning = f"warning: stack test is deployed in sandbox before, but the stack file names sandbox {own}"
     assert (warning in text) is said
     assert "in sandbox empty" not in text
 
@@ -469,7 +469,9 @@ def test_the_report_of_a_destroy_is_one_document_with_what_goes_and_what_stays(
     assert report["kept"] == ["log group /aws/eks/ml/cluster"]
     assert (report["engine"]["name"], report["changes"], report["error"]) == ("pulumi", NO_CHANGES, None)
     assert report["cluster_read"] is False
-    assert "pool train: 2 nodes with 16 GPUs: deleted" in engine.told_before, "the list comes before the engine"
+    assert "pool train: 2 nodes with 16 GPUs; the nodes are deleted" in engine.told_before, (
+        "the list comes before the engine"
+    )
 
 
 def test_a_destroy_of_a_sandbox_that_does_not_exist_reports_in_the_same_form(
@@ -517,7 +519,7 @@ def test_destroy_without_a_terminal_lists_and_asks_for_yes_before_the_engine(
         deploy.destroy_stack("test", "auto")
     assert caught.value.exit_code is ExitCode.BAD_INPUT
     assert engine.asked == []
-    assert "pool train: 2 nodes with 16 GPUs: deleted" in capsys.readouterr().out
+    assert "pool train: 2 nodes with 16 GPUs; the nodes are deleted" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("typed", "asked"), [("test\n", ["destroy"]), ("tset\n", []), ("y\n", []), ("", [])])

@@ -192,7 +192,7 @@ def test_init_without_a_terminal_names_the_flags_that_are_missing_and_writes_not
         ("init mine --provider gcp", "Fix: write gke"),
         ("init mine --provider sandbx", "Fix: did you mean 'sandbox'?"),
         ("machines list --region mars-1", "Fix: leave --region out"),
-        ("machines list --gpu foo", "Fix: leave --gpu out"),
+        ("machines list --gpu foo", "Fix: leave out --gpu"),
     ],
 )
 def test_a_wrong_name_is_an_error_with_a_fix_and_nothing_is_written(

@@ -426,7 +426,7 @@ def test_without_an_answer_of_the_cloud_preview_says_that_the_cluster_was_not_re
     with pytest.raises(Finding, match="stop"):
         deployment.preview()
     captured = capsys.readouterr()
-    assert "the cluster was not read: no credentials: log in" in captured.err + captured.out
+    assert "whether others own some of the objects: no credentials: log in" in captured.err + captured.out
 
 
 @pytest.mark.parametrize(

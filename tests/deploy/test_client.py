@@ -39,7 +39,7 @@ def test_a_cluster_that_does_not_answer_names_the_kubeconfig_and_the_fix(sandbox
     text = str(caught.value)
     assert str(tmp_path / "config") in text
     assert "Connection refused" in text
-    assert "run the command again when the cluster answers" in text
+    assert "Run the command again when the cluster answers" in text
     assert caught.value.exit_code is ExitCode.UNKNOWN
 
 

@@ -87,12 +87,15 @@ def test_a_run_that_finds_the_lock_held_says_by_whom_and_changes_nothing(client:
     before, said = lease(client), Said()
 
     second = StackLock(client, STACK, "up", said, wait_seconds=1)
-    with pytest.raises(UnknownOutcome, match=r"`destroy` of anna@host:7 holds the lock") as caught, second.held():
+    with (
+        pytest.raises(UnknownOutcome, match=r"`destroy` of anna@host:7 has held the lock") as caught,
+        second.held(),
+    ):
         pytest.fail("two runs at once")
 
     assert caught.value.exit_code is ExitCode.UNKNOWN
     assert "nothing was changed" in str(caught.value)
-    assert "`destroy` of anna@host:7 holds the lock" in said.lines[0]
+    assert "`destroy` of anna@host:7 has held the lock" in said.lines[0]
     assert lease(client) == before
 
 

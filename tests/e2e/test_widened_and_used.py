@@ -100,6 +100,6 @@ def test_what_a_change_allows_is_used_in_the_same_run(
     assert any(case.refusal in one for one in refused), f"nothing is refused as deployed: {refused}"
     previewed = platform.run("preview", str(file), "--engine", "embedded")
     assert previewed.code == 0, previewed.err
-    assert "changes first" in previewed.out
+    assert "changes before it" in previewed.out
     ran = platform.up(wider)
     assert ran.code == 0, ran.err
