@@ -14,7 +14,7 @@ import pulumi
 
 
 class KeptDirectory(TypedDict, total=False):
-    """A directory that outlives the pods: a volume of the team, or a claim of its own."""
+    """A directory that outlives the pods."""
 
     directory: Required[str]
     volume: str
@@ -23,7 +23,7 @@ class KeptDirectory(TypedDict, total=False):
 
 
 class TrainingJob(TypedDict, total=False):
-    """Pods that train one model together and end: all start, or none."""
+    """Pods that train one model together."""
 
     env: Mapping[str, str]
     secrets: Sequence[str]
@@ -53,7 +53,7 @@ class TrainingJob(TypedDict, total=False):
 
 
 class KafkaLag(TypedDict, total=False):
-    """Messages of a Kafka topic that a consumer group has not read yet, asked by KEDA itself."""
+    """Kafka messages in a topic that a consumer group has not read yet."""
 
     servers: Required[Sequence[str]]
     topic: Required[str]
@@ -63,7 +63,8 @@ class KafkaLag(TypedDict, total=False):
 
 
 class Autoscaling(TypedDict, total=False):
-    """Replicas by a metric of Prometheus, by the lag of a Kafka topic, or by what asks for more, with KEDA."""
+    """Number of replicas by a Prometheus metric, by the lag of a Kafka topic, or by whichever needs more replicas,
+    with KEDA."""
 
     max_replicas: Required[float]
     query: str
@@ -74,7 +75,7 @@ class Autoscaling(TypedDict, total=False):
 
 
 class Route(TypedDict, total=False):
-    """An HTTPRoute of Gateway API to the service."""
+    """A Gateway API HTTPRoute to the service."""
 
     gateway: Required[str]
     hostname: str
@@ -83,7 +84,7 @@ class Route(TypedDict, total=False):
 
 
 class InferenceService(TypedDict, total=False):
-    """Pods that answer requests, and a Service with its name."""
+    """Pods that answer requests, and a Service with the name of the entry."""
 
     env: Mapping[str, str]
     secrets: Sequence[str]
@@ -111,7 +112,7 @@ class InferenceService(TypedDict, total=False):
 
 
 class Notebook(TypedDict, total=False):
-    """A notebook that members start and that ends when nobody uses it: a suspended CronJob named as the entry."""
+    """A notebook that members start and that ends when nobody uses it."""
 
     env: Mapping[str, str]
     secrets: Sequence[str]
@@ -134,7 +135,7 @@ class Notebook(TypedDict, total=False):
 
 
 class BatchJob(TypedDict, total=False):
-    """Independent parts of some work, each tried again by itself; JOB_COMPLETION_INDEX numbers them from 0."""
+    """Independent parts of some work."""
 
     env: Mapping[str, str]
     secrets: Sequence[str]
@@ -160,7 +161,7 @@ class BatchJob(TypedDict, total=False):
 
 
 class RayHead(TypedDict, total=False):
-    """The head of a Ray cluster: it schedules and runs no tasks."""
+    """The head of a Ray cluster."""
 
     pool: str
     cpu: Any
@@ -168,7 +169,7 @@ class RayHead(TypedDict, total=False):
 
 
 class RayWorkers(TypedDict, total=False):
-    """Workers of one kind."""
+    """A group of identical workers."""
 
     pool: Required[str]
     gpus: float
@@ -183,7 +184,7 @@ class RayWorkers(TypedDict, total=False):
 
 
 class RayCluster(TypedDict, total=False):
-    """A Ray cluster of KubeRay with a fixed number of workers."""
+    """A KubeRay cluster with a fixed number of workers."""
 
     env: Mapping[str, str]
     secrets: Sequence[str]
@@ -197,7 +198,7 @@ class RayCluster(TypedDict, total=False):
 
 
 class MaintenanceExclusion(TypedDict, total=False):
-    """A period in which GKE does no upgrades of the given scope."""
+    """A period in which GKE performs no upgrades of the given scope."""
 
     name: Required[str]
     start: Required[str]
@@ -229,7 +230,7 @@ class ExistingVpc(TypedDict, total=False):
 
 
 class Iam(TypedDict, total=False):
-    """How the program creates IAM roles, and which it does not create."""
+    """How the program creates IAM roles, and which roles exist already."""
 
     path: str
     permissions_boundary: str
@@ -237,7 +238,7 @@ class Iam(TypedDict, total=False):
 
 
 class ComputeClass(TypedDict, total=False):
-    """Pools with the same GPU resource; pods that select the class by its label run on nodes of any of them."""
+    """Pools with the same GPU resource."""
 
     name: Required[str]
     pools: Required[Sequence[str]]
@@ -310,7 +311,7 @@ class CreateCluster(TypedDict, total=False):
 
 
 class EksParts(TypedDict, total=False):
-    """Controllers that pools of EKS need."""
+    """Controllers for EKS pools."""
 
     gpu_operator: str
     device_plugin: str
@@ -324,7 +325,7 @@ class EksParts(TypedDict, total=False):
 
 
 class Login(TypedDict, total=False):
-    """An IAM role or user that can log in to an EKS cluster, by an access entry without an access policy."""
+    """An IAM role or user that can log in to an EKS cluster, through an access entry without an access policy."""
 
     principal: Required[str]
     groups: Required[Sequence[str]]
@@ -332,7 +333,7 @@ class Login(TypedDict, total=False):
 
 
 class Oidc(TypedDict, total=False):
-    """An OpenID Connect provider whose tokens an EKS cluster accepts; EKS allows one for each cluster."""
+    """An OpenID Connect provider whose tokens an EKS cluster accepts."""
 
     issuer: Required[str]
     client_id: Required[str]
@@ -374,7 +375,7 @@ class PlatformCluster(TypedDict, total=False):
 
 
 class Driver(TypedDict, total=False):
-    """NVIDIA driver in the stack file: what installs it, and its version."""
+    """NVIDIA driver in the stack file: its version, and what installs it."""
 
     owner: str
     version: str
@@ -390,7 +391,7 @@ class Operator(TypedDict, total=False):
 
 
 class Count(TypedDict, total=False):
-    """Number of nodes of a pool: minimum, desired, maximum."""
+    """Number of nodes in a pool: minimum, desired and maximum."""
 
     min: float
     desired: Required[float]
@@ -441,7 +442,7 @@ class Topology(TypedDict, total=False):
 
 
 class Tuning(TypedDict, total=False):
-    """Kernel settings that a pool's nodes have from their first boot on; without it those of their image."""
+    """Kernel settings of a pool's nodes from their first boot."""
 
     intent: str
     sysctls: Mapping[str, Any]
@@ -449,7 +450,7 @@ class Tuning(TypedDict, total=False):
 
 
 class NodeScript(TypedDict, total=False):
-    """Script that GKE runs on new nodes: one object in Cloud Storage, or one version of a secret."""
+    """Script that GKE runs on new nodes."""
 
     gcs: str
     generation: float
@@ -457,7 +458,7 @@ class NodeScript(TypedDict, total=False):
 
 
 class KubeletLimits(TypedDict, total=False):
-    """Settings of the kubelet that change no decision of the plan; unset: those of the image."""
+    """Kubelet settings that do not affect the plan."""
 
     pod_pids_limit: float
     container_log_max_size: Any
@@ -468,7 +469,8 @@ class KubeletLimits(TypedDict, total=False):
 
 
 class Bootstrap(TypedDict, total=False):
-    """What new nodes of a pool get before they join the cluster, in addition to what the program sets."""
+    """Commands, settings and kubelet limits for new nodes of a pool, in addition to the settings of the
+    program."""
 
     commands: Sequence[str]
     settings: Mapping[str, Any]
@@ -516,7 +518,7 @@ class Sharing(TypedDict, total=False):
 
 
 class PoolSchedule(TypedDict, total=False):
-    """When a pool has its nodes: on `days` from `start` to `stop`."""
+    """Times at which a pool has nodes: on `days` from `start` to `stop`."""
 
     days: Sequence[str]
     start: Required[str]
@@ -526,7 +528,7 @@ class PoolSchedule(TypedDict, total=False):
 
 
 class Karpenter(TypedDict, total=False):
-    """EKS: settings of a pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
+    """Settings of an EKS pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
 
     alternatives: Sequence[str]
     consolidate_after: str
@@ -554,7 +556,7 @@ class Network(TypedDict, total=False):
 
 
 class Disk(TypedDict, total=False):
-    """Boot disk of a node; always encrypted."""
+    """Boot disk of a node."""
 
     size_gb: float
     type: str
@@ -610,7 +612,7 @@ class Pool(PoolSettings, total=False):
 
 
 class ObjectLimits(TypedDict, total=False):
-    """Most objects of each kind in a team's namespace."""
+    """Maximum number of objects of each kind in a team's namespace."""
 
     pods: float
     jobs: float
@@ -625,7 +627,7 @@ class ObjectLimits(TypedDict, total=False):
 
 
 class TeamIngress(TypedDict, total=False):
-    """Who may open TCP connections to pods of the team: the pods of a namespace, or addresses."""
+    """Source that may open TCP connections to pods of the team: the pods in a namespace, or addresses."""
 
     namespace: str
     cidr: str
@@ -633,14 +635,15 @@ class TeamIngress(TypedDict, total=False):
 
 
 class TeamScaling(TypedDict, total=False):
-    """What triggers of a team's ScaledObjects and ScaledJobs may ask."""
+    """Servers and trigger types that a team's ScaledObjects and ScaledJobs may use."""
 
     servers: Sequence[str]
     triggers: Sequence[str]
 
 
 class TeamRoutes(TypedDict, total=False):
-    """Hosts and annotations of a team's Ingresses, HTTPRoutes and GRPCRoutes, and annotations of its Services."""
+    """Hosts and annotations for a team's Ingresses, HTTPRoutes and GRPCRoutes, and annotations for its
+    Services."""
 
     hosts: Sequence[str]
     annotations: Sequence[str]
@@ -660,7 +663,7 @@ class Quota(TypedDict, total=False):
 
 
 class Claim(TypedDict, total=False):
-    """Devices of a pod, as a ResourceClaimTemplate in the team's namespace."""
+    """Devices that a pod requests, through a ResourceClaimTemplate in the team's namespace."""
 
     memory: Any
     product: str
@@ -672,7 +675,7 @@ class Claim(TypedDict, total=False):
 
 
 class DeviceClass(TypedDict, total=False):
-    """DeviceClass of Dynamic Resource Allocation: devices with a common name and a quota of their own."""
+    """DeviceClass of Dynamic Resource Allocation: devices that share a name and have a separate quota."""
 
     memory: Any
     product: str
@@ -682,7 +685,7 @@ class DeviceClass(TypedDict, total=False):
 
 
 class Workload(TypedDict, total=False):
-    """Deployment of a team in the stack file, with the node selector and tolerations of its pool."""
+    """Deployment of a team in the stack file."""
 
     name: Required[str]
     pool: Required[str]
@@ -710,7 +713,7 @@ class GpuUnits(TypedDict, total=False):
 
 
 class TeamQueue(TypedDict, total=False):
-    """Queue of a team's workloads, with `queueing`."""
+    """Queue for a team's workloads, with `queueing`."""
 
     cohort: str
     borrow: GpuUnits
@@ -719,7 +722,7 @@ class TeamQueue(TypedDict, total=False):
 
 
 class TeamBucket(TypedDict, total=False):
-    """An existing S3 or Cloud Storage bucket that pods of a team use by the cloud's SDKs."""
+    """An existing S3 or Cloud Storage bucket that pods of a team use through the cloud's SDKs."""
 
     name: Required[str]
     access: str
@@ -728,7 +731,7 @@ class TeamBucket(TypedDict, total=False):
 
 
 class TeamIdentity(TypedDict, total=False):
-    """Cloud identity of a team: its pods with the service account `team` have it, and no others."""
+    """Cloud identity of a team."""
 
     buckets: Sequence[TeamBucket]
     role_arn: str
@@ -769,14 +772,14 @@ class Team(TeamSettings, total=False):
 
 
 class Preemption(TypedDict, total=False):
-    """Which running workloads are stopped for waiting ones."""
+    """Which running workloads are stopped to make room for waiting ones."""
 
     within_team: str
     reclaim: str
 
 
 class Queueing(TypedDict, total=False):
-    """Queues of the workloads of teams: a workload starts when all its pods fit the quotas, else it waits."""
+    """Queues for the workloads of teams."""
 
     kueue: str
     without_queue: str
@@ -788,7 +791,7 @@ class Queueing(TypedDict, total=False):
 
 
 class Addons(TypedDict, total=False):
-    """Controllers of what members run, from their own Helm charts."""
+    """Controllers for the workloads of team members, each installed from its own Helm chart."""
 
     jobset: str
     trainer: str
@@ -800,14 +803,14 @@ class Addons(TypedDict, total=False):
 
 
 class ChartSettings(TypedDict, total=False):
-    """Settings of one Helm chart that the program installs, by its name."""
+    """Settings of one Helm chart that the program installs."""
 
     repository: str
     values: Mapping[str, Any]
 
 
 class Images(TypedDict, total=False):
-    """From which registry the images of the program's own pods come, and with which Secret nodes pull them."""
+    """Registry of the images for the program's own pods, and the Secrets that nodes use to pull them."""
 
     mirror: str
     registries: Mapping[str, str]
@@ -815,7 +818,8 @@ class Images(TypedDict, total=False):
 
 
 class Objects(TypedDict, total=False):
-    """Labels and annotations of the company on every Kubernetes object of the program and on its pods."""
+    """Labels and annotations of the company for every Kubernetes object that the program creates, and for its
+    pods."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -835,13 +839,13 @@ class Monitoring(TypedDict, total=False):
 
 
 class Budget(TypedDict, total=False):
-    """What the nodes of an environment may cost."""
+    """Maximum cost of an environment's nodes."""
 
     usd_per_month: Required[float]
 
 
 class Window(TypedDict, total=False):
-    """Maintenance window: when nodes may be rolled, replaced or removed."""
+    """Maintenance window, during which nodes may be rolled, replaced or removed."""
 
     days: Required[Sequence[str]]
     start: Required[str]
@@ -857,7 +861,7 @@ class Changes(TypedDict, total=False):
 
 
 class Cleanup(TypedDict, total=False):
-    """A CronJob that finds what nobody needs any more in the namespaces of the stack's teams, and reports it."""
+    """A CronJob that finds unneeded objects in the namespaces of the stack's teams, and reports them."""
 
     delete: bool
     schedule: str
@@ -867,8 +871,7 @@ class Cleanup(TypedDict, total=False):
 
 
 class BurnIn(TypedDict, total=False):
-    """Active checks of idle GPU nodes, which `gpu-platform burn-in` runs as Jobs: bandwidths, products of matrices
-    that must be equal, NCCL in a node and between nodes."""
+    """Active checks of idle GPU nodes, which `gpu-platform burn-in` runs as Jobs."""
 
     image: str
     matrix: str
