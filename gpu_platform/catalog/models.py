@@ -121,7 +121,7 @@ class Gpu(Fact):
     )
     pcie_generation: int
     pcie_width: int = 16
-    slowdown_celsius: int | None = Field(default=None, description="hardware slowdown temperature in °C")
+    slowdown_celsius: int | None = Field(default=None, description="temperature of the hardware slowdown in °C")
     minimum_driver_branch: int = Field(description="first driver branch that supports the GPU, such as 450")
     maximum_driver_branch: int | None = Field(
         default=None, description="last driver branch that supports the GPU, or None if the newest branches do"
@@ -201,7 +201,7 @@ class NvlinkDomain(Fact):
     """Nodes whose GPUs are connected by a single NVLink fabric."""
 
     nodes: tuple[int, ...] = Field(
-        min_length=1, description="numbers of nodes in a domain, one for each size that is sold"
+        min_length=1, description="number of nodes in a domain, one for each size that is sold"
     )
     topology: str | None = Field(
         default=None,

@@ -50,7 +50,7 @@ def _written(names: Sequence[str]) -> str:
 
 
 def _of_family(name: str, machines: Sequence[MachineType]) -> str:
-    """Return the fix for a name that is the first part of machine type names, or an empty string if it is not."""
+    """Return the fix for a name that is the first part of machine types, or an empty string if it is not."""
     return _written([one.name for one in machines if one.name.startswith((f"{name}.", f"{name}-"))])
 
 
