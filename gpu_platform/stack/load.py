@@ -68,7 +68,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
             mark = key_node.start_mark
             place = f"line {mark.line + 1}, column {mark.column + 1}"
             loader.twice.append(
-                Problem(place, f"the key {key!r} twice", "each key once", "remove one of the two keys")
+                Problem(place, f"the key {key!r} twice", "each key once", "remove it here, or above")
             )
         else:
             seen[key] = construct(value_node, deep=True)

@@ -27,7 +27,7 @@ def test_a_file_of_another_kind_is_no_stack_that_init_could_write(
     Path("README.md").write_text("text", "utf-8")
     ran = run("check", "README.md")
     assert ran.code == 2
-    assert "a file of another kind" in ran.err
+    assert "a different kind of file" in ran.err
     assert "Fix: give the path of a file whose name ends with .yaml" in ran.err
 
 

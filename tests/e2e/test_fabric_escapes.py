@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2
 PODS = {one.name: one for one in fabric_pods()}
 ATTEMPTS = yaml.load((Path(__file__).parent / "fabric_escapes.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
 FIXES = {
-    "fabric-daemon": "take the container from Google's manifest, or rename it",
+    "fabric-daemon": "copy the container from Google's manifest, or rename it",
     "gpu-device-annotation": "remove them, and request GPUs under resources.limits",
     "pod-security-capabilities": "write capabilities: {drop: [ALL]} in its securityContext",
     "pod-security-host-namespaces": "remove them",

@@ -286,7 +286,7 @@ EKS: dict[str, Any] = {"provider": "eks", "name": "prod", "region": "us-east-2"}
         (EXISTING, {"fqdn": "huggingface.co"}, ".fqdn", "write network_policies: cilium"),
         (NAMED, {"fqdn": "metadata.google.internal"}, ".fqdn", "remove it"),
         (NAMED, {"fqdn": "*.svc.cluster.local"}, ".fqdn", "remove it"),
-        (NAMED, {"fqdn": "10.0.0.1"}, ".fqdn", "write cidr for addresses"),
+        (NAMED, {"fqdn": "10.0.0.1"}, ".fqdn", "for addresses write cidr"),
         (NAMED, {"fqdn": "*.co"}, ".fqdn", "for example"),
         (NAMED, {"fqdn": "*"}, ".fqdn", "for example"),
         (NAMED, {"fqdn": "hub.*.co"}, ".fqdn", "for example"),

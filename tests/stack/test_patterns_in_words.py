@@ -94,7 +94,7 @@ def _problems(**changed: Any) -> list[Problem]:
         ),
         ({"team": {"routes": {"hosts": ["Vision"]}}}, "a host name in lower case", "'vision.example.com'"),
         ({"team": {"inline_csi_drivers": ["A b"]}}, "the name of a CSI driver", "'secrets-store.csi.k8s.io'"),
-        ({"cleanup": {"schedule": "daily"}}, "five fields of cron", "write for example '17 3 * * *'"),
+        ({"cleanup": {"schedule": "daily"}}, "five cron fields", "write for example '17 3 * * *'"),
         ({"policy": {"own_rules": ["a-b"]}}, "'acme_rules'", "write for example 'acme_rules'"),
     ],
 )  # fmt: skip

@@ -201,7 +201,7 @@ def test_an_existing_cluster_has_no_buckets_and_a_sandbox_no_identity() -> None:
 
 
 def test_a_role_or_account_of_another_cloud_is_refused() -> None:
-    assert "role of AWS" in refused(gke, with_identity(role_arn=ROLE))["teams[0].identity.role_arn"]
+    assert "AWS role" in refused(gke, with_identity(role_arn=ROLE))["teams[0].identity.role_arn"]
     found = refused(eks, with_identity(google_service_account=ACCOUNT))
     assert "Google Cloud" in found["teams[0].identity.google_service_account"]
     assert (

@@ -192,9 +192,9 @@ NODE: list[tuple[dict[str, Any], str, str]] = [
     ({"image": {"driver": "595.91.07"}}, "image.driver", "Google's images"),
     ({"image": {"family": "al2023"}}, "image.family", "cos or ubuntu"),
     ({**G2, "image": {"family": "bottlerocket"}}, "image.family", "cos or ubuntu"),
-    ({"network": {"layout": "efa-primary"}}, "network.layout", "orders EFA interfaces"),
-    ({**G2, "network": {"layout": "ena-and-efa"}}, "network.layout", "which EC2 has"),
-    ({"disk": {"type": "gp3"}}, "disk.type", "EBS volumes"),
+    ({"network": {"layout": "efa-primary"}}, "network.layout", "arranges EFA interfaces"),
+    ({**G2, "network": {"layout": "ena-and-efa"}}, "network.layout", "which only EC2 has"),
+    ({"disk": {"type": "gp3"}}, "disk.type", "EBS volume"),
     ({**G2, "disk": {"type": "io2"}}, "disk.type", "pd-balanced, pd-ssd or hyperdisk-balanced"),
     ({"disk": {"kms_key": KEY}}, "disk.kms_key", "cryptoKeys"),
     # disks
