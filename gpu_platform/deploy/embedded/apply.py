@@ -113,7 +113,7 @@ class _Run:
         self._judges: list[ObjectKey] = []  # policies, quotas and classes that changed in this run
         self._judges_since = 0.0  # time of their last change, monotonic clock
         self.applied: set[ObjectKey] = set()
-        self._new_namespaces: set[str] = set()  # objects that were read in them before are gone
+        self._new_namespaces: set[str] = set()  # new ones; objects read before are gone
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
         self.kept: set[ObjectKey] = set()  # objects of Kueue while it manages workloads
