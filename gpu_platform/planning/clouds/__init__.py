@@ -1,1 +1,1 @@
-"""Decide how each provider creates or looks up clusters and pools. Each provider has its own subpackage."""
+"""Plan how each provider creates or looks up clusters and pools. Each provider has its own subpackage."""

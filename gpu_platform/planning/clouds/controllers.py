@@ -189,7 +189,6 @@ def on_existing_nodes(
         subject=f"cluster {name}",
         what="room for controllers",
         chosen=f"{requests_text(controllers)} on nodes without GPUs",
-        why=f"the largest requests are {largest(controllers)}; "
-        "the program adds no nodes for them to an existing cluster",
+        why=f"the most {largest(controllers)}; the program adds no nodes for them to an existing cluster",
     )
     return Decided(planned, (decision,))

@@ -127,7 +127,7 @@ class ClusterSetting:
     gain: SettingEffect = "in-place"
     on_gain: str = ""
     fixed: bool = False
-    """Whether the cloud fixes the setting at creation. If so, `up` refuses a different value."""
+    """Whether the cloud cannot change the setting. If so, `up` refuses a different value."""
     kept: bool = False
     """Whether `up` refuses to remove values of the setting. Other changes are allowed."""
     resizes: bool = False
@@ -298,7 +298,7 @@ class CloudCluster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerPlan:
-    """Specs of the NodePool and node class that Karpenter uses to add nodes to the pool's initial nodes.
+    """Specs of the NodePool and node class with which Karpenter adds nodes to the pool's initial nodes.
 
     `node_class` contains `apiVersion`, `kind` and optionally `spec`. `nodes` is the maximum number of added nodes.
     """
