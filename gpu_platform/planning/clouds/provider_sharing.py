@@ -104,7 +104,7 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
         here.at("mode").add(
             f"'mig' on {gpu.product} ({machine.name}) with Bottlerocket",
             "GPUs that its MIG manager supports: " + ", ".join(BOTTLEROCKET_MIG_MODELS),
-            "write image: {family: al2023}, with which the operator partitions the GPUs",
+            "write image: {family: al2023}, so that the operator partitions the GPUs",
         )
     layout = sharing.layout or {}
     profile = gpu.mig.profile(next(iter(layout))) if len(layout) == 1 else None

@@ -298,7 +298,7 @@ class CloudCluster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerPlan:
-    """Specs of the NodePool and node class with which Karpenter adds nodes to the pool's initial nodes.
+    """Specs of the NodePool and node class that Karpenter uses to add nodes to the pool's initial nodes.
 
     `node_class` contains `apiVersion`, `kind` and optionally `spec`. `nodes` is the maximum number of added nodes.
     """

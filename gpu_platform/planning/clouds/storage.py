@@ -36,7 +36,7 @@ class StorageClassPlan:
     unable: tuple[str, ...] = ()
     """Pools with nodes that are known to be unable to mount its volumes."""
     topology_key: str = ""
-    """Node label with which the driver names the zone, or empty if the class has no zones."""
+    """Node label that contains the zone for the driver, or empty if the class has no zones."""
 
 
 NFS: Final = "nfs"

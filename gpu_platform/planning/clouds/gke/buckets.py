@@ -26,9 +26,9 @@ SIDECAR: Final = VolumeSidecar(
     {"gke-gcsfuse/volumes": "true"},
     cpu="250m",
     memory="256Mi",
-    # "0" means no limit. The default is 5Gi.
-    # No other container has such a limit, so the kubelet would apply 5Gi to the whole pod and evict it above that.
-    # CPU and memory limits equal the requests, so the pod keeps the QoS class Guaranteed.
+    # "0" means no limit. With the default of 5Gi, the kubelet evicts a pod whose cache, scratch directories and
+    # logs together exceed it, because no other container has a limit. CPU and memory limits equal the requests, so
+    # the pod keeps the QoS class Guaranteed.
     settings={"gke-gcsfuse/ephemeral-storage-limit": "0"},
 )
 """The sidecar that GKE adds to pods with the annotation, one for all buckets that the pod mounts.
@@ -77,7 +77,7 @@ def below(bucket: str, prefix: str) -> str:
 
 
 def plan_bucket(name: str, one: BucketStorage) -> Iterator[VolumePlan]:
-    """Yield the volume of each team. `one.teams` must already contain the team names."""
+    """Yield the volume of each team. `one.teams` must already be resolved."""
     for team in one.teams or ():
         yield VolumePlan(
             name=name,

@@ -28,10 +28,10 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import CreateGke, Exclusion, ExistingVpc, GkeCluster, Maintenance
 
 AUTOSCALING_PROFILE: Final = "OPTIMIZE_UTILIZATION"
-"""Profile of new clusters.
+"""Autoscaling profile of new clusters.
 
-Its scheduler prefers nodes whose CPU, memory or GPUs are in use (GKE docs, "About GKE cluster autoscaling",
-autoscaling profiles; read 2026-11-28).
+With this profile, the scheduler prefers nodes whose CPU, memory or GPUs are in use (GKE docs, "About GKE cluster
+autoscaling", autoscaling profiles; read 2026-11-28).
 """
 SYSTEM_POOL = "system"
 

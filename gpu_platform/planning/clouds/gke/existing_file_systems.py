@@ -50,7 +50,7 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
 
 
 def plan_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team. `one.teams` must already contain the team names."""
+    """Yield the volume of each team. `one.teams` must already be resolved."""
     project, location, instance = _parts(one, cluster)
     for team in one.teams or ():
         path = one.path(team)

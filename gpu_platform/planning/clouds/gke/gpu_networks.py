@@ -85,8 +85,8 @@ def check_gpu_networks(
     _check_shared_vpc(cluster, [pool for pool, _ in joining], problems)
     claimed = [pool for pool, machine in pools if network_mode(pool, machine, catalog) == "profile"]
     if joining and claimed:
-        # GKE docs of 2026-04-10, Allocate network resources by using GKE managed DRANET, read 2026-11-23.
-        # The section is "Avoid conflicting configurations".
+        # Source: GKE docs, Allocate network resources by using GKE managed DRANET, "Avoid conflicting
+        # configurations", of 2026-04-10, read 2026-11-23.
         names = _named([pool for pool, _ in joining])
         problems.add(
             f"GPU networks for {names} together with the network profile for {_named(claimed)}",

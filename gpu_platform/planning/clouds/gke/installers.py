@@ -92,10 +92,9 @@ def _driver(catalog: Catalog, version: str) -> Mapping[str, Any]:
         "command": ["bash", "-c"],
         "args": [
             _script(
-                # A loaded kernel module cannot be replaced under running pods.
-                # A node gets a new driver when it boots, because init containers then run again.
-                # The installer reuses its files only if they have the same version and build.
-                # Source: cos/tools, cos_gpu_installer/internal/installer/cache.go, read 2026-11-29.
+                # A loaded kernel module cannot be replaced under running pods. A node gets a new driver when it
+                # boots, because init containers then run again. The installer reuses its files only for the same
+                # version and build (cos/tools, cos_gpu_installer/internal/installer/cache.go; read 2026-11-29).
                 "if lsmod | grep -q '^nvidia '; then",
                 "  echo 'a driver is loaded; nothing to do'",
                 "else",

@@ -28,7 +28,8 @@ QUEUED_KEY = "cloud.google.com/gke-queued"
 """Key of a taint that GKE sets itself, and of a label that GKE does not set (cluster-toolkit)."""
 LOCAL_SSD_GB = 375
 """Size in GB of a local SSD for most machine types. The catalogue contains the other sizes."""
-# Container log defaults and limit: GKE API reference, NodeKubeletConfig, containerLogMaxSize, read 2026-11-29.
+# Defaults and limit for container logs: GKE API reference, NodeKubeletConfig, containerLogMaxSize; read
+# 2026-11-29.
 _LOG_SIZE_MIB = 10
 _LOG_FILES = 5
 _LOG_PART_OF_STORAGE = 100

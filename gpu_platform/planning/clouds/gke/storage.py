@@ -66,8 +66,8 @@ _TIERS: Final[Mapping[str, str]] = {
     "zonal": "zonal",
     "enterprise": "enterprise",
 }
-# basic-hdd: GKE docs, Access Filestore instances with the Filestore CSI driver, Requirements, read 2026-11-29.
-# Other tiers: Filestore docs, service tiers, read 2026-11-29.
+# Source for 100 GiB on basic HDD: GKE docs, Access Filestore instances with the Filestore CSI driver,
+# Requirements. Source for the other sizes: Filestore docs, service tiers. Both were read 2026-11-29.
 _SMALL_HDD_FROM: Final = "1.33"
 _SMALLEST: Final[Mapping[str, str]] = {
     "basic-hdd": "100Gi",
@@ -113,7 +113,7 @@ def check_gke_storage(
     for name, one in storage.items():
         here = problems.at(name)
         if name in CLASSES_OF_GKE and not isinstance(one, TeamStorage):
-            here.add(f"{name!r}", "a name of your own, because GKE creates a class with this name", "rename it")
+            here.add(f"{name!r}", "a different name, because GKE creates a class with this name", "rename it")
         if isinstance(one, DiskStorage | NfsStorage):
             check_key(one.kms_key, cluster, here.at("kms_key"), regional=isinstance(one, NfsStorage))
         if isinstance(one, DiskStorage):
@@ -468,9 +468,9 @@ def _class(
                 shared=True,
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
-                # Until the claim is bound, WaitForFirstConsumer restricts pods to nodes in the zones of the class.
-                # The volume itself has no topology.
-                # Source: kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions.
+                # Until a claim is bound, the scheduler considers only nodes in the zones of a class with the mode
+                # WaitForFirstConsumer (kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions). The
+                # volume itself has no topology.
                 binding="Immediate" if declared else "WaitForFirstConsumer",
                 expandable=_has(_LUSTRE_EXPANSION, cluster, catalog),
                 zones=declared,

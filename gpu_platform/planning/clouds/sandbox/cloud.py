@@ -104,7 +104,7 @@ _STATE: Final = "~/.local/state/gpu-platform/sandbox"
 
 
 def _acting_as(member: str) -> str:
-    """Return the kubectl options with which an administrator impersonates a member."""
+    """Return the kubectl options that let an administrator impersonate a member."""
     kind, _, name = member.partition(":")
     if kind == "group":
         return f"--as member --as-group {shlex.quote(name)}"
