@@ -140,7 +140,10 @@ def test_an_existing_eks_cluster_is_inspected_before_the_first_deploy(
     twice = previewed(stack, cloud, tmp_path)
     assert twice.code == 2
     assert "cluster.parts.karpenter" in twice.err
-    assert "write cluster.parts.karpenter: present to use the existing installation, or uninstall it first" in twice.err
+    assert (
+        "write cluster.parts.karpenter: present to use the existing installation, or uninstall it first"
+        in twice.err
+    )
     assert cloud.account.events == []
 
 

@@ -157,7 +157,7 @@ def test_a_zone_without_a_machine_type_is_a_warning_on_gke(
     l4 = pool(machine_type="g2-standard-4", zones=["us-central1-a", "us-central1-f"], count={"desired": 2})
     assert _warnings(make_plan(l4, cluster=GKE)) == (
         "pools[0].zones: zone us-central1-f is not known to offer g2-standard-4; in us-central1 offered in "
-        "us-central1-a, us-central1-b, us-central1-c (list of 2026-11-23; the cloud may have added more since then)",
+        "us-central1-a, us-central1-b, us-central1-c (list of 2026-11-23; the cloud may have added more since)",
     )
 
 

@@ -1,1 +1,1 @@
-"""Plan how each provider creates or looks up clusters and pools. Each provider has its own subpackage."""
+"""Decide how each provider creates or looks up clusters and pools. Each provider has its own subpackage."""

@@ -113,7 +113,7 @@ def check_gke_storage(
     for name, one in storage.items():
         here = problems.at(name)
         if name in CLASSES_OF_GKE and not isinstance(one, TeamStorage):
-            here.add(f"{name!r}", "a different name, because GKE creates a class with this name", "rename it")
+            here.add(f"{name!r}", "a name of your own, because GKE creates a class with this name", "rename it")
         if isinstance(one, DiskStorage | NfsStorage):
             check_key(one.kms_key, cluster, here.at("kms_key"), regional=isinstance(one, NfsStorage))
         if isinstance(one, DiskStorage):

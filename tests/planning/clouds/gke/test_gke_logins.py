@@ -116,7 +116,7 @@ def test_with_iam_managed_elsewhere_members_get_no_role_but_a_notice() -> None:
     }
     plan = planned(VISION, **where)
     assert cloud(VISION, **where).logins == ()
-    assert [each.why.partition(":")[0] for each in plan.decisions if each.what == "logins"] == [
+    assert [each.why.partition(";")[0] for each in plan.decisions if each.what == "logins"] == [
         "the program does not change the project's IAM policy"
     ]
 
