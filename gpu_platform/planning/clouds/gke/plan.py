@@ -21,9 +21,9 @@ from gpu_platform.planning.requirements.section import ClassPlace
 
 # The provider's defaults: terraform-provider-google, resource_container_cluster.go.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
-# For NODE_POOL_TIMEOUTS: GKE replaces nodes one by one and waits up to an hour for each node's pods.
 SYSTEM_SURGE: Final = 1
 """Nodes that GKE adds while it rolls the system nodes. One is enough, because controllers have few replicas."""
+# GKE replaces nodes one by one and waits up to an hour for each node's pods. The provider's default is 30 minutes.
 NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
 # MTU of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
@@ -199,7 +199,7 @@ class GkePoolPlan:
     None for flex-start.
     """
     min_nodes: int
-    """Minimum over all locations. `max_nodes` also counts all locations."""
+    """Minimum number of nodes over all locations. `max_nodes` also counts all locations."""
     max_nodes: int
     location_policy: Literal["ANY", "BALANCED"]
     auto_repair: bool
