@@ -55,10 +55,8 @@ CLASSES_OF_GKE: Final[Mapping[str, Literal["pd-balanced", "pd-ssd"]]] = {
     "premium-rwo": "pd-ssd",
 }
 """Storage classes that GKE creates in every cluster, by disk type (GKE docs, Persistent Disk CSI driver)."""
-_HYPERDISK_IOPS: Final = (
-    3000,
-    160_000,
-)  # for each volume: Compute Engine docs, Hyperdisk Balanced, read 2026-11-28
+# IOPS of one volume: Compute Engine docs, Hyperdisk Balanced, read 2026-11-28.
+_HYPERDISK_IOPS: Final = (3000, 160_000)
 LUSTRE_FEATURE: Final = "managed-lustre"
 _LUSTRE_ON_ARM: Final = "managed-lustre-arm"
 _LUSTRE_EXPANSION: Final = "managed-lustre-expansion"
