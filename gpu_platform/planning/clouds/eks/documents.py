@@ -1,4 +1,5 @@
-"""Documents of an EKS stack with hard limits: IAM policies, user data, tags, and instances of a capacity block.
+"""Documents of an EKS stack that have hard limits: IAM policies, user data, tags, and instances of a capacity
+block.
 
 ARNs that are known only at deployment are counted with the longest possible names.
 """
@@ -26,9 +27,8 @@ _ACCESS_BYTES: Final = 3000
 EKS and Karpenter add them, together with labels and taints. For a custom AMI the program adds them.
 """
 _OTHER_TAGS: Final = 6
-"""Maximum number of tags that EKS or Karpenter adds to an instance.
-
-Source: Karpenter docs, NodeClasses, tags; read 2026-11-28.
+"""Maximum number of tags that EKS or Karpenter adds to an instance (Karpenter docs, NodeClasses, tags; read
+2026-11-28).
 """
 
 

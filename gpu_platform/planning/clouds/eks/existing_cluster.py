@@ -55,9 +55,8 @@ class ExistingEksFacts:
 
 
 def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
-    """Return the add-ons that an existing cluster needs, each with the reason.
-
-    They may be installed as EKS add-ons or otherwise.
+    """Return the add-ons that an existing cluster needs, as EKS add-ons or otherwise installed, with the reason
+    for each.
     """
     of_cni = ["it or another network plugin of the cluster's owner must enforce NetworkPolicies of teams"]
     if plan.minimum_vpc_cni is not None:

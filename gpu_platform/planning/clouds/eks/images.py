@@ -68,9 +68,8 @@ def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
 
 
 def driver_branch(pool: Pool, image: NodeImage, catalog: Catalog) -> int | None:
-    """Return the branch of the driver that nodes load from the image.
-
-    It depends on the release and the machine type.
+    """Return the branch of the driver that nodes load from the image. It depends on the release and the machine
+    type.
     """
     later = _later_driver(pool, image, catalog)
     release = pool.image.release
@@ -81,7 +80,9 @@ def driver_branch(pool: Pool, image: NodeImage, catalog: Catalog) -> int | None:
 
 
 def release_with_driver(pool: Pool, catalog: Catalog) -> str | None:
-    """Return the first release with a later driver for the machine type, as text, or None."""
+    """Return the first release with a driver for the machine type, as text, or None if all releases have the same
+    driver.
+    """
     image = node_image(pool, catalog)
     later = _later_driver(pool, image, catalog) if image is not None else None
     if later is None:
@@ -220,9 +221,8 @@ def _check_fast_pull(pool: Pool, here: Problems) -> None:
 
 
 def _check_bypass(pool: Pool, release: str, here: Problems) -> None:
-    """Record a problem for a release whose runtime gives GPUs to pods that request none.
-
-    Custom AMIs are not checked.
+    """Record a problem for a release whose runtime gives GPUs to pods that request none. Custom AMIs are not
+    checked.
     """
     family = pool.image.family or DEFAULT_FAMILY
     if pool.image.ami is not None:

@@ -77,9 +77,8 @@ def plan_karpenter_pool(
 def _node_class(
     pool: Pool, machine: MachineType, requirements: NodeRequirements, efa: bool, catalog: Catalog
 ) -> dict[str, Any]:
-    """Return the spec of the EC2NodeClass.
-
-    The component adds the role, subnets and security groups of the cluster.
+    """Return the spec of the EC2NodeClass. The component adds the role, subnets and security groups of the
+    cluster.
     """
     image = image_of(pool, catalog)
     on_nvme = pool.local_nvme and machine.local_nvme_gb > 0
@@ -200,9 +199,8 @@ def _requirements(pool: Pool, machine: MachineType) -> list[dict[str, Any]]:
 
 
 def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
-    """Return the capacity type.
-
-    Reserved pools exclude other types, because Karpenter falls back to on-demand silently.
+    """Return the capacity type. Reserved pools exclude other types, because Karpenter falls back to on-demand
+    silently.
     """
     bought = purchase(pool.capacity)
     if bought.reserved:

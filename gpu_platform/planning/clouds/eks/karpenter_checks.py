@@ -156,9 +156,8 @@ def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> list[Mach
 
 
 def _check_limits(pool: Pool, machine: MachineType, catalog: Catalog, here: Problems) -> None:
-    """Record problems for limits that allow fewer or more nodes than `count.max`.
-
-    All other plans are based on `count.max`.
+    """Record problems for limits that allow fewer or more nodes than `count.max`, on which all other plans are
+    based.
     """
     most, machines = pool.count.maximum, machines_of(pool, machine, catalog)
     vcpu, mib = max(one.vcpu for one in machines), max(one.memory_mib for one in machines)

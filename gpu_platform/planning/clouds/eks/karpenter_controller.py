@@ -198,9 +198,8 @@ def controller_policy(
 def _use_of_keys(
     keys: Sequence[str], region: str, when: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], ...]:
-    """Return statements that let EC2 encrypt volumes with keys.
-
-    All keys share the statements, to keep the policy short.
+    """Return statements that let EC2 encrypt volumes with keys. All keys share the statements, to keep the policy
+    short.
     """
     if not keys:
         return ()

@@ -17,7 +17,8 @@ _EFFECTS: Mapping[str, str] = {
 
 
 def eks_labels(labels: Mapping[str, str], *, has_gpus: bool, efa: bool, dranet: bool = False) -> Mapping[str, str]:
-    """Return the labels of a pool, and labels that select nodes for GPU software and for one EFA driver.
+    """Return the labels of a pool, and labels that select nodes for GPU software and for one driver of EFA
+    interfaces.
 
     The EFA device plugin and the EFA DRA driver would give the same interfaces to two pods.
     """

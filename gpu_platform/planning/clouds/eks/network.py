@@ -101,7 +101,9 @@ def check_network(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record problems for interfaces or a layout that the machine type does not support."""
+    """Record problems for interfaces that the machine type does not have, and for a layout that its cards do not
+    support.
+    """
     here, network = problems.at("network"), pool.network
     _check_via(pool, machine, cluster, here.at("via"))
     if network.rdma and machine.rdma_interfaces == 0:
@@ -140,12 +142,12 @@ def check_network(
 def check_pod_interfaces(
     pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
 ) -> None:
-    """Record a problem for nodes without an interface for pods.
+    """Record a problem for nodes without an interface for pods. Pods with separate subnets cannot use the primary
+    interface.
 
-    Pods with separate subnets cannot use the primary interface. Pods use only interfaces of the default network
-    card. On every type, one of these has prefixes for more pods than a kubelet allows. Nodes whose `default_enis`
-    is not known are not checked. Sources: EKS best practices, custom networking; aws/amazon-vpc-cni-k8s, notes of
-    release v1.7.10 (network cards); read 2026-11-25.
+    Pods use only interfaces of the default network card. On every type, one of these has prefixes for more pods
+    than a kubelet allows. Nodes whose `default_enis` is not known are not checked. Sources: EKS best practices,
+    custom networking; aws/amazon-vpc-cni-k8s, notes of release v1.7.10 (network cards); read 2026-11-25.
     """
     if not cluster.has_pod_subnets or machine.default_enis is None:
         return
