@@ -22,9 +22,8 @@ from gpu_platform.stack.pool import CapacityBlock, OnDemand, Pool, Reservation
 
 
 def zones_of(pool: Pool) -> tuple[str, ...]:
-    """Return the zones of a pool, or nothing for all zones of the cluster.
-
-    Each reservation or block is in one zone.
+    """Return the zones of a pool, or nothing for all zones of the cluster. Each reservation or block is in one
+    zone.
     """
     if windows := windows_of(pool):
         return tuple(dict.fromkeys(window.zone for window in windows))
@@ -32,10 +31,10 @@ def zones_of(pool: Pool) -> tuple[str, ...]:
 
 
 def known_zones(cluster: EksCluster) -> tuple[str, ...]:
-    """Return the zones of nodes that name none.
+    """Return the zones of nodes that name none. The result is empty unless the stack file names all subnets of the
+    cluster.
 
-    The result is empty unless the stack file names all subnets of the cluster. A VPC of the program has at least
-    two zones. Nodes without zones are never in a Local Zone.
+    A VPC of the program has at least two zones. Nodes without zones are never in a Local Zone.
     """
     network = cluster.create.network if cluster.create is not None else None
     subnets = network.subnets if network is not None else cluster.subnets or {}
@@ -157,9 +156,8 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
 def check_shared_groups(
     pools: Sequence[tuple[int, Pool]], cluster: EksCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record problems for groups that a pool cannot name.
-
-    These are groups of the program, and groups that a pool in another zone names.
+    """Record problems for groups that a pool cannot name: a group of the program, or a group that a pool in
+    another zone names.
 
     The program creates a group for the nodes of one pool, and deletes the group with these nodes.
     """
@@ -201,7 +199,9 @@ def _named_group(pool: Pool) -> tuple[str, str | None]:
 
 
 def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems: Problems) -> None:
-    """Record problems for zones outside the region or the reserved capacity, and for too many zones."""
+    """Record problems for zones outside the region or the reserved capacity, and for several zones if one is
+    needed.
+    """
     here, capacity = problems.at("zones"), pool.capacity
     for index, zone in enumerate(pool.zones or ()):
         check_region(zone, cluster, here.at(f"[{index}]"))

@@ -44,10 +44,8 @@ class NodeGroupPlan:
 
     @property
     def scheduled_window(self) -> CapacityWindow | None:
-        """Capacity block at whose start a schedule starts the nodes.
-
-        None if the group is created with its nodes.
-        """
+        """Capacity block at whose start a schedule starts the nodes. None if the group is created with its "
+        "nodes."""
         return self.block.window if self.block is not None and self.block.start is not None else None
 
     @property
@@ -69,9 +67,8 @@ class EksPoolPlan:
     """
     ami: str | None
     release_version: str | None
-    """Release of the image.
-
-    If None, EKS uses the newest release at creation, and again at an upgrade of Kubernetes.
+    """Release of the image. If None, EKS uses the newest release at creation, and again at an upgrade of
+    Kubernetes.
     """
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
@@ -113,14 +110,15 @@ class EksPoolPlan:
     node_repair: bool
     tags: Mapping[str, str]
     delete_before_replace: bool
-    """Whether the pool is deleted before its successor is created, because capacity does not suffice for both."""
+    """Whether the pool is deleted before its successor is created, because reserved capacity does not suffice for
+    both.
+    """
     protect: bool
     company_tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """The part of `tags` that the stack file declares for the pool."""
     group_tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tags of the Auto Scaling group, to which EKS does not copy the node group's tags.
-
-    Empty without an autoscaler.
+    """Tags of the Auto Scaling group, to which EKS does not copy the node group's tags. Empty without an
+    autoscaler.
     """
     alternatives: tuple[str, ...] = ()
     """Instance types that nodes may have besides `instance_type`, in order of preference."""
@@ -156,9 +154,8 @@ class EksPoolPlan:
 
     @property
     def instance_types(self) -> tuple[str, ...]:
-        """Types in the node group's own list, which replaces the type in the launch template.
-
-        Empty without alternatives.
+        """Types in the node group's own list, which replaces the type in the launch template. Empty without
+        alternatives.
         """
         return (self.instance_type, *self.alternatives) if self.alternatives else ()
 
@@ -201,7 +198,8 @@ class KarpenterPoolPlan:
 
     @property
     def keeps_version(self) -> bool:
-        """Whether an upgrade of the cluster leaves the nodes unchanged, because a custom AMI fixes the version.
+        """Whether an upgrade of the cluster leaves the nodes unchanged, because their custom AMI has a fixed
+        version.
 
         Karpenter resolves an alias by the version of the control plane, even if the alias names a release, and
         replaces the nodes (Karpenter docs, "Managing AMIs"; read 2026-11-29).

@@ -107,9 +107,8 @@ def _check_node_group(pool: Pool, machine: MachineType, problems: Problems) -> N
 
 
 def _check_node_group_labels(pool: Pool, problems: Problems) -> None:
-    """Record problems for labels and taints that Kubernetes allows but the EKS API refuses.
-
-    Karpenter accepts them.
+    """Record problems for labels and taints that Kubernetes allows but the EKS API refuses. Karpenter accepts
+    them.
 
     Source: EKS API, model of botocore 1.44: labelKey and taintKey, 1 to 63; labelValue, 1 to 63; read 2026-11-29.
     """

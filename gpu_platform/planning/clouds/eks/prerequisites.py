@@ -74,7 +74,7 @@ def _key_rights(cluster: EksClusterPlan) -> Iterator[str]:
 
 
 def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
-    """Yield the quotas that the system nodes and NAT gateways of a new cluster use."""
+    """Yield the quotas against which the system nodes and NAT gateways of a new cluster count."""
     if cluster.create is None:
         return
     system, vpc = cluster.create.system_pool, cluster.create.vpc
@@ -101,7 +101,8 @@ def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
 
 
 def group_quotas(cluster: EksClusterPlan) -> tuple[CloudQuota, ...]:
-    """Return the EKS quotas of managed node groups whose defaults do not suffice for the pools."""
+    """Return the EKS quotas of managed node groups for which the pools need more than the default of an "
+    "account."""
     return tuple(
         CloudQuota(
             name=f"{name} (eks)",

@@ -147,9 +147,8 @@ def _a_zone(plan: EksPoolPlan, cluster: EksCluster) -> str:
 
 
 def _growing_block(plan: EksPoolPlan) -> Iterator[_Line]:
-    """Yield a warning about an autoscaler of the cluster's owner.
-
-    Tags keep it from removing nodes, but not from adding them.
+    """Yield a warning about an autoscaler of the cluster's owner. Tags keep it from removing nodes, but not from
+    adding them.
     """
     if plan.capacity_type == "CAPACITY_BLOCK" and plan.group_tags:
         yield (

@@ -1,4 +1,5 @@
-"""Names that begin with a cluster's name, within AWS limits: 64 characters for IAM roles, 80 for queues.
+"""Names that begin with the name of a cluster, within the limits of AWS: 64 characters for IAM roles, 80 for
+queues.
 
 Source: IAM user guide, "IAM and AWS STS quotas": role names have 64 characters at most; read 2026-11-23. Pulumi
 appends a dash and seven characters, and fails if the name is too long for them.

@@ -28,9 +28,8 @@ _INSTEAD: Final = "nodes without pods are removed anyway, and cleanup.idle_after
 
 
 def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
-    """Record a problem if a schedule of a pool would save nothing or would be undone.
-
-    `problems` points at the pool.
+    """Record a problem if a schedule of a pool would save nothing or would be undone. `problems` points at the
+    pool.
     """
     if pool.schedule is None:
         return

@@ -44,10 +44,8 @@ FSX_DRIVER = "fsx.csi.aws.com"
 DEFAULT_CLASS = "gp3"
 """Default class of a created cluster. EKS has not marked a class as default since 1.30."""
 CLASS_OF_EKS = "gp2"
-"""Class that EKS creates in new clusters, but not as the default.
-
-The parameters of a class cannot be changed. Source: EKS user guide, release notes of Kubernetes 1.30; read
-2026-11-28.
+"""Class that EKS creates in new clusters, but not as the default (EKS user guide, release notes of Kubernetes
+1.30; read 2026-11-28). The parameters of a class cannot be changed.
 """
 _GP3_IOPS = (3000, 80_000)  # IOPS of a volume; EBS user guide, General Purpose SSD volumes; read 2026-11-28
 LUSTRE_SIZES = ClaimSizes(smallest="1200Gi", step="2400Gi")
@@ -153,7 +151,9 @@ def _named(pools: Sequence[Pool]) -> tuple[str, ...]:
 
 
 def _zones(cluster: EksCluster, pools: Sequence[Pool]) -> tuple[str, ...]:
-    """Return the zones with a known subnet: all zones of a new network, the pools' zones of an existing one."""
+    """Return the zones with a known subnet: all zones of a created network, or the pools' zones in an existing
+    network.
+    """
     return vpc_zones(cluster, _named(pools)) if cluster.create is not None else _named(pools)
 
 
@@ -403,9 +403,8 @@ def _drivers(
 
 
 def _lustre_statements(partition: str, region: str, stack: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the IAM statements of the FSx driver.
-
-    It may create file systems with the stack's tag, and change and delete only these.
+    """Return the permissions of the FSx driver to create file systems with the stack's tag, and change and delete
+    only these.
 
     FSx also requires `TagResource` if tags are set at creation, and has no condition key that distinguishes this
     from later tagging (Service Authorization Reference, Amazon FSx; FSx guides, "Using tags"; read 2026-11-25).
@@ -461,7 +460,7 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
             chosen, why = f"EBS {one.disk or 'gp3'}, encrypted", "usable by the pods of one node"
         case NfsStorage():
             chosen = f"EFS {one.file_system or 'file system for this class'}"
-            why = "shared by the pods of all nodes; each claim is a directory"
+            why = "shared by the pods of all nodes, each claim a directory"
         case LustreStorage():
             chosen = f"FSx for Lustre, {one.throughput} MB/s for each TiB"
             why = "a file system for each claim, 1,200 GiB at least"

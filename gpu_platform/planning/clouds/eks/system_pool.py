@@ -89,10 +89,8 @@ class Demands:
         return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
 
     def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
-        """Return the controllers that have no room on `count` nodes.
-
-        The result is empty if the room is not known.
-        """
+        """Return the controllers that have no room on `count` nodes. The result is empty if the room is not "
+        "known."""
         room = self.room(types)
         return () if room is None else without_room(self.controllers, [room] * count, self.others)
 
@@ -141,7 +139,8 @@ def size_system_pool(
 
 
 def _fix(pool: SystemPool, demands: Demands) -> str:
-    """Return a fix: the smallest machine type with room for the controllers, or else the fewest nodes."""
+    """Return a fix: the smallest machine type with room for the controllers, or else the smallest number of "
+    "nodes."""
     for size in _SIZES:
         if not demands.missing(_types(size), pool.desired_size):
             return f"write machine_types: [{', '.join(_types(size))}], or remove machine_types"

@@ -17,9 +17,8 @@ _NAME: Final = "Name"  # the program sets it on each resource
 
 
 def check_tags(tags: Iterable[str], problems: Problems) -> None:
-    """Record a problem for keys that AWS, Kubernetes controllers or the program set.
-
-    `problems` points at the tags.
+    """Record a problem for keys that AWS, Kubernetes controllers or the program set. `problems` points at the
+    tags.
     """
     for tag in tags:
         key = tag.casefold()
@@ -60,9 +59,8 @@ def check_file_system_tags(tags: Mapping[str, str], problems: Problems) -> None:
 
 
 def check_alike(tags: Iterable[str], problems: Problems) -> None:
-    """Record a problem for keys that differ only in case.
-
-    IAM accepts only one of them (IAM user guide, Tags; read 2026-11-28).
+    """Record a problem for keys that differ only in case. IAM accepts only one of them (IAM user guide, Tags; read
+    2026-11-28).
     """
     first: dict[str, str] = {}
     for tag in tags:

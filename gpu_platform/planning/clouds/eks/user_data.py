@@ -89,9 +89,8 @@ def user_data(
 
 
 def _sysctls(kernel: KernelSettings | None) -> dict[str, str]:
-    """Return the kernel parameters.
-
-    Huge pages are among them, because the kubelet counts the pages when it starts.
+    """Return the kernel parameters. Huge pages are among them, because the kubelet counts the pages when it
+    starts.
     """
     if kernel is None:
         return {}
@@ -282,9 +281,8 @@ def _bottlerocket_kubelet(machine: MachineType, kubelet: Kubelet) -> dict[str, A
 
 
 def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, Any]:
-    """Return the settings of the image's device plugin.
-
-    With MIG, a GPU has as many instances of one profile as fit.
+    """Return the settings of the image's device plugin. With MIG, a GPU has as many instances of one profile as
+    fit.
     """
     if isinstance(sharing, Mig):
         profile = next(iter(sharing.layout or {}))

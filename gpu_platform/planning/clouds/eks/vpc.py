@@ -33,7 +33,8 @@ _PUBLIC_PREFIX = 24
 
 
 def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
-    """Return the zones of a new VPC: the zones of pools and the stack file, and at least two."""
+    """Return the zones of a new VPC: the zones of pools and the stack file, and more up to the two that EKS "
+    "needs."""
     if cluster.create is not None and cluster.create.network is not None:
         return tuple(sorted(cluster.create.network.subnets))
     wanted = {*named, *(cluster.create.zones if cluster.create is not None else ())}
@@ -199,9 +200,8 @@ def check_subnet_ids(subnets: Mapping[str, str], problems: Problems) -> None:
 
 
 def _check_pod_subnets(network: EksNetwork, problems: Problems) -> None:
-    """Record problems for zones without a pod subnet, whose pods would never get an address.
-
-    Pod subnets in other zones, and subnets that nodes use, are problems too.
+    """Record problems for zones without a pod subnet, whose pods would wait for addresses for ever, and for
+    invalid subnets.
     """
     if not network.pod_subnets:
         return

@@ -35,9 +35,7 @@ def test_many_disk_keys_fit_the_policy_of_karpenter() -> None:
 
 
 def test_a_policy_of_karpenter_above_the_limit_is_refused() -> None:
-    with pytest.raises(
-        Exception, match=r"pools: found 80 disk keys make a policy of Karpenter of .* characters"
-    ):
+    with pytest.raises(Exception, match=r"pools: found 80 disk keys make a policy of Karpenter of .* characters"):
         plan(created(), *karpenter_pools(80))
 
 
