@@ -79,7 +79,7 @@ def test_up_refuses_to_lose_the_zone_of_a_pool_that_moves() -> None:
     (found,) = [one for one in impacts(before, after) if one.refusal is not None]
     assert found.refusal is not None
     assert found.field == "cluster.create.zones"
-    assert "that of us-east-2c must stay" in found.refusal.allowed
+    assert "the subnet of us-east-2c must stay" in found.refusal.allowed
 
 
 @pytest.mark.parametrize(("declared", "moved_to"), [([], "b"), ([], "d"), (["us-east-2b"], "b")])
@@ -120,7 +120,9 @@ def test_pools_without_zones_stay_in_their_subnets_which_preview_says(create: bo
     (found,) = impacts(plan(EXISTING["subnets"]), plan({**EXISTING["subnets"], **edit}))
     assert found.effect is Effect.IN_PLACE
     assert found.refusal is None
-    assert found.because.startswith("managed pools without zones" + (" and the system nodes" if create else ""))
+    assert found.because.startswith(
+        "existing managed pools without zones" + (" and the system nodes" if create else "")
+    )
 
 
 def test_a_new_subnet_interrupts_access_to_created_file_systems() -> None:
@@ -440,7 +442,7 @@ def version_change(before: str, after: str, running: str | None = None, **cluste
         ("1.35", "1.34", None, "1.35 or newer"),
         ("1.35", "1.34", "v1.35.2-eks-4f4795d", "1.35 or newer"),
         ("1.35", "1.34", "v1.34.6-eks-4f4795d", ""),
-        ("1.34", "1.36", None, "one at a time"),
+        ("1.34", "1.36", None, "one minor version at a time"),
         ("1.34", "1.36", "v1.35.2-eks-4f4795d", ""),
     ],
 )

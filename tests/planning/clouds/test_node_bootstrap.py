@@ -101,7 +101,7 @@ def test_empty_additions_do_not_change_the_user_data() -> None:
         (
             {**G6, "bootstrap": {"settings": {"motd": "acme"}}},
             "bootstrap.settings",
-            "they are settings of Bottlerocket",
+            "only Bottlerocket has settings",
         ),
         (
             {**BOTTLEROCKET, "bootstrap": {"settings": {"bootstrap-container": CONTAINER}}},

@@ -100,8 +100,11 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
 
 def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
     if plan.capacity_type == "CAPACITY_BLOCK":
-        owner = "the autoscaler of the cluster's owner may add nodes" if plan.group_tags else "no autoscaler "
-        "changes it"
+        owner = (
+            "the autoscaler of the cluster's owner may add nodes"
+            if plan.group_tags
+            else "no autoscaler changes it"
+        )
         who = " or ".join(dict.fromkeys(_who_drains(block) for block in plan.blocks))
         return f"{who}, at the end of the block, sets the number of nodes, and {owner}"
     if plan.autoscaled:

@@ -128,7 +128,7 @@ def test_karpenter_selects_every_block_and_every_zone() -> None:
         (
             {"capacity": several(FIRST, SECOND), "zones": ["us-east-2a"]},
             "zones",
-            "us-east-2a, us-east-2b alone",
+            "only us-east-2a, us-east-2b",
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_the_same_block_twice_is_refused() -> None:
             "zone",
             "reservation and zone of a block",
         ),
-        ({"type": "capacity-block"}, "", "or several in blocks"),
+        ({"type": "capacity-block"}, "", "or several blocks in blocks"),
     ],
 )
 def test_a_block_has_one_form_or_the_other(capacity: dict[str, Any], path: str, words: str) -> None:
@@ -173,7 +173,7 @@ def test_owners_autoscaler_may_add_nodes_to_a_block() -> None:
     owners = eks(parts={"cluster_autoscaler": "present"})
     _, said = plan_and_decisions(owners, capacity=single(), count={"desired": 4})
     assert "the autoscaler of the cluster's owner may add nodes" in said["size"].why
-    assert "also before the block begins" in said["warning: autoscaler"].chosen
+    assert "even before the block begins" in said["warning: autoscaler"].chosen
     _, said = plan_and_decisions(capacity=single(), count={"desired": 4})
     assert "no autoscaler changes it" in said["size"].why
     assert "warning: autoscaler" not in said

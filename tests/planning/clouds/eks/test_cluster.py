@@ -433,5 +433,5 @@ def test_local_zone_nodes_are_priced_with_their_region(pool: dict[str, Any]) -> 
         found = plan(stack, {**pool, **fields}).decisions
         return [one.chosen for one in found if one.what == "warning: price"]
 
-    assert warned(zones=["us-west-2-lax-1a"]) == ["that of us-west-2 for nodes in us-west-2-lax-1a"]
+    assert warned(zones=["us-west-2-lax-1a"]) == ["the price of us-west-2 for nodes in us-west-2-lax-1a"]
     assert warned(zones=["us-west-2-lax-1a"], usd_per_hour=5.0) == warned(zones=["us-west-2a"]) == []

@@ -150,14 +150,14 @@ INVALID: dict[str, Invalid] = {
         "zones",
         ("EFA traffic does not cross zones",),
     ),
-    "zones in addition to a reservation": Invalid(
-        {"capacity": RESERVATION, "zones": ["us-east-2b"]}, "zones", ("us-east-2a alone", "remove zones")
+    "zones beside a reservation": Invalid(
+        {"capacity": RESERVATION, "zones": ["us-east-2b"]}, "zones", ("only us-east-2a,", "remove zones")
     ),
-    "more zones than the reservation has": Invalid(
-        {"capacity": RESERVATION, "zones": ["us-east-2a", "us-east-2b"]}, "zones", ("us-east-2a alone",)
+    "more zones than a reservation has": Invalid(
+        {"capacity": RESERVATION, "zones": ["us-east-2a", "us-east-2b"]}, "zones", ("only us-east-2a,",)
     ),
-    "zones in addition to a capacity block": Invalid(
-        {"capacity": BLOCK, "zones": ["us-east-2c"]}, "zones", ("us-east-2a alone", "capacity-block")
+    "zones beside a capacity block": Invalid(
+        {"capacity": BLOCK, "zones": ["us-east-2c"]}, "zones", ("only us-east-2a,", "capacity-block")
     ),
     "a zone in another region": Invalid(
         {**SERVE, "zones": ["us-east-2a", "us-west-2a"]}, "zones[1]", ("a zone of us-east-2",)
