@@ -1,4 +1,4 @@
-"""Admission policies with their bindings: those that refuse, with rules of the catalogue, and those that add defaults."""
+"""Admission policies with their bindings: some refuse by the catalogue's rules, others add defaults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.catalog.admission_rules import AdmissionPolicy
 # agent without a node's name writes nothing.
 _FAILURE_POLICY = "Fail"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-# A default protects nothing: an object without it is still judged by rules and quotas. An error must not stop a team.
+# A default protects nothing: rules and quotas still judge an object without it. An error must not stop a team.
 _DEFAULTS_FAILURE_POLICY = "Ignore"
 # Webhooks run after the policy. A second run of the policy would replace what they have set.
 _REINVOCATION_POLICY = "Never"

@@ -32,6 +32,6 @@ def test_a_rollout_without_room_names_the_nodes_that_are_out_and_the_fields_that
     roll.finish()
     [outcome] = roll.outcomes
     assert outcome.why == (
-        "sharing.max_unavailable is 1, already unavailable: lab-0; `gpu-platform validate` shows what each of them "
-        f"needs, or write {fix}"
+        "sharing.max_unavailable is 1, already unavailable: lab-0; `gpu-platform validate` shows what each of "
+        f"them needs, or write {fix}"
     )
