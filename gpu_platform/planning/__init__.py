@@ -1,4 +1,4 @@
-"""Decide the whole platform: a stack file and the catalogue in, an immutable Plan out; no Pulumi, I/O or clock."""
+"""Turns a stack file and the catalogue into an immutable Plan, without Pulumi, I/O or a clock."""
 
 from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.planning.plan import EnvironmentPlan, Plan, TeamStackPlan

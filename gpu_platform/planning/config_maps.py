@@ -1,6 +1,7 @@
-"""Content-hashed ConfigMaps: the operator does not notice an edited ConfigMap, so a change gets a new name.
+"""ConfigMaps with a hash of their content in the name.
 
-Source: NVIDIA/gpu-operator issue 1144.
+The GPU Operator does not notice an edited ConfigMap, so changed content gets a new name. Source:
+NVIDIA/gpu-operator issue 1144.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import yaml
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigMapPlan:
-    """A ConfigMap with the hash of its content in its name, so that a change rolls out by itself."""
+    """A ConfigMap whose name contains a hash of its content, so that a change rolls out by itself."""
 
     name: str
     namespace: str
@@ -24,21 +25,21 @@ class ConfigMapPlan:
 
 
 def content_hash(content: object) -> str:
-    """Return ten hex digits of a JSON value's hash; equal content gives equal hashes on every machine."""
+    """Return ten hex digits of the hash of a JSON value. Equal values have equal hashes on every machine."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def pinned_name(name: str, content: object) -> str:
-    """Return `name` with the hash of the content.
+    """Return `name` with a hash of the content appended.
 
-    A pool's name of at most 40 characters then fits a label value of at most 63.
+    With a pool name of at most 40 characters, the result fits into a label value of at most 63.
     """
     return f"{name}-{content_hash(content)}"
 
 
 def as_yaml(document: Mapping[str, Any]) -> str:
-    """Return a document as YAML in its own key order."""
+    """Return a document as YAML, with its keys in their given order."""
     # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
     return yaml.dump(dict(document), Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=False)
 

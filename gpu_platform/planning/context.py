@@ -1,7 +1,7 @@
-"""Inputs of every planning package: the parts of the stack file, the catalogue, the cloud, the problems.
+"""The inputs of every planning package: parts of the stack file, the catalogue, the cloud and the problems.
 
-`Context` holds the parts that parsed, so that a file with mistakes of several kinds shows all of them in one run.
-`CompleteContext` holds a whole environment without mistakes in its form.
+`Context` holds the parts that were parsed, so that one run reports mistakes of several kinds. `CompleteContext`
+holds a whole environment whose form has no mistakes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from gpu_platform.stack.sharing import Sharing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The parts of an environment that parsed. `pools`: index in the file, pool; `problems` is at the file's root.
+    """The parts of an environment that were parsed.
 
-    `cloud` and `operator` are None where that part of the file did not parse.
+    `pools` are pairs of the pool's index in the file and the pool. `problems` starts at the root of the file.
+    `cloud` and `operator` are None if their part of the file could not be parsed.
     """
 
     catalog: Catalog
@@ -34,17 +35,17 @@ class Context:
 
     @property
     def kubernetes(self) -> str | None:
-        """The cluster's Kubernetes minor version where it is known before a deploy."""
+        """The cluster's Kubernetes minor version, or None if it is not known before a deployment."""
         return self.cloud.kubernetes if self.cloud is not None else None
 
     def at(self, path: str) -> Problems:
-        """Return where problems of a place in the file are recorded."""
+        """Return the recorder for problems at a place in the file."""
         return Problems(path, self.problems.found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteContext(Context):
-    """A whole environment of stack `stack`."""
+    """A whole environment. `stack` is the name of its stack."""
 
     stack: str
     environment: Environment

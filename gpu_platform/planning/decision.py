@@ -1,4 +1,4 @@
-"""One choice of the program and its reason, and a part of the Plan together with its choices."""
+"""A choice that the program makes, with its reason, and a part of the Plan together with such choices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One decision: its subject, the choice and the reason. `check` prints it, so that defaults are visible."""
+    """A decision with its subject, the choice and the reason. `check` prints it, so that defaults are visible."""
 
     subject: str
     what: str
@@ -20,7 +20,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[T_co]):
-    """A part of the Plan, with the decisions that `check` prints for it."""
+    """A part of the Plan, with the decisions about it that `check` prints."""
 
     value: T_co
     decisions: tuple[Decision, ...] = ()

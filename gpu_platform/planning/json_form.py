@@ -1,4 +1,4 @@
-"""The Plan, or any part of it, as plain JSON values."""
+"""Conversion of the Plan, or any part of it, to plain JSON values."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from functools import cache
 from typing import Any, Final, Protocol, cast
 
 NOT_IN_JSON: Final = {"json": False}
-"""Metadata of a field that the JSON form leaves out, because other fields decide it."""
+"""Metadata of a dataclass field that the JSON form omits, because other fields determine its value."""
 
 
 class HasJsonForm(Protocol):
-    """A part of the Plan with a JSON form of its own, which other programs read."""
+    """A part of the Plan that defines its own JSON form, which other programs read."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
         ...
 
 
-@cache  # of a Plan's few types; isinstance with a protocol would look at every value's attributes
+@cache  # a Plan has few types; isinstance with a protocol would check the attributes of every value
 def _has_json_form(kind: type[Any]) -> bool:
     return callable(getattr(kind, "to_json", None))
 
 
-@cache  # `fields` reads all fields of the class each time, and a Plan has thousands of parts
+@cache  # `fields` reads all fields of the class on each call, and a Plan has thousands of parts
 def _names(kind: type[Any]) -> tuple[tuple[str, str], ...] | None:
-    """Return the attributes of a dataclass with their names in JSON, or None for another class."""
+    """Return the attributes of a dataclass and their names in JSON, or None for any other class."""
     if not is_dataclass(kind):
         return None
     return tuple((one.name, one.name.rstrip("_")) for one in fields(kind) if one.metadata.get("json", True))

@@ -1,4 +1,4 @@
-"""Read Kubernetes versions, as the stack file, the catalogue, API servers and the clouds write them."""
+"""Parsing of Kubernetes versions in the formats of the stack file, the catalogue, API servers and the clouds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Mapping
 
 
 def minor(version: str) -> int:
-    """Return the minor version as a number: 36 of 1.36, 34 of 1.34.1-gke.1829001."""
+    """Return the minor version as a number, such as 36 for 1.36 and 34 for 1.34.1-gke.1829001."""
     return int(re.split(r"[.+-]", version)[1])
 
 
 def minor_version(git_version: str) -> str | None:
-    """Return the minor version of an API server's version: 1.35 of v1.35.2-eks-4f4795d; None: not readable."""
+    """Return the minor version of an API server version, such as 1.35 for v1.35.2-eks-4f4795d.
+
+    Return None if the version cannot be parsed.
+    """
     match = re.match(r"v?(\d+\.\d+)", git_version)
     return match[1] if match else None
 
@@ -22,8 +25,9 @@ def operator_fix(
 ) -> str:
     """Return the fix for an operator release that does not support the Kubernetes version of a cluster.
 
-    `supported`: its lowest and highest version; `releases`: those of each release that can be taken instead, None:
-    not known. A control plane is never downgraded.
+    `supported` contains the lowest and highest Kubernetes version of the release. `releases` contains the same
+    versions for each release that can be used instead, or is None if these are not known. The fix never downgrades
+    a control plane.
     """
     lowest, highest = supported
     newer = minor(kubernetes) > minor(highest)
@@ -35,6 +39,6 @@ def operator_fix(
         ]
         take = f"take {' or '.join(fitting)}" if fitting else ""
     if newer:
-        return take or f"take a cluster of {lowest} to {highest}: no release supports {kubernetes} yet"
+        return take or f"use Kubernetes {lowest} to {highest}; no release supports {kubernetes} yet"
     upgrade = f"upgrade the cluster to {lowest} first, one minor version at a time"
     return f"{take}, or {upgrade}" if take else upgrade

@@ -1,7 +1,7 @@
-"""Refuse two objects of one kind, namespace and name, wherever the stack file or the program names one of them.
+"""Refuses two objects with the same kind, namespace and name if the stack file or the program names them.
 
-The second object would change the first, or the API server refuses it in the middle of `up`. Namespaces of
-controllers have a rule of their own, `teams.teams.is_reserved_namespace`.
+Otherwise the second object would overwrite the first, or the API server would reject it in the middle of `up`. The
+namespaces of controllers have a separate rule, `teams.teams.is_reserved_namespace`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
-    """One object. `path`: place in the stack file of its name; `maker`: what it is of, for people."""
+    """A named object. `path` is the place of its name in the stack file; `maker` says for users what creates it.
+    """
 
     kind: str
     namespace: str = ""
@@ -33,7 +34,7 @@ class _Named:
 
 
 def check(environment: Environment, available: Available, problems: Problems) -> None:
-    """Record names that two objects of an environment have."""
+    """Record names that two objects of an environment share."""
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     found = [*_of_program()]
     found += (
@@ -47,7 +48,7 @@ def check(environment: Environment, available: Available, problems: Problems) ->
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
-    """Record names that two objects of a team with a stack of its own have."""
+    """Record names that two objects of a team with a separate stack share."""
     given = _of_storage(environment.storage, [one.name for one in environment.teams])
     _check([*given, *_of_entries(team, "team", available)], problems)
 
@@ -60,20 +61,20 @@ def _check(found: Iterable[_Named], problems: Problems) -> None:
             place = f" in namespace {one.namespace}" if one.namespace else ""
             Problems(one.path, problems.found).add(
                 f"{one.kind} {one.name!r}{place}",
-                f"each {one.kind} once: {first[key]} has one of this name",
+                f"each {one.kind} once; {first[key]} already has one with this name",
                 "rename it",
             )
         first.setdefault(key, one.maker)
 
 
 def _of_program() -> Iterator[_Named]:
-    """Yield the names that the program gives, whether it uses them now or after the next edit."""
+    """Yield the names that the program chooses, whether it uses them now or only after a later edit."""
     for name, maker in ((headroom.PRIORITY_CLASS, "headroom"), (burn_in.PRIORITY_CLASS, "the burn-in")):
         yield _Named(kind="PriorityClass", name=name, path="", maker=maker)
 
 
 def _of_storage(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> Iterator[_Named]:
-    """Yield the volumes of teams and their claims."""
+    """Yield the PersistentVolumes of teams and their claims."""
     for name, one in storage.items():
         if not isinstance(one, TeamStorage):
             continue
@@ -85,7 +86,7 @@ def _of_storage(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> It
 
 
 def _of_entries(team: Team, path: str, available: Available) -> Iterator[_Named]:
-    """Yield the claims of volumes and the templates of claims of devices in the namespace of a team."""
+    """Yield the names of the PersistentVolumeClaims and ResourceClaimTemplates in a team's namespace."""
     kept = [
         *(
             (f"training_jobs[{n}]", checkpoints_claim(one), one.checkpoints)
@@ -127,10 +128,10 @@ def _of_entries(team: Team, path: str, available: Available) -> Iterator[_Named]
 
 
 def _services(team: Team, path: str) -> Iterator[_Named]:
-    """Yield the Services of entries, and those that KubeRay and LeaderWorkerSet make for them.
+    """Yield the Services of a team's entries, and the Services that KubeRay and LeaderWorkerSet create for them.
 
-    Entries have different names. Sources: kuberay, GenerateHeadServiceName; LeaderWorkerSet, subdomainPolicy
-    UniquePerReplica, named after each leader; read 2026-11-28.
+    The names of entries are already unique. Sources: kuberay, GenerateHeadServiceName; LeaderWorkerSet,
+    subdomainPolicy UniquePerReplica, named after each leader; read 2026-11-28.
     """
     derived = {f"{one.name}-head-svc": f"ray_clusters[{index}]" for index, one in enumerate(team.ray_clusters)}
     for index, one in enumerate(team.inference_services):

@@ -1,4 +1,4 @@
-"""The Plan: every decision resolved and immutable. Components, validators and reports read it."""
+"""The immutable Plan, in which every decision is resolved. Components, validators and reports read it."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ class EnvironmentPlan:
     changes: ChangesPlan = field(default_factory=ChangesPlan)
     storage: StoragePlan = field(default_factory=StoragePlan)
     identities: CloudIdentities | None = None
-    """Resources of the cloud for the identities of teams."""
+    """Cloud resources for the identities of teams."""
     queues: QueuesPlan | None = None
     workloads: tuple[TeamWorkloadsPlan, ...] = ()
-    """What teams run beside their Deployments."""
+    """Workloads that teams run in addition to their Deployments."""
     guides: tuple[GuidePlan, ...] = ()
-    """What members of each team are told."""
+    """Instructions for the members of each team."""
     addons: AddonsPlan = field(default_factory=AddonsPlan)
     charts: ChartsPlan = field(default_factory=ChartsPlan)
     objects: ObjectsPlan = field(default_factory=ObjectsPlan)
     cleanup: CleanupPlan | None = None
     headroom: HeadroomPlan | None = None
     burn_in: BurnInPlan | None = None
-    """Active checks on request; None: none."""
+    """Active checks, which run on request. None if the stack file declares none."""
     protect: bool
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What the quotas of all stacks on the environment together may have, by key of a ResourceQuota."""
+    """Upper limits for the sum of the quotas of all stacks on the environment, by ResourceQuota key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamStackPlan:
-    """One team's share, on top of the environment deployed by `environment_stack`."""
+    """The stack of one team, on top of the environment that `environment_stack` deploys."""
 
     kind: Literal["team"]
     stack: str
@@ -82,16 +82,16 @@ class TeamStackPlan:
     decisions: tuple[Decision, ...]
     queues: tuple[TeamQueuePlan, ...] = ()
     volumes: tuple[VolumePlan, ...] = ()
-    """Of what exists already, which the environment gives the team."""
+    """The existing volumes that the environment gives the team."""
     workloads: tuple[TeamWorkloadsPlan, ...] = ()
-    """What the team runs beside its Deployments."""
+    """Workloads that the team runs in addition to its Deployments."""
     guides: tuple[GuidePlan, ...] = ()
-    """What members of the team are told."""
+    """Instructions for the members of the team."""
     objects: ObjectsPlan = field(default_factory=ObjectsPlan)
     protect: bool
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What the quotas of all stacks on the environment together may have, by key of a ResourceQuota."""
+    """Upper limits for the sum of the quotas of all stacks on the environment, by ResourceQuota key."""
 
 
 Plan = EnvironmentPlan | TeamStackPlan

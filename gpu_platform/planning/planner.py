@@ -1,8 +1,8 @@
-"""Plan an environment or the stack of a team, by calling the planning packages in order.
+"""Plans an environment or the stack of a team by calling the planning packages in order.
 
-Each package has `plan`, which returns its section, and where it can refuse something `check`, which records
-problems. Both take the context, or the part of the file that they decide on, and then the sections of earlier
-packages that they need. A package imports those before it here, never those after it.
+Each package has a function `plan`, which returns its section of the Plan. A package that can refuse something also
+has `check`, which records problems. Both receive the context, or their part of the stack file, and the sections of
+earlier packages that they need. A package imports only packages that come before it in this order.
 """
 
 from __future__ import annotations
@@ -62,10 +62,11 @@ def check_parts(
     catalog: Catalog,
     sharing: Mapping[str, Sharing] | None = None,
 ) -> list[Problem]:
-    """Return what is wrong with pools, cluster and operator, each by itself and with each other.
+    """Return the problems of pools, cluster and operator, both within each part and between the parts.
 
-    Works on the parts of a file that parsed, so that a file with mistakes of several kinds shows them in one run.
-    `declared`: index in the file, pool; `sharing`: the environment's, by name.
+    The parts are those that could be parsed, so that one run reports mistakes of several kinds. `declared`
+    contains pairs of the pool's index in the file and the pool. `sharing` contains the environment's sharing
+    configurations by name.
     """
     context = Context(
         catalog=catalog,
@@ -79,19 +80,19 @@ def check_parts(
 
 
 def _check(context: Context) -> None:
-    """Record what is wrong with the parts of an environment that need no plan of another part."""
+    """Record the problems of an environment's parts that can be found without the plan of another part."""
     resolved_pools = sharing.plan(context)
     cluster.check(context, resolved_pools)
     operator.check(context, resolved_pools)
     check_unique("pool", [(resolved.path, resolved.pool.name) for resolved in resolved_pools], context.problems)
-    fix = "remove one of the two: a node is in one pool, once"
+    fix = "remove one of the two; a node can be listed only once, in one pool"
     check_unique("node", _declared_nodes(context), context.problems, field="", fix=fix)
     dra.check(context, resolved_pools)
     pools.check(context, resolved_pools)
 
 
 def _declared_nodes(context: Context) -> list[tuple[str, str]]:
-    """Return the nodes that pools name: place in the file, name."""
+    """Return the nodes that pools list by name, as pairs of the place in the file and the node's name."""
     return [
         (f"pools[{index}].nodes.names[{place}]", node)
         for index, pool in context.pools
@@ -101,10 +102,10 @@ def _declared_nodes(context: Context) -> list[tuple[str, str]]:
 
 
 def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> EnvironmentPlan:
-    """Return the plan of an environment; raises BadInput with every problem of the stack."""
+    """Return the plan of an environment, or raise BadInput with every problem of the stack."""
     teams_alone = _check_teams_alone(spec, spec.cluster, catalog)
     if found := _check_all_but_teams(spec, spec.cluster, spec.operator, catalog):
-        # Quotas and workloads cannot be checked with invalid pools.
+        # Quotas and workloads cannot be checked if pools are invalid.
         raise BadInput(stack, [*found, *teams_alone])
     changes, catalog = maintenance.plan(spec.changes), objects.mirrored(catalog, spec.images)
     context = CompleteContext(
@@ -259,7 +260,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
 def _releases(
     connected: ClusterPlan, installed: OperatorPlan, added: AddonsPlan, queued: QueuesPlan | None
 ) -> Mapping[str, Mapping[str, Any]]:
-    """Return the Helm values of the charts that the program installs, by chart."""
+    """Return the Helm values of the charts that the program installs, by chart name."""
     releases = dict(connected.cloud.releases) if connected.cloud is not None else {}
     releases |= {addon.chart: addon.values for addon in added.addons if addon.install}
     if installed.install == "helm":
@@ -274,9 +275,9 @@ def _releases(
 def check_apart(
     spec: Environment, cluster: Cluster | None, operator: Operator | None, catalog: Catalog
 ) -> list[Problem]:
-    """Return what is wrong with the parts of an environment without what depends on the resources of its pools.
+    """Return the problems of an environment, except problems that depend on the resources of its pools.
 
-    `cluster` and `operator` are those of `spec`, or None where the file has placeholders for them.
+    `cluster` and `operator` are the parts of `spec`, or None if the file has placeholders for them.
     """
     found = _check_all_but_teams(spec, cluster, operator, catalog)
     return list(dict.fromkeys([*found, *_check_teams_alone(spec, cluster, catalog)]))
@@ -297,7 +298,7 @@ def _check_all_but_teams(
 
 
 def _check_teams_alone(spec: Environment, cluster: Cluster | None, catalog: Catalog) -> list[Problem]:
-    """Return what is wrong with teams that the resources of pools do not decide: names, roles, members."""
+    """Return the problems of teams that do not depend on the resources of pools: names, roles and members."""
     problems = Problems()
     teams.check_alone(spec, catalog, problems)
     if cluster is not None:
@@ -307,7 +308,7 @@ def _check_teams_alone(spec: Environment, cluster: Cluster | None, catalog: Cata
 
 
 def _check_members(spec: Environment, problems: Problems) -> None:
-    """Record members of teams that the cloud cannot authenticate."""
+    """Record team members that the cloud cannot authenticate."""
     cloud = cloud_of(spec.cluster)
     for index, team in enumerate(spec.teams):
         for role, members in team.by_role.items():
@@ -315,7 +316,9 @@ def _check_members(spec: Environment, problems: Problems) -> None:
 
 
 def _check_changes(spec: Environment) -> list[Problem]:
-    """Return why the cloud cannot have the window of `changes`, and which pools exceed its limit."""
+    """Return why the cloud does not support the window in `changes`, and which pools exceed the limit in
+    `changes`.
+    """
     problems = maintenance.check(spec.changes, enumerate(spec.pools), spec.sharing.items())
     cloud_of(spec.cluster).control_plane.check_window(maintenance.plan_window(spec.changes.window), problems)
     return problems.found
@@ -328,7 +331,7 @@ def _window_decision(
         return ()
     why = context.cloud.control_plane.window_note(window)
     if any(pool.software.driver == "operator" for pool in planned):
-        why += "; the operator goes on with drivers that `up` has changed after the window closes"
+        why += "; driver upgrades that `up` has started continue after the window closes"
     return (
         Decision(
             subject=f"stack {stack}", what="changes of nodes", chosen=maintenance.window_text(window), why=why
@@ -339,7 +342,7 @@ def _window_decision(
 def plan_team(
     spec: TeamStack, environment: Environment, environment_plan: EnvironmentPlan, stack: str, catalog: Catalog
 ) -> TeamStackPlan:
-    """Return the plan of one team's stack on its environment; raises BadInput with every problem."""
+    """Return the plan of one team's stack on its environment, or raise BadInput with every problem."""
     problems, catalog = Problems(), objects.mirrored(catalog, environment.images)
     available = teams.available_resources(environment_plan.pools, environment.device_classes, catalog)
     teams.check_one(spec.team, environment, available, problems)

@@ -1,4 +1,4 @@
-"""List what an `up` of a cloud stack needs beside the stack: quotas, and example values to replace."""
+"""Lists what an `up` of a cloud stack requires outside the stack: quotas, and replacements for example values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# The reservation of the shipped stack files and of AWS's own examples.
+# The reservation in the shipped stack files and in AWS's examples.
 _EXAMPLE_RESERVATION: Final = "cr-0a1b2c3d4e5f60718"
 _PAID_AS_USED: Final = ("on-demand", "spot", "flex-start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaNeed:
-    """A quota of the account or project that the pools at their most nodes count against, rolls included.
+    """A quota of the account or project that counts the pools at their maximum size, including rolling updates.
 
-    `name` None: the cloud's name for it is not known here. `region`: `all regions` for a quota of a whole project.
+    `name` is None if the cloud's name for the quota is not known. `region` is `all regions` for a quota of a whole
+    project.
     """
 
     name: str | None
@@ -31,16 +32,19 @@ class QuotaNeed:
     amount: int
     pools: tuple[str, ...]
     surge: int
-    """Nodes of these pools beyond their maximum, while they are rolled."""
+    """Additional nodes beyond the maximum size of these pools during rolling updates."""
 
 
 def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> CloudPrerequisites | None:
-    """Return what an `up` needs from the cloud, None without one; `resource_types`: Pulumi's, of the stack."""
+    """Return what `up` requires from the cloud, or None without a cloud.
+
+    `resource_types` are the Pulumi resource types of the stack.
+    """
     return plan.cluster.cloud.prerequisites(resource_types) if plan.cluster.cloud is not None else None
 
 
 def all_quotas(plan: EnvironmentPlan, needed: CloudPrerequisites, catalog: Catalog) -> tuple[CloudQuota, ...]:
-    """Return the quotas that pools, system nodes and networks count against, each once with the sum of these."""
+    """Return the quotas that count pools, system nodes and networks, each once with the sum of its amounts."""
     found: dict[object, CloudQuota] = {}
     for one in (*map(_of_pools, gpu_quotas(plan, catalog)), *needed.quotas):
         key = len(found) if one.name is None else (one.name, one.unit, one.region)
@@ -54,7 +58,7 @@ def all_quotas(plan: EnvironmentPlan, needed: CloudPrerequisites, catalog: Catal
 
 
 def _of_pools(need: QuotaNeed) -> CloudQuota:
-    rolled = f", and {counted(need.surge, 'node')} more while they are rolled" if need.surge else ""
+    rolled = f", plus {counted(need.surge, 'node')} while they are rolled" if need.surge else ""
     return CloudQuota(
         name=need.name,
         unit=need.unit,
@@ -65,9 +69,10 @@ def _of_pools(need: QuotaNeed) -> CloudQuota:
 
 
 def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
-    """Return the quotas that the pools (CPU pools, too) count against, without those of reserved capacity.
+    """Return the quotas that count the pools, including CPU pools, without pools of reserved capacity.
 
-    Reservations and capacity blocks counted when they were made. Flex-start counts as spot does.
+    Reservations and capacity blocks already counted against the quotas when they were made. Flex-start counts as
+    spot.
     """
     cloud = plan.cluster.cloud
     if cloud is None:
@@ -115,7 +120,10 @@ def _need(
 
 
 def _units(pool: PoolPlan, unit: str, catalog: Catalog) -> int:
-    """Return what a node counts, where the cloud may choose the machine type that of the largest."""
+    """Return the units of the quota that a node uses.
+
+    If the cloud may choose the machine type, this is the number of the largest machine type.
+    """
     if unit != "vCPU":
         return pool.gpus_per_node
     alternatives = pool.cloud_nodes.alternatives
@@ -123,12 +131,12 @@ def _units(pool: PoolPlan, unit: str, catalog: Catalog) -> int:
 
 
 def account_needs(plan: EnvironmentPlan) -> tuple[AccountNeed, ...]:
-    """Return what the account must have before the pools can have nodes, each once."""
+    """Return each requirement that the account must meet before the pools can have nodes."""
     return tuple(dict.fromkeys(need for pool in plan.pools for need in pool.cloud_nodes.account_needs))
 
 
 def examples_left(plan: EnvironmentPlan) -> tuple[Example, ...]:
-    """Return the values of a shipped stack file that are recognisable examples."""
+    """Return the values in the plan that are recognisable examples from a shipped stack file."""
     return tuple(_examples(plan))
 
 
@@ -139,12 +147,12 @@ def _examples(plan: EnvironmentPlan) -> Iterator[Example]:
     for pool in plan.pools:
         several = f".blocks[{index}]" if (index := _example_block(pool)) is not None else ""
         if several or pool.capacity.get("reservation") == _EXAMPLE_RESERVATION:
-            fix = "write the id of your reservation or capacity block"
+            fix = "enter the id of your reservation or capacity block"
             yield Example(field=f"{pool.path}.capacity{several}.reservation", value=_EXAMPLE_RESERVATION, fix=fix)
 
 
 def _example_block(pool: PoolPlan) -> int | None:
-    """Return which entry of a pool's `capacity.blocks` has the example's reservation."""
+    """Return the index of the entry in a pool's `capacity.blocks` that has the example reservation."""
     blocks = pool.capacity.get("blocks") or ()
     return next(
         (index for index, block in enumerate(blocks) if block["reservation"] == _EXAMPLE_RESERVATION), None

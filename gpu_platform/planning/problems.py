@@ -1,4 +1,4 @@
-"""Collect the mistakes that planning finds, so that one run shows all of them."""
+"""A collector for the mistakes that planning finds, so that one run reports all of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gpu_platform.base.errors import Problem
 
 
 class Problems:
-    """A growing list of problems below one place of the file."""
+    """A growing list of problems. New problems are recorded at `path` in the stack file."""
 
     def __init__(self, path: str = "", found: list[Problem] | None = None) -> None:
         self.path = path
         self.found: list[Problem] = [] if found is None else found
 
     def at(self, part: str) -> Problems:
-        """Return the same list one place deeper: `at("sharing").at("[0]")`."""
+        """Return the same list at a deeper place, as in `at("sharing").at("[0]")`."""
         joined = f"{self.path}{part}" if part.startswith("[") else f"{self.path}.{part}" if self.path else part
         return Problems(joined, self.found)
 
@@ -27,9 +27,10 @@ class Problems:
 def check_unique(
     kind: str, found: Sequence[tuple[str, str]], problems: Problems, field: str = ".name", fix: str = ""
 ) -> None:
-    """Record names used twice. `found`: place in the file, name; `field`: where the name is below the place.
+    """Record names that are used twice.
 
-    `fix`: what to do with names that the stack file does not give.
+    `found` contains pairs of a place in the file and a name. `field` is the path of the name below that place.
+    `fix` replaces the default fix, for names that the stack file does not choose.
     """
     first: dict[str, str] = {}
     for path, name in found:

@@ -1,8 +1,8 @@
-"""Priority classes that every cluster has, and the ResourceQuota that admits pods of them.
+"""Priority classes that every cluster has, and the ResourceQuota that admits pods with these classes.
 
-GKE, and clusters with such an admission configuration, admit these classes outside kube-system only where a
-ResourceQuota of the namespace names them; elsewhere the quota changes nothing. Source: Kubernetes documentation,
-Resource Quotas, "Limit Priority Class consumption by default"; read 2026-11-29.
+Clusters can restrict these classes to namespaces with a ResourceQuota that lists them; GKE does this for every
+namespace except kube-system. On other clusters the quota has no effect. Source: Kubernetes documentation, Resource
+Quotas, "Limit Priority Class consumption by default"; read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NODE_CRITICAL: Final = "system-node-critical"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityQuotaPlan:
-    """A ResourceQuota that admits pods of these priority classes to a namespace of the program."""
+    """A ResourceQuota that admits pods with these priority classes to one of the program's namespaces."""
 
     name: str
     pods: int

@@ -155,7 +155,7 @@ def test_quotas_and_permissions_are_left_for_a_manual_check(
     # serve: 10 x 48 vCPU, and two more in each of three zones while EKS rolls them; develop: 8 x 64 vCPU of the
     # largest alternative, and one more while Karpenter rolls them; train has a capacity block.
     assert "1344 vCPU in us-east-2" in quota["needed_for"]
-    assert "7 nodes more while they are rolled" in quota["needed_for"]
+    assert "plus 7 nodes while they are rolled" in quota["needed_for"]
     system = found["quota Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"]
     assert "40 vCPU in us-east-2" in system["needed_for"]
     assert "3 Elastic IP addresses in us-east-2" in found["quota EC2-VPC Elastic IPs"]["needed_for"]

@@ -85,7 +85,7 @@ def test_an_unknown_chart_and_charts_in_the_sandbox_are_refused(tmp_path: Path) 
     path.write_text(yaml.safe_dump(document), "utf-8")
     code, _, err = run("check", str(path))
     assert code == 2
-    assert "chart_mirror: found settings of Helm charts on a cluster without any" in err
+    assert "chart_mirror: found settings for Helm charts on a cluster without Helm charts" in err
 
 
 def test_values_merge_by_key_at_every_depth() -> None:

@@ -61,7 +61,7 @@ def test_gpus_that_are_shared_or_cut_are_skipped_with_the_reason() -> None:
 
 
 def test_a_stack_without_a_pool_that_can_be_measured_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"validation\.burn_in: found active checks of no pool \(serve: mps"):
+    with pytest.raises(BadInput, match=r"found active checks, but they can measure no pool \(serve: mps"):
         planned("sandbox", pool("serve", "g4dn.xlarge", sharing={"mode": "mps", "replicas": 4}))
 
 
@@ -89,9 +89,9 @@ def test_a_timeout_that_ends_before_the_products_is_refused() -> None:
 def test_check_says_how_long_it_takes_and_what_it_costs() -> None:
     [said] = [one for one in planned("eks").decisions if one.what == "burn-in"]
     assert "about 2 min 32 s on each idle node" in said.chosen
-    assert " USD of each node" in said.chosen
+    assert " USD per node" in said.chosen
     assert "at most 20 min" in said.chosen
-    assert "then pairs of nodes by vpc.amazonaws.com/efa" in said.chosen
+    assert "then pairs of nodes over vpc.amazonaws.com/efa" in said.chosen
     assert "all-reduce-nodes 389 GB/s" in said.why
     longer = planned("eks", burn_in={"matrix": "10m"})
     [said] = [one for one in longer.decisions if one.what == "burn-in"]
@@ -179,9 +179,9 @@ def test_with_dra_pods_claim_the_gpus_by_a_template_of_the_namespace() -> None:
 
 
 def test_without_a_network_between_nodes_the_reason_is_planned() -> None:
-    assert pool_of(planned("sandbox")).not_together == "pods get no GPU NICs between nodes by the stack file"
+    assert pool_of(planned("sandbox")).not_together == "pods have no GPU NICs for traffic between nodes"
     one = {**STACKS["eks"]["pools"][0], "count": {"desired": 1, "max": 1}}
-    assert pool_of(planned("eks", one)).not_together == "the pool has one node at most"
+    assert pool_of(planned("eks", one)).not_together == "the pool has at most one node"
 
 
 def test_jobs_run_on_the_named_nodes_alone_once_and_end() -> None:

@@ -1,4 +1,4 @@
-"""Decide which controllers of members' workloads the program installs, from which charts, with which values."""
+"""Chooses the controllers for team members' workloads that the program installs, with their charts and values."""
 
 from gpu_platform.planning.addons.addons import addon_parts, check, plan
 

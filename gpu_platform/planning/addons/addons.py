@@ -1,4 +1,4 @@
-"""Check and plan the add-ons of an environment."""
+"""Checks and plans the add-ons of an environment."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.addons import Addons
 
-# Where the values of the chart have the volumes of its pods.
+# The paths in the chart's values that contain the volumes of its pods.
 _VOLUMES: Final = {
     "Prometheus": ("prometheus", "prometheusSpec", "storageSpec"),
     "Alertmanager": ("alertmanager", "alertmanagerSpec", "storage"),
 }
-# A node selector with these alone chooses no pool.
+# A node selector that has only these labels selects no particular pool.
 _ON_SYSTEM_NODES: Final = {**names.OS_LABELS, "kubernetes.io/arch": "amd64"}
 
 
 def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
-    """Record add-ons that the cluster cannot have."""
+    """Record add-ons that the cluster does not support."""
     here = problems.at("addons")
     for name, part in _declared(addons).items():
         if part == "install" and not cloud.installs_charts:
@@ -44,7 +44,10 @@ def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
 
 
 def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPlan]) -> Decided[AddonsPlan]:
-    """Return the add-ons of an environment without problems: those of the stack file, and what they need."""
+    """Return the add-ons that the stack file declares, and the add-ons that these require.
+
+    The environment must have no problems.
+    """
     declared, cloud = _declared(context.environment.addons), context.cloud
     wanted = {
         need: "install" for name, part in declared.items() if part == "install" for need in KNOWN[name].needs
@@ -67,7 +70,7 @@ def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPla
 
 
 def addon_parts(addons: AddonsPlan) -> tuple[PartPlan, ...]:
-    """Return the add-ons as controllers that a cluster has once."""
+    """Return the add-ons in the form of controllers that a cluster must have only once."""
     return tuple(
         PartPlan(
             name=addon.name,
@@ -116,13 +119,13 @@ def _values(name: str, context: CompleteContext) -> Mapping[str, Any]:
 
 
 def _has_volume(context: CompleteContext) -> bool:
-    """Return whether values of the stack file give Prometheus a volume; what it keeps is then theirs, too."""
+    """Return whether the stack file gives Prometheus a volume. Its values then also set the retention."""
     *spec, volume = _VOLUMES["Prometheus"]
     return volume in _of_stack_file(context, spec)
 
 
 def _of_stack_file(context: CompleteContext, path: Sequence[str]) -> Mapping[str, Any]:
-    """Return a section of the values that the stack file has for the chart of Prometheus."""
+    """Return a section of the values that the stack file sets for the Prometheus chart."""
     settings = context.environment.charts.get(KNOWN["prometheus"].chart)
     here: object = settings.values if settings is not None else {}
     for key in path:
@@ -133,7 +136,7 @@ def _of_stack_file(context: CompleteContext, path: Sequence[str]) -> Mapping[str
 def _left_volumes(
     section: AddonsPlan, context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPlan]
 ) -> Iterator[Decision]:
-    """Warn of volumes in one zone of pods whose next node may be in another."""
+    """Warn about volumes that are tied to one zone while the next node of their pod may be in another zone."""
     if not any(one.name == "prometheus" and one.install for one in section.addons):
         return
     created = cluster.cloud.create if cluster.cloud is not None else None
@@ -169,14 +172,14 @@ def _left_volumes(
 
 
 def _storage_class(volume: object) -> object:
-    """Return the name of the class of a volume, from its claim template."""
+    """Return the storage class name in the claim template of a volume."""
     for key in ("volumeClaimTemplate", "spec", "storageClassName"):
         volume = cast("Mapping[str, object]", volume).get(key) if isinstance(volume, Mapping) else None
     return volume
 
 
 def _kept(section: AddonsPlan, context: CompleteContext) -> tuple[Decision, ...]:
-    """Return how long Prometheus keeps what it measured, where no volume keeps it."""
+    """Return how long Prometheus keeps its metrics if it has no volume."""
     if not any(one.name == "prometheus" and one.install for one in section.addons) or _has_volume(context):
         return ()
     return (
@@ -184,15 +187,15 @@ def _kept(section: AddonsPlan, context: CompleteContext) -> tuple[Decision, ...]
             subject="addons",
             what="metrics",
             chosen="{retention}, at most {retentionSize}, on its node's disk".format_map(PROMETHEUS_KEEPS),
-            why="they are lost when Prometheus moves to another node; with a volume they stay as long as its "
-            f"retention says: prometheus.prometheusSpec.storageSpec in charts.{KNOWN['prometheus'].chart}.values; "
+            why="they are lost when Prometheus moves to another node; to keep them for their retention, give it a "
+            f"volume with prometheus.prometheusSpec.storageSpec in charts.{KNOWN['prometheus'].chart}.values; "
             "a disk is in one zone, so a node must start there",
         ),
     )
 
 
 def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tuple[Decision, ...]:
-    """Return the add-ons that other settings need and the stack file does not name, each with the reason."""
+    """Return the add-ons that other add-ons require but the stack file does not declare, each with the reason."""
     return tuple(
         Decision(
             subject="addons",

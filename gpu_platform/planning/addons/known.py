@@ -1,6 +1,6 @@
-"""Facts of each add-on: chart, values, and how to recognise one that is installed.
+"""Facts about each add-on: its chart, its values, and how to recognise an installed one.
 
-Values are few: what the charts decide well is left to them. Sources: the charts of catalog/facts/charts.yaml.
+The program sets few values and keeps the charts' good defaults. Sources: the charts in catalog/facts/charts.yaml.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpu_platform.base import names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownAddon:
-    """One add-on. `label`, `image`: see PartPlan."""
+    """A known add-on. `label` and `image` have the same meaning as in PartPlan."""
 
     title: str
     chart: str
@@ -25,17 +25,18 @@ class KnownAddon:
 
 
 PROMETHEUS_KEEPS: Final[Mapping[str, str]] = {"retention": "15d", "retentionSize": "8GB"}
-"""What Prometheus keeps on the disk of its node, where its owner gives it no volume: whichever ends first."""
+"""Retention of Prometheus on its node's disk if it has no volume. The limit that is reached first applies."""
 _PROMETHEUS: Final[Mapping[str, Any]] = {
     "fullnameOverride": "prometheus",
     "cleanPrometheusOperatorObjectNames": True,
-    # Its administrator's password would be the chart's default, or a secret in the release's values.
+    # Grafana's administrator password would be the chart's default, or a secret in the release's values.
     "grafana": {"enabled": False},
-    # Without them kube_node_labels has none, and an alert on failed MIG changes is silent.
+    # Otherwise kube_node_labels has no labels, and the alert on failed MIG changes never fires.
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
     "prometheus": {
         "prometheusSpec": {
-            # Monitors and rules of every namespace, whatever their labels: those of teams are scraped, too.
+            # Select the monitors and rules in every namespace whatever their labels, so that those of teams are
+            # used too.
             "serviceMonitorSelectorNilUsesHelmValues": False,
             "podMonitorSelectorNilUsesHelmValues": False,
             "ruleSelectorNilUsesHelmValues": False,
@@ -57,7 +58,7 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="kubeflow-trainer",
         label="trainer",
         image="trainer/trainer-controller-manager",
-        # JobSet is an add-on of its own; the runtimes of the chart are applied by a Job that downloads kubectl.
+        # JobSet is a separate add-on. The chart's runtimes would be applied by a Job that downloads kubectl.
         values={"jobset": {"install": False}},
         needs=("jobset",),
     ),
@@ -85,7 +86,7 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="keda",
         label="keda-operator",
         image="kedacore/keda",
-        # ScaledObjects of members outlive the release.
+        # Members' ScaledObjects must outlive the release.
         values={"crds": {"additionalAnnotations": {"helm.sh/resource-policy": "keep"}}},
     ),
     "gateway": KnownAddon(
@@ -95,7 +96,7 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         image="envoyproxy/gateway",
     ),
 }
-"""By field of the stack file, in the order of installation."""
+"""The known add-ons by field of the stack file, in the order of installation."""
 GATEWAY_CLASS: Final = "platform"
-# Components of the control plane that a managed one does not show.
+# Components of the control plane that a managed control plane does not expose.
 HIDDEN_CONTROL_PLANE: Final = ("kubeControllerManager", "kubeEtcd", "kubeScheduler", "kubeProxy")

@@ -9,9 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonPlan:
-    """One add-on. `install` False: the owner of the cluster has installed it; other fields are expectations.
+    """An add-on. If `install` is False, the cluster's owner has installed it, and the other fields are
+    expectations.
 
-    `name`: its field in the stack file; `after`: add-ons that must be there first; `seconds`: how long Helm waits.
+    `name` is its field in the stack file. `after` lists add-ons that must be installed first. `seconds` is how
+    long Helm waits.
     """
 
     name: str
@@ -27,11 +29,13 @@ class AddonPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonsPlan:
-    """The add-ons, in the order of installation. `gateway_class`: name of the GatewayClass to create."""
+    """The add-ons, in the order of installation. `gateway_class` is the name of the GatewayClass to create, if
+    any.
+    """
 
     addons: tuple[AddonPlan, ...] = ()
     gateway_class: str | None = None
 
     def has(self, name: str) -> bool:
-        """Return whether the cluster has an add-on, installed by the program or by the owner of the cluster."""
+        """Return whether the cluster has an add-on, whether the program or the cluster's owner installed it."""
         return any(addon.name == name for addon in self.addons)

@@ -1,4 +1,4 @@
-"""Plan active checks: a pod for one node and pods for two, of each pool whose GPUs can be measured."""
+"""Plans active checks: one pod per node, and pods on pairs of nodes, for each pool whose GPUs can be measured."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ from gpu_platform.planning.workloads.section import MountPlan, PodPlan
 
 IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 PRIORITY_CLASS: Final = "gpu-platform-burn-in"
-# The Cluster Autoscaler adds no node for such a pod, and may remove an idle node on which one runs. Pods without a
-# class have 0.
+# The Cluster Autoscaler adds no node for pods with this priority, and may remove an idle node that runs one. Pods
+# without a priority class have the higher priority 0.
 PRIORITY: Final = LOWEST_WITH_NODES - 990
-_USER: Final = 1000  # the image's own is root
+_USER: Final = 1000  # the image would run as root
 _GPU_CLAIM: Final = "burn-in-gpus"
-_GRACE_SECONDS: Final = 1  # nothing is saved
-# An operator's cordon is no reason against a check: it is often why somebody wants one.
+_GRACE_SECONDS: Final = 1  # the pod has nothing to save
+# Cordoned nodes are checked too, because somebody often cordons a node in order to check it.
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
-# What the program itself takes, by its numbers of repetitions: start of PyTorch and NCCL, copies, reductions.
+# The run time of the program for its fixed repetitions: start of PyTorch and NCCL, copies, reductions.
 _START_SECONDS: Final = 40
 _SECONDS_PER_GPU: Final = 4
 _REDUCE_SECONDS: Final = 20
-_PULL_SECONDS: Final = 900  # what a suggested time limit has for the image, about as much as the default has
-# A process of PyTorch with CUDA and NCCL, and pinned memory for copies; NCCL's own in /dev/shm beside it.
+_PULL_SECONDS: Final = 900  # time for the image pull in a suggested time limit, about as in the default limit
+# MiB for a PyTorch process with CUDA and NCCL, pinned memory for copies, and NCCL's buffers in /dev/shm.
 _MIB_PER_GPU: Final = 6144
 
 
 def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record active checks where no pool has GPUs that can be measured."""
+    """Record active checks if no pool has GPUs that can be measured."""
     if context.environment.validation.burn_in is None:
         return
     reasons = {pool.name: _skipped(pool) for pool in pools if pool.has_gpus}
     if all(reasons.values()):
         found = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "no pool has GPUs"
         context.at("validation").at("burn_in").add(
-            f"active checks of no pool ({found})",
-            "burn_in with a pool whose pods have whole GPUs",
+            f"active checks, but they can measure no pool ({found})",
+            "burn_in together with a pool whose pods have whole GPUs",
             "remove burn_in",
         )
     else:
@@ -67,7 +67,7 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_least(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a least bandwidth between nodes where no pool is measured between them."""
+    """Record a minimum bandwidth between nodes if no pool is measured between its nodes."""
     burn_in = context.environment.validation.burn_in
     if burn_in is None or "all-reduce-nodes" not in burn_in.least:
         return
@@ -75,20 +75,21 @@ def _check_least(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     if all(reasons.values()):
         found = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         context.at("validation").at("burn_in").at("least").add(
-            f"all-reduce-nodes, and no pool is measured between nodes ({found})",
-            "all-reduce-nodes with a pool whose nodes have a network for RDMA between them",
+            f"all-reduce-nodes, but no pool is measured between nodes ({found})",
+            "all-reduce-nodes together with a pool whose nodes have an RDMA network between them",
             "remove all-reduce-nodes",
         )
 
 
 def _is_rack(context: CompleteContext, pool: PoolPlan) -> bool:
-    """Return whether NVLink connects the nodes of a pool, and the DRA driver lets pods use it."""
+    """Return whether NVLink connects the nodes of a pool and the DRA driver lets pods use it."""
     domains = context.environment.operator.compute_domains is not False
     return domains and pool.nvlink_domain is not None and pool.nodes.ownership != "created"
 
 
 def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a time limit in which the program cannot end on the nodes of a pool, even with its image there."""
+    """Record a time limit that is too short for the program on the nodes of a pool, even with its image present.
+    """
     burn_in = context.environment.validation.burn_in
     if burn_in is None or not pools:
         return
@@ -98,19 +99,21 @@ def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     if parse_duration(burn_in.timeout) < needed:
         context.at("validation").at("burn_in").at("timeout").add(
             f"{burn_in.timeout}",
-            f"{duration_text(needed)}, which the program takes on a node of pool {longest.name} with matrix: "
-            f"{burn_in.matrix}, and the pull of the image",
+            f"at least {duration_text(needed)}, the run time on a node of pool {longest.name} with matrix: "
+            f"{burn_in.matrix}, plus the time for the image pull",
             f"write timeout: {-(-(needed + _PULL_SECONDS) // 60)}m",
         )
 
 
 def _seconds(pool: PoolPlan, matrix: int) -> int:
-    """Return how long the program takes on a node with the image; `matrix`: seconds for products."""
+    """Return how long the program runs on a node that has the image. `matrix` is the time for matrix products in
+    seconds.
+    """
     return _START_SECONDS + pool.gpus_per_node * _SECONDS_PER_GPU + matrix + _REDUCE_SECONDS
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInPlan | None]:
-    """Return the active checks of an environment without problems; None: none are wanted."""
+    """Return the active checks of an environment without problems, or None if the stack file declares none."""
     burn_in = context.environment.validation.burn_in
     if burn_in is None:
         return Decided(None)
@@ -127,7 +130,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInP
         namespace=names.BURN_IN_NAMESPACE,
         priority_class=PRIORITY_CLASS,
         priority=PRIORITY,
-        # As of the vendors' own test pods: host paths, and a daemon with capabilities.
+        # The vendors' test pods need the same: host paths, and a daemon with capabilities.
         pod_security="privileged" if fabrics else "restricted",
         matrix_seconds=seconds,
         timeout_seconds=timeout,
@@ -166,9 +169,9 @@ def _pool(
 def _least(
     pool: PoolPlan, catalog: Catalog, declared: Mapping[Measure, float], *, together: bool
 ) -> dict[Measure, LeastBandwidth]:
-    """Return the least bandwidths of a pool's nodes: those of the stack file, else those of the machine type."""
+    """Return the minimum bandwidths for a pool's nodes, from the stack file or else from the machine type."""
     machine = catalog.machine_types[pool.machine_type]
-    # Nodes of other machine types of the pool have other limits.
+    # The pool's nodes may have other machine types, which have other limits.
     alike = not pool.cloud_nodes.alternatives
     found: dict[Measure, LeastBandwidth] = {}
     for measure in get_args(Measure):
@@ -185,17 +188,17 @@ def _least(
 
 
 def _skipped(pool: PoolPlan) -> str:
-    """Return why active checks cannot measure a pool's GPUs, or ""."""
+    """Return why active checks cannot measure a pool's GPUs, or an empty string if they can."""
     sharing = pool.sharing
     if sharing.mode == "mig" or sharing.partitions:
-        return "MIG: an instance has no NVLink, and no bandwidth of a part of the GPU is published"
+        return "MIG: an instance has no NVLink, and no bandwidth is published for a part of a GPU"
     if sharing.mode in ("time-slicing", "mps"):
-        return f"{sharing.mode}: pods of teams compute on the same GPU while it is measured"
+        return f"{sharing.mode}: team pods would use the same GPU while it is measured"
     return ""
 
 
 def _network(pool: PoolPlan, *, rack: bool) -> tuple[str, str]:
-    """Return the network between pods on two nodes, or why they have none."""
+    """Return the network between pods on two nodes, or the reason why there is none."""
     devices = [name for name in pool.cloud_nodes.network_requests if "/" in name]
     fabric = pool.cloud_nodes.node_fabric
     nics = pool.cloud_nodes.nic_devices
@@ -211,16 +214,16 @@ def _network(pool: PoolPlan, *, rack: bool) -> tuple[str, str]:
         else ""
     )
     if not network:
-        return "", "pods get no GPU NICs between nodes by the stack file"
+        return "", "pods have no GPU NICs for traffic between nodes"
     if pool.nodes.max < 2:
-        return "", "the pool has one node at most"
+        return "", "the pool has at most one node"
     return network, ""
 
 
 def _pod(
     pool: PoolPlan, catalog: Catalog, image: str, seconds: int, name: str, *, together: bool, rack: bool
 ) -> PodPlan:
-    """Return a pod with all GPUs of a node, and as little CPU and memory as it needs."""
+    """Return a pod with all GPUs of a node, and only as much CPU and memory as it needs."""
     free, gpus = free_node(pool, catalog), pool.gpus_per_node
     cpu = min(gpus * 2000, free.cpu_millicores * 3 // 4)
     memory = min(gpus * _MIB_PER_GPU, free.memory_mib * 3 // 4)
@@ -243,7 +246,7 @@ def _pod(
         claim=_GPU_CLAIM + "-" + pool.name if pool.devices else None,
         compute_domain=channel_of(name) if together and rack else None,
         shared_memory=f"{memory // 4}Mi",
-        # The daemon of a fabric runs as root, as do the vendors' test pods that share files with it.
+        # The fabric's daemon runs as root, like the vendors' test pods that share files with it.
         run_as_user=None if together and pool.cloud_nodes.node_fabric is not None else _USER,
         nic_claim=nic_claim_of(pool) if nics else None,
     )
@@ -263,9 +266,9 @@ def _pod(
 
 
 def _environment(workload: WorkloadPlan) -> Mapping[str, str]:
-    """Return variables for NCCL: its log says which network it uses."""
+    """Return environment variables for NCCL. Its log then shows which network it uses."""
     found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
-    # As of jobs of teams: AWS, EFA user guide, "Get started with EFA and NCCL".
+    # The jobs of teams set the same variable. Source: AWS, EFA user guide, "Get started with EFA and NCCL".
     return found | ({"FI_PROVIDER": "efa"} if names.EFA_RESOURCE in workload.network else {})
 
 
@@ -288,21 +291,21 @@ def _decision(planned: BurnInPoolPlan, timeout: int, usd_per_hour: float | None)
     if planned.skipped:
         return Decision(subject=subject, what="burn-in", chosen="no active checks", why=planned.skipped)
     took = duration_text(planned.seconds)
-    cost = "" if usd_per_hour is None else f", {usd_per_hour * planned.seconds / 3600:.2f} USD of each node"
+    cost = "" if usd_per_hour is None else f", {usd_per_hour * planned.seconds / 3600:.2f} USD per node"
     least = [
         f"{measure} {limit.gb_per_second:g} GB/s" for measure, limit in planned.least.items() if planned.alone
     ]
     between = (
-        f"then pairs of nodes by {planned.network}"
+        f"then pairs of nodes over {planned.network}"
         if planned.together
         else f"not between nodes: {planned.not_together}"
     )
     return Decision(
         subject=subject,
         what="burn-in",
-        chosen=f"about {took} on each idle node after the image is there{cost}, all at once, at most "
+        chosen=f"about {took} on each idle node once the image is pulled{cost}, all nodes at once, at most "
         f"{duration_text(timeout)}; {between}",
-        why="on request, by gpu-platform burn-in: copies, matrix products, all-reduce of "
+        why="run on request by gpu-platform burn-in: copies, matrix products, all-reduce across "
         f"{counted(planned.gpus_per_node, 'GPU')}; "
         + (f"at least {', '.join(least)}" if least else "no minimum bandwidth is published for the machine type"),
     )

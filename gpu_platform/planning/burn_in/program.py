@@ -1,4 +1,5 @@
-"""Names of the program of active checks in its containers, which the plan, the component and the command share."""
+"""Names for the program of the active checks in its containers, shared by the plan, the component and the command.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ PROGRAM_DIRECTORY: Final = "/opt/burn-in"
 PROGRAM_CONFIG_MAP: Final = "burn-in-program"
 SERVICE_ACCOUNT: Final = "burn-in"
 MATRIX_VARIABLE: Final = "BURN_IN_MATRIX_SECONDS"
-PART_VARIABLE: Final = "BURN_IN_PART"  # node | nodes
+PART_VARIABLE: Final = "BURN_IN_PART"  # node or nodes
 
 
 def program() -> str:
-    """Return the text of the program, which needs PyTorch."""
+    """Return the source code of the program, which requires PyTorch."""
     return resources.files("gpu_platform.burn_in").joinpath("scripts", PROGRAM).read_text("utf-8")

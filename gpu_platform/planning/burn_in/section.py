@@ -14,7 +14,9 @@ from gpu_platform.stack.team import PodSecurity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeastBandwidth:
-    """The least that a healthy node reaches in one measurement, GB/s (10^9 bytes), and where that is from."""
+    """The minimum bandwidth of a healthy node in one measurement, in GB/s (10^9 bytes), and the source of the
+    number.
+    """
 
     gb_per_second: float
     source: str
@@ -22,12 +24,13 @@ class LeastBandwidth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurnInPoolPlan:
-    """Active checks of the nodes of one pool.
+    """Active checks for the nodes of one pool.
 
-    `skipped`: why none is meaningful; empty: they run. `alone`: the pod on one node, with all of its GPUs.
-    `together`: the pods on two nodes; None: none, for the reason `not_together`. `network`: what they communicate
-    by; they must not use TCP over the plain network. `claims`: templates that the pods claim devices by.
-    `seconds`: of the checks on one node, without the start of the container.
+    `skipped` is the reason why no check is meaningful, or an empty string if the checks run. `alone` is the pod on
+    one node, with all of its GPUs. `together` are the pods on two nodes, or None for the reason in `not_together`.
+    `network` is the network between these pods; they must not fall back to TCP over the plain network. `claims`
+    are the ResourceClaimTemplates for their devices. `seconds` is the duration of the checks on one node, without
+    the start of the container.
     """
 
     pool: str
@@ -45,9 +48,9 @@ class BurnInPoolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurnInPlan:
-    """Active checks on request: where their Jobs run, how long, and what each pool's nodes are measured by.
+    """Active checks that run on request: where their Jobs run, how long, and the measurements of each pool.
 
-    `pod_security`: level of the namespace. `matrix_seconds`: how long GPUs multiply matrices.
+    `pod_security` is the Pod Security level of the namespace. `matrix_seconds` is how long GPUs multiply matrices.
     """
 
     namespace: str

@@ -1,4 +1,4 @@
-"""Check and plan `charts` and `chart_mirror` of the stack file."""
+"""Checks and plans `charts` and `chart_mirror` in the stack file."""
 
 from __future__ import annotations
 
@@ -20,37 +20,39 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 
-# By section and key. Sources: NVIDIA/cloud-native-docs, gpu-operator/cdi.rst, read 2026-11-26; gpu-operator docs,
-# Precompiled Driver Containers: images have the tag of a driver branch and a kernel; read 2026-11-29.
+# Refused values of the GPU Operator's chart, by section and key. Sources: NVIDIA/cloud-native-docs,
+# gpu-operator/cdi.rst, read 2026-11-26; gpu-operator docs, Precompiled Driver Containers: images have the tag of a
+# driver branch and a kernel; read 2026-11-29.
 _REFUSED_VALUES: Final = (
     (
         ("cdi", "nriPluginEnabled"),
         True,
-        "false: with it a pod of any namespace can take any GPU by an annotation, without requests and quotas",
+        "false; otherwise a pod in any namespace can take any GPU by an annotation, without requests or quotas",
         "remove it",
     ),
     (
         ("driver", "usePrecompiled"),
         True,
-        "false: precompiled drivers have a branch as version, and the program sets a whole version, of which no "
-        "such image is published",
+        "false; precompiled drivers have a branch as their version, but the program sets a full version, and "
+        "no such image is published for it",
         "remove it, or install signed drivers on the nodes and write operator.driver.owner: host",
     ),
 )
 # Sources: NVIDIA k8s-device-plugin, README (flags, variables, config file, in this order); gpu-operator v26.7.0,
 # object_controls.go (it sets the strategy of device lists for CDI); read 2026-11-29.
 _REFUSED_VARIABLES: Final = {
-    "MIG_STRATEGY": "it overrides the strategy of every pool; write sharing.strategy",
-    "DEVICE_LIST_STRATEGY": "pods get their GPUs by CDI, and the toolkit refuses them any other way",
+    "MIG_STRATEGY": "this one overrides the MIG strategy of every pool; write sharing.strategy",
+    "DEVICE_LIST_STRATEGY": "pods receive their GPUs through CDI, and the toolkit refuses any other way",
 }
-# The kernel modules that do not drive GPUs of an architecture, by it. Sources: NVIDIA, Driver Installation Guide,
-# Kernel Modules; NVIDIA, transition to open-source kernel modules (Blackwell); read 2026-11-29.
+# The type of kernel modules that does not support the GPUs of an architecture, by architecture. Sources: NVIDIA,
+# Driver Installation Guide, Kernel Modules; NVIDIA, transition to open-source kernel modules (Blackwell); read
+# 2026-11-29.
 _OTHER_MODULES: Final = {"volta": "open", "blackwell": "proprietary"}
-OPERATOR_CHART = "gpu-operator"  # its versions are the operator's releases, and not in the catalogue's charts
+OPERATOR_CHART = "gpu-operator"  # its versions are operator releases, which are not in the catalogue's charts
 
 
 def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record settings of charts that are not known, and of any where the cluster has none."""
+    """Record settings for unknown charts, or any chart settings if the cluster has no Helm charts."""
     environment = context.environment
     known = [OPERATOR_CHART, *context.catalog.charts]
     if not context.cloud.installs_charts:
@@ -59,7 +61,7 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             places.append(context.at("chart_mirror"))
         for place in places:
             place.add(
-                "settings of Helm charts on a cluster without any",
+                "settings for Helm charts on a cluster without Helm charts",
                 "EKS, GKE or an existing cluster; the sandbox runs no containers",
                 "remove it",
             )
@@ -72,7 +74,9 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record values of the operator's chart with which GPUs are not handed out as planned, or no driver starts."""
+    """Record values of the operator's chart that prevent GPUs from being handed out as planned or drivers from
+    starting.
+    """
     chart = context.environment.charts.get(OPERATOR_CHART)
     values, here = chart.values if chart is not None else {}, context.at("charts").at(OPERATOR_CHART).at("values")
     for path, value, allowed, fix in _REFUSED_VALUES:
@@ -86,8 +90,8 @@ def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) 
         if modules == _OTHER_MODULES.get(context.catalog.gpus[pool.gpu_model].architecture, ""):
             here.at("driver").at("kernelModuleType").add(
                 f"{modules!r} for pool {pool.name}",
-                f"auto: {modules} modules drive no {pool.gpu_product}, so its nodes would have no driver",
-                "remove it: the driver's container chooses by the GPUs of each node",
+                f"auto; {modules} modules do not support {pool.gpu_product}, so its nodes would have no driver",
+                "remove it; the driver container chooses the modules for the GPUs of each node",
             )
     for section in ("devicePlugin", "gfd"):
         entries = _section(values, section).get("env")
@@ -105,20 +109,20 @@ def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def plan(context: CompleteContext) -> Decided[ChartsPlan]:
-    """Return the settings of charts of an environment without problems."""
+    """Return the chart settings of an environment without problems."""
     declared, mirror = context.environment.charts, context.environment.chart_mirror
     section = ChartsPlan(
         mirror=mirror,
         repositories={name: one.repository for name, one in declared.items() if one.repository is not None},
         values={name: one.values for name, one in declared.items() if one.values},
     )
-    why = "of the stack file, lists merged by the names of their entries; the program's own values take precedence"
+    why = "from the stack file; lists are merged by entry names, and the program's values take precedence"
     decisions = [
         Decision(subject=f"chart {name}", what="additional values", chosen=", ".join(values), why=why)
         for name, values in section.values.items()
     ]
     if mirror is not None:
-        why = "chart_mirror: every chart comes from there, under its own name and version"
+        why = "chart_mirror is set; every chart comes from it, with its usual name and version"
         decisions.append(Decision(subject="charts", what="repository", chosen=mirror, why=why))
     return Decided(section, tuple(decisions))
 
@@ -126,9 +130,9 @@ def plan(context: CompleteContext) -> Decided[ChartsPlan]:
 def controllers(
     context: CompleteContext, releases: Mapping[str, Mapping[str, Any]], pools: Sequence[PoolPlan]
 ) -> tuple[ControllerPods, ...]:
-    """Return the pods of Helm releases, and record requests above their limits and selectors that no node has.
+    """Return the pods of Helm releases, and record requests above their limits and selectors that match no node.
 
-    `releases`: the program's own values by chart.
+    `releases` contains the program's values by chart.
     """
     others = [pool.labels for pool in pools_for_controllers(pools)]
     declared, catalog = context.environment.charts, context.catalog
@@ -140,20 +144,20 @@ def controllers(
             resource = path.rpartition(".")[2]
             _value(path, name, context).add(
                 request,
-                f"{limit} or less, the limit of the container: the API server refuses its pods",
+                f"{limit} or less, the container's limit; otherwise the API server rejects its pods",
                 f"lower it, or write limits: {{{resource}: {request}}} next to requests",
             )
         if context.cloud.creates_cluster:
             for path, labels in unmet_selectors(name, catalog, values, others):
                 _value(path, name, context).add(
                     ", ".join(f"{key}: {value}" for key, value in labels.items()),
-                    "labels of Kubernetes and the cloud, which system nodes have, or for an add-on labels of a "
-                    "CPU pool without taints, schedule and spot capacity",
+                    "labels that Kubernetes and the cloud set on system nodes, or, for an add-on, labels of a "
+                    "CPU pool without taints, a schedule or spot capacity",
                     f"remove {', '.join(labels)}",
                 )
     return tuple(found)
 
 
 def _value(path: str, chart: str, context: CompleteContext) -> Problems:
-    """Return the place of a value of a chart."""
+    """Return the place in the stack file of a chart value."""
     return reduce(Problems.at, path.split("."), context.at("charts").at(chart).at("values"))

@@ -9,9 +9,10 @@ from typing import Any, cast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsPlan:
-    """Settings of the stack file for Helm charts that differ from the program's own.
+    """Settings in the stack file for Helm charts that differ from the program's defaults.
 
-    `mirror`: repository of all charts; `repositories`: by chart; `values`: additional Helm values by chart.
+    `mirror` is the repository for all charts, `repositories` contains repositories by chart, and `values` contains
+    additional Helm values by chart.
     """
 
     mirror: str | None = None
@@ -20,19 +21,20 @@ class ChartsPlan:
 
     @property
     def is_default(self) -> bool:
-        """Whether all charts are as the program installs them."""
+        """Whether the stack file changes no chart."""
         return self.mirror is None and not self.repositories and not self.values
 
     def repository_of(self, chart: str) -> str | None:
-        """Return the repository that replaces a chart's own."""
+        """Return the repository that replaces a chart's default repository, or None."""
         return self.repositories.get(chart, self.mirror)
 
 
 def merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the program's Helm values and the values that the stack file adds; the program's win.
+    """Merge the program's Helm values with the values that the stack file adds. The program's values take
+    precedence.
 
-    The repository of an image is the stack file's: nothing in the plan depends on where an image is. Lists of
-    named entries (`env`, `volumes`) are merged by name, tolerations by key and effect.
+    An image repository comes from the stack file, because nothing in the plan depends on where an image is stored.
+    Lists of named entries (`env`, `volumes`) are merged by name, and tolerations by key and effect.
     """
     result = {**added, **own}
     for key in own.keys() & added.keys():
@@ -46,7 +48,7 @@ def merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ignored(own: Mapping[str, Any], added: Mapping[str, Any], path: str = "") -> list[str]:
-    """Return the paths of added values that have no effect, because the program sets them otherwise."""
+    """Return the paths of added values that have no effect, because the program sets other values."""
     found: list[str] = []
     for key in added:
         here = f"{path}.{key}" if path else key
@@ -71,7 +73,7 @@ _TOLERATION = frozenset({"key", "operator", "value", "effect", "tolerationSecond
 
 
 def _by_identity(own: object, added: object) -> tuple[_Entries, _Entries] | None:
-    """Return the entries of two lists by what identifies each, or None if nothing does."""
+    """Return the entries of two lists by their identifying fields, or None if the entries cannot be identified."""
     if not isinstance(own, list) or not isinstance(added, list):
         return None
     mine, other = cast("list[object]", own), cast("list[object]", added)

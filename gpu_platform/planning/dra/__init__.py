@@ -1,4 +1,5 @@
-"""Decide device classes and claims of Dynamic Resource Allocation, and check what the DRA driver requires."""
+"""Plans device classes and claims for Dynamic Resource Allocation, and checks the requirements of the DRA driver.
+"""
 
 from gpu_platform.planning.dra.checks import check
 from gpu_platform.planning.dra.claims import plan

@@ -1,10 +1,10 @@
-"""Check the CEL of a device selector as the API server does, without a cluster: syntax, names and types.
+"""Checks the syntax, names and types of a device selector's CEL as the API server does, without a cluster.
 
-Google's CEL library parses and type-checks it with the declarations of Kubernetes (cel_environment). It and
-protobuf are imported only where a stack file has a selector. An attribute or capacity that the NVIDIA DRA driver
-is not known to publish is valid CEL, so it is a note and no mistake.
-Sources: Kubernetes 1.36, pkg/apis/resource/validation (validateCELSelector), read 2026-11-22; kubernetes.io,
-"Dynamic Resource Allocation"; kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, read 2026-11-21.
+Google's CEL library parses and type-checks the expression with Kubernetes' declarations (`cel_environment`). The
+library and protobuf are imported only if a stack file has a selector. An attribute or capacity that the NVIDIA DRA
+driver is not known to publish is valid CEL, so it results in a note and not in a mistake. Sources: Kubernetes
+1.36, pkg/apis/resource/validation (validateCELSelector), read 2026-11-22; kubernetes.io, "Dynamic Resource
+Allocation"; kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpu_platform.planning.dra.cel_ast import Usage
 
 MAX_BYTES: Final = 10 * 1024
-"""CELSelectorExpressionMaxLength of resource.k8s.io/v1."""
+"""Maximum length of a selector in bytes: CELSelectorExpressionMaxLength of resource.k8s.io/v1."""
 
 KNOWN: Final = {
     "attributes": (
@@ -53,21 +53,21 @@ KNOWN: Final = {
 _DOMAINS: Final = (
     names.DRA_DRIVER,
     "resource.kubernetes.io",
-)  # the latter's attributes are the same for all drivers
-_NOT_PUBLISHED: Final = "the NVIDIA DRA driver is not known to publish it, and reading what a device lacks fails"
-_SHOWN: Final = 160  # the most characters of the library's message, which quotes the expression
-_ALLOWED: Final = "a CEL expression over device, as Kubernetes 1.36 checks it"
+)  # all drivers have the same attributes in this domain
+_NOT_PUBLISHED: Final = "the NVIDIA DRA driver is not known to publish it, and reading a missing value is an error"
+_SHOWN: Final = 160  # maximum characters of the library's message, which quotes the expression
+_ALLOWED: Final = "a CEL expression over device that Kubernetes 1.36 accepts"
 _LITERALS: Final = {
     "duration": "a duration, for example 90s or 1h30m",
-    "find": "a regular expression of RE2",
-    "findAll": "a regular expression of RE2",
-    "matches": "a regular expression of RE2",
-    "timestamp": "a time of RFC 3339, for example 2026-01-31T00:00:00Z",
+    "find": "an RE2 regular expression",
+    "findAll": "an RE2 regular expression",
+    "matches": "an RE2 regular expression",
+    "timestamp": "an RFC 3339 time, for example 2026-01-31T00:00:00Z",
 }
 _ERROR: Final = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
-_WORDING: Final = (  # pattern in the library's message, replacement
+_WORDING: Final = (  # pairs of a pattern in the library's message and its replacement
     (r" \(in container ''\)$", ""),
-    (r"^Syntax error: token recognition error at: '(.*?)\s*'$", r"no token of CEL: \1"),
+    (r"^Syntax error: token recognition error at: '(.*?)\s*'$", r"an invalid CEL token: \1"),
     (r"^Syntax error: ", ""),
     (r"^found ", ""),
     (r"expecting \{.*", "expecting a value"),
@@ -90,7 +90,7 @@ _QUANTITY_HINT: Final = f"write device.capacity['{names.DRA_DRIVER}'].memory.com
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """What is wrong with an expression: what was found, what is allowed, the likely fix."""
+    """A mistake in an expression: what was found, what is allowed, and the likely fix."""
 
     found: str
     allowed: str
@@ -99,19 +99,19 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A valid but probably unintended part of an expression, and why."""
+    """A part of an expression that is valid but probably unintended, with the reason."""
 
     what: str
     why: str
 
 
 def check_cel(text: str) -> Mistake | None:
-    """Return why the API server would refuse a device selector, or None where it would accept it."""
+    """Return why the API server would reject a device selector, or None if it would accept the selector."""
     return _checked(text)[0]
 
 
 def selector_notes(text: str) -> tuple[Note, ...]:
-    """Return probably unintended parts of a device selector; none for one that is refused."""
+    """Return the probably unintended parts of a device selector. A rejected selector has no notes."""
     return _checked(text)[1]
 
 
@@ -119,9 +119,9 @@ def selector_notes(text: str) -> tuple[Note, ...]:
 def _checked(text: str) -> tuple[Mistake | None, tuple[Note, ...]]:
     size = len(text.encode(errors="surrogatepass"))
     if size > MAX_BYTES:
-        return Mistake(f"{size} bytes", f"at most {MAX_BYTES}", "shorten it, or split it over two selectors"), ()
+        return Mistake(f"{size} bytes", f"at most {MAX_BYTES}", "shorten it, or split it into two selectors"), ()
     if any("\ud800" <= one <= "\udfff" for one in text):
-        return Mistake("half of a surrogate pair", "Unicode text", "remove the escape that made it"), ()
+        return Mistake("half of a surrogate pair", "Unicode text", "remove the escape that produced it"), ()
     from gpu_platform.planning.dra.cel_ast import usage_of
     from gpu_platform.planning.dra.cel_environment import environment
 
@@ -140,10 +140,10 @@ def _checked(text: str) -> tuple[Mistake | None, tuple[Note, ...]]:
 
 
 def _mistake(text: str, message: str) -> Mistake:
-    """Return the first mistake of the library's message."""
+    """Return the first mistake in the library's message."""
     first = _ERROR.search(message)
     if message.startswith("CANCELLED: ") or (first is not None and first[3].startswith("Exceeded max recursion")):
-        # The library's limit, which cannot be raised, and brackets count; the API server's is 250.
+        # This is the library's fixed limit, which counts brackets too. The API server's limit is 250.
         return Mistake("an expression that is nested too deeply", "at most 32 levels", "use fewer brackets")
     if first is None or int(first[1]) < 1:
         return Mistake(_plain(message.partition("\n")[0]), _ALLOWED)
@@ -163,7 +163,7 @@ def _short(text: str) -> str:
 
 
 def _fix(message: str, before: str) -> str:
-    """Return what to write instead; `before`: the line's text before the place of the mistake."""
+    """Return the likely fix. `before` is the text of the line before the mistake."""
     from gpu_platform.planning.dra.cel_environment import FIELDS, known_names
 
     quoted = re.search(r"'(''|[^']*)'", message)
@@ -183,16 +183,17 @@ def _fix(message: str, before: str) -> str:
 def _wrong_result(result: cel.Type, usage: Usage) -> Mistake | None:
     from cel_expr_python import cel
 
-    # The library calls the type of an attribute, `any`, ERROR. What comes of `device` as a whole is `dyn` here.
+    # The library calls the type of an attribute, `any`, ERROR. Values derived from `device` as a whole have type
+    # `dyn`.
     taken = [cel.Type.BOOL, cel.Type.ERROR, *([cel.Type.DYN] if usage.whole_device else [])]
     if result in taken:
         return None
     kind = re.sub(r"\b[A-Z]+\b", lambda name: name[0].lower(), result.name().replace("ERROR", "any"))
-    return Mistake(f"an expression of type {kind}", "one of type bool", "compare it with a value: ==")
+    return Mistake(f"an expression of type {kind}", "an expression of type bool", "compare it with a value: ==")
 
 
 def _wrong_constant(usage: Usage) -> Mistake | None:
-    """Return a constant that the API server refuses before it evaluates anything."""
+    """Return a mistake for a constant that the API server rejects before it evaluates anything."""
     from gpu_platform.planning.dra.cel_environment import literal_error
 
     for function, text in usage.literals:
@@ -210,17 +211,17 @@ def _wrong_constant(usage: Usage) -> Mistake | None:
 
 def _notes(usage: Usage) -> Iterator[Note]:
     if not any(path[0] == "device" for path in usage.paths):
-        yield Note("no mention of device", "it is true or false for all devices alike")
+        yield Note("no mention of device", "the expression is true for all devices or for none")
     if ("device", "allowMultipleAllocations") in usage.paths:
-        yield Note("device.allowMultipleAllocations", "Kubernetes 1.36 and newer have it by default")
+        yield Note("device.allowMultipleAllocations", "by default, only Kubernetes 1.36 and newer have it")
     for path in usage.paths:
         if path[0] != "device" or len(path) not in (3, 4) or path[1] not in KNOWN:
             continue
         known = KNOWN[path[1]]
         where = _short("".join([f"device.{path[1]}['{path[2]}']", *(f".{name}" for name in path[3:])]))
         if len(path) == 3 and path[2] not in _DOMAINS:
-            hint = did_you_mean(path[2], _DOMAINS) or f"its own is {names.DRA_DRIVER}"
-            yield Note(where, f"the NVIDIA DRA driver publishes nothing of that domain; {hint}")
+            hint = did_you_mean(path[2], _DOMAINS) or f"its domain is {names.DRA_DRIVER}"
+            yield Note(where, f"the NVIDIA DRA driver publishes nothing in that domain; {hint}")
         elif len(path) == 4 and path[2] == names.DRA_DRIVER and path[3] not in known:
             hint = did_you_mean(path[3], known) or "see the devices: kubectl get resourceslices -o yaml"
             yield Note(where, f"{_NOT_PUBLISHED}; {hint}")

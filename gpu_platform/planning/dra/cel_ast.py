@@ -1,8 +1,8 @@
-"""Read from the syntax tree which variables and functions a CEL expression uses.
+"""Reads from the syntax tree which variables and functions a CEL expression uses.
 
-The CEL library gives a tree only as bytes, a `cel.expr.ParsedExpr` in a `google.protobuf.Any`, and no package on
-PyPI has Python classes for it. The messages below are those of google/cel-spec, proto/cel/expr/syntax.proto (read
-2026-11-22), without the fields that are not read here.
+The CEL library returns a tree only as bytes, a `cel.expr.ParsedExpr` in a `google.protobuf.Any`, and no package on
+PyPI has Python classes for it. The messages below are defined in google/cel-spec, proto/cel/expr/syntax.proto
+(read 2026-11-22). Fields that this module does not read are left out.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Final
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory
 
 _Path = tuple[str, ...]
-_Message = Any  # of a class that is created at run time
+_Message = Any  # an instance of a class that is created at run time
 
-# Fields by message; of Expr and Constant exactly one is set.
+# Fields by message. Exactly one field of Expr and of Constant is set.
 _MESSAGES: Final = {
     "ParsedExpr": {"expr": (2, "Expr")},
     "Expr": {
@@ -61,12 +61,12 @@ _PARSED_LITERALS: Final = ("duration", "find", "findAll", "matches", "timestamp"
 
 @dataclass(slots=True)
 class Usage:
-    """What an expression uses.
+    """The variables, functions and constants that an expression uses.
 
-    `paths`: every access from a variable on, `device.attributes['a'].b` as (device, attributes, a, b);
-    `whole_device`: `device` itself is a value, or has() asks for a field of it;
-    `literals`: functions that parse a constant text, and the text;
-    `mixed`: the types of constants of a list or map that has several.
+    `paths` contains every access to a variable. `device.attributes['a'].b` becomes (device, attributes, a, b).
+    `whole_device` is true if `device` itself is used as a value, or has() tests one of its fields. `literals`
+    contains functions that parse a constant string, each with the string. `mixed` contains the types of the
+    constants in each list or map that has several types.
     """
 
     paths: dict[_Path, None] = field(default_factory=dict[_Path, None])
@@ -76,7 +76,7 @@ class Usage:
 
 
 def usage_of(serialized: bytes) -> Usage:
-    """Return what a parsed and serialised expression uses."""
+    """Return the variables, functions and constants that a parsed and serialised expression uses."""
     tree = _parsed_expr().FromString(any_pb2.Any.FromString(serialized).value)
     usage = Usage()
     _visit(tree.expr, {}, usage)
@@ -84,7 +84,10 @@ def usage_of(serialized: bytes) -> Usage:
 
 
 def _visit(node: _Message, scope: Mapping[str, _Path], usage: Usage) -> None:
-    """Record what a tree uses; `scope`: the path of each variable of a macro, () for other values."""
+    """Record everything that a tree uses.
+
+    `scope` contains the path of each variable of a macro, or () if the variable has another value.
+    """
     path = _path(node, scope)
     if path:
         usage.paths[path] = None
@@ -107,7 +110,7 @@ def _visit(node: _Message, scope: Mapping[str, _Path], usage: Usage) -> None:
         loop = node.comprehension_expr
         _visit(loop.iter_range, scope, usage)
         _visit(loop.accu_init, scope, usage)
-        # cel.bind(name, value, ...) is a loop over nothing whose result is its initial value.
+        # cel.bind(name, value, ...) is parsed as an empty loop whose result is its initial value.
         inner = {**scope, loop.iter_var: (), loop.iter_var2: (), loop.accu_var: _path(loop.accu_init, scope)}
         for part in (loop.loop_condition, loop.loop_step, loop.result):
             _visit(part, inner, usage)
@@ -120,7 +123,7 @@ def _visit_call(call: _Message, scope: Mapping[str, _Path], usage: Usage) -> Non
         _visit(argument, scope, usage)
     if not call.args:
         return
-    # The receiver of matches() may be its first argument instead.
+    # The string that matches() searches may be its first argument instead of its receiver.
     text = _text(call.args[1 if call.function == "matches" and len(call.args) > 1 else 0])
     if call.function in _PARSED_LITERALS and text is not None:
         usage.literals.append((call.function, text))
@@ -141,7 +144,7 @@ def _visit_values(values: Iterable[_Message], scope: Mapping[str, _Path], usage:
 
 
 def _path(node: _Message, scope: Mapping[str, _Path]) -> _Path:
-    """Return the path of an access from a variable on, () for other values."""
+    """Return the path of an access to a variable, or () for any other value."""
     kind = node.WhichOneof("kind")
     if kind == "ident_expr":
         name = node.ident_expr.name.removeprefix(".")

@@ -1,10 +1,9 @@
-"""Declare the CEL environment of a device selector: its variables besides the functions of Kubernetes.
+"""The CEL environment of a device selector: its variables and the functions of Kubernetes.
 
-The variables: k8s.io/dynamic-resource-allocation/cel/compile.go (`device`), v0.36.3, read 2026-11-22.
-
-The API server refuses more in three cases: an expression whose estimated cost is over 1,000,000; a list or map
-whose values have several types and are no constants; an expression that uses `device` as a whole
-(`cel.bind(d, device, ...)`) and a capacity in a wrong way. It accepts more in one case: 250 nested levels, not 32.
+Source of the variables: k8s.io/dynamic-resource-allocation/cel/compile.go (`device`), v0.36.3, read 2026-11-22.
+The API server rejects three kinds of expressions that pass here: an expression with an estimated cost over
+1,000,000; a list or map with non-constant values of several types; and an expression that uses `device` as a whole
+(`cel.bind(d, device, ...)`) and a capacity with the wrong type. It accepts up to 250 nested levels instead of 32.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from google.protobuf import descriptor_pb2, struct_pb2
 from gpu_platform.catalog import kubernetes_cel
 
 FIELDS: Final = ("allowMultipleAllocations", "attributes", "capacity", "driver")
-"""Fields of `device`."""
+"""The fields of `device`."""
 
-_STANDARD: Final = (  # for suggestions only: the library declares these itself
+_STANDARD: Final = (  # only for suggestions; the library declares these itself
     *("all", "contains", "duration", "endsWith", "exists", "filter", "has", "hasValue", "lowerAscii", "map"),
     *(
         "matches",
@@ -39,7 +38,7 @@ _DEVICE: Final = "kubernetes.DRADevice"
 
 
 def known_names() -> tuple[str, ...]:
-    """Return what an expression may call or name, for suggestions."""
+    """Return the names that an expression may use, for suggestions."""
     return tuple(
         dict.fromkeys(
             ["device", *_STANDARD, *(row[0] for row in (*kubernetes_cel.GLOBAL, *kubernetes_cel.MEMBER))]
@@ -49,10 +48,10 @@ def known_names() -> tuple[str, ...]:
 
 @cache
 def environment(*, whole_device: bool) -> cel.Env:
-    """Return the declarations of a device selector.
+    """Return the declarations for a device selector.
 
-    Attributes and capacities are maps of maps, which no protobuf message can have as a field. They are declared as
-    variables of those names beside the message, except where an expression uses `device` as a whole.
+    Attributes and capacities are maps of maps, which a protobuf message cannot have as a field. They are declared
+    as separate variables next to the message, unless an expression uses `device` as a whole.
     """
     variables = {"device": cel.Type(_DEVICE)}
     if not whole_device:
@@ -62,7 +61,9 @@ def environment(*, whole_device: bool) -> cel.Env:
 
 
 def literal_error(function: str, text: str) -> str:
-    """Return why a function cannot parse a constant, or an empty string; most parse regular expressions."""
+    """Return why a function cannot parse a constant, or an empty string. Most of these functions parse regular
+    expressions.
+    """
     call = f"{function}(text)" if function in {"duration", "timestamp"} else "''.matches(text)"
     # pyrefly: ignore[partially-unknown-type] - incomplete in CEL's stubs
     value = _texts().compile(call).eval(data={"text": text})

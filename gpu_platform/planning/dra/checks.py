@@ -1,4 +1,4 @@
-"""Check what the operator's GPUCluster, and so Dynamic Resource Allocation, requires.
+"""Checks the requirements of the operator's GPUCluster, and therefore of Dynamic Resource Allocation.
 
 Sources: GPU Operator docs 26.7, "DRA Driver for NVIDIA GPUs" (prerequisites, limitations) and release notes;
 kubernetes-sigs/dra-driver-nvidia-gpu, "MIG"; Kubernetes 1.36, pkg/features/kube_features.go; read 2026-11-21.
@@ -20,12 +20,12 @@ from gpu_platform.stack.sharing import Dra
 
 MINIMUM_KUBERNETES = "1.34"
 MINIMUM_PATCH = "1.34.2"
-PARTITIONS_KUBERNETES = "1.36"  # DRAPartitionableDevices is on by default from here
+PARTITIONS_KUBERNETES = "1.36"  # DRAPartitionableDevices is on by default from this version
 MINIMUM_DRIVER_BRANCH = 580
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record what keeps the pools with DRA from working."""
+    """Record everything that prevents pools with DRA from working."""
     problems, catalog, operator, cloud = context.problems, context.catalog, context.operator, context.cloud
     of_dra = [resolved for resolved in resolved_pools if isinstance(resolved.pool.sharing, Dra)]
     if not of_dra:
@@ -34,9 +34,9 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
         with_gpus = catalog.has_gpus(resolved.pool.machine_type)
         if with_gpus and resolved.sound and not isinstance(resolved.pool.sharing, Dra):
             problems.at(resolved.path).at("sharing").add(
-                f"{resolved.pool.sharing.mode!r} on pool {resolved.pool.name} beside dra on pool "
+                f"{resolved.pool.sharing.mode!r} on pool {resolved.pool.name} alongside dra on pool "
                 f"{of_dra[0].pool.name}",
-                "dra on all pools or on none: a cluster has a GPUCluster or a ClusterPolicy, never both",
+                "dra on all pools or on none, because a cluster has either a GPUCluster or a ClusterPolicy",
                 "write mode: dra for all pools, or create a separate environment for them",
             )
     for resolved in of_dra:
@@ -64,14 +64,14 @@ def _check_partitions(resolved: ResolvedPool, kubernetes: str | None, catalog: C
     elif gpu.architecture == "ampere":
         here.at("partitions").add(
             f"true on {gpu.product} ({machine.name})",
-            "partitions on Hopper and newer: an Ampere GPU changes its MIG mode only with a reset, which the DRA "
-            "driver does not do, and GPUCluster has no MIG manager",
+            "partitions on Hopper and newer; an Ampere GPU changes its MIG mode only with a reset, which the DRA "
+            "driver does not perform, and GPUCluster has no MIG manager",
             "use mode: mig on all pools, or whole GPUs",
         )
     if kubernetes is not None and minor(kubernetes) < minor(PARTITIONS_KUBERNETES):
         here.at("partitions").add(
             f"true on Kubernetes {kubernetes}",
-            f"Kubernetes {PARTITIONS_KUBERNETES} or newer, where DRAPartitionableDevices is on by default",
+            f"Kubernetes {PARTITIONS_KUBERNETES} or newer, which enables DRAPartitionableDevices by default",
             "upgrade the cluster, or remove partitions",
         )
 
@@ -86,13 +86,13 @@ def _check_cluster(cloud: Cloud, first: ResolvedPool, context: Context) -> None:
     if kubernetes is None and not cloud.chooses_kubernetes:
         here.add(
             "nothing",
-            f"the minor version, {MINIMUM_KUBERNETES} or newer: DRA needs {MINIMUM_PATCH}",
+            f"the minor version, {MINIMUM_KUBERNETES} or newer, because DRA requires {MINIMUM_PATCH}",
             f'write kubernetes: "{PARTITIONS_KUBERNETES}"',
         )
     elif kubernetes is not None and minor(kubernetes) < minor(MINIMUM_KUBERNETES):
         here.add(
             f"{kubernetes!r} with dra on pool {first.pool.name}",
-            f"{MINIMUM_KUBERNETES} or newer: DRA needs {MINIMUM_PATCH}",
+            f"{MINIMUM_KUBERNETES} or newer, because DRA requires {MINIMUM_PATCH}",
             "upgrade the cluster, or use the device plugin's modes",
         )
 
@@ -118,7 +118,7 @@ def _check_toolkit(cloud: Cloud, operator: Operator, here: Problems) -> None:
     elif cloud.owner_prepares_nodes and operator.toolkit is None:
         here.add(
             "nothing",
-            "an explicit host: with mode dra the nodes' container runtime must be set up for CDI already",
+            "an explicit host; with mode dra, the nodes' container runtime must already be set up for CDI",
             "write toolkit: host, after you have set it up",
         )
 
@@ -131,8 +131,8 @@ def _check_driver(resolved: ResolvedPool, cloud: Cloud, operator: Operator, cont
     version = driver_version(pool, software, operator, catalog.operator_releases.get(operator.release))
     branch = branch_of(version) if version is not None else software.driver_branch
     here = context.at("operator.driver.version")
-    allowed = f"{MINIMUM_DRIVER_BRANCH} or newer: the DRA driver needs it"
+    allowed = f"{MINIMUM_DRIVER_BRANCH} or newer, which the DRA driver requires"
     if branch is None:
-        here.add(f"nothing for pool {pool.name}", f"the driver that the nodes have, {allowed}", "write version")
+        here.add(f"nothing for pool {pool.name}", f"the driver version on the nodes, {allowed}", "write version")
     elif branch < MINIMUM_DRIVER_BRANCH:
-        here.add(f"{version or f'branch {branch}'} for pool {pool.name}", allowed, "take a newer driver")
+        here.add(f"{version or f'branch {branch}'} for pool {pool.name}", allowed, "use a newer driver")

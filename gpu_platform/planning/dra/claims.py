@@ -1,4 +1,4 @@
-"""Plan device classes and claims: devices of the DRA driver, those that meet a demand, and CEL selectors.
+"""Plans device classes and claims: the DRA driver's devices, the devices that meet a request, and CEL selectors.
 
 Source: kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, cmd/gpu-kubelet-plugin; read 2026-11-21.
 """
@@ -50,7 +50,7 @@ def offered_devices(machine: MachineType, gpu: Gpu, *, partitions: bool) -> tupl
 
 
 def class_resources(devices: Sequence[DeviceOffer]) -> tuple[ResourceOffer, ...]:
-    """Return the devices of one node by the driver's own classes; instances share the same GPUs."""
+    """Return the devices of one node by the driver's device classes. MIG instances use the same GPUs."""
     gpus = sum(device.per_node for device in devices if device.type == "gpu")
     instances = max((device.per_node for device in devices if device.type == "mig"), default=0)
     whole = ResourceOffer(name=names.GPU_DEVICE_CLASS, per_node=gpus, gpus=gpus)
@@ -63,7 +63,7 @@ def class_resources(devices: Sequence[DeviceOffer]) -> tuple[ResourceOffer, ...]
 
 
 def type_of(demand: DeviceRequirements) -> Literal["gpu", "mig"]:
-    """Return whether a demand is for whole GPUs or MIG instances."""
+    """Return whether a request is for whole GPUs or MIG instances."""
     if isinstance(demand, DeviceClass) and demand.type is not None:
         return demand.type
     return "mig" if demand.profile is not None else "gpu"
@@ -79,7 +79,10 @@ def class_of(claim: Claim) -> str:
 def demands_of(
     claim: Claim, classes: Mapping[str, DeviceClass]
 ) -> tuple[Literal["gpu", "mig"], list[DeviceRequirements]]:
-    """Return what devices a claim of a known class can get: their type, and every demand on them."""
+    """Return the device type of a claim, and all requirements for the devices: its own and those of its class.
+
+    The class of the claim must exist.
+    """
     name = class_of(claim)
     declared = classes.get(name)
     if declared is not None:
@@ -88,7 +91,8 @@ def demands_of(
 
 
 def meets(device: DeviceOffer, kind: str, demands: Iterable[DeviceRequirements], catalog: Catalog) -> bool:
-    """Return whether a kind of device meets the typed part of all demands; declared CEL is not evaluated."""
+    """Return whether a kind of device meets the typed fields of all requirements. Declared CEL is not evaluated.
+    """
     return device.type == kind and all(
         (demand.memory is None or device.memory_mib * _MIB >= parse_quantity(demand.memory))
         and (demand.product is None or device.product == _product(demand.product, catalog))
@@ -103,13 +107,13 @@ def _product(spelling: str, catalog: Catalog) -> str:
 
 
 def selectors(demand: DeviceRequirements, catalog: Catalog) -> Iterator[str]:
-    """Yield a demand as CEL expressions, all of which must hold."""
+    """Yield requirements as CEL expressions. A device must match all of them."""
     if demand.product is not None:
         yield f"{_ATTRIBUTES}.productName == '{_product(demand.product, catalog)}'"
     if demand.profile is not None:
         yield f"{_ATTRIBUTES}.profile == '{demand.profile}'"
     if demand.memory is not None:
-        # A GPU of unknown memory has no such capacity, and reading it would be an error.
+        # A GPU whose memory is unknown has no such capacity, and reading it would be an error.
         known = f"'memory' in {_CAPACITY}"
         yield f"{known} && {_CAPACITY}.memory.compareTo(quantity('{demand.memory}')) >= 0"
     if demand.selector is not None:
@@ -117,7 +121,7 @@ def selectors(demand: DeviceRequirements, catalog: Catalog) -> Iterator[str]:
 
 
 def plan_device_class(name: str, declared: DeviceClass, catalog: Catalog) -> DeviceClassPlan:
-    """Return the DeviceClass of a declared one."""
+    """Return the DeviceClass for a device class in the stack file."""
     of_driver = f"device.driver == '{names.DRA_DRIVER}' && {_ATTRIBUTES}.type == '{type_of(declared)}'"
     return DeviceClassPlan(name=name, selectors=(of_driver, *selectors(declared, catalog)))
 
@@ -132,7 +136,7 @@ def plan(context: CompleteContext) -> Decided[tuple[DeviceClassPlan, ...]]:
 
 
 def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
-    """Return the ResourceClaimTemplate of a claim."""
+    """Return the ResourceClaimTemplate for a claim."""
     return ClaimPlan(
         name=claim.name,
         device_class=class_of(claim),
@@ -142,7 +146,7 @@ def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
 
 
 def selector_decisions(subject: str, demand: DeviceRequirements) -> Iterator[Decision]:
-    """Yield warnings about probably unintended CEL of the stack file, as `check` prints them."""
+    """Yield a warning, which `check` prints, for each probably unintended part of CEL in the stack file."""
     for note in selector_notes(demand.selector) if demand.selector is not None else ():
         yield Decision(subject=subject, what="warning: selector", chosen=note.what, why=note.why)
 
@@ -151,11 +155,11 @@ def selector_decisions(subject: str, demand: DeviceRequirements) -> Iterator[Dec
 
 
 def check_demand(demand: DeviceRequirements, catalog: Catalog, here: Problems) -> None:
-    """Record an unknown product, and invalid CEL."""
+    """Record an unknown product or invalid CEL."""
     if demand.product is not None and catalog.find_gpu(demand.product) is None:
         known = [gpu.model for gpu in catalog.gpus.values()]
-        fix = did_you_mean(demand.product, known) or "write it as NVML, feature discovery or common use spell it"
-        here.at("product").add(f"{demand.product!r}", f"one of the {len(known)} GPU models of the catalogue", fix)
+        fix = did_you_mean(demand.product, known) or "use the common name, or spell it as NVML does"
+        here.at("product").add(f"{demand.product!r}", f"one of the {len(known)} GPU models in the catalogue", fix)
     mistake = check_cel(demand.selector) if demand.selector is not None else None
     if mistake is not None:
         here.at("selector").add(mistake.found, mistake.allowed, mistake.fix)
@@ -169,9 +173,12 @@ def check_demands_met(
     catalog: Catalog,
     here: Problems,
 ) -> None:
-    """Record demands that no kind of device meets, or more devices than a node has; `here`: the last demand."""
+    """Record requirements that no kind of device meets, or a count that exceeds the devices of a node.
+
+    `here` is the place of the last requirement.
+    """
     if any(demand.product is not None and catalog.find_gpu(demand.product) is None for demand in demands):
-        return  # an unknown product is recorded already
+        return  # an unknown product has already been recorded
     of_kind = [device for device in devices if device.type == kind]
     if not of_kind:
         here.add(
@@ -188,16 +195,16 @@ def check_demands_met(
         place = here if field is None else here.at(field)
         place.add(
             " and ".join(_demand_text(demands)),
-            "a device of some pool: " + ", ".join(dict.fromkeys(_device_text(device) for device in of_kind)),
-            "lower the demand, or add a pool that has such devices",
+            "a device of a pool: " + ", ".join(dict.fromkeys(_device_text(device) for device in of_kind)),
+            "lower the requirements, or add a pool with such devices",
         )
         return
     most = max(device.per_node for device in meeting)
     if count > most:
         here.at("count").add(
             str(count),
-            f"at most {most}: the devices of one pod are on one node",
-            "split the work over several pods",
+            f"at most {most}, because all devices of a pod are on one node",
+            "split the work across several pods",
         )
 
 

@@ -1,4 +1,4 @@
-"""The plan of devices that pods claim with Dynamic Resource Allocation (DRA)."""
+"""The part of the plan with the devices that pods claim through Dynamic Resource Allocation (DRA)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceOffer:
-    """One kind of device that the DRA driver publishes for each node of a pool. Memory in MiB.
+    """A kind of device that the DRA driver publishes for each node of a pool. Memory is in MiB.
 
-    `per_node`: the most of them that can be held at once; a GPU that is cut is no whole one at that time.
+    `per_node` is the maximum number that can be allocated at once. A GPU with allocated MIG instances cannot be
+    allocated as a whole GPU at the same time.
     """
 
     type: Literal["gpu", "mig"]
@@ -22,7 +23,7 @@ class DeviceOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceClassPlan:
-    """A DeviceClass: every selector must hold."""
+    """A DeviceClass. A device must match every selector."""
 
     name: str
     selectors: tuple[str, ...]
@@ -30,7 +31,8 @@ class DeviceClassPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimPlan:
-    """A ResourceClaimTemplate with one request: every selector must hold, beside those of the class."""
+    """A ResourceClaimTemplate with one request. A device must match every selector here and in the device class.
+    """
 
     name: str
     device_class: str

@@ -1,4 +1,4 @@
-"""Expected NVML facts of a node, as far as the catalogue knows its machine type."""
+"""The expected NVML facts of a node, as far as the catalogue knows its machine type."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.section import FabricNics
 from gpu_platform.planning.expectations.section import Expectation, Expectations, MigLayout
 
-FABRIC_MANAGER: Final = "fabric-manager"  # the check that its process runs
-RACK: Final = "rack"  # whose fabric manager registers the GPUs
+FABRIC_MANAGER: Final = "fabric-manager"  # id of the check that the fabric manager runs
+RACK: Final = "rack"  # expected value if the rack's fabric manager registers the GPUs
 _HEALTH: Final = (
     "throttle-reasons",
     "temperature",
@@ -22,26 +22,28 @@ _HEALTH: Final = (
     "application-clocks",
     "power-limit",
 )
-# NVLink of these architectures goes through switches on machines with several GPUs: NVIDIA, HGX and Fabric Manager
-# documentation, read 2026-11-25. Volta's GPUs are connected in pairs, not each with each.
+# With several GPUs of these architectures in a machine, NVLink runs through switches. Volta GPUs are connected
+# only in pairs. Source: NVIDIA, HGX and Fabric Manager documentation, read 2026-11-25.
 SWITCHED: Final = frozenset({"ampere", "hopper", "blackwell"})
 _HGX_GPUS: Final = 8
-# The fabric manager registers the GPUs of an HGX baseboard since Hopper: NVIDIA, Fabric Manager User Guide, "GPU
-# Fabric State"; read 2026-11-25.
+# Since Hopper, the fabric manager registers the GPUs of an HGX baseboard. Source: NVIDIA, Fabric Manager User
+# Guide, "GPU Fabric State"; read 2026-11-25.
 _WITH_FABRIC_STATE: Final = frozenset({"hopper", "blackwell"})
-MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC shift NVML's total by about that much
+MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC change NVML's total by about this much
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredNode:
-    """What a stack declares for the nodes of a pool; each `..._source` names the place in the stack file.
+    """The settings that a stack declares for the nodes of a pool.
 
-    `driver_version` is the driver, or the first parts of its version; None expects only the GPU's first driver
-    branch. `driver_rolled`: the operator or the cloud changes it, node by node. `driver_at_boot`: a node gets it
-    when it boots. `driver_remedy`: what gives it to a node. `mig_layouts` has one entry per GPU, an empty one
-    where MIG is off; None expects nothing about MIG. `mig_config`: the node label's value for them; "": there is
-    no such label. `mig_rolled`: the platform changes that label, or replaces the node, and not the owner of the
-    node. `mps`: the daemon of MPS sets the compute mode. `nics`: those of the fabric that nodes are created with.
+    Each `..._source` names a place in the stack file. `driver_version` is the driver version, or its first parts.
+    If it is None, only the GPU's minimum driver branch is expected. `driver_rolled` means that the operator or the
+    cloud changes the driver node by node. `driver_at_boot` means that a node receives the driver when it boots.
+    `driver_remedy` describes how a node gets the expected driver. `mig_layouts` has one entry per GPU, which is
+    empty if MIG is off. If it is None, nothing is expected about MIG. `mig_config` is the value of the node label
+    for these layouts, or "" without such a label. `mig_rolled` means that the platform, and not the node's owner,
+    changes that label or replaces the node. `mps` means that the MPS daemon sets the compute mode. `nics` are the
+    fabric NICs that nodes are created with.
     """
 
     pool: str = ""
@@ -65,7 +67,7 @@ _NOTHING_DECLARED: Final = DeclaredNode()
 def expectations_for_machine(
     machine: MachineType, catalog: Catalog, declared: DeclaredNode = _NOTHING_DECLARED
 ) -> Expectations:
-    """Return the expected facts of a node of a machine type, as far as the catalogue and the stack have them."""
+    """Return the expected facts of a node of a machine type, as far as the catalogue and the stack define them."""
     gpu = catalog.gpu_of(machine)
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_gpu = f"GPU {gpu.model} of machine type {machine.name} ({gpu.source})"
@@ -91,10 +93,10 @@ def expectations_for_machine(
     if gpu.row_remapping:
         expect["row-remapping"] = Expectation(True, of_gpu)
     if machine.nvlinks_per_gpu and machine.arch == "amd64":
-        # On an HGX baseboard the link is the GPU's own. A card's slot may be older or x8, which NVML does not see
-        # in a VM: the A10G and T4 of EC2 use 8 lanes, and NVML's maximum is 16 (influxdata/telegraf, plugins/
-        # inputs/nvidia_smi/testdata, a10g.xml and tesla-t4.xml; read 2026-11-29). A superchip's GPU is connected
-        # to its CPU by NVLink-C2C.
+        # On an HGX baseboard, the GPU itself determines the PCIe link. The slot of a card may be older or only x8.
+        # NVML cannot see this in a VM: EC2's A10G and T4 use 8 lanes, but NVML's maximum is 16. Source:
+        # influxdata/telegraf, plugins/inputs/nvidia_smi/testdata, a10g.xml and tesla-t4.xml; read 2026-11-29. The
+        # GPU of a superchip is connected to its CPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
     baseboard = machine.nvlinks_per_gpu > 0 and machine.gpu_count >= _HGX_GPUS
@@ -126,7 +128,7 @@ def expectations_for_machine(
 
 
 def expected_xids(catalog: Catalog) -> Expectation:
-    """Return the catalogue's table of Xid errors, in the form that the node agent judges them by."""
+    """Return the catalogue's table of Xid errors in the form that the node agent uses to classify them."""
     classes = [
         {
             "name": one.name,
@@ -147,7 +149,8 @@ def expected_xids(catalog: Catalog) -> Expectation:
 
 
 def _mig(layouts: Sequence[MigLayout], declared: DeclaredNode) -> dict[str, Expectation]:
-    """Return the MIG expectations; where only some GPUs have instances, the layout alone is expected."""
+    """Return the MIG expectations. If only some GPUs have instances, no MIG mode is expected, only the instances.
+    """
     sliced = [bool(layout) for layout in layouts]
     expect: dict[str, Expectation] = {}
     if len(set(sliced)) == 1:

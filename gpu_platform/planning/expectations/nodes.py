@@ -1,4 +1,4 @@
-"""Plan the expected facts of every node of a pool: NVML on the node, and its Node object in Kubernetes."""
+"""Plans the expected facts of every node of a pool: its NVML readings, and its Node object in Kubernetes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpu_platform.planning.sharing.sharing import layout_of_gpu
 
 
 def plan(context: CompleteContext, requirements: NodeRequirements, nodes: CloudNodes) -> PoolExpectations:
-    """Return the expected facts of every node of a pool; `nodes`: as its cloud creates them."""
+    """Return the expected facts of every node of a pool. `nodes` are the nodes that its cloud creates."""
     return PoolExpectations(
         hardware=_hardware(requirements, context, nodes),
         node=_node(requirements, context.cloud, context.catalog, nodes),
@@ -29,12 +29,15 @@ def plan(context: CompleteContext, requirements: NodeRequirements, nodes: CloudN
 
 
 def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: CloudNodes) -> Expectations:
-    """Return what the node agent compares a pool's nodes with: nothing without GPUs, where it does not run."""
+    """Return the expected values that the node agent compares a pool's nodes with.
+
+    They are empty for a pool without GPUs, because the agent does not run there.
+    """
     machine, sharing = requirements.machine, requirements.sharing
     if requirements.gpu is None:
         return Expectations(requirements.pool.name, machine.name, {})
     layouts = None
-    # With partitions the DRA driver changes MIG mode and instances as claims come and go.
+    # With partitions, the DRA driver changes the MIG mode and instances as claims come and go.
     if requirements.gpu.mig is not None and not sharing.partitions:
         layouts = [layout_of_gpu(sharing, index) for index in range(machine.gpu_count)]
     part = "layouts" if any(entry.devices is not None for entry in sharing.mig_layouts) else "layout"
@@ -42,20 +45,21 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: C
         pool=requirements.pool.name,
         driver_version=requirements.driver_version,
         driver_source=_driver_source(requirements, context),
-        # The owner of a host changes its driver; the operator does, and clouds by other images, without one.
+        # The operator changes drivers by itself, and clouds change them with new images; otherwise the owner does
+        # it.
         driver_rolled=requirements.software.driver == "operator" or requirements.pool.image.driver is not None,
         driver_at_boot=requirements.software.driver == "installer",
         driver_remedy=_driver_remedy(requirements),
         mig_layouts=layouts,
         mps=sharing.mode == "mps",
-        # Nodes of another machine type of the pool may have other NICs.
+        # Nodes with other machine types of the pool may have other NICs.
         nics=None if requirements.pool.alternatives else nodes.fabric_nics,
         nics_source=f"stack: {requirements.path}.network on machine type {machine.name} ({machine.source})",
         mig_source=f"stack: {sharing.source}.{part}"
         if sharing.mig_layouts
         else f"stack: {sharing.source} (no MIG)",
         mig_config=requirements.labels.get(names.MIG_CONFIG_LABEL, ""),
-        # The labels of nodes that a selector selects are their owner's: nothing changes them in its turn.
+        # The labels of nodes that a selector selects belong to their owner, so the platform does not change them.
         mig_rolled=requirements.pool.nodes is None or not requirements.pool.nodes.selector,
     )
     return expectations_for_machine(machine, context.catalog, declared)
@@ -70,18 +74,18 @@ def _driver_source(requirements: NodeRequirements, context: CompleteContext) -> 
 
 
 def _driver_remedy(requirements: NodeRequirements) -> str:
-    """Return what gives a node the driver that is expected of it."""
+    """Return how a node gets the driver that is expected on it."""
     match requirements.software.driver:
         case "operator":
             return (
-                "wait for the operator's driver rollout on this node; if none begins, the host brings a driver, "
-                "or the owner's operator installs this one"
+                "wait for the operator's driver rollout on this node; if none begins, the driver is the host's, "
+                "or that of an operator that the owner installed"
             )
         case "installer":
             return "the node gets the driver when it boots: drain it, then reboot or replace it"
         case _ if requirements.pool.image.driver is not None:
             return (
-                "replace the node when its work has ended; if its image is the one of the stack file, correct "
+                "replace the node when its work has ended; if it already has the image in the stack file, correct "
                 f"{requirements.path}.image.driver"
             )
         case _ if requirements.pool.nodes is not None:
@@ -91,12 +95,12 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
 
 
 def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes: CloudNodes) -> NodeExpectation:
-    """Return the expected `v1/Node` objects of a pool once their GPUs and NICs are advertised."""
+    """Return the expected `v1/Node` objects of a pool after their GPUs and NICs are advertised."""
     machine, sharing, software = requirements.machine, requirements.sharing, requirements.software
     nic_resources, nics = nodes.nic_resources, nodes.nic_devices
     published = nics if nics is not None and nics.driver is not None else None
     devices, domain = requirements.devices, catalog.nvlink_domain(machine)
-    # Feature discovery, which labels nodes by their NVLink domain, is an operand of the device plugin's operator.
+    # GPU Feature Discovery labels nodes with their NVLink domain. The operator runs it with its device plugin.
     of_domain = domain is not None and software.device_plugin == "operator"
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_sharing = f"stack: {sharing.source}"
@@ -106,9 +110,9 @@ def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes:
         of_cloud = cloud.pools.gpu_labels(machine, sharing)
         expected |= of_cloud
         sources |= dict.fromkeys(of_cloud, f"{of_sharing} on {of_machine}")
-    # Feature discovery is an operand. Single renames the product and counts instances, not GPUs. Shares of MIG
-    # instances change only the instances' label: k8s-device-plugin v0.20.0, internal/lm/mig-strategy.go,
-    # newGPULabelers; read 2026-11-29.
+    # GPU Feature Discovery runs only with the operator. Strategy `single` renames the product and counts
+    # instances. Shares of MIG instances change only the instances' label. Source: k8s-device-plugin v0.20.0,
+    # internal/lm/mig-strategy.go, newGPULabelers; read 2026-11-29.
     if requirements.gpu is not None and software.device_plugin == "operator" and sharing.mig_strategy != "single":
         unrenamed = sharing.shares(names.GPU_RESOURCE) and not sharing.renamed
         expected[names.GPU_PRODUCT_LABEL] = requirements.gpu.product_label + ("-SHARED" if unrenamed else "")
@@ -119,7 +123,7 @@ def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes:
         sources[names.MIG_STATE_LABEL] = of_sharing
     return NodeExpectation(
         pool=requirements.pool.name,
-        # With DRA GPUs are no extended resources: a device plugin would advertise the same GPUs again.
+        # With DRA, GPUs are not extended resources; a device plugin would advertise the same GPUs again.
         allocatable=({} if devices else {offer.name: offer.per_node for offer in requirements.resources})
         | {**nic_resources},
         gpu_devices=machine.gpu_count if devices else None,

@@ -1,7 +1,7 @@
-"""Types of expected facts of nodes.
+"""Types for the expected facts of nodes.
 
-The node agent reads the JSON form of `Expectations` with its own parser, for it has only the standard library
-(`validators/agent/expectations.py`).
+The node agent reads the JSON form of `Expectations` with its own parser, because the agent uses only the standard
+library (`validators/agent/expectations.py`).
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from gpu_platform.base import names
 
 VERSION: Final = 1
 NIC_DEVICES: Final = "NIC devices"  # key of `NodeExpectation.sources` for NICs in ResourceSlices
-RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for what the DRA driver publishes
+RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for GPUs in ResourceSlices
 
-MigLayout = Mapping[str, int]  # expected instances by MIG profile; empty: no instances
+MigLayout = Mapping[str, int]  # expected number of instances by MIG profile; empty means no instances
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One expected value of one check, and where it comes from.
+    """The expected value for one check, with the source of the expectation.
 
-    `rolled`: the platform gives it to one node after another, so that another value is unknown, not a fault, of a
-    node that waits for its turn. `mig_config`: the value of the label `nvidia.com/mig.config` that asks for it; a
-    node that has this label already waits for nothing. `at_boot`: a node gets it when it boots, and
-    `up` boots none for another value, so that the node passes with it. `remedy`: what gives it to a node.
+    `rolled` means that the platform changes nodes one after another. Another value is then unknown, and not a
+    fault, on a node that waits for its turn. `mig_config` is the value of the label `nvidia.com/mig.config` that
+    requests the expected value; a node that already has this label no longer waits. `at_boot` means that a node
+    receives the value when it boots. Because `up` reboots no node to change the value, a node with another value
+    passes. `remedy` describes how a node gets the value.
     """
 
     value: Any
@@ -40,7 +41,7 @@ class Expectation:
     remedy: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form; of the optional fields those that are set."""
+        """Return the JSON form. It contains only those optional fields that are set."""
         form: dict[str, Any] = {"value": self.value, "source": self.source}
         if self.tolerance_percent is not None:
             form["tolerance_percent"] = self.tolerance_percent
@@ -57,7 +58,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What the node agent compares one node with: expectations by check id."""
+    """The expected values, by check id, that the node agent compares one node with."""
 
     pool: str
     machine_type: str
@@ -65,12 +66,12 @@ class Expectations:
 
     @property
     def by_agent(self) -> bool:
-        """Whether the node agent runs on the nodes: it reads GPUs, so not on those of a CPU pool."""
+        """Whether the node agent runs on the nodes. It reads GPUs, so it does not run on nodes of a CPU pool."""
         return bool(self.expect)
 
     @property
     def hash(self) -> str:
-        """Twelve hex digits of the content; a report with another hash is stale."""
+        """Twelve hex digits of the hash of the content. A report with another hash is stale."""
         return expectations_hash(self._content())
 
     def to_json(self) -> dict[str, Any]:
@@ -89,14 +90,15 @@ class Expectations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeExpectation:
-    """What a pool's `v1/Node` objects should have.
+    """The expected content of a pool's `v1/Node` objects.
 
-    `allocatable` holds every `nvidia.com/*` resource (others are unexpected) and the NICs' resources, with their
-    counts; `taints` are in the form of the API. `sources`: origin of each expectation, by resource name, label key
-    or taint key. `gpu_devices`: whole GPUs that the DRA driver publishes in ResourceSlices, with instances of
-    `mig_profiles` beside them; None: it publishes nothing for the node. `nvlink_domain`: most nodes of the NVLink
-    domain that all nodes of the pool are in; None: NVLink ends at the node. `one_clique`: all nodes have the same
-    label of it. `nic_devices`: NICs that DRA driver `nic_driver` publishes.
+    `allocatable` contains the counts of every `nvidia.com/*` resource (any other is unexpected) and of the NIC
+    resources. `taints` have the form of the API. `sources` contains the origin of each expectation, by resource
+    name, label key or taint key. `gpu_devices` is the number of whole GPUs that the DRA driver publishes in
+    ResourceSlices, in addition to instances of `mig_profiles`. It is None if the driver publishes nothing for the
+    node. `nvlink_domain` is the maximum number of nodes in the NVLink domain that contains all nodes of the pool,
+    or None if NVLink does not leave the node. `one_clique` means that all nodes have the same label for that
+    domain. `nic_devices` is the number of NICs that the DRA driver `nic_driver` publishes.
     """
 
     pool: str
@@ -113,20 +115,20 @@ class NodeExpectation:
 
     @property
     def gpu_resources(self) -> Mapping[str, int]:
-        """The resources of `allocatable` that are GPUs, their shares or their instances."""
+        """The resources in `allocatable` that are GPUs, GPU shares or MIG instances."""
         return {name: count for name, count in self.allocatable.items() if names.is_gpu_resource(name)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolExpectations:
-    """Expected facts of every node of a pool: by NVML on the node, and of its Node object."""
+    """The expected facts of every node of a pool: the NVML readings on the node, and its Node object."""
 
     hardware: Expectations
     node: NodeExpectation
 
 
 def expectations_hash(content: Mapping[str, Any]) -> str:
-    """Return the hash of an Expectations JSON, whether or not `content` carries one already."""
+    """Return the hash of an Expectations JSON. A hash that `content` already contains is ignored."""
     rest = {key: value for key, value in content.items() if key != "hash"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Expected topology of the GPUs of a machine type, with the labels of `nvidia-smi topo -m`."""
+"""The expected GPU topology of a machine type, with the labels of `nvidia-smi topo -m`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _UNKNOWN: Final = "?"
 
 
 def expected_matrix(machine: MachineType, catalog: Catalog) -> list[list[str]]:
-    """Return for each pair of GPUs how they reach each other, as far as the catalogue knows.
+    """Return how each pair of GPUs is connected, as far as the catalogue knows.
 
-    `NV#`: all GPUs over the links of each. `NODE` or `SYS`: by their NUMA nodes. `?`: not known.
+    `NV#` means that NVLink switches connect all GPUs, with this number of links per GPU. `NODE` and `SYS` depend
+    on the NUMA nodes of the two GPUs. `?` means that the connection is not known.
     """
     switched = machine.nvlinks_per_gpu and catalog.gpu_of(machine).architecture in SWITCHED
 

@@ -1,7 +1,7 @@
-"""Choose a pool and a size for each example workload: what the quota leaves beside the declared workloads.
+"""Chooses a pool and a size for each example workload, from the quota that declared workloads leave.
 
-Each example passes the checks of a workload that the stack file declares. Sizes: the share of the node that its
-GPUs are, less a tenth for the pods that run on every node.
+Each example passes the checks for workloads in a stack file. Its share of a node's CPU and memory equals its share
+of the GPUs, less a tenth for the pods that run on every node.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from gpu_platform.stack.team import Workload as WorkloadSpec
 IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 _OF_A_NODE: Final = Decimal("0.9")
 _MIB: Final = 1024 * 1024
-_CPU_ONLY: Final = (1000, 2048)  # of a pod without GPUs: millicores, MiB
+_CPU_ONLY: Final = (1000, 2048)  # millicores and MiB of a pod without GPUs
 _BATCH_PODS: Final = 2
 _GANG_PODS: Final = 2
-_NO_QUOTA: Final = "the team's quota has nothing left that a pool offers"
+_NO_QUOTA: Final = "the team has no quota left for a resource that a pool offers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """One way to run a pod: a resource of a pool. `left`: units, or pods without GPUs, that may still start.
+    """One way to run a pod: with one resource of a pool.
 
-    `share`: part of a node that one unit is; `cpu`, `memory`: millicores and MiB that are left; None: unlimited.
+    `left` is the number of units, or of pods without GPUs, that may still start. `share` is the part of a node
+    that one unit takes. `cpu` and `memory` are the remaining millicores and MiB, or None if they are unlimited.
     """
 
     pool: PoolPlan
@@ -69,9 +70,9 @@ def plan_examples(
     flavors: Mapping[str, str],
     available: Available,
 ) -> tuple[tuple[ExamplePlan, ...], Mapping[ExampleKind, str]]:
-    """Return an example of each kind that fits, and why there is none of the others.
+    """Return an example for each kind that fits, and the reason for each kind without an example.
 
-    `flavors`: pool by flavor of the queues.
+    `flavors` contains the pool of each resource flavor of the queues.
     """
     places = list(_places(team, team_plan, queue, flavors, available))
     examples: list[ExamplePlan] = []
@@ -92,7 +93,7 @@ def _suits(kind: ExampleKind, place: _Place) -> bool:
 
 def _why(team: Team, available: Available) -> str:
     if available.of_dra and not team.claims:
-        return "GPUs are claimed, and the stack file declares no claim of the team: write claims"
+        return "GPUs must be claimed, but the stack file declares no claims for the team; add claims"
     return _NO_QUOTA
 
 
@@ -106,7 +107,7 @@ def _places(
     flavors: Mapping[str, str],
     available: Available,
 ) -> Iterator[_Place]:
-    """Yield where pods of the team can still run."""
+    """Yield the places where pods of the team can still run."""
     nominal = _nominal(queue, flavors)
     image = available.catalog.images[IMAGE].reference
     for pool in available.pools:
@@ -131,7 +132,7 @@ def _places(
 
 
 def _ways(team: Team, pool: PoolPlan) -> Iterator[tuple[Mapping[str, Any], bool, Decimal]]:
-    """Yield each resource of a pool: fields of a workload, whether it is whole GPUs, and its share of a node."""
+    """Yield each resource of a pool as workload fields, whether it is a whole GPU, and its share of a node."""
     if not pool.has_gpus:
         yield {"gpus": 0}, False, Decimal(0)
         return
@@ -159,7 +160,7 @@ def _unshared(resource: str) -> str:
 
 
 def _nominal(queue: TeamQueuePlan | None, flavors: Mapping[str, str]) -> Mapping[tuple[str, str], Decimal] | None:
-    """Return the nominal quota of the queue by pool and resource; None without a queue."""
+    """Return the queue's nominal quota by pool and resource, or None without a queue."""
     if queue is None:
         return None
     return {
@@ -171,11 +172,14 @@ def _nominal(queue: TeamQueuePlan | None, flavors: Mapping[str, str]) -> Mapping
 
 
 def _left(workload: WorkloadPlan, team: TeamPlan, nominal: Mapping[tuple[str, str], Decimal] | None) -> int:
-    """Return the units of a workload's resource that its declared workloads leave; a CPU pool has enough."""
+    """Return how many units of a workload's resource the team's declared workloads leave.
+
+    For a workload without GPUs, return enough pods for the batch example without queues, and 0 with queues.
+    """
     if not workload.resource:
         return _BATCH_PODS if nominal is None else 0
     key = names.quota_key(workload.resource)
-    if key not in team.quota:  # a device class of the stack file's own: Kubernetes counts the claims
+    if key not in team.quota:  # a device class from the stack file: Kubernetes counts the claims
         key = next((one for one in team.quota if one.endswith(names.DEVICE_QUOTA_SUFFIX)), key)
     alike = [one for one in team.workloads if one.resource == workload.resource]
     left = int(team.quota.get(key, "0")) - sum(one.units * one.replicas for one in alike)
@@ -192,7 +196,7 @@ def _left_of(
     queue: TeamQueuePlan | None,
     nominal: Mapping[tuple[str, str], Decimal] | None,
 ) -> Decimal | None:
-    """Return the CPUs, or bytes of memory, that declared workloads leave; None: unlimited."""
+    """Return the CPUs, or the bytes of memory, that declared workloads leave, or None if they are unlimited."""
     if nominal is not None and queue is not None:
         whole = nominal.get((pool.name, name))
         users: Sequence[WorkloadPlan] = [one for one in team.workloads if one.pool == pool.name]
@@ -216,7 +220,7 @@ def _mib(memory: Decimal | None) -> int | None:
 
 
 def _example(kind: ExampleKind, place: _Place, team: Team, available: Available) -> ExamplePlan | None:
-    """Return the example on a place, or None where it does not fit."""
+    """Return the example for a place, or None if it does not fit there."""
     pods, units = _size(kind, place)
     cpu, memory = _share(place, units)
     for limit, wanted in ((place.cpu, cpu), (place.memory, memory)):
@@ -234,14 +238,14 @@ def _example(kind: ExampleKind, place: _Place, team: Team, available: Available)
         return None
     image = available.catalog.images[IMAGE].reference
     workload = plan_workload(spec, team, available, image)
-    # Processes of a pod pass tensors through it, also on pools that are not for training.
+    # The processes of a pod exchange tensors through shared memory, also on pools that are not for training.
     if workload.units and workload.shared_memory is None and not place.pool.mounts_shared_memory:
         workload = replace(workload, shared_memory=f"{memory // 4}Mi")
     return ExamplePlan(kind=kind, workload=workload)
 
 
 def _size(kind: ExampleKind, place: _Place) -> tuple[int, int]:
-    """Return the number of pods, and the units of each."""
+    """Return the number of pods, and the units per pod."""
     pool = place.pool
     if kind == "training" and place.whole and "claim" not in place.fields:
         if place.left >= _GANG_PODS * pool.gpus_per_node and pool.nodes.max >= _GANG_PODS:
@@ -251,7 +255,7 @@ def _size(kind: ExampleKind, place: _Place) -> tuple[int, int]:
 
 
 def _share(place: _Place, units: int) -> tuple[int, int]:
-    """Return millicores and MiB of a pod: its share of the node."""
+    """Return the millicores and MiB of a pod for its share of the node."""
     if not place.pool.has_gpus:
         return _CPU_ONLY
     part = place.share * units * _OF_A_NODE

@@ -1,4 +1,4 @@
-"""Plan the guides of the teams of an environment, and of one team with a stack of its own."""
+"""Plans the guides for the teams of an environment, and for one team with a separate stack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidedPlatform:
-    """What guides tell of the platform. `queues`: of the environment; `volumes`: of all teams."""
+    """The facts about the platform in guides. `queues` belong to the environment, and `volumes` to all teams."""
 
     cloud: Cloud
     available: Available
@@ -48,7 +48,7 @@ def plan(
     storage: StoragePlan,
     run: Sequence[TeamWorkloadsPlan] = (),
 ) -> tuple[GuidePlan, ...]:
-    """Return the guides of the teams of an environment without problems."""
+    """Return the guides for the teams of an environment without problems."""
     cleanup = _cleanup(context.environment.cleanup)
     platform = GuidedPlatform(
         cloud=context.cloud, available=available, queues=queues, classes=storage.classes, volumes=storage.volumes
@@ -75,7 +75,7 @@ def plan_one(
     run: Sequence[TeamWorkloadsPlan],
     platform: GuidedPlatform,
 ) -> GuidePlan:
-    """Return the guide of the team of a stack of its own. `queues`, `run`: of this team, if it has them."""
+    """Return the guide for the team of a separate stack. `queues` and `run` contain only this team's plans."""
     return _plan(team, team_plan, queue_of(team.name, queues), workloads_of(team.name, run), platform)
 
 
@@ -88,7 +88,7 @@ def _cleanup(cleanup: Cleanup | None) -> GuideCleanup | None:
 
 
 def guide_of(namespace: str, guides: Sequence[GuidePlan]) -> GuidePlan | None:
-    """Return the guide of a namespace, if it has one."""
+    """Return the guide for a namespace, or None."""
     return next((guide for guide in guides if guide.namespace == namespace), None)
 
 
@@ -138,7 +138,7 @@ def _plan(
 
 
 def _granted(pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None) -> bool:
-    """Return whether the team may use something of a pool; CPU pools are open to all."""
+    """Return whether the team may use any resource of a pool. CPU pools are open to all teams."""
     if pool.has_gpus and queue is not None:
         return any(flavor.pool == pool.name for flavor in queue.flavors)
     devices = any(
@@ -152,7 +152,7 @@ def _granted(pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None) -> boo
 
 
 def _may_use(resource: str, pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None) -> bool:
-    """Return whether the team has quota of a resource, with queues on this pool, or may borrow it there."""
+    """Return whether the team has quota for a resource or may borrow it. With queues, this depends on the pool."""
     if queue is not None:
         return any(flavor.pool == pool.name and flavor.serves(resource) for flavor in queue.flavors)
     return team.quota.get(names.quota_key(resource), "0") != "0"
@@ -182,7 +182,7 @@ def _pool(pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None, available
 
 
 def _together(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]], available: Available) -> ExamplePlan:
-    """Return an example with the annotations of its pods, and a training job with the network between them."""
+    """Return an example with its pod annotations. A training job also gets the network between its pods."""
     workload = example.workload
     if example.kind == "inference":
         return example
@@ -202,10 +202,10 @@ def _together(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]], avail
 def _with_checkpoints(
     example: ExamplePlan, classes: Sequence[StorageClassPlan], volumes: Sequence[VolumePlan]
 ) -> ExamplePlan:
-    """Return a training job with the place of its checkpoints: a volume of the team, else a claim of its own."""
+    """Return a training job with a place for its checkpoints: a volume of the team, or else a new claim."""
     if example.kind != "training":
         return example
-    # A volume that a sidecar mounts needs more than its claim.
+    # A pod needs more than the claim to use a volume that a sidecar mounts.
     mounted = [one for one in volumes if example.workload.pool not in one.unable and not one.in_pod]
     volume = next((one.name for one in mounted if not one.read_only), None)
     if volume is not None:

@@ -1,4 +1,4 @@
-"""Types of the plan of guides: access, pools, volumes, clean-up, and example workloads of a team."""
+"""Types for the plan of guides: a team's access, pools, volumes, clean-up and example workloads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ KINDS: Final[tuple[ExampleKind, ...]] = ("training", "inference", "notebook", "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplePlan:
-    """A workload that the team's quota and a pool hold, as nodes and queues are planned.
+    """An example workload that fits into the team's quota and a pool.
 
-    `workload.replicas`: pods that run together. `volume`: claim of the namespace for checkpoints, `storage_class`:
-    of a claim that the manifest makes; both None: a directory that ends with the pod. `smallest_claim`: of that
-    class; empty: any size.
+    `workload.replicas` is the number of pods that run together. `volume` is an existing claim in the namespace for
+    checkpoints, and `storage_class` the class of a claim that the manifest creates. If both are None, checkpoints
+    are written to a directory that ends with the pod. `smallest_claim` is the minimum claim size of that class, or
+    empty for any size.
     """
 
     kind: ExampleKind
@@ -30,21 +31,21 @@ class ExamplePlan:
     storage_class: str | None = None
     smallest_claim: str = ""
     shared: bool = False
-    """Whether pods on several nodes write the claim that the manifest makes."""
+    """Whether pods on several nodes write to the claim that the manifest creates."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of its pods: how close to each other Kueue starts them, and that Karpenter keeps their nodes."""
+    """Annotations of its pods: how close to each other Kueue starts them, and that Karpenter keeps their nodes."""
     node_seconds: int | None = None
-    """How long nodes live that are provisioned for its pods; None: nodes are not provisioned for them."""
+    """How long the nodes live that are provisioned for its pods, or None if no nodes are provisioned for them."""
     fabric: PodFabricPlan | None = None
-    """What its pods need to communicate between nodes, beside what they request."""
+    """Additional settings that its pods need to communicate between nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidePool:
-    """A pool whose resources the team's quota has, as a pod requests it. Memory in MiB.
+    """A pool with resources in the team's quota, in the form of a pod's request. Memory is in MiB.
 
-    `resources`: most units that one pod can get, by extended resource or device class; `capacity`: how nodes are
-    bought, as in the stack file.
+    `resources` contains the maximum number of units for one pod, by extended resource or device class. `capacity`
+    is how nodes are bought, with the same values as in the stack file.
     """
 
     name: str
@@ -59,14 +60,14 @@ class GuidePool:
     tolerations: tuple[Taint, ...]
     schedule: SchedulePlan | None = None
     aligned: tuple[int, int] | None = None
-    """GPUs and CPUs of a NUMA node where kubelets refuse pods that are on more of them than need be."""
+    """The GPUs and CPUs of a NUMA node, if kubelets reject pods that span more NUMA nodes than necessary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuideVolume:
-    """A claim of the namespace for what exists already.
+    """A claim in the namespace for existing storage.
 
-    `source`: what is mounted; `annotations`: of each pod that mounts it.
+    `source` is the mounted storage. `annotations` are required on each pod that mounts it.
     """
 
     claim: str
@@ -77,7 +78,10 @@ class GuideVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuideCleanup:
-    """What is cleaned up in the namespace. `delete`: or only reported; times as in the stack file, None: never."""
+    """The clean-up rules for the namespace. If `delete` is false, it is only reported what would be deleted.
+
+    Times have the format of the stack file, or are None for never.
+    """
 
     delete: bool
     finished_after: str | None
@@ -86,20 +90,20 @@ class GuideCleanup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidePlan:
-    """Guide of one team: what its members need to know beyond its TeamPlan and its queue."""
+    """The guide for one team, with the facts that its members need in addition to its TeamPlan and its queue."""
 
     namespace: str
     cluster: str
     login: tuple[str, ...]
-    """Commands that make a kubeconfig; empty: the cluster's owner has it."""
+    """Commands that create a kubeconfig. Empty if the cluster's owner provides it."""
     simulated: bool
-    """Pods are scheduled, and their containers do not run: they have no logs and no ports."""
+    """Whether pods are only scheduled and their containers do not run, so that they have no logs and no ports."""
     priority: str
-    """The class of the team's workloads."""
+    """The priority class of the team's workloads."""
     pools: tuple[GuidePool, ...]
     examples: tuple[ExamplePlan, ...]
     missing: Mapping[ExampleKind, str] = field(default_factory=dict["ExampleKind", str])
-    """Why there is no example, by kind."""
+    """The reasons for missing examples, by kind."""
     volumes: tuple[GuideVolume, ...] = ()
     storage_classes: tuple[str, ...] = ()
     cleanup: GuideCleanup | None = None

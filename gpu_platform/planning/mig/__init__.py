@@ -1,4 +1,4 @@
-"""Decide which MIG layouts a GPU can hold, and the minimum number of GPUs for a demand."""
+"""Checks which MIG layouts fit on a GPU, and finds the minimum number of GPUs for requested instances."""
 
 from gpu_platform.planning.mig.geometry import check_layout, place
 from gpu_platform.planning.mig.solve import solve_mig

@@ -1,9 +1,9 @@
-"""Decide which multisets of MIG profiles a GPU can hold, and where each instance starts.
+"""Decides which multisets of MIG profiles fit on a GPU, and where each instance starts.
 
-A layout is legal by its placements, not by sums of slices: an instance takes a run of memory slices that begins at
-one of its profile's starts. So 3g+3g+1g is illegal on an A100 (the two 3g take all eight memory slices) and
-4g+3g is legal. Source: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles" and NVML's
-nvmlDeviceGetGpuInstancePossiblePlacements; the starts are facts of the catalogue.
+Placements decide whether a layout is legal, not sums of slices: an instance takes a run of memory slices that
+begins at one of its profile's start positions. So 3g+3g+1g is illegal on an A100, because the two 3g take all
+eight memory slices, but 4g+3g is legal. Source: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles" and
+NVML's nvmlDeviceGetGpuInstancePossiblePlacements. The catalogue contains the start positions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpu_platform.catalog.models import Gpu, Mig, MigProfile
 
 @dataclass(frozen=True, slots=True)
 class GpuInstance:
-    """One GPU instance at its place: memory slices `start` to `start + size - 1`."""
+    """A placed GPU instance, which takes the memory slices `start` to `start + size - 1`."""
 
     profile: str
     start: int
@@ -25,13 +25,13 @@ class GpuInstance:
 
     @property
     def slices(self) -> range:
-        """Its memory slices."""
+        """The memory slices of the instance."""
         return range(self.start, self.start + self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class IllegalLayout:
-    """Why a layout is illegal on a GPU model: what was found, what is allowed, the likely fix."""
+    """Why a layout is illegal on a GPU model: what was found, what is allowed, and the likely fix."""
 
     found: str
     allowed: str
@@ -41,7 +41,7 @@ class IllegalLayout:
 def place(mig: Mig, layout: Mapping[str, int]) -> tuple[GpuInstance, ...] | None:
     """Return one placement of every instance of `layout` (profile name to count), or None if there is none.
 
-    Profiles that the GPU does not have give None. The placement is ordered by start.
+    The result is None if the GPU does not have a profile. The placement is ordered by start position.
     """
     wanted: list[MigProfile] = []
     for name, count in layout.items():
@@ -55,7 +55,7 @@ def place(mig: Mig, layout: Mapping[str, int]) -> tuple[GpuInstance, ...] | None
         return None
     if mig.decoders is not None and sum(profile.decoders for profile in wanted) > mig.decoders:
         return None
-    # Largest first: they have the fewest starts, so a dead end shows early.
+    # Large profiles come first: they have the fewest start positions, so dead ends are found early.
     wanted.sort(key=lambda profile: (-profile.memory_slices, profile.name))
     found = next(_search(wanted, 0, frozenset()), None)
     return None if found is None else tuple(sorted(found, key=lambda instance: instance.start))
@@ -75,23 +75,23 @@ def _search(
         if slices & taken:
             continue
         instance = GpuInstance(profile.name, start, profile.memory_slices)
-        # Equal profiles are interchangeable: the next one of the same kind only looks further right.
+        # Instances of the same profile are interchangeable, so the next one only needs later start positions.
         same_next = at + 1 < len(wanted) and wanted[at + 1].name == profile.name
         for rest in _search(wanted, at + 1, taken | slices, start + 1 if same_next else 0):
             yield (instance, *rest)
 
 
 def layout_text(layout: Mapping[str, int]) -> str:
-    """Return a layout as text: `3g.40gb x1 + 1g.10gb x4`."""
+    """Return a layout as text, such as `3g.40gb x1 + 1g.10gb x4`."""
     return " + ".join(f"{name} x{count}" for name, count in layout.items())
 
 
 def check_layout(gpu: Gpu, layout: Mapping[str, int]) -> IllegalLayout | None:
-    """Return why `layout` is illegal on `gpu`, or None when one GPU can hold it."""
+    """Return why `layout` is illegal on `gpu`, or None if it fits on one GPU."""
     if gpu.mig is None:
         return IllegalLayout(
             found=f"MIG on {gpu.product}",
-            allowed="MIG on a GPU that has it (A30, A100, H100, H200, B200 and newer data-centre GPUs)",
+            allowed="MIG on a GPU that supports it (A30, A100, H100, H200, B200 and newer data-centre GPUs)",
             fix="use sharing mode time-slicing or none, or a machine type with a MIG-capable GPU",
         )
     mig = gpu.mig
@@ -101,7 +101,7 @@ def check_layout(gpu: Gpu, layout: Mapping[str, int]) -> IllegalLayout | None:
             return IllegalLayout(
                 found=f"profile {name!r} on {gpu.product}",
                 allowed="one of " + ", ".join(names),
-                fix=did_you_mean(name, names) or "take a profile of this GPU's memory size",
+                fix=did_you_mean(name, names) or "use a profile with this GPU's memory size",
             )
     if place(mig, layout) is not None:
         return None
@@ -134,7 +134,7 @@ def _starts_text(mig: Mig, layout: Mapping[str, int]) -> str:
 
 
 def _nearest_fix(mig: Mig, layout: Mapping[str, int]) -> str:
-    """Suggest the layout with one instance less that is legal, the smallest profile first."""
+    """Suggest a legal layout with fewer instances of one profile. Small profiles are reduced first."""
 
     def memory_slices(name: str) -> int:
         profile = mig.profile(name)

@@ -1,4 +1,4 @@
-"""Find all layouts that one GPU can hold: placements of instances, and their multisets of profiles."""
+"""Finds all layouts that fit on one GPU: placements of instances, and their multisets of profiles."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from gpu_platform.catalog.models import Mig, MigProfile
 from gpu_platform.planning.mig.geometry import GpuInstance, place
 
 Multiset = tuple[tuple[str, int], ...]
-"""Profile and count, ordered as the catalogue orders profiles: hashable, unlike a dict."""
+"""Profiles with their counts in the order of the catalogue. Unlike a dict, it is hashable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """An instance that does not fit: each start of its profile, and the instances with slices there."""
+    """An instance that does not fit: each start position of its profile, and the instances that block this
+    position.
+    """
 
     profile: str
     by_start: tuple[tuple[int, tuple[GpuInstance, ...]], ...]
     why: str
-    """A limit other than memory slices, or empty."""
+    """The limit that blocks the instance besides memory slices, or an empty string."""
 
 
 def maximal_placements(
     mig: Mig, *, profiles: tuple[str, ...] | None = None
 ) -> tuple[tuple[GpuInstance, ...], ...]:
-    """Return every set of placed instances to which no further instance can be added, each ordered by start.
+    """Return every set of placed instances that has no room for another instance, each ordered by start position.
 
-    `profiles`: only these; by default all without media engines, which change no geometry.
+    `profiles` limits the profiles. The default is all profiles without media engines, because media engines do not
+    change the geometry.
     """
     allowed = tuple(
         profile
@@ -41,7 +44,7 @@ def maximal_placements(
 def maximal_multisets(mig: Mig, *, profiles: tuple[str, ...] | None = None) -> tuple[Multiset, ...]:
     """Return every distinct multiset of profiles among the maximal placements.
 
-    One may be part of another: two 3g fill an A100, and so do two 3g placed with nothing between.
+    A multiset may be contained in another one, because poorly placed instances can block further instances.
     """
     order = {profile.name: index for index, profile in enumerate(mig.profiles)}
 
@@ -56,7 +59,9 @@ def maximal_multisets(mig: Mig, *, profiles: tuple[str, ...] | None = None) -> t
 
 
 def _placements(mig: Mig, allowed: tuple[MigProfile, ...]) -> Iterator[tuple[GpuInstance, ...]]:
-    """Yield every legal set of placed instances once: slice by slice from the left, each free or begun."""
+    """Yield every legal set of placed instances once. From the left, each slice is left free or starts an
+    instance.
+    """
 
     def extend(
         at: int, placed: tuple[GpuInstance, ...], compute: int, media: int, decoders: int
@@ -102,13 +107,13 @@ def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> 
     if _count(placed).get(profile.name, 0) >= profile.max_instances:
         why = f"at most {profile.max_instances} of {profile.name} on one GPU"
     elif compute + profile.compute_slices > mig.compute_slices:
-        why = f"{compute} of {mig.compute_slices} compute slices are taken and it needs {profile.compute_slices}"
+        why = f"{compute} of {mig.compute_slices} compute slices are taken, and it needs {profile.compute_slices}"
     elif profile.media_engines and any(by_name[instance.profile].media_engines for instance in placed):
-        why = "the media engines are in use already"
+        why = "the media engines are already in use"
     elif mig.decoders is not None:
         taken = sum(by_name[instance.profile].decoders for instance in placed)
         if taken + profile.decoders > mig.decoders:
-            why = f"{taken} of {mig.decoders} decoders are taken and it needs {profile.decoders}"
+            why = f"{taken} of {mig.decoders} decoders are taken, and it needs {profile.decoders}"
     return Blocked(
         profile.name,
         tuple(
@@ -123,9 +128,10 @@ def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> 
 
 
 def blocked_by(mig: Mig, layout: Mapping[str, int]) -> tuple[tuple[GpuInstance, ...], Blocked] | None:
-    """Return the placed instances of an illegal layout, and the first that does not fit with its obstacles.
+    """Return the placed instances of an illegal layout, and the first instance that does not fit, with its
+    obstacles.
 
-    None for a legal layout. Profiles are taken largest first, as an operator would place them.
+    Return None for a legal layout. Large profiles are placed first, as an operator would place them.
     """
     by_name = {profile.name: profile for profile in mig.profiles}
     fitting: dict[str, int] = {}
@@ -148,7 +154,7 @@ def _count(placed: tuple[GpuInstance, ...]) -> dict[str, int]:
 
 
 def largest_multisets(mig: Mig) -> tuple[Multiset, ...]:
-    """Return the maximal multisets over all profiles, media engines included; searched once per geometry."""
+    """Return the maximal multisets of all profiles, including media engines. The search runs once per geometry."""
     return _largest_multisets(mig)
 
 

@@ -1,4 +1,4 @@
-"""How long the MIG manager of a node has worked on a layout: after a time it has stopped without saying so."""
+"""How long a node's MIG manager has worked on a layout. After a time limit, it is considered stuck."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Final
 from gpu_platform.base import names
 
 IN_PROGRESS: Final = ("pending", "rebooting")
-"""States of `nvidia.com/mig.config.state` that end by themselves."""
+"""States of `nvidia.com/mig.config.state` that the MIG manager leaves by itself."""
 CHANGE_SECONDS: Final = 1800
-"""Until the MIG manager has changed the GPUs; a change of MIG mode may reboot a machine with eight GPUs."""
+"""Maximum duration of a layout change, in which a change of MIG mode may reboot a machine with eight GPUs."""
 _OWNERSHIP: Final = f"f:{names.MIG_STATE_LABEL}"
 
 
 def is_in_progress(node: Mapping[str, Any]) -> bool:
-    """Return whether the MIG manager of a node has begun a change and reported no result."""
+    """Return whether a node's MIG manager has started a change but not reported a result."""
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     return labels.get(names.MIG_STATE_LABEL) in IN_PROGRESS
 
 
 def seconds_in_state(node: Mapping[str, Any], now: datetime) -> float | None:
-    """Return how long a node has had its MIG state, or None if the API server does not know."""
+    """Return how long a node has been in its MIG state, or None if the API server does not record it."""
     entries: Sequence[Mapping[str, Any]] = node["metadata"].get("managedFields") or ()
     times = [str(entry["time"]) for entry in entries if entry.get("time") and _owns_state(entry)]
     return (now - datetime.fromisoformat(max(times))).total_seconds() if times else None
@@ -31,7 +31,8 @@ def seconds_in_state(node: Mapping[str, Any], now: datetime) -> float | None:
 def is_stuck(node: Mapping[str, Any], now: datetime) -> bool:
     """Return whether the MIG manager has worked on a node for longer than any change takes.
 
-    It waits for another value of its label then, whatever ended its work: NVIDIA/mig-parted#485, read 2026-11-28.
+    It then waits for another value of its label, whatever ended its work. Source: NVIDIA/mig-parted#485, read
+    2026-11-28.
     """
     return is_in_progress(node) and (seconds_in_state(node, now) or 0) > CHANGE_SECONDS
 

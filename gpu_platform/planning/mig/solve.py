@@ -1,4 +1,4 @@
-"""Find the minimum number of GPUs for a demand of MIG instances, with a lower bound."""
+"""Finds the minimum number of GPUs for requested MIG instances, with a lower bound."""
 
 from __future__ import annotations
 
@@ -16,24 +16,28 @@ from gpu_platform.planning.mig.layouts import largest_multisets
 
 @dataclass(frozen=True, slots=True)
 class MigSolution:
-    """`gpus`: the instances of each GPU, placed, like layouts side by side. `bound`: no fewer GPUs can do."""
+    """GPUs that hold the requested instances.
+
+    `gpus` contains the placed instances of each GPU; GPUs with the same layout are adjacent. `bound` is a lower
+    bound for the number of GPUs.
+    """
 
     gpus: tuple[tuple[GpuInstance, ...], ...]
     bound: int
 
     @property
     def optimal(self) -> bool:
-        """Whether the bound proves that fewer GPUs cannot hold the demand."""
+        """Whether the bound proves that fewer GPUs are not enough."""
         return len(self.gpus) == self.bound
 
 
 def solve_mig(mig: Mig, demand: Mapping[str, int], *, seconds: float = 10.0) -> MigSolution:
-    """Return the minimum number of GPUs that hold `demand` (profile name to count), every instance placed.
+    """Return the minimum number of GPUs for `demand` (profile name to count), with every instance placed.
 
-    A covering problem: how many GPUs get which maximal layout. It is solved by OR-tools CP-SAT on one thread, so
-    that the same demand gives the same answer; what the layouts hold beyond the demand is left out again.
-    `seconds` bounds the search; with less than it needs the answer is still legal and the bound says how far off
-    it may be. Raises KeyError for a profile that the GPU does not have.
+    This is a covering problem: how many GPUs get each maximal layout. OR-tools CP-SAT solves it on one thread, so
+    that the same demand always has the same answer. Instances beyond the demand are then removed. `seconds` limits
+    the search. If the time is too short, the answer is still legal, and the bound shows how far from optimal it
+    may be. Raises KeyError for a profile that the GPU does not have.
     """
     wanted = {name: count for name, count in demand.items() if count > 0}
     for name in wanted:
@@ -49,7 +53,7 @@ def solve_mig(mig: Mig, demand: Mapping[str, int], *, seconds: float = 10.0) -> 
 def _cover(
     layouts: list[tuple[tuple[str, int], ...]], wanted: Mapping[str, int], seconds: float
 ) -> tuple[list[int], int]:
-    """Return how many GPUs get each layout, and the lower bound of the number of GPUs."""
+    """Return how many GPUs get each layout, and the lower bound for the number of GPUs."""
     # The import takes half a second, and only this function needs it.
     from ortools.sat.python import cp_model
 
@@ -62,7 +66,7 @@ def _cover(
     solver = new_solver(seconds)
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        # A GPU for each instance is always legal.
+        # One GPU for each instance is always legal.
         return _one_each(layouts, wanted), 1
     return [solver.value(use) for use in uses], round(solver.best_objective_bound)
 
@@ -85,7 +89,7 @@ def _placed(
             kept = {name: min(number, left[name]) for name, number in layout if left[name]}
             for name, number in kept.items():
                 left[name] -= number
-            # Most GPUs are alike: a hundred thousand instances come to a few placements.
+            # Most GPUs have the same layout, so a hundred thousand instances need only a few placements.
             key = tuple(kept.items())
             if key not in known:
                 known[key] = place(mig, kept)
@@ -99,10 +103,11 @@ def _placed(
 def mig_parted_document(
     gpus: tuple[tuple[GpuInstance, ...], ...], gpus_per_node: int, name: str
 ) -> dict[str, Any]:
-    """Return the solution as a mig-parted config: one entry of `mig-configs` a node of `gpus_per_node` GPUs.
+    """Return the solution as a mig-parted config, with one entry in `mig-configs` per node of `gpus_per_node`
+    GPUs.
 
-    GPUs of the last node that the demand leaves over are whole. mig-parted takes counts, not starts: it finds the
-    starts by itself.
+    GPUs of the last node that are not needed stay whole. mig-parted takes only counts; it finds the start
+    positions itself.
     """
     nodes = [gpus[first : first + gpus_per_node] for first in range(0, len(gpus), gpus_per_node)]
     configs: dict[str, Any] = {}

@@ -105,8 +105,8 @@ def _check_model(spelling: str, here: Problems, catalog: Catalog) -> Gpu | None:
     gpu = catalog.find_gpu(spelling)
     if gpu is None:
         known = [one.model for one in catalog.gpus.values()]
-        fix = did_you_mean(spelling, known) or "write it as NVML, feature discovery or common use spell it"
-        here.add(f"GPU model {spelling!r}", f"one of the {len(known)} GPU models of the catalogue", fix)
+        fix = did_you_mean(spelling, known) or "use the common name, or spell it as NVML does"
+        here.add(f"GPU model {spelling!r}", f"one of the {len(known)} GPU models in the catalogue", fix)
     return gpu
 
 
