@@ -71,7 +71,7 @@ def test_without_a_driver_of_the_operators_the_chart_makes_none(make_plan: PlanM
 
 
 @pytest.mark.parametrize(
-    ("cluster", "said"), [("1.34", "1.34.2 or newer, to be verified by you"), ("1.35", None), ("1.36", None)]
+    ("cluster", "said"), [("1.34", "1.34.2 or newer; verify this yourself"), ("1.35", None), ("1.36", None)]
 )
 def test_the_patch_that_a_minor_version_leaves_open_is_told(
     make_plan: PlanMaker, cluster: str, said: str | None

@@ -104,4 +104,4 @@ def test_pods_without_gpus_get_no_variables_of_gpus() -> None:
 
 def test_an_exit_code_either_ends_a_job_or_starts_it_again() -> None:
     found = refused(training_jobs=[{**JOB, "stop_on": [2, 75]}])
-    assert found["training_jobs[0].interrupted_on"].startswith("75, as in stop_on;")
+    assert found["training_jobs[0].interrupted_on"].startswith("75, which stop_on contains too;")

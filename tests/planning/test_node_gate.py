@@ -225,7 +225,7 @@ def test_the_agent_may_cordon_and_replace_exactly_where_the_stack_says_so(
     policies = agent_policies(cordons=action is not None, replaces=action == "replace")
     (of_nodes,) = (policy for policy in policies if policy.name == "gpu-node-agent-nodes")
     assert [one["expression"] for one in validations] == [rule.expression for rule in of_nodes.rules]
-    said = [one for one in planned(platform).decisions if one.what == "nodes that stay bad"]
+    said = [one for one in planned(platform).decisions if one.what == "nodes that keep failing"]
     assert [one.chosen for one in said] == ([] if action is None else [f"{action} after 10 min"])
 
 
@@ -380,8 +380,8 @@ def test_nodes_that_gke_partitions_itself_need_no_gate(rest: dict[str, Any], key
 def test_a_stack_that_chooses_no_gate_is_warned_of_whole_gpus(gate: str, of_pool: str | None) -> None:
     plan = partitioned("eks", gate, **({} if of_pool is None else {"gate_nodes": of_pool}))
     assert plan.pools[0].startup_taints == ()
-    assert decided(plan, "warning: whole GPUs of new nodes")
-    assert not decided(partitioned("eks"), "warning: whole GPUs of new nodes")
+    assert decided(plan, "warning: whole GPUs on new nodes")
+    assert not decided(partitioned("eks"), "warning: whole GPUs on new nodes")
 
 
 def test_what_a_partition_does_to_a_new_node_is_a_decision() -> None:

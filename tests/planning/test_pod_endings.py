@@ -126,7 +126,7 @@ def test_a_job_is_told_the_grace_that_its_nodes_give(
 def test_services_and_notebooks_are_compared_with_nodes_too() -> None:
     service = {**GIVEN, "name": "chat", "gpus": 8, "grace": "10m"}
     found = plan({**ON_EKS, "capacity": {"type": "spot"}}, EKS, inference_services=[service])
-    assert warnings(found, "grace") == ["10m; a pod on pool train may have 2 min"]
+    assert warnings(found, "grace") == ["10m; a pod on pool train may get only 2 min"]
     notebook = {**GIVEN, "name": "lab", "deadline": "700h"}
     found = plan({**KARPENTER, "workload": "development"}, EKS, notebooks=[notebook])
     assert warnings(found, "deadline") == ["700h; a pod on pool train runs at most 336 h 30 min"]

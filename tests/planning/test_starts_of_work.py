@@ -156,7 +156,7 @@ def test_an_entry_is_compared_with_the_quota_on_its_pool(make_plan: PlanMaker) -
     (why,) = [
         one.why for one in plan.decisions if one.subject == "inference service web/web" and one.what == "queue"
     ]
-    assert "8 of nvidia.com/gpu of 8 that the team's quota allows on train" in why
+    assert "8 nvidia.com/gpu out of 8 that the team's quota allows on train" in why
 
 
 def test_the_guide_names_the_pools_that_the_queue_of_a_team_serves(make_plan: PlanMaker) -> None:

@@ -121,9 +121,9 @@ def test_checkpoints_in_s3_are_reported_unless_written_without_renaming(command:
     two = pool(count={"desired": 2}, zones=["us-east-2a"])
     decisions = plan(two, teams=teams, cluster=EKS, storage=bucket).decisions
     (why,) = [one.why for one in decisions if one.subject.startswith("training job") and one.what == "pods"]
-    assert ("no file can be renamed in work" in why) is named
+    assert ("files in work cannot be renamed" in why) is named
     assert (
-        "start the program by gpu_platform_training.train, which works there, or take lustre or nfs" in why
+        "start the program with gpu_platform_training.train, which works there, or use lustre or nfs" in why
     ) is named
 
 
@@ -387,7 +387,7 @@ def test_pods_that_share_a_gpu_by_mps_keep_the_shared_memory_of_the_daemon() -> 
 def test_shared_memory_that_hides_the_mps_daemons_is_refused() -> None:
     entries = {"inference_services": [{**SERVICE, "pool": "serve", "shared_memory": "1Gi"}]}
     found = refused(SHARED_BY_MPS, quota={"shared": 4}, **entries)
-    assert "on pool serve, which shares its GPUs by MPS" in found["inference_services[0].shared_memory"]
+    assert "on pool serve, which shares its GPUs with MPS" in found["inference_services[0].shared_memory"]
     sliced = {**SHARED_BY_MPS, "sharing": {"mode": "time-slicing", "replicas": 4}}
     (service,) = run(sliced, quota={"shared": 4}, **entries).inference_services
     assert service.pod.workload.shared_memory == "1Gi"

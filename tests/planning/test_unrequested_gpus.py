@@ -65,7 +65,7 @@ def test_every_operator_release_ignores_variables_and_annotations(release: Any, 
         ({**EXISTING, "parts": {"gpu_operator": "present"}}, {}, {}, "the owner of the GPU Operator decides"),
         ({**EKS, "parts": {"gpu_operator": "present"}}, {}, {}, "the owner of the GPU Operator decides"),
         (EKS, {}, {"image": {"ami": "ami-0a1b2c3d4e5f60718"}}, "the AMI decides"),
-        (EXISTING, {"operator": {"toolkit": "host"}}, {}, "who set up the nodes decides"),
+        (EXISTING, {"operator": {"toolkit": "host"}}, {}, "whoever set up the nodes decides"),
     ],
     ids=["present", "present-on-eks", "own-ami", "host"],
 )

@@ -71,10 +71,9 @@ def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str
     return {one.what: (one.chosen, one.why) for one in found.decisions if one.subject == subject}
 
 
-# These entries always run: 3 x 4 GPUs of chat, 2 x 8 of large and 2 x 2 of ray, which are 32 GPUs in total.
-# A p4de.24xlarge has 8 GPUs, 96 CPUs and 1152 GiB.
-# Pods that use the GPUs of both NUMA nodes request a thousandth of a CPU less, so that no CPU is exclusive.
-ALWAYS = "with what always runs, of 64 that the team's quota"
+# What always runs: 3 x 4 of chat, 2 x 8 of large, 2 x 2 of ray: 32 GPUs. A p4de.24xlarge has 8 GPUs, 96 CPUs and
+# 1152 GiB. Pods with the GPUs of both NUMA nodes have a thousandth of a CPU less, so that none is exclusive.
+ALWAYS = "with all that always runs, out of 64 that the team's quota"
 EXPECTED = {
     "training job vision/pretrain": {
         "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as an indexed Job", "no add-on"),
@@ -134,7 +133,7 @@ EXPECTED = {
         "fits": (
             "w: 2 of at most 32 at once",
             "w: pool train has 8 nodes, each with capacity for 4; "
-            "head: any node without GPUs, which the plan does not count",
+            "head: runs on any node without GPUs; the plan does not count these nodes",
         ),
     },
     "notebook vision/lab": {
@@ -193,8 +192,8 @@ def test_without_queues_an_entry_says_that_its_pods_wait_for_nodes_alone() -> No
     job = statements(found, "training job vision/pretrain")
     assert job["queue"] == (
         "none",
-        "no `queueing`: pods start as soon as nodes have room; 16 of nvidia.com/gpu, 48 with what always runs, "
-        "of 64 that the team's quota allows",
+        "no `queueing`: pods start as soon as nodes have room; 16 nvidia.com/gpu, 48 with all that always runs, "
+        "out of 64 that the team's quota allows",
     )
     assert job["topology"] == ("none", "no `queueing`")
     # The parts can run one after another. With a topology, Kueue would start all concurrent parts together.
@@ -213,7 +212,7 @@ def test_pods_that_fit_only_the_sum_of_all_nodes_are_refused() -> None:
     stack = environment(pool(count={"desired": 2}), teams=[team(quota={"gpus": 16}, training_jobs=[job])])
     assert problems(stack) == {
         "teams[0].training_jobs[0].replicas": "3 pods at the same time; at most 2: 1 on each of the 2 nodes that "
-        "pool train may have; lower replicas or what each requests, or raise the pool's count.desired"
+        "pool train may have; lower replicas or the requests of each pod, or raise the pool's count.desired"
     }
     job["replicas"] = 4  # more than the sum, which is reported once
     assert list(problems(stack)) == ["teams[0].training_jobs[0].replicas", "teams[0].training_jobs[0]"]

@@ -1,4 +1,4 @@
-"""Decide the DCGM metrics, how they are scraped, what is recorded of them, and the alerts."""
+"""Chooses the DCGM metrics, how they are scraped, the recording rules and the alerts."""
 
 from gpu_platform.planning.monitoring.alerts import BUDGET_ALERT
 from gpu_platform.planning.monitoring.exporter import metrics_config_map

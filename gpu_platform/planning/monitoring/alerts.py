@@ -1,7 +1,6 @@
-"""Alert rules on recorded metrics, and on kube-state-metrics and Kueue where they are scraped.
+"""Alert rules on recorded metrics, and on the metrics of kube-state-metrics and Kueue if these are scraped.
 
-An alert that compares a metric is silent when the metric is missing; so missing metrics have alerts of their own.
-
+An alert that compares a metric never fires while the metric is missing, so separate alerts report missing metrics.
 Sources: leptonai/gpud, components/accelerator/nvidia (XID classes, clock events of 0.6 a minute, temperature
 against the GPU's own limit), 2026-08-22; NVIDIA, XID catalogue and GPU memory error management; kube-state-metrics
 docs; Kueue docs, Prometheus metrics, and pkg/metrics, pkg/cache/queue/metrics.go of v0.19.2; 2026-11-26.
@@ -22,25 +21,25 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.operations import Monitoring
 
 _WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
-# Labels of one GPU, whoever uses it: a GPU that several pods share alerts once.
+# Labels that identify a GPU without its user, so that a GPU that several pods share causes only one alert.
 _GPU: Final = "node, pool, gpu, UUID, GPU_I_ID"
-_GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)  # as kube-state-metrics spells them
+_GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)  # in the spelling of kube-state-metrics
 _FALLBACK_CELSIUS: Final = 85
 _HOURS_PER_MONTH: Final = 730
 _XID_ALERTS: Final = {
     "GpuXidReset": "drain the node and reset the GPU",
     "GpuXidRestart": "drain the node and power-cycle it",
     "GpuXidWorkflow": "drain the node and follow the runbook of this alert",
-    "GpuXidText": "the line in the kernel's log decides whether the node needs something, see `validate`",
-    "GpuXidApplication": "a fault of the program on it",
+    "GpuXidText": "the line in the kernel log shows whether the node needs action, see `validate`",
+    "GpuXidApplication": "a fault in the program that uses it",
     "GpuXidUnclassified": "collect nvidia-bug-report.sh, and drain the node if it comes back",
 }
-# The exporter looks every 30 s, so a window of 5 minutes has 10 samples; 0.6 a minute are 3.
+# The exporter reads every 30 s, so 5 minutes have 10 samples; 0.6 events a minute are 3 events.
 _EVENTS: Final = 3
 
 
 def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
-    """Yield alerts on a GPU's own metrics."""
+    """Yield alerts on a GPU's metrics."""
     yield from _xid_alerts(catalog)
     yield AlertRule(
         alert="GpuEccUncorrectable",
@@ -79,7 +78,7 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
     )
     for alert, events, why in (
         ("GpuThermalThrottling", "hw_thermal|sw_thermal", "heat"),
-        ("GpuPowerThrottling", "hw_power_brake", "the power brake of the machine"),
+        ("GpuPowerThrottling", "hw_power_brake", "the machine's power brake"),
     ):
         yield AlertRule(
             alert=alert,
@@ -121,9 +120,9 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
 
 
 def _xid_alerts(catalog: Catalog) -> Iterator[AlertRule]:
-    """Yield an alert for each name that classes of Xid errors have, and one on errors of many processes.
+    """Yield an alert for each alert name of the Xid error classes, and an alert on Xid errors of many processes.
 
-    Metrics have the code of an error, never its text.
+    Metrics contain the code of an error but never its text.
     """
     classes = list(catalog.xid_classes.values())
     codes = {one.name: [str(code) for code in xid_codes(one.codes)] for one in classes}
@@ -148,13 +147,15 @@ def _xid_alerts(catalog: Catalog) -> Iterator[AlertRule]:
                     f"(gpu:xid_errors:count5m{{{xid}}}))[1h:5m])) >= {one.processes}",
                     for_="0m",
                     severity="warning",
-                    summary=f"{_WHERE} has had {{{{ $value }}}} XID errors of programs in an hour: "
+                    summary=f"{_WHERE} has had {{{{ $value }}}} XID errors from programs in an hour: "
                     "a program or the GPU is broken",
                 )
 
 
 def _always_has_nodes(pool: PoolPlan) -> bool:
-    """Return whether a pool has nodes at any time: not by a schedule, in a capacity block or on demand alone."""
+    """Return whether a pool always has nodes: it has no schedule and no limited capacity, and is not created on
+    demand.
+    """
     if pool.schedule is not None or pool.nodes.least == 0:
         return False
     limited = any(window.starts or window.ends for window in pool.cloud_nodes.windows)
@@ -162,7 +163,7 @@ def _always_has_nodes(pool: PoolPlan) -> bool:
 
 
 def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool) -> Iterator[AlertRule]:
-    """Yield alerts on GPUs and metrics that are gone. `by_pool`: series have the label pool."""
+    """Yield alerts on missing GPUs and missing metrics. `by_pool` means that the series have the label pool."""
     with_gpus = [pool for pool in pools if pool.has_gpus]
     if any(_always_has_nodes(pool) for pool in with_gpus):
         yield AlertRule(
@@ -181,7 +182,7 @@ def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
             expr=f"group by (node) ({with_gpus_on}) unless on (node) group by (node) (gpu:temperature:celsius)",
             for_="5m",
             severity="critical",
-            summary="{{ $labels.node }} has GPUs, but reports no metrics of them: its state is unknown",
+            summary="{{ $labels.node }} has GPUs, but reports no metrics for them: its state is unknown",
         )
         yield AlertRule(
             alert="KubeStateMetricsMissing",
@@ -211,7 +212,7 @@ def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
 
 
 def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[AlertRule]:
-    """Yield alerts on nodes, pods and quotas, by kube-state-metrics and Kueue."""
+    """Yield alerts on nodes, pods and quotas from the metrics of kube-state-metrics and Kueue."""
     quota = (
         'max by (namespace, resource) (kube_resourcequota{{type="{}", '
         f'resource=~"{names.quota_key(names.GPU_RESOURCES)}|.+.deviceclass.resource.k8s.io/devices"}}}})'
@@ -221,7 +222,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
         expr='max by (namespace, pod) (kube_pod_status_phase{phase="Pending", '
         f'namespace!="{names.HEADROOM_NAMESPACE}"}}) == 1 and on (namespace, pod) '
         f"group by (namespace, pod) ({_requested(pools)})"
-        # A queue holds these on purpose.
+        # A queue holds these pods back on purpose.
         ' unless on (namespace, pod) kube_pod_status_reason{reason="SchedulingGated"} == 1',
         for_="30m",
         severity="warning",
@@ -267,7 +268,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
             alert="QueueWaiting",
             expr='max by (cluster_queue) (kueue_pending_workloads{status="active"}) > 0'
             + _waits_for_a_start(pools)
-            # Where others start meanwhile, each waits only for its turn.
+            # If other workloads have started in the meantime, the waiting ones are only waiting for their turn.
             + " unless on (cluster_queue) sum by (cluster_queue) "
             "(increase(kueue_admitted_workloads_total[1h])) > 0",
             for_="1h",
@@ -277,12 +278,14 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
 
 
 def _requested(pools: Sequence[PoolPlan]) -> str:
-    """Return the requests and claims of GPUs that can be met now.
+    """Return the requests and claims for GPUs that can currently be satisfied.
 
-    What only pools with a schedule offer is left out while no node offers it: they are off on purpose.
+    A resource that only pools with a schedule offer is excluded while no node offers it, because these pools are
+    off on purpose.
     """
     at_times = _offered_at_times(pools)
-    # Of kube-state-metrics 2.19: kubernetes/kube-state-metrics#3005, read 2026-11-28. Its requests have no claims.
+    # In kube-state-metrics since 2.19; the metric of requests does not contain claims. Source:
+    # kubernetes/kube-state-metrics#3005, read 2026-11-28.
     claims = " or kube_pod_resourceclaim_info" if any(pool.devices for pool in pools) else ""
     if not at_times:
         return f'kube_pod_container_resource_requests{{resource=~"{_GPUS}"}} > 0{claims}'
@@ -297,8 +300,9 @@ def _requested(pools: Sequence[PoolPlan]) -> str:
 def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
     """Return PromQL that excludes queues whose workloads wait only for GPUs of pools that are off by schedule.
 
-    `kueue_cluster_queue_resource_pending` (with `enableClusterQueueResources`) has what waiting workloads of a
-    queue request, by resource. Without it, in a Kueue of the cluster's owner, nothing is taken out.
+    `kueue_cluster_queue_resource_pending` (with `enableClusterQueueResources`) contains the pending requests of
+    each queue by resource. Without this metric, such as in a Kueue that the cluster's owner installed, nothing is
+    excluded.
     """
     at_times = _offered_at_times(pools)
     if not at_times:
@@ -309,7 +313,7 @@ def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
     for name, with_it in sorted(at_times.items()):
         pending = f'kueue_cluster_queue_resource_pending{{resource="{name}"}} > 0'
         offered = f'group (kube_node_status_allocatable{{resource="{_of_kube_state(name)}"}} > 0)'
-        if "/" not in name:  # a device class, which no node has in its status
+        if "/" not in name:  # a device class, which does not appear in the status of a node
             offered = f'group (pool:nodes:count{{pool=~"{"|".join(with_it)}"}})'
         off.append(f"({pending} unless on () {offered})")
         on.append(f"({pending} and on () {offered})")
@@ -322,7 +326,7 @@ def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
 
 
 def _offered_at_times(pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:
-    """Return resources that only pools with a schedule offer, and these pools."""
+    """Return the resources that only pools with a schedule offer, with the names of these pools."""
     always = {offer.name for pool in pools if pool.schedule is None for offer in pool.resources}
     at_times: dict[str, tuple[str, ...]] = {}
     for pool in pools:
@@ -333,12 +337,14 @@ def _offered_at_times(pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:
 
 
 def _of_kube_state(resource: str) -> str:
-    """Return how kube-state-metrics spells a resource."""
+    """Return the name of a resource in the spelling of kube-state-metrics."""
     return re.sub(r"[^a-zA-Z0-9]", "_", resource)
 
 
 def unused_capacity(pools: Sequence[PoolPlan]) -> Iterator[AlertRule]:
-    """Yield alerts on reserved capacity that has no nodes, or fewer than it pays for, while it lasts."""
+    """Yield alerts on reserved capacity that has no nodes, or fewer than are paid for, while the reservation is
+    active.
+    """
     for pool in pools:
         windows = pool.cloud_nodes.windows
         if not pool.has_gpus or not windows or pool.nodes.desired == 0:
@@ -363,7 +369,7 @@ BUDGET_ALERT: Final = "GpuCostAboveBudget"
 
 
 def budget_alert(usd_per_month: float) -> AlertRule:
-    """Return the alert on the cost of GPU nodes that run, at the prices of the plan."""
+    """Return the alert on the cost of running GPU nodes, at the plan's prices."""
     return AlertRule(
         alert=BUDGET_ALERT,
         expr=f"sum(avg_over_time(pool:cost:usd_per_hour[1d])) * {_HOURS_PER_MONTH} > {usd_per_month:.10g}",

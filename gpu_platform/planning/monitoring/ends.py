@@ -1,7 +1,7 @@
 """Alerts before reserved capacity ends.
 
-They compare the time with that of the stack file, and need no metric. PromQL: `vector(time())` is the time of the
-evaluation in seconds since 1970, and a comparison without `bool` drops samples for which it is false.
+They compare the current time with the end in the stack file, and need no metric. In PromQL, `vector(time())` is
+the evaluation time in seconds since 1970, and a comparison without `bool` drops samples for which it is false.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOTICES: Final = (
 
 
 def ends_of_capacity(pools: Sequence[PoolPlan]) -> tuple[AlertRule, ...]:
-    """Return alerts for a day and two hours before the nodes of a reservation or capacity block are drained."""
+    """Return alerts a day and two hours before the nodes of a reservation or capacity block are drained."""
     return tuple(
         alert
         for pool in pools

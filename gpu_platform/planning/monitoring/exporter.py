@@ -1,8 +1,8 @@
-"""Metrics of the dcgm-exporter that the plan installs or finds, by the names of its version.
+"""Metrics of the dcgm-exporter that the plan installs or finds, with the metric names of its version.
 
-Sources: NVIDIA/gpu-operator, assets/state-dcgm-exporter and chart values by tag; the exporter's DaemonSet is
-privileged, which profiling metrics need, and has NODE_NAME, so that its host label is the node's name. A custom
-CSV replaces the exporter's own. 2026-11-25.
+The exporter's DaemonSet is privileged, which profiling metrics require, and has NODE_NAME, so that its host label
+contains the node's name. A custom CSV replaces the exporter's default CSV. Sources: NVIDIA/gpu-operator,
+assets/state-dcgm-exporter and chart values by tag; 2026-11-25.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METRICS_KEY = "dcgm-metrics.csv"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedMetric:
-    """One metric of the exporter: its name, and the factor that makes its unit the base unit."""
+    """A metric of the exporter: its name, and the factor that converts its unit to the base unit."""
 
     field: str
     type: str
@@ -31,7 +31,7 @@ class ExportedMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exporter:
-    """The exporter's version, its metrics by our names, and its label with the node's name."""
+    """The exporter's version, its metrics by the program's names, and its label that contains the node's name."""
 
     version: str
     metrics: Mapping[str, ExportedMetric]
@@ -39,12 +39,14 @@ class Exporter:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return a version as numbers: (4, 8, 3) of `4.8.3` and of `4.6.0-4.8.3`, which names DCGM first."""
+    """Return a version as numbers, such as (4, 8, 3) for `4.8.3` and for `4.6.0-4.8.3`, which starts with DCGM's
+    version.
+    """
     return tuple(int(part) for part in version.rpartition("-")[2].split("."))
 
 
 def exporter_of(context: CompleteContext) -> Exporter:
-    """Return the exporter of the operator's release, or the one that the owner of the cluster runs."""
+    """Return the exporter of the operator's release, or the exporter that the cluster's owner runs."""
     version = context.environment.monitoring.exporter_version
     if version is None or gpu_parts(context.cloud.cluster).dcgm_exporter == "install":
         version = context.catalog.operator_releases[context.operator.release].dcgm_exporter
@@ -52,7 +54,7 @@ def exporter_of(context: CompleteContext) -> Exporter:
 
 
 def exporter(version: str, catalog: Catalog) -> Exporter:
-    """Return the exporter of a version such as `4.8.3`."""
+    """Return the exporter with a version such as `4.8.3`."""
     metrics: dict[str, ExportedMetric] = {}
     node_label = ""
     key = version_key(version)
@@ -70,7 +72,7 @@ def exporter(version: str, catalog: Catalog) -> Exporter:
 
 
 def metrics_config_map(context: CompleteContext) -> ConfigMapPlan | None:
-    """Return the exporter's counters as a content-hashed ConfigMap, or None where monitoring is off."""
+    """Return the exporter's counters as a content-hashed ConfigMap, or None if monitoring is off."""
     if not context.environment.monitoring.enabled:
         return None
     lines = ["# DCGM field, Prometheus type, help", *_lines(exporter_of(context))]
@@ -79,5 +81,5 @@ def metrics_config_map(context: CompleteContext) -> ConfigMapPlan | None:
 
 def _lines(exporter: Exporter) -> Iterator[str]:
     for metric in exporter.metrics.values():
-        # A comma would begin another column.
+        # A comma would start another column.
         yield ", ".join((metric.field, metric.type, metric.help.replace(",", ";")))

@@ -1,6 +1,6 @@
-"""Grafana dashboards: JSON files beside this module, which `python -m tools.dashboards` writes.
+"""Grafana dashboards: JSON files in this package that `python -m tools.dashboards` generates.
 
-Their queries use recorded metrics alone, so they are the same for every version of the exporter.
+Their queries use only recorded metrics, so they are the same for every version of the exporter.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def dashboards() -> tuple[DashboardPlan, ...]:
 
 
 def content(dashboard: DashboardPlan) -> str:
-    """Return the JSON of a dashboard."""
+    """Return the content of a dashboard as JSON."""
     folder = resources.files("gpu_platform.planning.monitoring") / "dashboards"
     return (folder / dashboard.file).read_text("utf-8")

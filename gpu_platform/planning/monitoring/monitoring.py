@@ -1,8 +1,8 @@
-"""Plan how GPU metrics are scraped, and what is recorded of them and alerted on.
+"""Plans how GPU metrics are scraped, recorded and alerted on.
 
-Sources: GKE docs, Collect and view DCGM metrics, 2026-11-23; Google Cloud Managed Service for Prometheus docs:
-labels pod and namespace of a target win, those of a metric become exported_...; Prometheus operator API,
-ServiceMonitor attachMetadata; 2026-11-25.
+In managed Prometheus, the labels pod and namespace of a target take precedence, and the metric's labels are
+renamed to exported_.... Sources: GKE docs, Collect and view DCGM metrics, 2026-11-23; Google Cloud Managed Service
+for Prometheus docs; Prometheus operator API, ServiceMonitor attachMetadata; 2026-11-25.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 
 def check(context: CompleteContext) -> None:
-    """Record a version of the exporter that the operator's release decides."""
+    """Record an exporter version in the stack file if the operator's release determines the version."""
     parts, monitoring = gpu_parts(context.cloud.cluster), context.environment.monitoring
     if monitoring.exporter_version is not None and parts.dcgm_exporter == "install":
         release = context.operator.release
@@ -40,45 +40,45 @@ def check(context: CompleteContext) -> None:
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[MonitoringPlan | None]:
-    """Return scraping, recording rules and alerts, or None where monitoring is off."""
+    """Return scraping, recording rules and alerts, or None if monitoring is off."""
     monitoring, parts = context.environment.monitoring, gpu_parts(context.cloud.cluster)
     if not monitoring.enabled:
         return Decided(None)
     if parts.gpu_operator == "present":
-        why = "the GPU Operator is its owner's, and so are its exporter's metrics"
+        why = "the GPU Operator and its exporter's metrics belong to the cluster's owner"
         if context.environment.validation.metrics:
-            why += "; the agents' metrics have annotations for a Prometheus that looks for them, and no alerts"
+            why += "; the agents' metrics have scrape annotations for Prometheus, but no alerts"
         none = Decision(subject="monitoring", what="rules, alerts and dashboards", chosen="none", why=why)
         return Decided(None, (none,))
     own_exporter = parts.dcgm_exporter == "install"
     new = context.cloud.creates_cluster
     decisions: tuple[Decision, ...] = ()
-    # Before the section of add-ons exists; the cluster has it by whomever it was installed.
+    # The section of add-ons does not exist yet. It does not matter who installed the Prometheus operator.
     has_operator = not new or context.environment.addons.prometheus is not None
     service_monitor = has_operator if monitoring.prometheus_operator is None else monitoring.prometheus_operator
-    # Google's own exporter reads only GPUs whose driver GKE has installed.
+    # Google's exporter reads only GPUs with a driver that GKE has installed.
     has_exporter = own_exporter and any(pool.software.operands for pool in pools)
     agents = context.environment.validation.metrics and any(pool.has_gpus for pool in pools)
     managed = context.cloud.managed_prometheus and not service_monitor
     pod_monitoring = managed and (has_exporter or agents)
     if monitoring.prometheus_operator is None and pod_monitoring:
-        why = "the new cluster has managed Prometheus, billed by the sample; prometheus_operator: true uses yours"
+        why = "the new cluster has managed Prometheus, billed per sample; prometheus_operator: true uses yours"
         decisions = (Decision(subject="monitoring", what="scraping", chosen="a PodMonitoring", why=why),)
     elif monitoring.prometheus_operator is None and managed:
         why = (
-            "managed Prometheus scrapes the GPU Operator's exporter, which no pool has, and node agents: these "
-            "have metrics with validation: {metrics: true}"
+            "managed Prometheus scrapes the GPU Operator's exporter, which no pool has, and node agents, which "
+            "have metrics only with validation: {metrics: true}"
         )
         decisions = (Decision(subject="monitoring", what="PodMonitoring and rules", chosen="none", why=why),)
     elif monitoring.prometheus_operator is None and not has_operator:
-        why = "a new cluster has no Prometheus operator: write addons: {prometheus: install}"
+        why = "a new cluster has no Prometheus operator; to install it, write addons: {prometheus: install}"
         decisions = (Decision(subject="monitoring", what="ServiceMonitor and rules", chosen="none", why=why),)
     exporter = exporter_of(context)
     wanted = monitoring.dashboards or ("config-maps" if service_monitor else "none")
     section = MonitoringPlan(
         service_monitor=service_monitor,
         pod_monitoring=pod_monitoring,
-        # A GPUCluster's exporter has a name of its own.
+        # The exporter of a GPUCluster has a different name.
         exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else "")
         if has_exporter
         else "",
@@ -109,14 +109,14 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
 def _without_alert(
     context: CompleteContext, pools: Sequence[PoolPlan], plan: MonitoringPlan
 ) -> Iterator[Decision]:
-    """Yield the alerts that there are on other clusters, and those that metrics of the node agent leave silent."""
+    """Yield the alerts that other clusters have, and the alerts that never fire with metrics of the node agent."""
     if not (plan.service_monitor or plan.pod_monitoring):
         return
     every = {rule.alert for rule in _alerts(context, pools, kube_state=True, by_pool=True)}
     if missing := sorted(every - {rule.alert for rule in plan.alerts}):
         yield Decision(
             subject="monitoring",
-            what="alerts that there are not",
+            what="alerts that are missing",
             chosen=", ".join(missing),
             why="they need the Prometheus operator (prometheus_operator: true), with kube-state-metrics and the "
             "program's own exporter",
@@ -126,15 +126,17 @@ def _without_alert(
         yield Decision(
             subject="monitoring",
             what="alerts without DCGM",
-            chosen=f"none on XID errors and lowered clocks of {', '.join(silent)}",
-            why="the rules take no such metrics of the node agents; the check `xid` of `validate` has the errors",
+            chosen=f"none for XID errors and lowered clocks on {', '.join(silent)}",
+            why="the node agents have no such metrics for rules; the check `xid` of `validate` reports the errors",
         )
 
 
 def _alerts(
     context: CompleteContext, pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
 ) -> Sequence[AlertRule]:
-    """Return all alerts. `by_pool`: our own ServiceMonitor gives series the label pool, by that of the node."""
+    """Return all alerts. `by_pool` means that the program's ServiceMonitor copies the node's pool label to the
+    series.
+    """
     environment = context.environment
     budget = environment.budget
     return (
@@ -162,6 +164,6 @@ def _attribution(pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:
             subject="monitoring",
             what="metrics by pod",
             chosen=f"not for {', '.join(shared)}",
-            why="a GPU that several pods share reports one value; the exporter names one of the pods for it",
+            why="a GPU that several pods share reports one value, and the exporter names one of the pods for it",
         ),
     )

@@ -1,9 +1,8 @@
-"""Recording rules: metrics of GPUs under names of our own, and their sums by pool, team, workload and GPU model.
+"""Recording rules: GPU metrics under the program's names, and their sums by pool, team, workload and GPU model.
 
-Rules named `gpu:...` have one series for each GPU or MIG instance and each pod that the exporter names for it, in
-base units, with the same labels whatever the exporter's version: node, pool, gpu, UUID, modelName, GPU_I_ID,
-GPU_I_PROFILE, namespace, pod, container. Everything else, alerts and dashboards included, is made of these.
-
+A rule `gpu:...` has a series for each GPU or MIG instance and each pod that the exporter reports for it, in base
+units. The labels are the same for every exporter version: node, pool, gpu, UUID, modelName, GPU_I_ID,
+GPU_I_PROFILE, namespace, pod, container. All other rules, the alerts and the dashboards use only these series.
 Sources: dcgm-exporter (labels; one pod for a GPU that several share, unless --kubernetes-virtual-gpus); Prometheus
 docs, Recording rules; kube-state-metrics docs (kube_pod_owner, kube_pod_container_resource_requests); 2026-11-25;
 prometheus/node_exporter, collector/infiniband_linux.go, and its pull request 3670 (EFA, not merged); 2026-11-26.
@@ -21,11 +20,11 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 GPU_LABELS: Final = "node, pool, gpu, UUID, modelName, GPU_I_ID, GPU_I_PROFILE, namespace, pod, container"
 HELD: Final = f'pod!="", namespace!="{names.HEADROOM_NAMESPACE}"'
-"""Matcher of GPUs that somebody holds: those of headroom are free for everybody."""
+"""Label matcher for GPUs in use. Headroom pods do not count, because their GPUs are free for everybody."""
 _ONE: Final = "node, pool, UUID, GPU_I_ID, modelName"
-"""Labels of one GPU or instance, whoever uses it."""
+"""Labels that identify a GPU or MIG instance without its user."""
 
-# Name of a rule, the exporter's metric, labels beside those of every GPU.
+# Name of the rule, the exporter's metric, and labels in addition to the labels of every GPU.
 _OF_GPU: Final = (
     ("gpu:busy:ratio", "busy", ""),
     ("gpu:sm_active:ratio", "sm_active", ""),
@@ -50,7 +49,7 @@ _OF_GPU: Final = (
     ("gpu:nvlink_recoveries:total", "nvlink_recoveries", ""),
     ("gpu:nvlink_replays:total", "nvlink_replays", ""),
 )
-# The node agent's metrics, and the factor that makes the recorded unit, where DCGM does not run on a node.
+# The node agent's metrics for nodes without DCGM, and the factor that converts each to the recorded unit.
 AGENT_METRICS: Final[Mapping[str, tuple[str, float]]] = {
     "busy": ("gpu_utilization_percent", 0.01),
     "memory_used": ("gpu_memory_used_bytes", 1),
@@ -69,7 +68,7 @@ AGENT_METRICS: Final[Mapping[str, tuple[str, float]]] = {
     "nvlink_replays": ("gpu_nvlink_replays_total", 1),
 }
 _AGENT_LABELS: Final = "node, pool, gpu, UUID, modelName, GPU_I_ID, GPU_I_PROFILE"
-# Two directions of one link.
+# Rule name, and the metrics for the two directions of a link, which the rule adds up.
 _LINKS: Final = (
     ("gpu:nvlink:bytes_per_second", "nvlink_sent", "nvlink_received"),
     ("gpu:pcie:bytes_per_second", "pcie_sent", "pcie_received"),
@@ -81,9 +80,9 @@ def recording_rules(
 ) -> tuple[RecordingRule, ...]:
     """Return all recording rules.
 
-    `exported`: the scrape keeps its own labels pod and namespace, and renames the exporter's to exported_...;
-    `kube_state`: kube-state-metrics is scraped; `agent`: the node agent serves metrics, which count on nodes that
-    have none of DCGM.
+    `exported` means that the scrape keeps its own labels pod and namespace, and renames the exporter's to
+    exported_.... `kube_state` means that kube-state-metrics is scraped. `agent` means that the node agent serves
+    metrics, which are used on nodes without DCGM metrics.
     """
     return (
         *_of_gpus(exporter, exported=exported, agent=agent),
@@ -99,7 +98,7 @@ def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[Rec
         if not agent or metric not in AGENT_METRICS:
             return text
         name, factor = AGENT_METRICS[metric]
-        # The pod of its series is the agent's own, which holds no GPU.
+        # The pod label in this series is the agent itself, which uses no GPU.
         own = f"max by ({_AGENT_LABELS}) ({name})" + ("" if factor == 1 else f" * {factor:.10g}")
         return f"({text}) or on (node) ({own})"
 
@@ -108,13 +107,13 @@ def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[Rec
         labels = f"{GPU_LABELS}, {extra}" if extra else GPU_LABELS
         inner = f'label_replace({found.field}, "node", "$1", "{exporter.node_label}", "(.+)")'
         if exported:
-            # Without a pod on the GPU there is no exported_pod, and the exporter's own pod is left.
+            # If no pod uses the GPU, exported_pod is missing, and the label must not name the exporter's pod.
             for label in ("namespace", "pod", "container"):
                 inner = f'label_replace({inner}, "{label}", "$1", "exported_{label}", "(.*)")'
         text = f"max by ({labels}) ({inner})"
         return text if found.factor == 1 else f"{text} * {found.factor:.10g}"
 
-    # Profiling metrics are missing while a profiler runs, and on GPUs that are not made for data centres.
+    # Profiling metrics are missing while a profiler runs, and on GPUs that are not data-centre GPUs.
     active = both(f"{series('active')} or {series('busy')}", "busy")
     yield RecordingRule(record="gpu:active:ratio", expr=active)
     for name, metric, extra in _OF_GPU:
@@ -132,7 +131,7 @@ def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[Rec
 def _sums() -> Iterator[RecordingRule]:
     held = f"gpu:active:ratio{{{HELD}}}"
     for metric in ("active", "sm_active", "tensor_active", "memory_used"):
-        # First one value for each GPU: a GPU that several pods share has one for each of them.
+        # First take one value per GPU, because a GPU that several pods share has a value for each of them.
         one = f"max by ({_ONE}) (gpu:{metric}:ratio)"
         yield RecordingRule(record=f"pool:{metric}:ratio", expr=f"avg by (pool) ({one})")
         yield RecordingRule(record=f"model:{metric}:ratio", expr=f"avg by (modelName) ({one})")
@@ -157,14 +156,14 @@ def _sums() -> Iterator[RecordingRule]:
 
 
 def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
-    """Yield what pools cost, by the prices of the plan; a pool of unknown price has none, never zero."""
+    """Yield the costs of pools at the plan's prices. A pool without a known price has no series, never zero."""
     priced = [pool for pool in pools if pool.has_gpus and pool.price_usd_per_hour is not None]
     for pool in priced:
         labels = {"pool": pool.name}
         yield RecordingRule(
             record="pool:node_price:usd_per_hour", expr=f"vector({pool.price_usd_per_hour:.10g})", labels=labels
         )
-        # Only a whole GPU says which team has what part of the node.
+        # A GPU's price can be charged to a team only if the team uses the whole GPU.
         if pool.sharing.mode == "none" and pool.price_usd_per_hour is not None:
             yield RecordingRule(
                 record="pool:gpu_price:usd_per_hour",
@@ -188,7 +187,7 @@ def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
         )
 
 
-# Name of a rule, the node agent's counter, and node_exporter's, which reads the ports of mlx5 but none of EFA.
+# Rule name, the node agent's counter, and node_exporter's counter, which covers mlx5 ports but not EFA.
 _FABRIC: Final = (
     (
         "node:fabric_transmitted:bytes_per_second",
@@ -210,9 +209,10 @@ _FABRIC: Final = (
 
 
 def _fabric(*, node_exporter: bool, agent: bool) -> Iterator[RecordingRule]:
-    """Yield traffic and trouble of NICs between GPU nodes, by the node agent where it serves metrics.
+    """Yield rules for the traffic and errors of NICs between GPU nodes, from the node agent if it serves metrics.
 
-    `node_exporter`: kube-prometheus-stack scrapes it and kube-state-metrics, which knows the node of its pod.
+    `node_exporter` means that kube-prometheus-stack scrapes node_exporter, and kube-state-metrics, which knows the
+    node of node_exporter's pod.
     """
     node = "on (namespace, pod) group_left (node) max by (namespace, pod, node) (kube_pod_info)"
     for record, of_agent, of_exporter in _FABRIC:
@@ -223,7 +223,7 @@ def _fabric(*, node_exporter: bool, agent: bool) -> Iterator[RecordingRule]:
             yield RecordingRule(record=record, expr=" or ".join(sources))
 
 
-# Kinds that own pods themselves, and their part of the owner's name.
+# Kinds that own pods directly, and a pattern for the workload's name in the name of the owner.
 _OWNER: Final[Mapping[str, str]] = {
     "ReplicaSet": "(.+)-[^-]+",
     **dict.fromkeys(("Job", "StatefulSet", "DaemonSet", "RayCluster", "PyTorchJob", "MPIJob"), "(.+)"),

@@ -1,4 +1,4 @@
-"""The rules of a plan as Prometheus, its operator and Google's managed Prometheus take them."""
+"""The plan's rules in the format of Prometheus, its operator and Google's managed Prometheus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpu_platform.planning.monitoring.section import MonitoringPlan
 
 
 def rule_groups(plan: MonitoringPlan) -> list[dict[str, Any]]:
-    """Return groups of rules. A group is evaluated in its order: a metric is recorded before it is used."""
+    """Return the rule groups. A group is evaluated in order, so that a metric is recorded before it is used."""
     return [
         {
             "name": "gpu-platform-metrics",

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes of the exporter of GPU metrics and of Kueue, and with which labels."""
+"""What Prometheus scrapes from the GPU metrics exporter and from Kueue, and the labels that it adds."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any, Final
 from gpu_platform.base import names
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 
-# Name of the port in the service of dcgm-exporter, given by the operator, and of the port of its container.
+# The port names in dcgm-exporter's Service, which the operator creates, and in its container.
 _METRICS_PORT: Final = "gpu-metrics"
 _EXPORTER_PORT: Final = "metrics"
-# Labels of the service of Kueue's metrics (charts/kueue of v0.19.2, templates/manager/auth_proxy_service.yaml).
+# Labels of the Service for Kueue's metrics (charts/kueue of v0.19.2, templates/manager/auth_proxy_service.yaml).
 _KUEUE_METRICS: Final = {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/component": "metrics-service"}
-# The pool's label of a node, as Prometheus spells it in its discovery.
+# The node's pool label in the spelling of Prometheus service discovery.
 _POOL_OF_NODE: Final = "__meta_kubernetes_node_label_" + re.sub("[^a-zA-Z0-9]", "_", names.POOL_LABEL)
 
 Spec = Mapping[str, Any]
 
 
 def exporter_monitor(plan: MonitoringPlan) -> Spec:
-    """Return the spec of the ServiceMonitor of the exporter of GPU metrics."""
+    """Return the spec of the ServiceMonitor for the GPU metrics exporter."""
     return {
         "selector": {"matchLabels": {"app": plan.exporter}},
         "namespaceSelector": {"matchNames": [names.OPERATOR_NAMESPACE]},
-        # Keep the labels pod and namespace of the exporter: they name the workload that uses the GPU.
+        # Keep the exporter's labels pod and namespace, because they name the workload that uses the GPU.
         "endpoints": [
             {
                 "port": _METRICS_PORT,
@@ -33,18 +33,18 @@ def exporter_monitor(plan: MonitoringPlan) -> Spec:
                 "honorLabels": True,
                 "relabelings": [
                     {"sourceLabels": [_POOL_OF_NODE], "targetLabel": "pool"},
-                    # Series of a free GPU name no pod: they would get the exporter's own, as if it held the GPU.
+                    # The series of a free GPU name no pod, and must not get the exporter's own pod instead.
                     {"action": "labeldrop", "regex": "namespace|pod|container"},
                 ],
             }
         ],
-        # Of the exporter's node, so that rules know its pool.
+        # Labels of the exporter's node, from which the rules get its pool.
         "attachMetadata": {"node": True},
     }
 
 
 def exporter_pods(plan: MonitoringPlan) -> Spec:
-    """Return the spec of the PodMonitoring of the exporter, for Google's managed Prometheus."""
+    """Return the spec of the PodMonitoring for the exporter, for Google's managed Prometheus."""
     return {
         "selector": {"matchLabels": {"app": plan.exporter}},
         "endpoints": [{"port": _EXPORTER_PORT, "interval": plan.interval}],
@@ -52,7 +52,7 @@ def exporter_pods(plan: MonitoringPlan) -> Spec:
 
 
 def queue_monitor(plan: MonitoringPlan) -> Spec:
-    """Return the spec of the ServiceMonitor of Kueue."""
+    """Return the spec of the ServiceMonitor for Kueue."""
     return {
         "selector": {"matchLabels": _KUEUE_METRICS},
         "namespaceSelector": {"matchNames": [plan.queues_in]},
@@ -61,9 +61,9 @@ def queue_monitor(plan: MonitoringPlan) -> Spec:
                 "port": "https",
                 "scheme": "https",
                 "interval": plan.interval,
-                # Kueue asks the API server whether the bearer may read /metrics.
+                # Kueue asks the API server whether the token may read /metrics.
                 "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
-                # Its certificate is its own, as the chart's ServiceMonitor has it.
+                # Kueue's certificate is self-signed; the chart's ServiceMonitor has the same setting.
                 "tlsConfig": {"insecureSkipVerify": True},
             }
         ],

@@ -9,7 +9,7 @@ from gpu_platform.planning.nodes.section import Labels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingRule:
-    """One metric that Prometheus computes from others."""
+    """A metric that Prometheus computes from other metrics."""
 
     record: str
     expr: str
@@ -18,7 +18,9 @@ class RecordingRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """One Prometheus alert. `runbook`: what whoever gets it does first, a place in docs/runbooks.md."""
+    """A Prometheus alert. `runbook` is a section in docs/runbooks.md with the first steps for whoever receives the
+    alert.
+    """
 
     alert: str
     expr: str
@@ -29,13 +31,15 @@ class AlertRule:
 
     @property
     def runbook(self) -> str:
-        """Its heading in docs/runbooks.md."""
+        """The heading in docs/runbooks.md."""
         return self.alert.lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardPlan:
-    """A Grafana dashboard. `name`: of its file; `config_map`: its name, with the file's content at key `file`."""
+    """A Grafana dashboard. `name` is the name of its file. ConfigMap `config_map` contains the file under the key
+    `file`.
+    """
 
     name: str
     config_map: str
@@ -48,23 +52,27 @@ class MonitoringPlan:
 
     service_monitor: bool
     pod_monitoring: bool
-    """Whether Google's managed Prometheus scrapes the exporter of the operator, where a pool has it, and evaluates
-    the rules."""
+    """Whether Google's managed Prometheus scrapes the operator's exporter, if a pool has it, and evaluates the
+    rules.
+    """
     exporter: str
-    """The label `app` of the exporter's service and pods; empty: no pool has the operator's."""
+    """The label `app` of the exporter's service and pods. Empty if no pool has the operator's exporter."""
     queues_in: str | None = None
-    """Namespace of the Kueue that the Prometheus operator scrapes; None where the program installs none."""
+    """Namespace of the Kueue that the Prometheus operator scrapes, or None if the program does not install Kueue.
+    """
     exporter_version: str
     interval: str
     labels: Labels
     runbooks: str
-    """Address of the page of runbooks."""
+    """Address of the runbooks page."""
     recording: tuple[RecordingRule, ...]
     alerts: tuple[AlertRule, ...]
     dashboards: tuple[DashboardPlan, ...] = ()
     grafana_operator: bool = False
-    """Whether Grafana's operator loads the dashboards; else a sidecar does, by the label of their ConfigMaps."""
+    """Whether Grafana's operator loads the dashboards. Otherwise a sidecar loads them by the label of their
+    ConfigMaps.
+    """
 
     def has_alert(self, name: str) -> bool:
-        """Return whether something evaluates an alert."""
+        """Return whether an alert exists and a Prometheus evaluates it."""
         return (self.service_monitor or self.pod_monitoring) and any(rule.alert == name for rule in self.alerts)

@@ -1,12 +1,13 @@
-"""CPU and memory that pods can request on a node: capacity less what the kubelet reserves.
+"""CPU and memory that pods can request on a node: its capacity minus the kubelet's reservations.
 
-CPU, on EKS and GKE alike: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest.
-Memory: by the vendor of the machine type (`clouds/vendors.py`). All keep 100 MiB more as the eviction threshold.
-Capacity is the machine type's advertised memory; an operating system sees a little less. Karpenter creates no node
-for a pod that does not fit its estimate, which is 7.5 % lower, and 64 MiB lower on arm64 before that.
-Sources: awslabs/amazon-eks-ami, nodeadm's kubelet configuration, 2026-07-23; Google Cloud, "Plan GKE Standard
-node sizes"; aws/karpenter-provider-aws, pkg/providers/instancetype/types.go (memory) and settings reference
-(VM_MEMORY_OVERHEAD_PERCENT), 2026-08-21, read 2026-11-23.
+The CPU reservation is the same on EKS and GKE: 6 % of the first core, 1 % of the second, 0.5 % of the next two and
+0.25 % of the rest. The memory reservation depends on the vendor of the machine type (`clouds/vendors.py`). All
+vendors add an eviction threshold of 100 MiB. Capacity is the machine type's advertised memory; an operating system
+sees slightly less. Karpenter creates no node for a pod that does not fit into its estimate, which is 7.5 % lower.
+On arm64, it first subtracts another 64 MiB. Sources: awslabs/amazon-eks-ami, nodeadm's kubelet configuration,
+2026-07-23; Google Cloud, "Plan GKE Standard node sizes"; aws/karpenter-provider-aws,
+pkg/providers/instancetype/types.go (memory) and settings reference (VM_MEMORY_OVERHEAD_PERCENT), 2026-08-21, read
+2026-11-23.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.clouds.vendors import by_bands, vendor_of
 
 EVICTION_MIB: Final = 100
-"""The kubelet evicts pods when less than this is free."""
+"""The kubelet evicts pods when less memory than this is free."""
 
 _KARPENTER_OVERHEAD: Final = 0.075
 _GRAVITON_CMA_MIB: Final = 64
@@ -32,7 +33,7 @@ class NodeResources(NamedTuple):
 
 
 def capacity(machine: MachineType, *, karpenter: bool = False) -> NodeResources:
-    """Return what the machine has; `karpenter`: what Karpenter expects it to have."""
+    """Return the capacity of the machine. With `karpenter`, return the capacity that Karpenter expects."""
     memory = machine.memory_mib
     if karpenter:
         memory -= _GRAVITON_CMA_MIB if machine.arch == "arm64" else 0
@@ -41,7 +42,7 @@ def capacity(machine: MachineType, *, karpenter: bool = False) -> NodeResources:
 
 
 def allocatable(machine: MachineType, *, karpenter: bool = False) -> NodeResources:
-    """Return what pods can request on the machine; `karpenter`: on a node that Karpenter would create."""
+    """Return the resources that pods can request on the machine. With `karpenter`, use Karpenter's estimate."""
     total, reserved = capacity(machine, karpenter=karpenter), kube_reserved(machine)
     return NodeResources(
         total.cpu_millicores - reserved.cpu_millicores, total.memory_mib - reserved.memory_mib - EVICTION_MIB
@@ -49,7 +50,7 @@ def allocatable(machine: MachineType, *, karpenter: bool = False) -> NodeResourc
 
 
 def kube_reserved(machine: MachineType) -> NodeResources:
-    """Return what the kubelet reserves for itself and the container runtime."""
+    """Return the resources that the kubelet reserves for itself and the container runtime."""
     total = capacity(machine)
     return NodeResources(
         round(by_bands(total.cpu_millicores, ((1000, 0.06), (1000, 0.01), (2000, 0.005)), 0.0025)),

@@ -1,4 +1,4 @@
-"""Types of a node's plan that every package shares: labels, taints, kubelet settings, additions of a company."""
+"""Types of a node's plan that every package shares: labels, taints, kubelet settings and a company's additions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
-    """A planned node taint, using names of the Kubernetes API; `spec.pool.Taint` is the one of the stack file."""
+    """A planned node taint, with the names of the Kubernetes API. `spec.pool.Taint` is the taint in the stack
+    file.
+    """
 
     key: str
     value: str
@@ -24,12 +26,12 @@ class Taint:
 
     @property
     def of_node_pool(self) -> dict[str, str]:
-        """The taint in a NodePool of Karpenter, whose CRD refuses an empty value."""
+        """The taint in a Karpenter NodePool. Its CRD rejects an empty value."""
         value = {"value": self.value} if self.value else {}
         return {"key": self.key, **value, "effect": self.effect}
 
     def tolerated_by(self, tolerations: Iterable[Mapping[str, Any]]) -> bool:
-        """Return whether a pod with these tolerations, as in its spec, may run on a node with the taint."""
+        """Return whether a pod with these tolerations from its spec may run on a node with the taint."""
         return any(self._tolerated_by(one) for one in tolerations)
 
     def _tolerated_by(self, toleration: Mapping[str, Any]) -> bool:
@@ -45,16 +47,16 @@ class Taint:
 READINESS_TAINT: Final = Taint(key=names.READINESS_TAINT_KEY, value="pending", effect="NoSchedule")
 STARTUP_TAINT: Final = Taint(key=names.STARTUP_TAINT_KEY, value="true", effect="NoSchedule")
 FAILED_TAINT: Final = Taint(key=names.FAILED_TAINT_KEY, value="", effect="NoSchedule")
-"""The agent sets it, with the name of the Lease that allows it as value."""
+"""The node agent sets this taint. The taint's value is the name of the Lease that permits it."""
 HOLDING_TAINTS: Final = (READINESS_TAINT, STARTUP_TAINT, FAILED_TAINT)
 
 HUGE_PAGE_MIB = 2
-"""Size of the huge pages that nodes set aside."""
+"""Size in MiB of the huge pages that nodes reserve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSettings:
-    """Kernel settings that a pool's nodes get at boot. `huge_pages`: of 2 MiB."""
+    """Kernel settings that a pool's nodes receive at boot. `huge_pages` is the number of 2 MiB pages."""
 
     sysctls: Mapping[str, str]
     huge_pages: int = 0
@@ -62,7 +64,7 @@ class KernelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubelet:
-    """Kubelet settings that a pool's nodes are created with."""
+    """Kubelet settings with which a pool's nodes are created."""
 
     topology_policy: str
     topology_scope: str
@@ -72,7 +74,7 @@ class Kubelet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletLimits:
-    """Kubelet settings that change no decision of the plan; None: that of the image."""
+    """Kubelet settings that affect no decision of the plan. None keeps the setting of the image."""
 
     pod_pids_limit: int | None = None
     container_log_max_size: str | None = None
@@ -85,7 +87,7 @@ class KubeletLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeScript:
-    """Script that GKE runs on new nodes: an object of Cloud Storage with its generation, or a secret's version."""
+    """A script that GKE runs on new nodes: a Cloud Storage object with its generation, or a secret version."""
 
     gcs: str | None = None
     generation: int | None = None
@@ -94,11 +96,11 @@ class NodeScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBootstrap:
-    """What a company adds to the nodes of a pool before they join the cluster."""
+    """A company's additions to the nodes of a pool, applied before the nodes join the cluster."""
 
     commands: tuple[str, ...] = ()
     """Lines of a bash script (AL2023)."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Settings of Bottlerocket."""
+    """Bottlerocket settings."""
     script: NodeScript | None = None
     kubelet: KubeletLimits | None = None

@@ -1,4 +1,4 @@
-"""Annotations of a simulated Node object, from which the sandbox's simulator reads its hardware."""
+"""Annotations of a simulated Node object. The sandbox's simulator reads the node's hardware from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_platform.planning.nodes.section import Kubelet, Taint
 def simulated_annotations(
     machine_type: str, taints: Iterable[Taint], driver_version: str | None, kubelet: Kubelet | None
 ) -> dict[str, str]:
-    """Return the annotations of a simulated node; `taints`: all that it starts with."""
+    """Return the annotations of a simulated node. `taints` are all taints that the node starts with."""
     annotations = {
         names.SANDBOX_MACHINE_ANNOTATION: machine_type,
         names.TAINTS_ANNOTATION: ",".join(map(str, taints)),

@@ -1,4 +1,4 @@
-"""Who installs driver, toolkit and device plugin on a pool's nodes: node image, cloud or GPU Operator.
+"""Who installs the driver, toolkit and device plugin on a pool's nodes: node image, cloud or GPU Operator.
 
 Sources: NVIDIA GPU Operator docs (Google GKE, Amazon EKS) and its v26.7.0 source; awslabs/amazon-eks-ami;
 bottlerocket.dev (kubelet-device-plugins) and bottlerocket-core-kit; read 2026-11-21.
@@ -18,41 +18,47 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra
 
 Owner = Literal["operator", "image", "installer", "cloud", "dra", "none"]
-"""`installer`: a DaemonSet of the platform's own; `cloud`: GKE installs and manages it; `dra`: in place of a
-device plugin, the DRA driver, which the operator's GPUCluster installs. The stack file's `device_plugin: provider`
-is `image` on Bottlerocket and `cloud` on GKE. `none`: nobody, on nodes without GPUs."""
+"""Who installs a kind of software.
+
+`installer` is a DaemonSet of the platform. `cloud` means that GKE installs and manages the software. `dra` means
+that the DRA driver, which the operator's GPUCluster installs, replaces a device plugin. `none` is for nodes
+without GPUs. The stack file's `device_plugin: provider` is `image` on Bottlerocket and `cloud` on GKE.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuAccess:
-    """How a pod accesses all GPUs of a node without a device of the scheduler."""
+    """How a pod accesses all GPUs of a node although the scheduler allocates none to it."""
 
     runtime_class: str | None
     privileged: bool
     driver_dir: str | None
-    """Directory of the host with the driver's files, where no runtime adds them to containers."""
+    """Host directory with the driver's files, if no runtime adds them to containers."""
     claim: bool = False
-    """By a resource claim with admin access, which allocates no device."""
+    """Whether access is through a resource claim with admin access, which allocates no device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSoftware:
-    """One owner each, never two: two device plugins on one node count its GPUs twice."""
+    """Who installs each kind of GPU software.
+
+    Each kind has exactly one owner, because two device plugins on a node would count its GPUs twice.
+    """
 
     driver: Owner
     toolkit: Owner
     device_plugin: Owner
     driver_branch: int | None = None
-    """Branch of the driver where the image has a known one."""
+    """The driver branch, if it is known for the image."""
     driver_dir: str | None = None
-    """Directory of the host with the driver's files, where no runtime adds them to containers."""
+    """Host directory with the driver's files, if no runtime adds them to containers."""
 
     @property
     def operands(self) -> bool:
         """Whether the operator's DaemonSets run on the nodes.
 
-        They come together: metrics and feature discovery wait for the operator's validator, and that for a
-        toolkit which GKE's own stack lacks and Bottlerocket hides from pods without privileges.
+        They run all together or not at all. Metrics and feature discovery wait for the operator's validator, which
+        waits for a toolkit. GKE's software has no such toolkit, and Bottlerocket hides it from unprivileged pods.
         """
         return self.device_plugin in {"operator", "dra"}
 
@@ -60,8 +66,9 @@ class NodeSoftware:
     def gpu_access(self) -> GpuAccess:
         """How the node agent reads NVML on these nodes.
 
-        Runtimes take NVIDIA_VISIBLE_DEVICES from privileged containers alone: Bottlerocket's, that of EKS' AL2023
-        images since v20260423 (awslabs/amazon-eks-ami#2706), and the toolkit as the operator installs it.
+        These runtimes honour NVIDIA_VISIBLE_DEVICES only in privileged containers: Bottlerocket's runtime, the
+        runtime in EKS' AL2023 images since v20260423 (awslabs/amazon-eks-ami#2706), and the toolkit as the
+        operator installs it.
         """
         if self.device_plugin == "dra":
             return GpuAccess(runtime_class=None, privileged=False, driver_dir=None, claim=True)
@@ -70,28 +77,28 @@ class NodeSoftware:
         return GpuAccess(runtime_class="nvidia", privileged=True, driver_dir=None)
 
     def node_labels(self) -> Mapping[str, str]:
-        """Return the labels that exclude GPU nodes from DaemonSets of the operator, which selects no others."""
+        """Return the labels that keep the operator's DaemonSets off GPU nodes that they must not run on."""
         return {} if self.operands or self.device_plugin == "none" else {names.DEPLOY_OPERANDS_LABEL: "false"}
 
 
 NO_GPU_SOFTWARE: Final = NodeSoftware(driver="none", toolkit="none", device_plugin="none")
-"""Nodes without GPUs."""
+"""The software of nodes without GPUs."""
 
 
 def node_software(pool: Pool, cloud: Cloud | None, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return who installs what on the nodes of a pool; `CloudSoftware.check` finds contradictions."""
+    """Return who installs the GPU software on the nodes of a pool. `CloudSoftware.check` finds contradictions."""
     machine = catalog.machine_types.get(pool.machine_type)
     if machine is not None and not machine.has_gpus:
         return NO_GPU_SOFTWARE
     found = cloud.software.owners(pool, operator, catalog) if cloud is not None else declared_software(operator)
     if not isinstance(pool.sharing, Dra) or found.device_plugin != "operator":
         return found
-    # A GPUCluster installs no toolkit: the runtime of the nodes must be set up for CDI.
+    # A GPUCluster installs no toolkit, so the nodes' runtime must already be set up for CDI.
     return replace(found, device_plugin="dra", toolkit="image")
 
 
 def declared_software(operator: Operator) -> NodeSoftware:
-    """Return who installs what where the stack file's `operator` alone decides."""
+    """Return who installs the GPU software if only `operator` in the stack file decides this."""
     return NodeSoftware(
         driver="image" if operator.driver.owner == "host" else "operator",
         toolkit="image" if operator.toolkit == "host" else "operator",
@@ -100,14 +107,14 @@ def declared_software(operator: Operator) -> NodeSoftware:
 
 
 def branch_of(version: str) -> int:
-    """Return the branch of a driver version: 580 of 580.173.02."""
+    """Return the branch of a driver version, such as 580 for 580.173.02."""
     return int(version.split(".")[0])
 
 
 def is_full(version: str) -> bool:
-    """Return whether a version names one driver, as 580.173.02 does, and not all drivers of a branch.
+    """Return whether a version such as 580.173.02 names one driver, and not all drivers of a branch.
 
-    All drivers that the operator's releases in the catalogue install have three numbers.
+    All drivers that the operator releases in the catalogue install have three numbers.
     """
     return version.count(".") == 2
 
@@ -115,9 +122,9 @@ def is_full(version: str) -> bool:
 def driver_version(
     pool: Pool, software: NodeSoftware, operator: Operator, release: OperatorRelease | None
 ) -> str | None:
-    """Return the driver version that nodes will have, or None where it is not known before a deploy.
+    """Return the driver version that nodes will have, or None if it is not known before a deployment.
 
-    A driver that the stack file only describes may have a part of a version, which stands for each that begins
+    A driver that the stack file only describes may have a partial version, which matches every version that begins
     with it.
     """
     declared = operator.driver.version

@@ -1,4 +1,4 @@
-"""Replace the registries of the program's container images by those of the stack file."""
+"""Replaces the registries of the program's container images with the registries in the stack file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DEFAULT_REGISTRY = "docker.io"
 
 
 def mirrored(catalog: Catalog, images: Images) -> Catalog:
-    """Return the catalogue with its container images in the registries of a stack file.
+    """Return the catalogue with its container images in the stack file's registries.
 
-    Sidecars of a fabric keep theirs: admission trusts them by their repository, and the policies compare them with
-    it. Nodes of GKE reach that registry without the internet (Private Google Access).
+    Sidecars of a fabric keep their registry, because admission trusts them by repository and the policies compare
+    their repository. GKE nodes reach that registry without the internet (Private Google Access).
     """
     if images.mirror is None and not images.registries:
         return catalog
@@ -35,7 +35,9 @@ def registries(catalog: Catalog) -> list[str]:
 
 
 def split_registry(reference: str) -> tuple[str, str]:
-    """Return registry and repository of an image as containerd reads them: docker.io, library/python:3."""
+    """Return the registry and repository of an image as containerd resolves them, such as docker.io,
+    library/python:3.
+    """
     first, slash, rest = reference.partition("/")
     if slash and (first == "localhost" or "." in first or ":" in first):
         return first, rest

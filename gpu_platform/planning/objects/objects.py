@@ -1,4 +1,4 @@
-"""Check and plan `objects` and `images` of the stack file."""
+"""Checks and plans `objects` and `images` in the stack file."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.objects import Objects
 
-_ANNOTATIONS_BYTES = 64 * 1024  # of all annotations; Kubernetes allows 256 KiB, and the program has its own
+_ANNOTATIONS_BYTES = 64 * 1024  # maximum of all annotations; Kubernetes allows 256 KiB, and the program adds some
 
 
 def check(environment: Environment, catalog: Catalog) -> list[Problem]:
-    """Return the problems of `objects` and `images`; `catalog` has the images in their original registries."""
+    """Return the problems of `objects` and `images`. `catalog` must have the images in their original registries.
+    """
     problems = Problems()
     _check_objects(environment.objects, problems.at("objects"))
     known = registries(catalog)
     for registry in environment.images.registries:
         if registry not in known:
-            allowed = "a registry that images of the program are from: " + ", ".join(known)
+            allowed = "a registry of the program's images: " + ", ".join(known)
             place = problems.at("images.registries").at(registry)
             place.add(f"{registry!r}", allowed, did_you_mean(registry, known) or "remove it")
     return problems.found
 
 
 def _check_objects(objects: Objects, problems: Problems) -> None:
-    """Record labels and annotations that the program, Kubernetes or its controllers set."""
+    """Record labels and annotations that only the program, Kubernetes or its controllers may set."""
     domains = (*names.RESERVED_DOMAINS, "pulumi.com")
     for field, keys in (("labels", objects.labels), ("annotations", objects.annotations)):
         for key in keys:
             domain, slash, _ = key.partition("/")
             if slash and domain.endswith(domains):
                 problems.at(field).at(key).add(
-                    f"{key!r}", "a key outside the domains " + ", ".join(domains), "use a domain of your own"
+                    f"{key!r}", "a key outside the domains " + ", ".join(domains), "use your own domain"
                 )
     size = sum(len(key.encode()) + len(value.encode()) for key, value in objects.annotations.items())
     if size > _ANNOTATIONS_BYTES:
@@ -47,7 +48,7 @@ def _check_objects(objects: Objects, problems: Problems) -> None:
 
 
 def plan(context: CompleteContext, team_namespaces: Iterable[str]) -> Decided[ObjectsPlan]:
-    """Return what all objects of an environment without problems have in common."""
+    """Return the settings that all objects of an environment without problems share."""
     objects, images = context.environment.objects, context.environment.images
     section = ObjectsPlan(
         labels=objects.labels,
@@ -57,22 +58,22 @@ def plan(context: CompleteContext, team_namespaces: Iterable[str]) -> Decided[Ob
     )
     found: list[Decision] = []
     if images.mirror is not None:
-        why = "images.mirror: each image of the program's pods is there, below the name of its own registry"
+        why = "images.mirror contains each image of the program's pods, under the name of its original registry"
         found.append(Decision(subject="images", what="registry", chosen=images.mirror, why=why))
     for registry, path in images.registries.items():
-        why = f"images.registries: images of {registry} are there under their repositories"
+        why = f"images.registries replaces {registry}; the repositories stay the same"
         found.append(Decision(subject="images", what=f"registry instead of {registry}", chosen=path, why=why))
     if images.pull_secrets:
-        why = "each must be in the namespaces that `gpu-platform images` names"
+        why = "each must exist in the namespaces that `gpu-platform images` lists"
         chosen = ", ".join(images.pull_secrets)
         found.append(Decision(subject="images", what="pull secrets", chosen=chosen, why=why))
     for what, keys in (("labels", objects.labels), ("annotations", objects.annotations)):
         if keys:
-            why = f"objects.{what}: on every Kubernetes object of the program and on its pods"
+            why = f"objects.{what} apply to every Kubernetes object of the program and to its pods"
             found.append(Decision(subject="objects", what=what, chosen=", ".join(keys), why=why))
     return Decided(section, tuple(found))
 
 
 def plan_one(environment: Environment) -> ObjectsPlan:
-    """Return what the objects of a team's own stack have in common: what its environment declares."""
+    """Return the settings that the objects of a team's separate stack share. Its environment declares them."""
     return ObjectsPlan(labels=environment.objects.labels, annotations=environment.objects.annotations)

@@ -1,4 +1,4 @@
-"""Types of the plan of what all Kubernetes objects have in common."""
+"""Types for the plan of the settings that all Kubernetes objects share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectsPlan:
-    """Labels and annotations of the company on all objects, and how nodes pull the images of the program's pods.
+    """A company's labels and annotations for all objects, and how nodes pull the images of the program's pods.
 
-    `pull_secrets`: Secrets of pods outside `team_namespaces`, where workloads name their own.
+    `pull_secrets` are the Secrets of pods outside `team_namespaces`. Workloads in team namespaces name their own
+    Secrets.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -20,5 +21,5 @@ class ObjectsPlan:
 
     @property
     def is_default(self) -> bool:
-        """Whether all objects are as their components declare them."""
+        """Whether the stack file adds nothing to the objects."""
         return not self.labels and not self.annotations and not self.pull_secrets

@@ -1,4 +1,4 @@
-"""Decide whether the device plugin or the DRA driver of a GPUCluster allocates GPUs to pods.
+"""Decides whether the device plugin or the DRA driver of a GPUCluster allocates GPUs to pods.
 
 Sources: GPU Operator docs 26.7, "DRA Driver for NVIDIA GPUs" (prerequisites, limitations) and release notes;
 kubernetes-sigs/dra-driver-nvidia-gpu, "MIG"; read 2026-11-21.
@@ -21,7 +21,7 @@ DEVICE_PLUGIN = "device-plugin"
 
 
 def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield the decisions of DRA for the whole cluster."""
+    """Yield the cluster-wide decisions about DRA."""
     if not any(pool.devices for pool in pools):
         return
     yield Decision(
@@ -34,8 +34,8 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
         yield Decision(
             subject="cluster",
             what="Kubernetes patch",
-            chosen=f"{MINIMUM_PATCH} or newer, to be verified by you",
-            why="the DRA driver needs it, and a stack file has only the minor version",
+            chosen=f"{MINIMUM_PATCH} or newer; verify this yourself",
+            why="the DRA driver requires it, but a stack file contains only the minor version",
         )
     for pool in pools:
         if pool.sharing.partitions:
@@ -48,14 +48,15 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
 
 
 def allocation(pools: Sequence[PoolPlan]) -> str:
-    """Return the allocator of GPUs (stack output `allocation`), which is constant over the life of a cluster."""
+    """Return what allocates GPUs (stack output `allocation`). It never changes during the life of a cluster."""
     return "dra" if any(pool.devices for pool in pools) else DEVICE_PLUGIN
 
 
 def check_allocation(outputs: Mapping[str, Any], pools: Sequence[PoolPlan], problems: Problems) -> None:
-    """Record a change from device plugin to DRA or back; `outputs`: of the last deployment, empty without one.
+    """Record a change from the device plugin to DRA or back.
 
-    The operator refuses a GPUCluster beside a ClusterPolicy and has no migration between them.
+    The operator refuses a GPUCluster next to a ClusterPolicy, and cannot migrate from one to the other. `outputs`
+    are the outputs of the last deployment, or empty if there was none.
     """
     if not outputs:
         return
@@ -63,11 +64,13 @@ def check_allocation(outputs: Mapping[str, Any], pools: Sequence[PoolPlan], prob
     if before != now:
         problems.at("pools").add(
             f"{now} on a cluster that this stack has deployed with {before}",
-            f"{before}: the operator cannot migrate an existing cluster",
-            "take a new cluster; or run `gpu-platform destroy` first, when nothing runs there any more",
+            f"{before}, because the operator cannot migrate an existing cluster",
+            "use a new cluster, or first run `gpu-platform destroy` when nothing runs there any more",
         )
 
 
 def compute_domains(pools: Sequence[PoolPlan], operator: Operator) -> bool:
-    """Return whether the GPUCluster's driver provides ComputeDomains: for GPUs with NVLink between nodes."""
+    """Return whether the GPUCluster's driver provides ComputeDomains. Only GPUs with NVLink between nodes need
+    them.
+    """
     return operator.compute_domains is not False and any(pool.nvlink_domain is not None for pool in pools)

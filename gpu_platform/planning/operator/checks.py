@@ -1,4 +1,4 @@
-"""Check the GPU Operator's release, driver and Kubernetes version against its support matrix."""
+"""Checks the GPU Operator's release, driver and Kubernetes version against its support matrix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_platform.stack.cluster import Operator
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record an operator release, driver or Kubernetes version that do not go together, or with the GPU pools."""
+    """Record an operator release, driver or Kubernetes version that does not match the others or the GPU pools."""
     resolved_pools = [one for one in resolved_pools if context.catalog.has_gpus(one.pool.machine_type)]
     check_parts(context, resolved_pools)
     operator = context.operator
@@ -39,12 +39,12 @@ def _check_release(operator: Operator, context: Context, resolved_pools: Sequenc
         problems.at("release").add(f"{operator.release!r}", "one of " + ", ".join(known), fix)
         return
     if context.cloud is not None and gpu_parts(context.cloud.cluster).gpu_operator == "present":
-        return  # its owner installs and upgrades it, with a driver and on a Kubernetes of the owner's choice
+        return  # the owner installs and upgrades it, and chooses its driver and Kubernetes version
     if release.status == "end-of-support":
         problems.at("release").add(
             f"{release.version!r}, which is out of support",
             "a supported release (" + _supported(catalog) + f"; {release.source})",
-            "take the newest; upgrade one major at a time",
+            "use the newest release; upgrade one major version at a time",
         )
     _check_driver_version(operator, release, context, resolved_pools)
     if kubernetes is not None and not minor(release.kubernetes[0]) <= minor(kubernetes) <= minor(
@@ -58,7 +58,9 @@ def _check_release(operator: Operator, context: Context, resolved_pools: Sequenc
 
 
 def _nearest(version: str, drivers: Sequence[str]) -> str:
-    """Return the driver of the nearest branch, `580` of `580.173.02`; of two as near the older one."""
+    """Return the driver of the branch closest to a version's, such as `580` of `580.173.02`. Prefer the older of
+    two.
+    """
     branch = int(version.partition(".")[0])
     return min(drivers, key=lambda driver: (abs(int(driver.partition(".")[0]) - branch), driver))
 
@@ -81,20 +83,20 @@ def _check_driver_version(
     if "installer" in owners and not is_full(version):
         here.add(
             f"{version!r}",
-            "a full version for pools with Container-Optimized OS, such as 580.126.20: its installer "
-            "downloads the driver by it",
-            "write one that `sudo cos-extensions list` prints on a node, or remove version",
+            "a full version for pools with Container-Optimized OS, such as 580.126.20, because its installer "
+            "downloads the driver by version",
+            "write a version that `sudo cos-extensions list` prints on a node, or remove version",
         )
     if owners == {"cloud"} and cloud is not None:
         here.add(
             f"{version!r}",
-            f"nothing: on all pools {cloud.cluster.provider} chooses the driver",
+            f"nothing, because {cloud.cluster.provider} chooses the driver on all pools",
             "remove version",
         )
 
 
 def supported_releases(catalog: Catalog) -> Mapping[str, tuple[str, str]]:
-    """Return the releases that are not out of support, the newest first, with their Kubernetes versions."""
+    """Return the releases that are still supported, newest first, with their Kubernetes versions."""
     releases = sorted(catalog.operator_releases.values(), key=lambda release: release.date, reverse=True)
     return {one.version: one.kubernetes for one in releases if one.status != "end-of-support"}
 

@@ -1,4 +1,4 @@
-"""Plan the ConfigMaps of the operator: configs of the device plugin and of mig-parted."""
+"""Plans the operator's ConfigMaps: the configs for the device plugin and for mig-parted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpu_platform.stack.sharing import Dra, Mig, Sharing
 def device_plugin_data(
     named: Mapping[str, Sharing], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Mapping[str, str]:
-    """Return the device plugin's configs by key: one by name, one by pool without a name, and the default."""
+    """Return the device plugin's configs by key: for named sharing, for pools without a name, and the default."""
     configs: dict[str, Mapping[str, Any]] = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
     for name, declared in named.items():
         configs |= _named_configs(name, declared, pools, catalog)
@@ -36,7 +36,7 @@ def device_plugin_data(
 def _named_configs(
     name: str, declared: Sharing, pools: Sequence[PoolPlan], catalog: Catalog
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the configs of a named sharing by key, for the GPU models of the pools that it covers."""
+    """Return the configs of a named sharing by key, for the GPU models of the pools."""
     found: dict[str, Sharing] = {}
     profiles: dict[str, set[str]] = {}
     for model in dict.fromkeys(pool.gpu_model for pool in pools):
@@ -58,7 +58,7 @@ def mig_parted_data(
     resolved_pools: Sequence[ResolvedPool],
     catalog: Catalog,
 ) -> Mapping[str, str]:
-    """Return mig-parted's `config.yaml`; empty where the operator has no GPU with MIG to partition."""
+    """Return mig-parted's `config.yaml`, or nothing if the operator has no MIG-capable GPU to partition."""
     managed = [pool for pool in pools if pool.sharing.mig_config is not None]
     if not managed:
         return {}

@@ -1,10 +1,10 @@
-"""NVIDIA's DRA driver beside the device plugin, for ComputeDomains alone.
+"""NVIDIA's DRA driver next to the device plugin, used only for ComputeDomains.
 
-A ComputeDomain lets pods on several nodes share GPU memory over NVLink: the driver starts the IMEX daemons of its
-nodes and gives pods a channel. GPUs stay with the device plugin. With mode dra the operator's GPUCluster runs the
-same driver. Sources: kubernetes-sigs/dra-driver-nvidia-gpu, docs/prerequisites.md, docs/install.md and the chart's
-values at commit 22407113; EKS user guide, P6e-GB200 UltraServers; cluster-toolkit 1.95, kubectl-apply; read
-2026-11-23.
+A ComputeDomain lets pods on several nodes share GPU memory over NVLink: the driver starts the IMEX daemons on its
+nodes and gives pods a channel. The device plugin still allocates GPUs. With mode dra, the operator's GPUCluster
+runs the same driver. Sources: kubernetes-sigs/dra-driver-nvidia-gpu, docs/prerequisites.md, docs/install.md and
+the chart's values at commit 22407113; EKS user guide, P6e-GB200 UltraServers; cluster-toolkit 1.95, kubectl-apply;
+read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuota
 from gpu_platform.stack.sharing import Dra
 
 MINIMUM_DRIVER: Final = "570.158.01"
-"""Of ComputeDomains: IMEXDaemonsWithDNSNames, which is on by default, needs it."""
+"""Minimum driver for ComputeDomains: IMEXDaemonsWithDNSNames, which is on by default, requires it."""
 _OPERATORS_DRIVER: Final = "/run/nvidia/driver"
 _PODS_BESIDE: Final = 10
 
 
 def check_compute_domains(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record what keeps ComputeDomains from working; with mode dra `planning/dra/checks.py` checks the rest."""
+    """Record what prevents ComputeDomains from working. With mode dra, `planning/dra/checks.py` checks the rest.
+    """
     operator, cloud, catalog = context.operator, context.cloud, context.catalog
     if operator is None or cloud is None:
         return
@@ -56,7 +57,7 @@ def check_compute_domains(context: Context, resolved_pools: Sequence[ResolvedPoo
         if racks and operator.compute_domains is not None and not cloud.installs_charts:
             here.add(
                 f"{str(operator.compute_domains).lower()} on provider {cloud.cluster.provider}",
-                "nothing: the sandbox installs no Helm charts, and simulates no NVLink between nodes",
+                "nothing, because the sandbox installs no Helm charts and simulates no NVLink between nodes",
                 "remove compute_domains",
             )
         return
@@ -78,12 +79,12 @@ def _check_driver(context: Context, resolved: ResolvedPool, here: Problems) -> N
     software = node_software(resolved.pool, context.cloud, operator, catalog)
     release = catalog.operator_releases.get(operator.release)
     version = driver_version(resolved.pool, software, operator, release)
-    # A part of a version is compared with the branches of the GPU.
+    # A partial version is compared with the driver branches of the GPU instead.
     if version is not None and is_full(version) and _order(version) < _order(MINIMUM_DRIVER):
         here.add(
             f"{version} for pool {resolved.pool.name}",
-            f"{MINIMUM_DRIVER} or newer: ComputeDomains need it",
-            "take a newer driver",
+            f"{MINIMUM_DRIVER} or newer, which ComputeDomains require",
+            "use a newer driver",
         )
 
 
@@ -94,13 +95,16 @@ def _order(version: str) -> tuple[int, ...]:
 def plan_dra_driver(
     context: CompleteContext, settings: OperatorSettings, pools: Sequence[PoolPlan]
 ) -> Decided[DraDriverPlan | None]:
-    """Return the driver's chart for pools with NVLink between nodes; None: there are none, or GPUs are claimed."""
+    """Return the driver's chart for pools with NVLink between nodes, or None.
+
+    The result is None if there are no such pools, or if GPUs are claimed through DRA.
+    """
     racks = [pool for pool in pools if pool.nvlink_domain is not None]
     declared = context.operator.compute_domains
     if not racks or settings.writes_object or any(pool.devices for pool in pools):
         return Decided(None)
     if declared is False:
-        why = "the stack file sets it: they work where the owner of the cluster has installed the DRA driver"
+        why = "the stack file sets it; they work only if the cluster's owner has installed the DRA driver"
         return Decided(None, (Decision(subject="operator", what="ComputeDomains", chosen="off", why=why),))
     chart = context.catalog.charts[names.DRA_DRIVER_CHART]
     plan = DraDriverPlan(
@@ -114,15 +118,15 @@ def plan_dra_driver(
     decision = Decision(
         subject="operator",
         what="ComputeDomains",
-        chosen=f"DRA driver {chart.version} beside the device plugin, on pool "
+        chosen=f"DRA driver {chart.version} alongside the device plugin, on pool "
         + ", ".join(pool.name for pool in racks),
-        why="NVLink connects their nodes: pods share GPU memory by IMEX, which a ComputeDomain sets up",
+        why="NVLink connects their nodes; pods share GPU memory through IMEX, which a ComputeDomain sets up",
     )
     patch = Decision(
         subject="cluster",
         what="Kubernetes patch",
-        chosen=f"{MINIMUM_PATCH} or newer, to be verified by you",
-        why="the DRA driver needs it, and a stack file has only the minor version",
+        chosen=f"{MINIMUM_PATCH} or newer; verify this yourself",
+        why="the DRA driver requires it, but a stack file contains only the minor version",
     )
     return Decided(plan, (decision, patch) if context.kubernetes == MINIMUM_KUBERNETES else (decision,))
 

@@ -1,4 +1,4 @@
-"""Decide how the operator's upgrade controller replaces the driver of running nodes.
+"""Decides how the operator's upgrade controller replaces the driver on running nodes.
 
 Sources: NVIDIA/gpu-operator v26.7.0, values.yaml, templates/clusterpolicy.yaml and cmd/gpu-operator/main.go
 (gpuPodSpecFilter); NVIDIA/k8s-operator-libs, api/upgrade/v1alpha1 and pkg/upgrade; read 2026-11-22.
@@ -18,18 +18,23 @@ from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.stack.changes import Changes, Window
 
 EVICTION_SECONDS: Final = 900
-"""As long as `up` drains a node for another MIG layout by default; the operator's default is 300."""
+"""The same time limit as the default limit of `up` for draining a node for another MIG layout. The operator's
+default is 300.
+"""
 _ALL: Final = "100%"
-"""Of `maxUnavailable`, towards which cordoned nodes and those that are not ready count: with fewer than all, so
-many of them stop every upgrade for good. A failed upgrade keeps one of the `maxParallelUpgrades` places, so that a
-bad driver goes no further, except to cordoned nodes, which need no place. A node that is not ready takes one like
-any other, and keeps it until it is ready. Source: pkg/upgrade/common_manager.go, GetUpgradesAvailable and
-GetUpgradesInProgress, and upgrade_inplace.go, ProcessUpgradeRequiredNodes; read 2026-11-29."""
+"""Value of `maxUnavailable`, which also counts cordoned nodes and nodes that are not ready.
+
+With a lower value, that many such nodes would stop all upgrades permanently. A failed upgrade keeps one of the
+`maxParallelUpgrades` places, so that a bad driver does not spread, except to cordoned nodes, which need no place.
+A node that is not ready takes a place like any other node, and keeps it until it is ready. Source:
+pkg/upgrade/common_manager.go, GetUpgradesAvailable and GetUpgradesInProgress, and upgrade_inplace.go,
+ProcessUpgradeRequiredNodes; read 2026-11-29.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodDeletion:
-    """Eviction of a node's GPU pods. `force`: also pods that no controller starts again."""
+    """Eviction of a node's GPU pods. `force` also evicts pods that no controller recreates."""
 
     force: bool
     timeout_seconds: int
@@ -38,14 +43,14 @@ class PodDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainNode:
-    """Drain of the pods without GPUs, too."""
+    """Drain of a node, which also evicts pods without GPUs."""
 
     enable: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradePolicy:
-    """The chart's values of the upgrade controller; `gpu_pod_deletion` is `podDeletion` in a ClusterPolicy."""
+    """Chart values for the upgrade controller. `gpu_pod_deletion` is named `podDeletion` in a ClusterPolicy."""
 
     auto_upgrade: bool
     max_parallel_upgrades: int
@@ -57,7 +62,7 @@ class UpgradePolicy:
 def plan_upgrade_policy(
     resolved_pools: Sequence[ResolvedPool], changes: Changes, nodes: int
 ) -> Decided[UpgradePolicy]:
-    """Return the policy for pools whose driver the operator installs; it applies to all their `nodes` together."""
+    """Return the policy for pools whose driver the operator installs. It applies to all their `nodes` together."""
     declared = [resolved.pool.upgrade.max_unavailable for resolved in resolved_pools]
     at_a_time = min((count for count in declared if count), default=changes.max_unavailable or 1)
     policy = UpgradePolicy(
@@ -78,7 +83,7 @@ def plan_upgrade_policy(
         subject="operator",
         what="driver upgrade",
         chosen=f"{counted(at_a_time, 'node')} at a time",
-        why=f"{which}; cordoned nodes are upgraded besides; GPU pods are evicted within "
+        why=f"{which}; cordoned nodes are upgraded in addition; GPU pods are evicted within "
         f"{duration_text(EVICTION_SECONDS)}, as budgets allow",
     )
     raised = "upgrade.max_unavailable" if any(declared) else "changes.max_unavailable"
@@ -86,9 +91,9 @@ def plan_upgrade_policy(
 
 
 def _window_warning(window: Window | None, nodes: int, at_a_time: int, raised: str) -> tuple[Decision, ...]:
-    """Return a warning where a maintenance window may close before all nodes have another driver.
+    """Return a warning if a maintenance window may close before all nodes have the new driver.
 
-    The operator's policy knows no times. `raised`: the field that allows more nodes at a time.
+    The operator's policy has no time window. `raised` is the field that allows more nodes at a time.
     """
     rounds = -(-nodes // at_a_time)
     planned = plan_window(window)
@@ -99,16 +104,18 @@ def _window_warning(window: Window | None, nodes: int, at_a_time: int, raised: s
             subject="operator",
             what="warning: driver upgrade",
             chosen=f"{counted(nodes, 'node')} may take longer than the window of {duration_text(planned.seconds)}",
-            why=f"{counted(rounds, 'round')} of at most {duration_text(EVICTION_SECONDS)} for evictions, and the "
-            "time of the driver; the operator goes on after the window closes. Allow more nodes at a time "
+            why=f"{counted(rounds, 'round')} of at most {duration_text(EVICTION_SECONDS)} for evictions, plus the "
+            "time for the driver; the operator continues after the window closes. Allow more nodes at a time "
             f"({raised}) or a longer window, or stop it with the label {names.DRIVER_UPGRADE_SKIP_LABEL}=true on "
-            "the nodes that wait",
+            "the waiting nodes",
         ),
     )
 
 
 def as_cluster_policy(driver: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the chart's section `driver` as a ClusterPolicy spells it: `podDeletion` for `gpuPodDeletion`."""
+    """Return the chart's section `driver` with the names of a ClusterPolicy: `podDeletion` instead of
+    `gpuPodDeletion`.
+    """
     policy = dict(driver.get("upgradePolicy") or {})
     if not policy:
         return dict(driver)

@@ -1,7 +1,7 @@
-"""The operator's GPUCluster mode: the DRA driver in place of device plugin, feature discovery and MIG manager.
+"""The operator's GPUCluster mode: the DRA driver replaces the device plugin, feature discovery and MIG manager.
 
 A cluster has a GPUCluster or a ClusterPolicy, never both. Sources: NVIDIA/gpu-operator v26.7.0, the chart's values
-and templates/gpucluster.yaml, and the GPUCluster CRD; GPU Operator docs, "DRA DriverValues for NVIDIA GPUs"; read
+and templates/gpucluster.yaml, and the GPUCluster CRD; GPU Operator docs, "DRA Driver for NVIDIA GPUs"; read
 2026-11-21.
 """
 
@@ -30,13 +30,13 @@ from gpu_platform.planning.operator.values import (
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.cluster import Operator
 
-_REPOSITORY: Final = "nvcr.io/nvidia"  # of the chart's driver, with the image
+_REPOSITORY: Final = "nvcr.io/nvidia"  # of the chart's driver; the image name is separate
 _IMAGE: Final = "driver"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraDriver:
-    """The DRA driver."""
+    """Values of the DRA driver."""
 
     compute_domains: Toggle
 
@@ -53,7 +53,8 @@ class GpuClusterValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedValues:
-    """Values that do not depend on what allocates GPUs. `discovery`: Node Feature Discovery's."""
+    """Values that do not depend on what allocates GPUs. `discovery` contains the values of Node Feature Discovery.
+    """
 
     driver: DriverValues
     daemonsets: Daemonsets
@@ -91,7 +92,8 @@ def plan_gpu_cluster(
             "clusterPolicy": {"deployCR": False},
             "gpuCluster": {"deployCR": True},
             "nfd": RELIED_ON["nfd"],
-            # A GPUCluster manages no driver: its container belongs to an NVIDIADriver, which the chart creates.
+            # A GPUCluster manages no driver. The driver container belongs to an NVIDIADriver that the chart
+            # creates.
             "driver": {**camel_case(common.driver), "nvidiaDriverCRD": {"enabled": common.driver.enabled}},
             **shared,
             **common.discovery,
@@ -104,7 +106,7 @@ def plan_gpu_cluster(
 
 
 def _nvidia_driver(driver: DriverValues) -> Mapping[str, Any]:
-    """Return the spec of the default NVIDIADriver, as the chart writes it (templates/nvidiadriver.yaml)."""
+    """Return the spec of the default NVIDIADriver as the chart writes it (templates/nvidiadriver.yaml)."""
     values = as_cluster_policy(camel_case(driver))
     return {
         "default": True,

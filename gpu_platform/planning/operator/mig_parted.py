@@ -1,4 +1,4 @@
-"""mig-parted's config: which instances each GPU of a node gets, by config name, device index and GPU model.
+"""mig-parted's config: the instances for each GPU of a node, by config name, device index and GPU model.
 
 Source: NVIDIA/mig-parted v0.15.0, api/spec/v1 and pkg/mig/config; read 2026-11-21.
 """
@@ -19,17 +19,18 @@ Entry = dict[str, Any]
 
 
 class Fleet(NamedTuple):
-    """A GPU model, and the most GPUs that a node with it has."""
+    """A GPU model, and the maximum number of GPUs in a node with this model."""
 
     gpu: Gpu
     per_node: int
 
 
 def config_entries(declared: Mig, fleets: Sequence[Fleet], catalog: Catalog) -> list[Entry]:
-    """Return the entries of one named config, for every GPU model that can hold it.
+    """Return the entries of a named config for every GPU model that supports it.
 
-    Every GPU of a node is named once. Entries that differ by model, or that the file has for one model, get a
-    device-filter; a model that cannot hold the config has no entry, so that moving a node there fails.
+    Every GPU of a node appears once. Entries that differ by model, or that the stack file declares for one model,
+    get a device-filter. A model that does not support the config has no entry, so that applying the config to its
+    nodes fails.
     """
     by_model = {fleet.gpu.model: found for fleet in fleets if (found := _of_model(declared, fleet, catalog))}
     has_models = any(entry.gpu is not None for entry in declared.layouts or ())
@@ -55,7 +56,8 @@ def _distinct(forms: Sequence[list[Entry]]) -> list[list[Entry]]:
 
 
 def _of_model(declared: Mig, fleet: Fleet, catalog: Catalog) -> list[Entry]:
-    """Return the entries for the GPUs of one model; none where it has nothing for them, or they cannot hold it."""
+    """Return the entries for the GPUs of one model. They are empty if the model has no layout or cannot hold it.
+    """
     sharing = concrete_sharing(declared, fleet.gpu, catalog) if fleet.gpu.mig is not None else None
     if not isinstance(sharing, Mig):
         return []
@@ -74,6 +76,6 @@ def _of_model(declared: Mig, fleet: Fleet, catalog: Catalog) -> list[Entry]:
 
 
 def document(configs: Mapping[str, list[Entry]]) -> Mapping[str, Any]:
-    """Return the config file; `all-disabled` disables MIG on GPUs that were partitioned before."""
+    """Return the config file. Its config `all-disabled` disables MIG on GPUs that were partitioned before."""
     disabled: list[Entry] = [{"devices": "all", "mig-enabled": False}]
     return {"version": "v1", "mig-configs": {names.MIG_ALL_DISABLED: disabled, **configs}}

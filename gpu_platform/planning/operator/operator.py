@@ -1,4 +1,4 @@
-"""Plan the GPU Operator: its values and their ConfigMaps."""
+"""Plans the GPU Operator: its values and their ConfigMaps."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuota
 SYSTEM_PRIORITY_CLASSES = (
     NODE_CRITICAL,
     "system-cluster-critical",
-)  # the operands' and the operator's own
+)  # for the operands and for the operator itself
 _NFD_CHART = "node-feature-discovery"
-PODS_BESIDE = 200  # the operator itself, and feature discovery on nodes without GPUs
+PODS_BESIDE = 200  # pods besides the operands: the operator, and feature discovery on nodes without GPUs
 
 
 def plan(
@@ -64,9 +64,9 @@ def plan(
     pools: Sequence[PoolPlan],
     metrics: ConfigMapPlan | None,
 ) -> Decided[OperatorPlan]:
-    """Return the operator's plan for pools that are planned; `resolved_pools`: where their sharing comes from.
+    """Return the operator's plan for planned pools. `resolved_pools` contain the source of their sharing.
 
-    It has no part in CPU pools: its operands select nodes with GPUs, and tolerate the taints of those alone.
+    CPU pools are ignored: the operands select nodes with GPUs, and tolerate only the taints of GPU pools.
     """
     with_gpus = [one for one in zip(pools, resolved_pools, strict=True) if one[0].has_gpus]
     pools, resolved_pools = [pool for pool, _ in with_gpus], [resolved for _, resolved in with_gpus]
@@ -87,7 +87,7 @@ def plan(
 
 
 def _present(context: CompleteContext, parts: tuple[PartPlan, ...]) -> OperatorPlan:
-    """Return the plan of an operator that the owner of the cluster has installed: the program creates nothing."""
+    """Return the plan of an operator that the cluster's owner has installed. The program then creates nothing."""
     return OperatorPlan(
         release=context.catalog.operator_releases[context.environment.operator.release].version,
         namespace=names.OPERATOR_NAMESPACE,
@@ -142,8 +142,8 @@ def _plan(
             Decision(
                 subject="operator",
                 what="GDRCopy",
-                chosen="on: with the driver, or of the node image",
-                why="UCX and NVSHMEM exchange small messages with GPUs by it in training over RDMA",
+                chosen="on: installed with the driver, or part of the node image",
+                why="in training over RDMA, UCX and NVSHMEM use it to exchange small messages with GPUs",
             ),
         )
     plugin_data = device_plugin_data(spec.sharing, pools, catalog)
@@ -181,7 +181,7 @@ def _plan(
         release=release.version,
         namespace=names.OPERATOR_NAMESPACE,
         install="cluster-policy" if settings.writes_object else "helm",
-        # The CRD allows no empty strategy: it is omitted there.
+        # The CRD does not allow an empty strategy, so the strategy is omitted there.
         cluster_policy={
             "operator": {"runtimeClass": RUNTIME_CLASS},
             **shared,
@@ -226,9 +226,9 @@ def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:
     enabled = any(pool.software.toolkit == "operator" for pool in pools)
     if not enabled:
         return Toolkit(enabled=False)
-    # Otherwise any pod gets all GPUs of its node by NVIDIA_VISIBLE_DEVICES=all, whatever its quota. The device
-    # plugin gives pods their devices by CDI, and the operands are privileged (gpu-operator v26.7.0,
-    # object_controls.go).
+    # Otherwise any pod could use all GPUs of its node with NVIDIA_VISIBLE_DEVICES=all, whatever its quota. The
+    # device plugin gives pods their devices through CDI, and the operands are privileged. Source: gpu-operator
+    # v26.7.0, object_controls.go.
     variables = {UNPRIVILEGED_DEVICES: "false", **(settings.toolkit_env or {})}
     return Toolkit(
         enabled=True,
@@ -240,7 +240,7 @@ def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:
 def _copies_by_gdr(pool: PoolPlan, catalog: Catalog) -> bool:
     """Return whether pods of a pool train over RDMA and get GDRCopy's device from the operator's device plugin.
 
-    Its kernel module comes with the operator's driver, and is part of EKS' AL2023 images; COS has none.
+    Its kernel module comes with the operator's driver and is part of EKS' AL2023 images. COS does not have it.
     """
     rdma = catalog.machine_types[pool.machine_type].rdma_interfaces > 0
     software = pool.software
@@ -262,9 +262,10 @@ def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
 
 
 def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:
-    """Let Node Feature Discovery reach tainted pools: the operator acts only on nodes that it has labelled.
+    """Return values that let Node Feature Discovery run on tainted pools.
 
-    The subchart's worker has tolerations of its own, which this list replaces: keep the control plane's.
+    The operator acts only on nodes that Node Feature Discovery has labelled. The list replaces the tolerations of
+    the subchart's worker, so it repeats the toleration for the control plane.
     """
     own = Toleration(key="node-role.kubernetes.io/control-plane", operator="Exists", effect="NoSchedule")
     return {_NFD_CHART: {"worker": {"tolerations": camel_case((own, *_tolerations(pools)))}}}

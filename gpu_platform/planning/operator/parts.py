@@ -1,4 +1,4 @@
-"""Check and explain software for GPUs that the owner of an existing cluster has installed."""
+"""Checks and explains GPU software that the owner of an existing cluster has installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.sharing import ResolvedPool
 
 _NEEDS: Final[Mapping[str, str]] = {
-    "gpu_operator": "its DaemonSets must tolerate the taints of the pools, and its device plugin offer whole GPUs",
+    "gpu_operator": "its DaemonSets must tolerate the pools' taints, and its device plugin must offer whole GPUs",
     "device_plugin": "it must tolerate the taints of the pools, and offer whole GPUs",
     "node_feature_discovery": "it must run on nodes with the taints of the pools, and label GPUs by PCI vendor",
     "dcgm_exporter": "it must run on nodes with the taints of the pools",
@@ -20,7 +20,7 @@ _NEEDS: Final[Mapping[str, str]] = {
 
 
 def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record parts that a new cluster cannot have, and pools that need a part to be configured."""
+    """Record parts that a new cluster cannot have, and pools that need a part to be configured by its owner."""
     if context.cloud is None:
         return
     parts = gpu_parts(context.cloud.cluster)
@@ -28,14 +28,14 @@ def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> Non
     for name in present if context.cloud.creates_cluster else ():
         context.at(f"cluster.parts.{name}").add(
             "present on a new cluster",
-            "present only on an existing cluster: a new one has nothing of an owner",
+            "present only on an existing cluster; a new one has no such software yet",
             "write install, or remove create",
         )
     for name in present if parts.gpu_operator == "present" else ():
         if name != "gpu_operator":
             context.at(f"cluster.parts.{name}").add(
-                "present beside gpu_operator: present",
-                "install: the owner of the operator decides what it installs",
+                "present together with gpu_operator: present",
+                "install, because the operator's owner decides what it installs",
                 "remove it",
             )
     owner = next((name for name in ("gpu_operator", "device_plugin") if name in present), None)
@@ -44,19 +44,19 @@ def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> Non
         if mode != "none":
             context.at(f"{resolved.sharing_path}.mode").add(
                 f"{mode!r} with cluster.parts.{owner}: present",
-                "none: how GPUs are shared is in the configuration of the owner's device plugin",
+                "none, because the owner's device plugin configures how GPUs are shared",
                 f"write cluster.parts.{owner}: install, or mode: none",
             )
 
 
 def part_decisions(parts: Sequence[PartPlan]) -> tuple[Decision, ...]:
-    """Return the decisions about parts that the owner of the cluster has installed."""
+    """Return the decisions about parts that the cluster's owner has installed."""
     return tuple(
         Decision(
             subject="operator",
             what=part.title,
             chosen="present",
-            why=f"the owner of the cluster installs and upgrades it; {_NEEDS[part.name]}",
+            why=f"the cluster's owner installs and upgrades it; {_NEEDS[part.name]}",
         )
         for part in parts
         if not part.install

@@ -1,4 +1,4 @@
-"""The plan of the GPU Operator: how it is installed and every value it gets."""
+"""The plan of the GPU Operator: how it is installed, and all of its values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpu_platform.planning.config_maps import ConfigMapPlan
 from gpu_platform.planning.system_priorities import PriorityQuotaPlan
 
 HELM_SECONDS: Final = 900
-"""How long Helm waits for the operator's own pods; then it rolls the release back."""
+"""How long Helm waits for the operator's pods before it rolls the release back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraDriverPlan:
-    """NVIDIA's DRA driver as a Helm release of its own, for ComputeDomains; `chart`: oci://..."""
+    """NVIDIA's DRA driver as a separate Helm release for ComputeDomains. `chart` has the form oci://...."""
 
     chart: str
     release: str
@@ -28,25 +28,30 @@ class DraDriverPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPlan:
-    """The GPU Operator: how it is installed and every value it gets."""
+    """The GPU Operator: how it is installed, and all of its values."""
 
     release: str
     namespace: str
     install: Literal["helm", "cluster-policy", "gpu-cluster", "none"]
-    """`helm`: the chart creates the operator's object; `none`: the owner of the cluster has installed it; else the
-    object itself, for the simulated operator."""
+    """How the operator is installed.
+
+    With `helm`, the chart creates the operator's object. With `none`, the cluster's owner has installed the
+    operator. Otherwise the program creates the object itself, for the simulated operator.
+    """
     cluster_policy: Mapping[str, Any]
-    """Empty with DRA, where there is a GPUCluster instead."""
+    """Spec of the ClusterPolicy. Empty with DRA, which uses a GPUCluster instead."""
     gpu_cluster: Mapping[str, Any]
     nvidia_driver: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """With `gpu-cluster`: the NVIDIADriver of all nodes, which the chart would create; empty without a driver."""
+    """With `gpu-cluster`, the NVIDIADriver for all nodes, which the chart would otherwise create. Empty without a
+    driver.
+    """
     helm_values: Mapping[str, Any]
     device_plugin_config: ConfigMapPlan | None
     mig_config: ConfigMapPlan | None
     metrics_config: ConfigMapPlan | None
     parts: tuple[PartPlan, ...] = ()
-    """Software for GPUs that the cluster may have already; looked for before anything is installed."""
+    """GPU software that the cluster may already have. The program looks for it before it installs anything."""
     quota: PriorityQuotaPlan | None
     """For clusters that reserve system-critical priority classes for kube-system (GKE)."""
     dra_driver: DraDriverPlan | None = None
-    """Beside a device plugin, for GPUs with NVLink between nodes."""
+    """The DRA driver next to a device plugin, for GPUs with NVLink between nodes."""

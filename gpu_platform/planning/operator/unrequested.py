@@ -1,10 +1,9 @@
-"""Find which software decides whether an environment variable gives containers GPUs that they did not request.
+"""Finds which software decides whether an environment variable gives containers GPUs that they did not request.
 
-NVIDIA's container toolkit gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all, which CUDA's
-images set themselves, so that no admission policy sees it. The program's own toolkit, EKS' images since v20260423
-and Bottlerocket's take the variable from privileged containers alone; GKE's own stack has no such runtime. What
-the owner of a cluster, of an operator or of an image has set is not known before a deploy.
-
+NVIDIA's container toolkit gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all. CUDA images
+set this variable themselves, so that no admission policy sees it. The program's toolkit, EKS' images since
+v20260423 and Bottlerocket's images honour the variable only in privileged containers. GKE's software has no such
+runtime. The settings of whoever owns a cluster, an operator or an image are not known before a deployment.
 Sources: NVIDIA/nvidia-container-toolkit, config `accept-nvidia-visible-devices-envvar-when-unprivileged` (default
 true); NVIDIA/gpu-operator v26.7.0, ClusterPolicy `spec.toolkit` and `spec.cdi`; awslabs/amazon-eks-ami#2706;
 NVIDIA/cloud-native-docs, gpu-operator/cdi.rst (NRI plugin); read 2026-11-26.
@@ -20,18 +19,19 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 
 UNREQUESTED: Final = "GPUs that no pod requested"
-"""What the decisions are about."""
+"""The topic of these decisions."""
 UNPRIVILEGED_DEVICES: Final = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
-"""The variable of the operator's toolkit."""
+"""The environment variable of the operator's toolkit for this setting."""
 _SETTING: Final = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 
 def unrequested_decisions(
     context: CompleteContext, pools: Iterable[PoolPlan], *, present: bool
 ) -> tuple[Decision, ...]:
-    """Return a decision about each GPU pool whose toolkit the program does not set up, and does not know.
+    """Return a decision for each GPU pool whose toolkit the program does not set up and whose setting it does not
+    know.
 
-    `present`: the owner of the cluster has installed the operator.
+    `present` means that the cluster's owner has installed the operator.
     """
     images = {pool.name for _, pool in context.pools if pool.image.ami is not None}
     return tuple(
@@ -39,8 +39,8 @@ def unrequested_decisions(
             subject=f"pool {pool.name}",
             what=UNREQUESTED,
             chosen="not known",
-            why=f"{owner} decides: with the toolkit's default a container of any image that sets "
-            f"NVIDIA_VISIBLE_DEVICES uses all GPUs of its node; {fix}",
+            why=f"{owner} decides; with the toolkit's default, a container of any image that sets "
+            f"NVIDIA_VISIBLE_DEVICES can use all GPUs of its node; {fix}",
         )
         for pool in pools
         if context.cloud.access != "sandbox" and (found := _owner(pool, images, present=present)) is not None
@@ -49,7 +49,9 @@ def unrequested_decisions(
 
 
 def _owner(pool: PoolPlan, images: set[str], *, present: bool) -> tuple[str, str] | None:
-    """Return who decides for the nodes of a pool, and what they have to set; None: it is known to be closed."""
+    """Return who decides for the nodes of a pool, and the required setting, or None if the setting is known to be
+    safe.
+    """
     if pool.software.toolkit in ("none", "cloud"):
         return None
     if present:
@@ -65,7 +67,7 @@ def _owner(pool: PoolPlan, images: set[str], *, present: bool) -> tuple[str, str
             f"build it on AL2023 v20260423 or newer, or write {_SETTING} = false into its config.toml",
         )
     if pool.cloud is None:
-        return "who set up the nodes", f"write {_SETTING} = false into config.toml of their toolkit"
+        return "whoever set up the nodes", f"write {_SETTING} = false into the config.toml of their toolkit"
     return None
 
 
@@ -82,13 +84,13 @@ def open_policies(policies: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if toolkit.get("enabled", True) and variables.get(UNPRIVILEGED_DEVICES, "").lower() != "false":
             yield (
                 f"ClusterPolicy {name}: the toolkit gives all GPUs of a node to containers of any image that sets "
-                f'NVIDIA_VISIBLE_DEVICES; its owner adds {{name: {UNPRIVILEGED_DEVICES}, value: "false"}} to '
+                f'NVIDIA_VISIBLE_DEVICES; its owner must add {{name: {UNPRIVILEGED_DEVICES}, value: "false"}} to '
                 "spec.toolkit.env"
             )
         if _at(spec, "cdi").get("nriPluginEnabled") is True:
             yield (
-                f"ClusterPolicy {name}: with spec.cdi.nriPluginEnabled a pod takes any GPU by an annotation, "
-                "which is refused only in namespaces of teams; its owner sets it to false"
+                f"ClusterPolicy {name}: with spec.cdi.nriPluginEnabled, a pod can take any GPU by an annotation, "
+                "which is refused only in team namespaces; its owner must set it to false"
             )
 
 

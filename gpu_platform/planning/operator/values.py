@@ -1,8 +1,8 @@
 """Typed values of the GPU Operator, and their form in Helm and Kubernetes.
 
-The Helm chart's values and the ClusterPolicy's spec share these names, so one typed value serves both: a Helm
-release on real clusters, the ClusterPolicy object itself in the sandbox.
-Source: NVIDIA/gpu-operator v26.7.0, deployments/gpu-operator/values.yaml and the ClusterPolicy CRD; 2026-08-20.
+The Helm chart's values and the ClusterPolicy's spec use the same names, so one typed value serves both: a Helm
+release on real clusters, and the ClusterPolicy object in the sandbox. Source: NVIDIA/gpu-operator v26.7.0,
+deployments/gpu-operator/values.yaml and the ClusterPolicy CRD; 2026-08-20.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONTROLLER: Final[Mapping[str, Any]] = {
         }
     }
 }
-"""Helm values of the controller's own pod: twice the memory of the chart (350Mi), which NVIDIA's recipes give it.
+"""Helm values of the controller's pod. The memory limit is twice the chart's (350Mi), as in NVIDIA's recipes.
 
 Source: NVIDIA/aicr v0.11.1, recipes/components/gpu-operator/values.yaml; read 2026-11-25.
 """
@@ -35,10 +35,10 @@ RELIED_ON: Final[Mapping[str, Any]] = {
     "nfd": {"enabled": True},
     "operator": {**CONTROLLER["operator"], "runtimeClass": RUNTIME_CLASS},
 }
-"""Helm values that the program relies on, as the chart has them by default: values of the stack file do not win.
+"""Chart defaults that the program relies on. The stack file cannot override them.
 
-The toolkit refuses devices to unprivileged containers by any other way than CDI, the operator acts on nodes that
-Node Feature Discovery has labelled, and the node agents name the runtime class.
+The toolkit gives devices to unprivileged containers only through CDI. The operator acts on nodes that Node Feature
+Discovery has labelled. The node agents name the runtime class.
 """
 
 
@@ -51,7 +51,7 @@ class Toggle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverValues:
-    """The operator's values of the driver container."""
+    """The operator's values for the driver container."""
 
     enabled: bool
     version: str | None = None
@@ -84,7 +84,7 @@ class Toolkit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigReference:
-    """A ConfigMap by name, and the key that nodes without a label use."""
+    """The name of a ConfigMap, and the key that nodes without a label use."""
 
     name: str
     default: str | None = None
@@ -92,7 +92,7 @@ class ConfigReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredComponent:
-    """A component with a ConfigMap of its own."""
+    """A component with its own ConfigMap."""
 
     enabled: bool
     config: ConfigReference | None = None
@@ -100,7 +100,7 @@ class ConfiguredComponent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigManager:
-    """The MIG manager, which partitions GPUs by a label of the node."""
+    """The MIG manager, which partitions GPUs according to a node label."""
 
     enabled: bool
     config: ConfigReference | None = None
@@ -109,7 +109,8 @@ class MigManager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcgmExporter:
-    """The metrics exporter. Our own ServiceMonitor selects it, so the operator's stays off."""
+    """The metrics exporter. The program's ServiceMonitor selects it, so the operator's ServiceMonitor stays off.
+    """
 
     enabled: bool
     config: ConfigReference | None
@@ -118,10 +119,11 @@ class DcgmExporter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigValues:
-    """The cluster's MIG strategy, left empty: it would override the device-plugin config of each pool.
+    """The cluster's MIG strategy, which stays empty so that it does not override the device-plugin config of each
+    pool.
 
-    The operator hands it to the plugins as MIG_STRATEGY, which overrides a config file's `migStrategy`
-    (k8s-device-plugin: flag, then variable, then file). The chart's own default is `single`.
+    The operator passes it to the plugins as MIG_STRATEGY, which overrides a config file's `migStrategy`
+    (k8s-device-plugin: flag, then variable, then file). The chart's default is `single`.
     """
 
     strategy: str = ""
@@ -138,14 +140,14 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemonsets:
-    """What all of the operator's DaemonSets share."""
+    """Settings that all of the operator's DaemonSets share."""
 
     tolerations: tuple[Toleration, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorValues:
-    """All values that the program sets; others keep the default of the release."""
+    """All values that the program sets. Other values keep the release's defaults."""
 
     daemonsets: Daemonsets
     host_paths: HostPaths | None
@@ -162,7 +164,7 @@ class OperatorValues:
 
 
 def camel_case(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return a typed value in the form of Helm and Kubernetes: camelCase keys, unset fields left out."""
+    """Return a typed value in the form of Helm and Kubernetes, with camelCase keys and without unset fields."""
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
         return {re.sub(r"_(\w)", lambda m: m[1].upper(), k): camel_case(v) for k, v in pairs if v is not None}

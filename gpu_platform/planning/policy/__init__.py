@@ -1,4 +1,4 @@
-"""Decide the configuration of the policy pack."""
+"""Plans the configuration of the policy pack."""
 
 from gpu_platform.planning.policy.pack import plan
 

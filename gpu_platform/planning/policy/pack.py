@@ -1,4 +1,4 @@
-"""Plan the policy pack's configuration."""
+"""Plans the configuration of the policy pack."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def plan(
 ) -> PolicyPlan:
     """Return the policy pack's configuration.
 
-    `all` is set only to lower mandatory rules: it would also raise the rules that are advisory by default.
-    `overcommit`: the environment's. `offered`: units by extended resource or device class of pools in another
-    stack, which are not among the resources of this stack. `scaling`: servers and types of triggers of KEDA.
-    `settings`: other settings by rule, of what teams may have.
+    `all` is set only to lower mandatory rules, because it would also raise the rules that are advisory by default.
+    `overcommit` is the environment's setting. `offered` contains the units, by extended resource or device class,
+    of pools in another stack, which are not among this stack's resources. `scaling` contains the servers and types
+    of KEDA triggers. `settings` contains other settings by rule, for what teams may have.
     """
     ceiling = {"all": policy.level} if policy.level == "advisory" else {}
     config: dict[str, Any] = {**ceiling, **policy.rules}

@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPlan:
-    """How the policy pack evaluates the stack: its configuration as CrossGuard takes it."""
+    """How the policy pack evaluates the stack. `config` has the format of CrossGuard."""
 
     level: str
     config: Mapping[str, Any]
     own_rules: tuple[str, ...] = ()
-    """Modules with rules of the company."""
+    """Modules with the company's rules."""

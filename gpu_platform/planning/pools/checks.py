@@ -1,4 +1,4 @@
-"""Check every node pool by itself: name, machine type, labels, taints, driver, fields of its provider."""
+"""Checks each node pool: name, machine type, labels, taints, driver and the fields of its provider."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record what is wrong with each pool by itself, and with pools beside each other."""
+    """Record the problems of each pool, and conflicts between pools."""
     for resolved in resolved_pools:
         check_pool(context, resolved)
         if context.operator is not None and context.catalog.has_gpus(resolved.pool.machine_type):
@@ -37,7 +37,7 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
 
 
 def check_pool(context: Context, resolved: ResolvedPool) -> None:
-    """Record everything that is wrong with one pool, except its driver."""
+    """Record all problems of one pool, except problems with its driver."""
     pool, catalog, problems = resolved.pool, context.catalog, context.at(resolved.path)
     machine = catalog.machine_types.get(pool.machine_type)
     if pool.name in RESERVED_KEYS:
@@ -61,9 +61,9 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
         if key.split("/")[0].endswith(names.RESERVED_DOMAINS) and "/" in key:
             problems.at("labels").at(key).add(
                 f"{key!r}",
-                "a label outside the reserved domains: those of "
+                "a label outside the domains "
                 + ", ".join(names.RESERVED_DOMAINS)
-                + " are set by the program",
+                + ", which are reserved for the program",
                 "remove it, or use the fields of the pool",
             )
     has_gpus = catalog.has_gpus(pool.machine_type)
@@ -113,14 +113,14 @@ def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> 
         per_numa = max(nodes.count(node) for node in set(nodes))
         problems.at("topology").at("policy").add(
             "'single-numa-node'",
-            f"restricted: {machine.name} has its GPUs on {len(set(nodes))} NUMA nodes, "
-            f"so a pod of more than {counted(per_numa, 'GPU')} would never start",
+            f"restricted; {machine.name} has its GPUs on {len(set(nodes))} NUMA nodes, "
+            f"so a pod with more than {counted(per_numa, 'GPU')} would never start",
             "write policy: restricted",
         )
 
 
 def _check_driver(context: Context, resolved: ResolvedPool) -> None:
-    """Record a pool whose GPU the driver of its nodes does not support, as far as that driver is known."""
+    """Record a pool whose GPU is not supported by the driver on its nodes, as far as that driver is known."""
     pool, catalog, operator, problems = resolved.pool, context.catalog, context.operator, context.at(resolved.path)
     machine = catalog.machine_types.get(pool.machine_type)
     if machine is None or operator is None:
@@ -135,7 +135,7 @@ def _check_driver(context: Context, resolved: ResolvedPool) -> None:
     if branch < gpu.minimum_driver_branch or (newest is not None and branch > newest):
         allowed = f"branch {gpu.minimum_driver_branch} " + ("or newer" if newest is None else f"to {newest}")
         of_image = version is None or pool.image.driver is not None
-        own = "an image with such a driver in image.ami and image.driver, or take another machine type"
+        own = "an image with such a driver in image.ami and image.driver, or use another machine type"
         release = context.cloud.software.release_with_driver(pool, catalog) if context.cloud is not None else None
         if release is not None:
             own = f"{release} or a newer one in image.release, {own}"
@@ -143,5 +143,5 @@ def _check_driver(context: Context, resolved: ResolvedPool) -> None:
             f"{machine.name!r} ({gpu.product}) with driver "
             + (f"{version}" if version is not None else f"branch {branch} of its image"),
             f"driver {allowed} for {gpu.product} ({gpu.source})",
-            f"name {own}" if of_image else "set operator.driver.version to one of that range",
+            f"name {own}" if of_image else "set operator.driver.version to a version in that range",
         )

@@ -1,6 +1,7 @@
-"""Check pools whose machine type has no GPUs: CPU pools, for monitoring, ingress, Ray heads and data loaders.
+"""Checks pools whose machine type has no GPUs: CPU pools, for monitoring, ingress, Ray heads and data loaders.
 
-No field decides that a pool is a CPU pool: its machine type does. What only GPUs can have is refused there.
+The machine type alone makes a pool a CPU pool; there is no field for it. Settings that only GPU pools can have are
+refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gpu_platform.stack.sharing import NoSharing
 GENERAL = "general"
 """The workload of CPU pools."""
 _GPU_FIELDS = {
-    "per_node": "it gives GPUs of some nodes another sharing",
+    "per_node": "it gives some nodes a different GPU sharing",
     "device_plugin": "a device plugin advertises GPUs",
     "topology": "its policies align GPUs and NICs with CPUs",
     "network": "its interfaces are for traffic between GPUs",
@@ -26,53 +27,53 @@ _GPU_FIELDS = {
 
 
 def check_workload(pool: Pool, machine: MachineType, problems: Problems) -> None:
-    """Record a workload that does not fit the machine type; `problems` is at the pool."""
+    """Record a workload that does not match the machine type. `problems` is at the pool."""
     here = problems.at("workload")
     if machine.has_gpus and pool.workload == GENERAL:
         here.add(
             f"'{GENERAL}' on {machine.name}, which has GPUs",
-            "training, inference or development: it sets the defaults of GPU nodes",
-            "write one of them, or take a machine type without GPUs",
+            "training, inference or development, which set the defaults of GPU nodes",
+            "write one of them, or use a machine type without GPUs",
         )
     elif not machine.has_gpus and pool.workload != GENERAL:
         here.add(
             f"{pool.workload!r} on {machine.name}, which has no GPUs",
-            f"{GENERAL}: {pool.workload} sets defaults of GPU nodes, and policy rules for them",
-            f"write workload: {GENERAL}, or take a machine type with GPUs",
+            f"{GENERAL}; {pool.workload} sets defaults and policy rules for GPU nodes",
+            f"write workload: {GENERAL}, or use a machine type with GPUs",
         )
 
 
 def check_cpu_pool(pool: Pool, machine: MachineType, problems: Problems) -> None:
-    """Record every field of a pool without GPUs that only GPUs can have; `problems` is at the pool."""
+    """Record every field that only pools with GPUs can have. `problems` is at the pool."""
     for field, because in _used(pool):
         problems.at(field).add(
             f"{field} on {machine.name}, which has no GPUs",
             f"{field} only on a pool with GPUs: {because}",
-            f"remove {field}, or take a machine type with GPUs",
+            f"remove {field}, or use a machine type with GPUs",
         )
     if pool.image.driver is not None:
         problems.at("image").at("driver").add(
             f"{pool.image.driver!r} on {machine.name}, which has no GPUs",
-            "driver only on a pool with GPUs: its image has no NVIDIA driver",
+            "driver only on a pool with GPUs; this pool's image has no NVIDIA driver",
             "remove driver",
         )
     if pool.capacity.type == "flex-start":
         problems.at("capacity").at("type").add(
             f"'flex-start' on {machine.name}, which has no GPUs",
-            "on-demand, spot or reservation: the platform plans flex-start for GPU pools",
+            "on-demand, spot or reservation; the platform supports flex-start only for GPU pools",
             "write type: on-demand, or remove capacity",
         )
     for index, taint in enumerate(pool.taints):
         if taint.key == GPU_TAINT.key:
             problems.at("taints").at(f"[{index}]").add(
                 f"{taint.key}:{taint.effect} on {machine.name}, which has no GPUs",
-                "another key: this one marks GPU nodes, and pods with GPUs tolerate it",
-                "use a key of your own, such as example.com/dedicated",
+                "another key; this one marks GPU nodes, and pods with GPUs tolerate it",
+                "use your own key, such as example.com/dedicated",
             )
 
 
 def _used(pool: Pool) -> Iterator[tuple[str, str]]:
-    """Yield the GPU fields that the stack file has, and why they need GPUs."""
+    """Yield the GPU fields that the stack file sets, with the reasons why they need GPUs."""
     if isinstance(pool.declared_sharing, str) or not isinstance(pool.declared_sharing, NoSharing):
         yield "sharing", "it sets how pods share a GPU"
     for field, because in _GPU_FIELDS.items():

@@ -1,4 +1,5 @@
-"""Refuse fields of the stack file that the provider does not support, as declared beside them in spec/."""
+"""Refuses fields of the stack file that the provider does not support. `spec/` declares the support of each field.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +15,32 @@ from gpu_platform.stack.declared import On, Provider, declarations, joined, refu
 
 
 def check_declared_fields(part: BaseModel, provider: Provider, problems: Problems) -> None:
-    """Record each field and value that the provider does not support; `part`: of the file, at `problems`.
+    """Record each field and value that the provider does not support.
 
-    Only fields in the stack file are checked, with any value; fields below a refused one are not.
+    `part` is the part of the stack file at `problems`. Only fields that the stack file sets are checked, with any
+    value. Fields below a refused field are not checked.
     """
     _check_model(part, provider, problems)
 
 
 def check_declared_field(part: BaseModel, name: str, provider: Provider, problems: Problems) -> None:
-    """Record one field of `part`, at `problems`, if the file has it and the provider does not support it."""
+    """Record one field of `part`, at `problems`, if the file sets it and the provider does not support it."""
     field, value = type(part).model_fields[name], getattr(part, name)
     if name in part.model_fields_set and (one := _refused(field, value, provider)) is not None:
         problems.at(name).add(*_refusal(one, field, name, value, _options([field], provider), provider))
 
 
 def _refused(field: FieldInfo, value: object, provider: Provider) -> On | None:
-    """Return the declaration of a field that refuses a value of it."""
+    """Return the declaration by which a field refuses a value, or None."""
     return next((one for one in declarations(field) if refuses(one, value, provider)), None)
 
 
 def _check_model(
     model: BaseModel, provider: Provider, problems: Problems, variants: Sequence[type[BaseModel]] = ()
 ) -> None:
-    """`variants`: the models of a union, if this is one of several."""
+    """Record the unsupported fields of a model. `variants` are all models of the union that contains the model, if
+    any.
+    """
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if name not in model.model_fields_set or value is None:
@@ -63,7 +67,10 @@ def _check_value(
 def _refusal(
     one: On, field: FieldInfo, name: str, value: object, options: Sequence[str], provider: Provider
 ) -> tuple[str, str, str]:
-    """Return what was found, what is allowed, and the fix; `options`: what the field may be on the provider."""
+    """Return what was found, what is allowed, and the fix.
+
+    `options` are the values of the field that the provider supports.
+    """
     tells_variant = get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
     if not one.values and not tells_variant:
         return (
@@ -80,7 +87,7 @@ def _refusal(
 
 
 def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
-    """Return the values of a field that a provider supports, in all variants."""
+    """Return the values of a field, in all variants, that a provider supports."""
     return [
         str(option)
         for field in fields
@@ -92,7 +99,7 @@ def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
 
 
 def _types(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - any annotation of a field
-    """Yield the types of a union, or the type itself."""
+    """Yield the types in a union, or the type itself."""
     origin: Any = get_origin(annotation)
     if origin is Annotated:
         yield from _types(get_args(annotation)[0])

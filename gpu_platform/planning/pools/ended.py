@@ -1,4 +1,4 @@
-"""Find pools whose capacity has ended, or has not begun where nothing starts nodes at its start."""
+"""Finds pools whose capacity has ended, or has not begun if nothing starts their nodes later."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gpu_platform.planning.pools.section import PoolPlan
 def ended_capacity(pools: Iterable[PoolPlan], now: datetime) -> tuple[Problem, ...]:
     """Return the pools with desired nodes that cannot start, because their capacity has ended or not begun.
 
-    `now`: with time zone. The nodes of a capacity block of EC2 that has not begun are no problem: a schedule, or
-    Karpenter, starts them.
+    `now` must have a time zone. An EC2 capacity block that has not begun is no problem, because a schedule or
+    Karpenter starts its nodes.
     """
     return tuple(problem for pool in pools for problem in _problems(pool, now))
 
 
 def capacity_gaps(pools: Iterable[PoolPlan]) -> tuple[str, ...]:
-    """Return a warning for each time between two capacity blocks of a pool in which none is reserved."""
+    """Return a warning for each gap between two capacity blocks of a pool."""
     return tuple(
-        f"{pool.path}.capacity.blocks: pool {pool.name} has no nodes from {utc_text(one.drains)}, when those of "
+        f"{pool.path}.capacity.blocks: pool {pool.name} has no nodes from {utc_text(one.drains)}, when nodes of "
         f"{one.reservation} are drained, to {utc_text(next_.starts)}, when {next_.reservation} begins"
         for pool in pools
         for one, next_ in itertools.pairwise(pool.cloud_nodes.windows)
@@ -43,7 +43,7 @@ def _problems(pool: PoolPlan, now: datetime) -> Iterator[Problem]:
         yield Problem(
             f"{pool.path}.capacity.{'blocks' if several else 'ends'}",
             f"{utc_text(last.ends)}, which has passed, with {nodes}",
-            "an end in the future: no node starts on capacity that has ended",
+            "an end in the future, because no node starts on capacity that has ended",
             f"{'add the next block' if several else 'name the new capacity in reservation and ends'}, write "
             f"{pool.path}.count.desired: 0 and min: 0, or remove the pool",
         )
@@ -51,6 +51,6 @@ def _problems(pool: PoolPlan, now: datetime) -> Iterator[Problem]:
         yield Problem(
             f"{pool.path}.capacity.starts",
             f"{closed_text(windows, now)}, with {nodes}",
-            "a start in the past, or no desired nodes: GKE creates no node in a reservation that has not begun",
+            "a start in the past, or no desired nodes; GKE creates no node in a reservation that has not begun",
             f"write {pool.path}.count.desired: 0 and min: 0 until then",
         )

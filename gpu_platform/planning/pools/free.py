@@ -1,8 +1,8 @@
-"""Free resources of an empty node for pods of teams: allocatable less the requests of DaemonSets.
+"""Free resources for team pods on an empty node: its allocatable resources minus the requests of DaemonSets.
 
-Every question about nodes (check, capacity, suggest, place, rehearse, shares of queues and of pods) uses this. The
-DaemonSets are those of the plan (`PoolPlan.daemonsets`); a machine type without a pool has the most that its cloud
-may install. Nodes that the program creates as objects run the node agent alone.
+Every calculation about nodes (check, capacity, suggest, place, rehearse, shares of queues and of pods) uses this
+module. The DaemonSets come from the plan (`PoolPlan.daemonsets`). For a machine type without a pool, these are all
+DaemonSets that its cloud may install. Nodes that the program creates as objects run only the node agent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HUGE_PAGES: Final = "hugepages-2Mi"
 
 
 class FreeNode(NamedTuple):
-    """CPU in millicores, memory in MiB and pods that are left for teams on an empty node."""
+    """CPU in millicores, memory in MiB and the number of pods that are left for teams on an empty node."""
 
     cpu_millicores: int
     memory_mib: int
@@ -29,27 +29,27 @@ class FreeNode(NamedTuple):
 
 
 def free_node(pool: PoolPlan, catalog: Catalog) -> FreeNode:
-    """Return the free resources of an empty node of a pool."""
+    """Return the free resources of an empty node in a pool."""
     resources = free_resources(pool)
     machine = None if pool.nodes.ownership == "created" else catalog.machine_types.get(pool.machine_type)
     return FreeNode(resources.cpu_millicores, resources.memory_mib, _free_pods(machine, pool.daemonsets))
 
 
 def free_resources(pool: PoolPlan) -> NodeResources:
-    """Return the CPU and memory that are free on an empty node of a pool."""
+    """Return the free CPU and memory of an empty node in a pool."""
     return _less(NodeResources(pool.cpu_millicores, pool.memory_mib), pool.daemonsets, pool.huge_pages_mib)
 
 
 def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNode:
-    """Return the least free resources of an empty node of a machine type, for every possible stack file.
+    """Return the minimum free resources of an empty node of a machine type, for every possible stack file.
 
-    Computed once for each machine type: the search for pools asks it for every pair of pod and pool.
+    The result is cached per machine type, because the search for pools calls this for every pair of pod and pool.
     """
     return _free_of_machine(machine, huge_pages_mib)
 
 
 def free_with(machine: MachineType, daemonsets: Iterable[DaemonSet]) -> NodeResources:
-    """Return the CPU and memory that are free on an empty node of a machine type with these DaemonSets."""
+    """Return the free CPU and memory of an empty node of a machine type with these DaemonSets."""
     return _less(allocatable(machine), daemonsets, 0)
 
 
@@ -67,6 +67,6 @@ def _less(resources: NodeResources, daemonsets: Iterable[DaemonSet], huge_pages_
 
 
 def _free_pods(machine: MachineType | None, daemonsets: Iterable[DaemonSet]) -> int:
-    """Return the pods that teams can run on a node: the kubelet's limit less those of DaemonSets."""
+    """Return the number of pods that teams can run on a node: the kubelet's limit minus the pods of DaemonSets."""
     most = vendor_of(machine).kubelet_pods(machine) if machine is not None else DEFAULT_MAX_PODS
     return max(0, most - sum(one.pods for one in daemonsets))

@@ -1,18 +1,18 @@
-"""Requirements of the kubelet's Topology Manager on a pod: GPUs, whole CPUs and memory of the same NUMA nodes.
+"""The kubelet Topology Manager's requirements for a pod: GPUs, whole CPUs and memory on the same NUMA nodes.
 
-kube-scheduler does not know NUMA nodes: it binds a pod to a node with enough of all, and the kubelet then refuses
-it (`TopologyAffinityError`), again and again for the pods of a Job. Policy `restricted` refuses a pod
+kube-scheduler does not know NUMA nodes. It binds a pod to a node with enough resources in total, and the kubelet
+then rejects the pod (`TopologyAffinityError`). For the pods of a Job, this repeats. The policy `restricted`
+rejects a pod in these cases:
+- Its GPUs are on more NUMA nodes than this number of GPUs needs.
+- Its exclusive CPUs, or with static memory its memory, could be on fewer NUMA nodes than its GPUs, or need more of
+  them. The hints of all resources must be equal, and each as narrow as possible. Exclusive CPUs are the whole CPUs
+  of a container in a Guaranteed pod, with the CPU manager's static policy.
 
-- whose GPUs are not on as few NUMA nodes as so many GPUs can be on;
-- whose exclusive CPUs (the CPU manager's static policy: whole CPUs of a container of a Guaranteed pod), or, with
-  static memory, whose memory, could be on fewer NUMA nodes than its GPUs, or needs more of them: the hints of all
-  must be equal and each as narrow as possible.
-
-`single-numa-node` refuses what is not on one. Sources: kubernetes v1.36.3, pkg/kubelet/cm:
-devicemanager/topology_hints.go (generateDeviceTopologyHints), cpumanager/policy_static.go
+The policy `single-numa-node` rejects a pod whose resources are not all on one NUMA node. The devices of a claim
+have no hints. GPUs have no hints if the machine hides their NUMA node. Sources: kubernetes v1.36.3,
+pkg/kubelet/cm: devicemanager/topology_hints.go (generateDeviceTopologyHints), cpumanager/policy_static.go
 (generateCPUTopologyHints), memorymanager/policy_static.go (calculateHints), topologymanager/policy.go
-(mergePermutation); read 2026-11-26. A claim's devices have no hints, and neither have GPUs whose NUMA node the
-machine hides.
+(mergePermutation); read 2026-11-26.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ Policy = Literal["restricted", "single-numa-node"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumaNodes:
-    """NUMA nodes of a node whose kubelet aligns the GPUs, CPUs and memory of pods.
+    """The NUMA nodes of a node whose kubelet aligns the GPUs, CPUs and memory of pods.
 
-    `gpus`: of each NUMA node that has any; `count`: all NUMA nodes; `cpus` and `memory_mib` of each one, all that
-    there are; `memory_aligned`: whether the memory of Guaranteed pods is aligned, too.
+    `gpus` contains the number of GPUs of each NUMA node that has GPUs. `count` is the number of all NUMA nodes.
+    `cpus` and `memory_mib` are the total CPUs and memory of each NUMA node. `memory_aligned` is whether the memory
+    of Guaranteed pods is aligned too.
     """
 
     policy: Policy
@@ -47,19 +48,22 @@ class NumaNodes:
     memory_aligned: bool = False
 
     def units(self, per_node: int) -> tuple[int, ...]:
-        """Return the units of a resource by NUMA node; empty where GPUs have different numbers of them."""
+        """Return the units of a resource by NUMA node, or nothing if GPUs have different numbers of units."""
         each, rest = divmod(per_node, sum(self.gpus))
         return () if rest or not each else tuple(each * gpus for gpus in self.gpus)
 
 
 def numa_nodes(machine: MachineType | None, policy: str, *, memory_aligned: bool = False) -> NumaNodes | None:
-    """Return the NUMA nodes that the kubelet aligns pods with; None: it refuses no pod, or they are not known."""
+    """Return the NUMA nodes that the kubelet aligns pods with.
+
+    The result is None if the kubelet never rejects a pod for alignment, or if the NUMA nodes are not known.
+    """
     if machine is None or machine.numa_nodes is None or policy not in ("restricted", "single-numa-node"):
         return None
     of_each = Counter(machine.numa_nodes)
     if len(of_each) == 1:
         return None
-    count = max(of_each) + 1  # those of the CPUs; the memory of GPUs that is one, too, comes after them
+    count = max(of_each) + 1  # NUMA nodes with CPUs; NUMA nodes for GPU memory have higher numbers
     return NumaNodes(
         policy="restricted" if policy == "restricted" else "single-numa-node",
         gpus=tuple(of_each[node] for node in sorted(of_each)),
@@ -71,7 +75,7 @@ def numa_nodes(machine: MachineType | None, policy: str, *, memory_aligned: bool
 
 
 def of_pool(pool: PoolPlan, catalog: Catalog) -> NumaNodes | None:
-    """Return the NUMA nodes that the kubelet of a pool's nodes aligns pods with."""
+    """Return the NUMA nodes that the kubelet aligns pods with on a pool's nodes, or None."""
     if pool.kubelet is None or pool.devices:
         return None
     machine = catalog.machine_types.get(pool.machine_type)
@@ -80,9 +84,10 @@ def of_pool(pool: PoolPlan, catalog: Catalog) -> NumaNodes | None:
 
 
 def alignable_cpu(cpu: str, resource: str, units: int, pool: PoolPlan, catalog: Catalog) -> str:
-    """Return the CPUs of a Guaranteed pod with so many units of a resource of a pool, a Kubernetes quantity.
+    """Return the CPUs, as a Kubernetes quantity, of a Guaranteed pod with `units` of a pool's resource.
 
-    A thousandth less than whole CPUs that the kubelet could not align with its GPUs: those are not exclusive.
+    If the kubelet could not align whole CPUs with the GPUs, the result is a thousandth less, because fractional
+    CPUs are not exclusive.
     """
     nodes = of_pool(pool, catalog) if units else None
     cpus = parse_quantity(cpu)
@@ -95,13 +100,14 @@ def alignable_cpu(cpu: str, resource: str, units: int, pool: PoolPlan, catalog: 
 
 
 def most_parts(units: int, parts: Sequence[int], policy: Policy) -> int:
-    """Return on how many NUMA nodes the units of a pod may be; 0: the kubelet always refuses it."""
+    """Return the maximum number of NUMA nodes for the units of a pod, or 0 if the kubelet always rejects the pod.
+    """
     needed = fewest(units, parts) or 0
     return needed if policy == "restricted" or needed <= 1 else 0
 
 
 def fewest(amount: int, parts: Sequence[int]) -> int | None:
-    """Return the fewest parts that have an amount together; None: all parts together have less."""
+    """Return the minimum number of parts that together contain an amount, or None if all of them contain less."""
     left = amount
     for number, part in enumerate(sorted(parts, reverse=True), start=1):
         left -= part
@@ -111,6 +117,6 @@ def fewest(amount: int, parts: Sequence[int]) -> int | None:
 
 
 def spreads(units: int, parts: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
-    """Return each way to take units of the parts, on at most so many of them."""
+    """Return each way to take `units` from the parts that uses at most `most` parts."""
     ways = product(*(range(min(units, part) + 1) for part in parts))
     return [way for way in ways if sum(way) == units and sum(one > 0 for one in way) <= most]

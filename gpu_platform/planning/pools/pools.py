@@ -1,4 +1,4 @@
-"""Plan every node pool of an environment."""
+"""Plans every node pool of an environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def plan(context: CompleteContext, resolved_pools: Sequence[ResolvedPool]) -> Decided[tuple[PoolPlan, ...]]:
-    """Return the plans of pools without problems, in the order of the file."""
+    """Return the plans of pools without problems, in the order of the stack file."""
     decided = [plan_pool(context, resolved) for resolved in resolved_pools]
     decisions: list[Decision] = []
     for one in decided:
@@ -56,7 +56,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         placement=cloud.value.nodes.placement or (pool.placement.type if pool.placement else "none"),
         sharing=needed.sharing,
         resources=needed.resources,
-        # A pod runs on any of the machine types, so it can request what the smallest has.
+        # A pod can run on any of the machine types, so it can request only what the smallest one has.
         cpu_millicores=min(node.cpu_millicores for node in nodes),
         memory_mib=min(node.memory_mib for node in nodes),
         labels=needed.labels,
@@ -90,7 +90,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
 
 
 def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
-    """Yield when a pool with a schedule has nodes, and what happens to its pods at the end."""
+    """Yield when a pool with a schedule has nodes, and what happens to its pods at the end of this time."""
     if (schedule := pool.schedule) is not None:
         yield Decision(
             subject=f"pool {pool.name}",
@@ -103,7 +103,8 @@ def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
 
 
 def _price(context: CompleteContext, pool: Pool, machine: MachineType) -> NodePrice:
-    """Return the price of the stack file, or the list price in the cluster's region and in no other."""
+    """Return the price in the stack file, or else the list price in the cluster's region, never in another region.
+    """
     if pool.usd_per_hour is not None:
         return NodePrice(usd_per_hour=pool.usd_per_hour, most_usd_per_hour=pool.usd_per_hour, declared=True)
     in_cloud = context.cloud.region

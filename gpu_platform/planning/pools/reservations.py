@@ -1,4 +1,4 @@
-"""Refuse pools that declare one reservation with different machine types, zones or times."""
+"""Refuses pools that declare the same reservation with different machine types, zones or times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ _WORDS: Final = {"machine_type": "with", "zone": "in", "starts": "from", "ends":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """A reservation as one pool declares it. `path`: of its name; `project`: of its owner, None: the cluster's."""
+    """A reservation as declared by a pool.
+
+    `path` is the place of its name in the stack file. `project` is the project of its owner, or None for the
+    cluster's project.
+    """
 
     path: str
     project: str | None
@@ -27,7 +31,7 @@ class _Declared:
     ends: datetime | None
 
     def differs(self, other: _Declared) -> tuple[str, str] | None:
-        """Return what is another than in `other`, both as text; what is not declared differs from nothing."""
+        """Return the differences from `other` as texts for both, or None. Undeclared fields never differ."""
         found = [
             (f"{word} {_text(mine)}", f"{word} {_text(theirs)}")
             for field, word in _WORDS.items()
@@ -39,9 +43,9 @@ class _Declared:
 
 
 def check_reservations(pools: Sequence[tuple[int, Pool]], problems: Problems, *, by_zone: bool) -> None:
-    """Record reservations that two pools declare differently: one of them would never get a node.
+    """Record reservations that two pools declare differently, because one of the pools would never get a node.
 
-    `by_zone`: reservations of several zones may have one name.
+    `by_zone` means that reservations in several zones may have the same name.
     """
     first: dict[tuple[str | None, ...], _Declared] = {}
     for index, pool in pools:
@@ -52,9 +56,9 @@ def check_reservations(pools: Sequence[tuple[int, Pool]], problems: Problems, *,
                 mine, theirs = differing
                 Problems(one.path, problems.found).add(
                     f"{one.name!r} {mine}",
-                    f"{theirs}, as {other.path.partition('.')[0]} declares it: "
+                    f"{theirs}, as {other.path.partition('.')[0]} declares it; "
                     "a reservation has one machine type, zone and time",
-                    "correct the reservation, or what differs",
+                    "correct the reservation, or the fields that differ",
                 )
 
 

@@ -1,4 +1,4 @@
-"""Check that the machines of a pool are sold in the way in which the pool buys them."""
+"""Checks that a pool buys its machines with a capacity type in which the cloud sells them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.pool import Pool
 
 _NAMED: Final = ("capacity-block", "reservation")
-"""Capacity that names what was bought."""
+"""Capacity types that name a purchased reservation."""
 
 
 def check_sale(pool: Pool, machine: MachineType, cloud: Cloud, catalog: Catalog, problems: Problems) -> None:
-    """Record capacity by which the machine type, or an alternative, is not sold; `problems` is at the pool."""
+    """Record a capacity type in which the machine type, or an alternative, is not sold. `problems` is at the pool.
+    """
     if not cloud.creates_nodes:
         return
     capacity, sale = pool.capacity.type, catalog.sale(machine.name)
@@ -23,12 +24,12 @@ def check_sale(pool: Pool, machine: MachineType, cloud: Cloud, catalog: Catalog,
         fix = f"type: {first}, reservation: ..., zone: ..." if first in _NAMED else f"type: {first}"
         problems.at("capacity").at("type").add(
             f"{capacity!r} for {machine.name}",
-            f"{' or '.join(sale.sold_as)}: {machine.name} is only sold so ({sale.source})",
+            f"{' or '.join(sale.sold_as)}; {machine.name} is sold only this way ({sale.source})",
             f"write capacity: {{{fix}}}",
         )
     here = problems.at("capacity" if pool.capacity_alternatives else "karpenter").at("alternatives")
     for index, name in enumerate(pool.alternatives):
         other = catalog.sale(name)
         if other is not None and capacity not in other.sold_as:
-            allowed = f"machine types that are sold so; {name} is sold as {' or '.join(other.sold_as)} only"
+            allowed = f"machine types that are sold this way; {name} is sold only as {' or '.join(other.sold_as)}"
             here.at(f"[{index}]").add(f"{name!r} with capacity {capacity}", allowed, "remove it")

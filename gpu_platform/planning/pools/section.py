@@ -1,4 +1,4 @@
-"""Types of the plan of a node pool: its nodes, their labels and taints, and their resources."""
+"""Types for the plan of a node pool: its nodes, their labels and taints, and their resources."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
 LOWEST_WITH_NODES: Final = -10
 """The lowest priority of pods for which the Cluster Autoscaler adds and keeps nodes.
 
-Source: Cluster Autoscaler FAQ, default of expendable-pods-priority-cutoff; read 2026-11-25. GKE's autoscaler is
-taken to have the same.
+GKE's autoscaler is assumed to have the same limit. Source: Cluster Autoscaler FAQ, default of
+expendable-pods-priority-cutoff; read 2026-11-25.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesPlan:
-    """Which nodes a pool has, and how many.
+    """The nodes of a pool, and their number.
 
-    `ownership`: nodes that this program creates, that it labels by name, that a selector selects, or that a cloud
-    creates. `vary`: an autoscaler changes their number, so any node may be missing, also of those desired.
+    `ownership` says whether this program creates the nodes, labels nodes by name, a selector selects them, or a
+    cloud creates them. `vary` means that an autoscaler changes the number of nodes, so that any node may be
+    missing, even if it is among the desired ones.
     """
 
     ownership: Literal["created", "labelled", "selected", "cloud"]
@@ -44,17 +45,18 @@ class NodesPlan:
 
     @property
     def least(self) -> int:
-        """The fewest nodes: `min` of a pool that an autoscaler changes, else all of `desired`."""
+        """The minimum number of nodes: `min` if an autoscaler changes the number, otherwise `desired`."""
         return self.min if self.vary else self.desired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePrice:
-    """Price of one node, USD/h; None: unknown, never zero.
+    """The price of one node in USD/h. None means unknown, never zero.
 
-    `declared`: it is `usd_per_hour` of the stack file. Else the on-demand list price in `region` (None: there are
-    no list prices), from `source` of `date`; `reference`: the stack file names no region of a cloud, so the region
-    is the vendor's reference region. `most_usd_per_hour`: of the dearest machine type that a node may have.
+    `declared` means that the price is `usd_per_hour` in the stack file. Otherwise it is the on-demand list price
+    in `region`, from `source` as of `date`. `region` is None if there are no list prices. `reference` means that
+    the stack file names no cloud region, so `region` is the vendor's reference region. `most_usd_per_hour` is the
+    price of the most expensive machine type that a node may have.
     """
 
     usd_per_hour: float | None
@@ -67,15 +69,15 @@ class NodePrice:
 
 
 BOTH_ADD_NODES: Final = "Karpenter and the Cluster Autoscaler would both add nodes for a pod"
-"""What happens with a pod that has room on new nodes of pools of both."""
+"""The result if a pod fits on new nodes of pools of both autoscalers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
-    """One node pool. Memory in MiB.
+    """A node pool. Memory is in MiB.
 
-    A CPU pool has no GPUs: `gpus_per_node` and `gpu_memory_mib` are 0, `gpu_model` and `gpu_product` empty.
-    `utilisation`: share of its GPUs' time that is expected to be in use; None: not declared.
+    In a CPU pool, `gpus_per_node` and `gpu_memory_mib` are 0, and `gpu_model` and `gpu_product` are empty.
+    `utilisation` is the expected share of time in which its GPUs are used, or None if it is not declared.
     """
 
     name: str
@@ -92,48 +94,48 @@ class PoolPlan:
     placement: str
     sharing: SharingPlan
     resources: tuple[ResourceOffer, ...]
-    """With DRA: device classes, which have no slash in their names."""
+    """Resources on each node. With DRA, these are device classes, whose names have no slash."""
     cpu_millicores: int
     memory_mib: int
     labels: Labels
     taints: tuple[Taint, ...]
     added_taints: tuple[Taint, ...]
-    """Taints that the cloud adds: the program does not set them, but its pods tolerate them."""
+    """Taints that the cloud adds. The program does not set them, but its pods tolerate them."""
     node_selector: Labels
     kubelet: Kubelet | None
     driver_version: str | None
     software: NodeSoftware
     cloud: object | None
-    """How the cloud creates the nodes; None: the program creates them, or they exist."""
+    """How the cloud creates the nodes. None if the program creates them or they already exist."""
     cloud_nodes: CloudNodes = field(default_factory=CloudNodes, metadata=NOT_IN_JSON)
-    """Properties of these nodes that the rest of the plan depends on; they follow from `cloud`."""
+    """Properties of these nodes that the rest of the plan depends on. They follow from `cloud`."""
     price: NodePrice
     utilisation: float | None
     expectations: Expectations
     node_expectation: NodeExpectation
     daemonsets: tuple[DaemonSet, ...] = ()
-    """DaemonSets on a node; what they request is not left for teams (`pools/free.py`)."""
+    """DaemonSets on a node. Their requests are not available to teams (`pools/free.py`)."""
     devices: tuple[DeviceOffer, ...] = ()
-    """With DRA: devices that claims can request."""
+    """Devices that claims can request. Used only with DRA."""
     startup_taints: tuple[Taint, ...] = ()
-    """Taints of new nodes until they pass validation; no pod of a team tolerates them."""
+    """Taints of new nodes until they pass validation. No team pod tolerates them."""
     failed_taints: tuple[Taint, ...] = ()
-    """Taints of nodes while a check fails; no pod of a team tolerates them."""
+    """Taints of nodes while a check fails. No team pod tolerates them."""
     protect: bool = False
-    """Whether the stack file says that the pool must not be deleted."""
+    """Whether the stack file protects the pool from deletion."""
     schedule: SchedulePlan | None = None
-    """When it has nodes; None: always."""
+    """When the pool has nodes. None means always."""
     autoscaler: AutoscalerPlan | None = None
-    """What adds nodes to those that the program creates; None: nothing does."""
+    """The autoscaler that adds nodes to those that the program creates, or None."""
 
     @property
     def autoscaled(self) -> bool:
-        """Whether an autoscaler changes the number of nodes by pending pods, as far as the stack file says."""
+        """Whether an autoscaler changes the number of nodes for pending pods, as far as the stack file shows."""
         return self.autoscaler is not None or self.cloud_nodes.autoscaled
 
     @property
     def mounts_shared_memory(self) -> bool:
-        """Whether the device plugin mounts its MPS daemon's /dev/shm, which a pod's volume there would hide.
+        """Whether the device plugin mounts its MPS daemon's /dev/shm. A pod's volume at this path would hide it.
 
         Source: k8s-device-plugin, internal/plugin/mps.go and cmd/mps-control-daemon/mps/daemon.go (ShmDir), issues
         647 and 805; the kubelet appends mounts of volumes to those of devices; read 2026-11-29.
@@ -142,7 +144,7 @@ class PoolPlan:
 
     @property
     def by_karpenter(self) -> bool:
-        """Whether a NodePool of Karpenter creates its nodes, or further nodes of a sandbox."""
+        """Whether a Karpenter NodePool creates the nodes, or additional nodes in a sandbox."""
         return self.autoscaler is not None or self.cloud_nodes.replaced_by_claim
 
     @property
@@ -152,10 +154,10 @@ class PoolPlan:
 
     @property
     def keeping_annotations(self) -> Mapping[str, str]:
-        """Annotations of pods that end, which keep whatever scales the pool from removing their node.
+        """Annotations that keep autoscalers from removing the node of a pod that runs to completion.
 
-        An autoscaler moves pods from a node with few requests, and drift of Karpenter replaces nodes. What scales
-        the selected nodes of an existing cluster is not known.
+        The Cluster Autoscaler moves pods from nodes with few requests, and Karpenter replaces nodes on drift. For
+        selected nodes of an existing cluster, it is not known which of them scales the nodes.
         """
         unknown = self.nodes.ownership == "selected"
         found = {KEEP_FROM_KARPENTER: "true"} if self.by_karpenter or unknown else {}
@@ -163,38 +165,42 @@ class PoolPlan:
 
     @property
     def has_fixed_nodes(self) -> bool:
-        """Whether the nodes are those that the program creates or labels, and no others."""
+        """Whether the pool has only nodes that the program creates or labels."""
         return self.nodes.ownership in {"created", "labelled"} and self.autoscaler is None
 
     @property
     def agent_reads_host(self) -> bool:
-        """Whether the node agent needs sysfs of the host, whose network interfaces its own does not show."""
+        """Whether the node agent needs the host's sysfs, because its own does not show the host's network
+        interfaces.
+        """
         return self.software.gpu_access.privileged and "fabric-mtu" in self.expectations.expect
 
     @property
     def has_gpus(self) -> bool:
-        """Whether its nodes have GPUs; else it is a CPU pool."""
+        """Whether the nodes have GPUs. Otherwise the pool is a CPU pool."""
         return self.gpus_per_node > 0
 
     @property
     def huge_pages_mib(self) -> int:
-        """Memory of a node that only pods with huge pages can use."""
+        """Memory of a node that only pods with huge pages can use, in MiB."""
         return self.cloud_nodes.huge_pages_mib
 
     @property
     def price_usd_per_hour(self) -> float | None:
-        """Price of one node, USD/h; None: unknown."""
+        """The price of one node in USD/h, or None if unknown."""
         return self.price.usd_per_hour
 
     @property
     def average_usd_per_hour(self) -> float | None:
-        """Price of one node averaged over the week of its schedule, USD/h; None: unknown."""
+        """The price of one node in USD/h, averaged over the week of its schedule, or None if unknown."""
         price = self.price.usd_per_hour
         return price if price is None or self.schedule is None else price * self.schedule.share
 
     @property
     def claimed_with_gpus(self) -> Mapping[str, int]:
-        """Devices of a node that pods claim beside GPUs, by device class: NICs, the channel of a ComputeDomain."""
+        """Devices of a node that pods claim in addition to GPUs, by device class: NICs, and the channel of a
+        ComputeDomain.
+        """
         claimed: dict[str, int] = {}
         if (nics := self.cloud_nodes.nic_devices) is not None:
             claimed[nics.device_class] = nics.per_node
@@ -204,19 +210,21 @@ class PoolPlan:
 
     @property
     def nvlink_domain(self) -> int | None:
-        """Nodes of the largest NVLink domain that the pool can be; None: NVLink ends at the node."""
+        """Maximum number of nodes in the pool's NVLink domain, or None if NVLink does not leave the node."""
         return self.node_expectation.nvlink_domain
 
     @property
     def all_taints(self) -> tuple[Taint, ...]:
-        """What a pod must tolerate to run on the nodes."""
+        """All taints that a pod must tolerate to run on the nodes."""
         return (*self.taints, *self.added_taints)
 
     @property
     def tolerated_by_daemons(self) -> tuple[Taint, ...]:
-        """What the platform's DaemonSets must tolerate: they make a node ready, and run on failing ones.
+        """All taints that the platform's DaemonSets must tolerate, which make nodes ready and run on failing
+        nodes.
 
-        Whatever `gate_nodes` is: a node that was held back before a change passes only where they run.
+        The value of `gate_nodes` does not matter, because a node that was held back before a change passes only if
+        they run.
         """
         return (*self.all_taints, *(HOLDING_TAINTS if self.has_gpus else ()))
 
@@ -227,7 +235,9 @@ class PoolPlan:
 
     @property
     def units_in_container(self) -> Mapping[str, int]:
-        """Most units of each extended resource that device plugins give to one container: one share, no more."""
+        """Maximum units of each extended resource that a device plugin gives to one container. For shares, this is
+        one.
+        """
         return {
             name: SHARES_PER_CONTAINER if self.sharing.shares(name) else units
             for name, units in self.units_per_node.items()
@@ -235,15 +245,15 @@ class PoolPlan:
 
     @property
     def units_desired(self) -> Mapping[str, int]:
-        """Units of each extended resource over the desired nodes."""
+        """Units of each extended resource on all desired nodes together."""
         return {name: units * self.nodes.desired for name, units in self.units_per_node.items()}
 
     @property
     def max_units(self) -> Mapping[str, int]:
-        """Units of each extended resource over the most nodes that the pool may have."""
+        """Units of each extended resource on all nodes together if the pool has its maximum size."""
         return {name: units * self.nodes.max for name, units in self.units_per_node.items()}
 
 
 def claimed_with_gpus(pools: Iterable[PoolPlan]) -> Sequence[str]:
-    """Return the device classes that pods of the pools claim beside GPUs."""
+    """Return the device classes that pods of the pools claim in addition to GPUs."""
     return sorted({name for pool in pools for name in pool.claimed_with_gpus})

@@ -1,4 +1,4 @@
-"""Decide labels, taints, kubelet settings, software and GPUs of nodes, independent of their provider."""
+"""Plans the labels, taints, kubelet settings, software and GPUs of nodes, independent of their provider."""
 
 from gpu_platform.planning.requirements.requirements import plan
 

@@ -1,4 +1,5 @@
-"""Plan the field `bootstrap`: scripts and kubelet settings of new nodes; each cloud refuses what it cannot run."""
+"""Plans the field `bootstrap`: scripts and kubelet settings for new nodes. Each cloud refuses what it cannot run.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def plan_bootstrap(pool: Pool) -> Decided[NodeBootstrap | None]:
-    """Return the additions to nodes of a pool; None: there are none."""
+    """Return the additions to the nodes of a pool, or None."""
     declared = pool.bootstrap
     if declared is None:
         return Decided(None)
@@ -26,7 +27,7 @@ def plan_bootstrap(pool: Pool) -> Decided[NodeBootstrap | None]:
         subject=f"pool {pool.name}",
         what="additions to nodes",
         chosen="; ".join(chosen) or "none",
-        why="declared in the stack file: nodes run them as root before they join, and the program does not "
+        why="declared in the stack file; nodes run them as root before they join, and the program does not "
         "check their effect",
     )
     return Decided(planned, (decision,))

@@ -1,4 +1,4 @@
-"""Decide the kernel settings of a pool's nodes by what they are used for."""
+"""Chooses the kernel settings of a pool's nodes for their intended use."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from gpu_platform.stack.pool import Pool
 
 _HUGE_PAGES_PREFIX = "vm.nr_hugepages"
 _LARGEST_SHARE = 0.5
-"""Of a node's memory that huge pages may take: no pod that requests memory can use them."""
+"""Maximum share of a node's memory for huge pages. Pods that request memory cannot use huge pages."""
 
 
 def check_kernel(pool: Pool, machine: MachineType, problems: Problems) -> None:
-    """Record kernel settings that no cloud's nodes can have; `problems` is at the pool."""
+    """Record kernel settings that nodes of no cloud can have. `problems` is at the pool."""
     if pool.tuning is None:
         return
     here = problems.at("tuning")
     for name in pool.tuning.sysctls:
         if name.startswith(_HUGE_PAGES_PREFIX):
             here.at("sysctls").at(name).add(
-                f"{name!r}", "huge_pages: the plan counts the memory that they take", "write tuning.huge_pages"
+                f"{name!r}", "tuning.huge_pages, so that the plan counts their memory", "write tuning.huge_pages"
             )
     pages, most = pool.tuning.huge_pages or 0, int(machine.memory_mib * _LARGEST_SHARE / HUGE_PAGE_MIB)
     if pages > most:
         here.at("huge_pages").add(
             f"{pages} of {HUGE_PAGE_MIB} MiB on {machine.name}",
-            f"at most {most}, half of its memory: pods can use it only as huge pages",
+            f"at most {most}, half of its memory, because pods can use it only as huge pages",
             f"write huge_pages: {most} or less",
         )
 
 
 def plan_kernel(pool: Pool, catalog: Catalog) -> Decided[KernelSettings | None]:
-    """Return the kernel settings of a pool; None: those of the image."""
+    """Return the kernel settings of a pool, or None to keep the image's settings."""
     tuning = pool.tuning
     if tuning is None:
         return Decided(None)
@@ -50,7 +50,7 @@ def plan_kernel(pool: Pool, catalog: Catalog) -> Decided[KernelSettings | None]:
     decision = Decision(
         subject=f"pool {pool.name}",
         what="kernel settings",
-        chosen=", ".join(chosen) or "those of the image",
+        chosen=", ".join(chosen) or "the image's settings",
         why=f"intent {tuning.intent}: {profile.because}" if profile is not None else "the stack file sets them",
     )
     return Decided(settings, (decision,))

@@ -1,4 +1,4 @@
-"""Plan the requirements on nodes of a pool: software, kubelet settings, labels, taints, GPU resources."""
+"""Plans the requirements for the nodes of a pool: software, kubelet settings, labels, taints, GPU resources."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="
 
 
 def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequirements]:
-    """Return the requirements on nodes of a pool without problems."""
+    """Return the requirements for the nodes of a pool without problems."""
     pool, catalog, operator = resolved.pool, context.catalog, context.operator
     machine = catalog.machine_types[pool.machine_type]
     if not machine.has_gpus:
@@ -106,10 +106,10 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
 
 
 def node_gate(pool: Pool, validation: Validation, *, partitioned: bool) -> NodeGate:
-    """Return when nodes of a pool are tainted.
+    """Return when the nodes of a pool are tainted.
 
-    A new node offers whole GPUs until the MIG manager has partitioned them, so such a pool has a gate unless the
-    stack file chooses.
+    A new node offers whole GPUs until the MIG manager has partitioned them. Such a pool is therefore gated at
+    startup, unless the stack file sets `gate_nodes`.
     """
     if pool.gate_nodes is not None:
         return pool.gate_nodes
@@ -118,7 +118,7 @@ def node_gate(pool: Pool, validation: Validation, *, partitioned: bool) -> NodeG
 
 
 def _is_partitioned(sharing: SharingPlan) -> bool:
-    """Return whether the MIG manager partitions the GPUs of a node after it has joined."""
+    """Return whether the MIG manager partitions the GPUs of a node after the node has joined."""
     return sharing.mode == "mig" and sharing.mig_config is not None
 
 
@@ -133,24 +133,24 @@ def _partition_decisions(
         return ()
     stopped = "operands of the GPU Operator"
     if requirements.software.driver != "operator":
-        stopped += ", and with them the kubelet and other GPU services of the host"
+        stopped += ", as well as the kubelet and other GPU services of the host"
     reboots = context.cloud.software.operator_settings(()).reboots_for_mig
-    reset = "resets the GPUs" + (", and reboots the node where a reset is not possible" if reboots else "")
+    reset = "resets the GPUs" + (", and reboots the node if a reset is not possible" if reboots else "")
     decisions = [
         Decision(
             subject=f"pool {pool.name}",
             what="partition of new nodes",
             chosen="after they have joined",
-            why=f"to turn MIG mode on the MIG manager stops {stopped}, and {reset}; pods start after that",
+            why=f"to turn MIG mode on, the MIG manager stops {stopped}, and {reset}; pods start after that",
         )
     ]
     if not requirements.startup_taints:
         decisions.append(
             Decision(
                 subject=f"pool {pool.name}",
-                what="warning: whole GPUs of new nodes",
+                what="warning: whole GPUs on new nodes",
                 chosen="offered until they are partitioned",
-                why="gate_nodes is never, and a pod that gets one keeps its node from being partitioned: write "
+                why="with gate_nodes: never, a pod with a whole GPU keeps its node from being partitioned; write "
                 "gate_nodes: startup",
             )
         )
@@ -158,13 +158,13 @@ def _partition_decisions(
 
 
 def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequirements) -> tuple[Decision, ...]:
-    """Return what holds teams' pods off unproven and failing nodes."""
+    """Return the taints that keep team pods off unvalidated and failing nodes."""
     subject = f"pool {pool.name}"
     by = "the Node Readiness Controller" if context.environment.validation.node_readiness else "the node agent"
-    why = f"no pod of a team starts on a node that has not passed: {by} removes the taint when it does"
+    why = f"no team pod starts on a node that has not passed validation; {by} removes the taint when it does"
     if requirements.startup_taints and context.cloud.owner_prepares_nodes:
         [taint] = requirements.startup_taints
-        why += f"; nodes of an existing cluster must register with it themselves: {taint}"
+        why += f"; nodes of an existing cluster must register with the taint themselves: {taint}"
     starting = tuple(
         Decision(subject=subject, what="taint of new nodes", chosen=_short(taint), why=why)
         for taint in requirements.startup_taints
@@ -175,7 +175,7 @@ def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequ
             subject=subject,
             what="taint of failing nodes",
             chosen=_short(taint),
-            why=f"set while a check fails, on at most {percent} % of the pool's nodes, at least one",
+            why=f"set while a check fails, on at most {percent} % of the pool's nodes (at least one node)",
         )
         for taint in requirements.failed_taints
     )
@@ -183,12 +183,13 @@ def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequ
 
 
 def _short(taint: Taint) -> str:
-    """Return a taint without the prefix of its key, which no column of a table has room for."""
+    """Return a taint without its key's prefix, which is too long for a table column."""
     return f"{taint.key.rpartition('/')[2]}:{taint.effect}"
 
 
 def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware) -> str | None:
-    """Return the exact driver version; of an operator that another installs only the declared one."""
+    """Return the exact driver version. If another owner installs the operator, return only the declared version.
+    """
     if gpu_parts(context.cloud.cluster).gpu_operator == "present":
         return context.operator.driver.version
     releases = context.catalog.operator_releases
@@ -196,20 +197,20 @@ def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware
 
 
 def _check_label_values(context: CompleteContext, resolved: ResolvedPool, labels: Labels) -> None:
-    """Record labels whose value is composed of names of the stack file, and that Kubernetes refuses."""
+    """Record labels that Kubernetes rejects because their values are composed of long names in the stack file."""
     for key, value in labels.items():
         if is_label_value(value):
             continue
         named = resolved.name is not None and key == names.DEVICE_PLUGIN_CONFIG_LABEL
         context.at(f"sharing.{resolved.name}" if named else resolved.path).add(
-            f"the name makes {value!r}, the label {key} of nodes, with {len(value)} characters",
+            f"{value!r}, the value of the node label {key}, with {len(value)} characters",
             "labels of at most 63 characters",
             "shorten the name by " + counted(len(value) - _LONGEST_LABEL, "character"),
         )
 
 
 def _check_selector(context: CompleteContext, resolved: ResolvedPool, sharing: SharingPlan) -> None:
-    """Record a selector by a label that the pool's sharing changes: afterwards it selects no node."""
+    """Record a selector with a label that the pool's sharing changes, because it would then select no node."""
     nodes = resolved.pool.nodes
     for key in (nodes.selector or ()) if nodes is not None else ():
         if changes_label(sharing, key):
@@ -221,13 +222,13 @@ def _check_selector(context: CompleteContext, resolved: ResolvedPool, sharing: S
 
 
 def _configures_plugin(context: CompleteContext) -> bool:
-    """Return whether the device plugin's config is the program's: another's has no key for the label."""
+    """Return whether the program configures the device plugin. A foreign config has no key for the label."""
     parts = gpu_parts(context.cloud.cluster)
     return parts.gpu_operator == "install" and parts.device_plugin == "install"
 
 
 def _without_gpus(resolved: ResolvedPool, machine: MachineType, catalog: Catalog) -> Decided[NodeRequirements]:
-    """Return the requirements on nodes of a CPU pool: no GPU software, and only declared taints."""
+    """Return the requirements for the nodes of a CPU pool: no GPU software, and only declared taints."""
     pool = resolved.pool
     taints = _declared_taints(pool)
     kernel = plan_kernel(pool, catalog)
@@ -303,7 +304,7 @@ def _taint_decisions(pool: Pool, taints: Sequence[Taint]) -> tuple[Decision, ...
 
 
 def class_place(pool: str, classes: Sequence[ComputeClass]) -> ClassPlace | None:
-    """Return the place of a pool in its compute class; None: it is in none."""
+    """Return the place of a pool in its compute class, or None if it is in no class."""
     for one in classes:
         if pool in one.pools:
             return ClassPlace(name=one.name, rank=one.pools.index(pool), pools=len(one.pools))
@@ -315,7 +316,7 @@ def _class_decisions(
 ) -> tuple[Decision, ...]:
     if place is None:
         return ()
-    named = "; with queues they also name its pools, of which Kueue chooses one by quota" if queued else ""
+    named = "; with queues, they also name its pools, and Kueue chooses a pool by quota" if queued else ""
     selector = ", ".join(f"{key}: {value}" for key, value in labels.items())
     tolerated = f", and tolerate {', '.join(map(str, taints))}" if taints else ""
     return (
@@ -343,7 +344,7 @@ def _software_decision(context: CompleteContext, pool: Pool, software: NodeSoftw
 
 
 def has_topology_policy(pool: Pool, gpus: int) -> bool:
-    """Return whether nodes with `gpus` GPUs that the program creates get a policy of the Topology Manager."""
+    """Return whether nodes with `gpus` GPUs that the program creates get a Topology Manager policy."""
     return pool.topology is not None or (pool.workload == "training" and gpus > 1)
 
 
@@ -354,14 +355,14 @@ def _kubelet(pool: Pool, gpus: int, cloud: Cloud) -> Decided[Kubelet | None]:
         memory = pool.topology.memory
     elif cloud.sets_kubelet and has_topology_policy(pool, gpus):
         policy, scope = "restricted", "container"
-        why = "training on several GPUs: GPUs, CPUs and NICs of one NUMA node"
+        why = "training on several GPUs needs GPUs, CPUs and NICs on the same NUMA node"
     else:
-        # On existing nodes the program sets no policy, so a label with one would be false.
+        # The program sets no policy on existing nodes, so a label with a policy would be wrong.
         return Decided(None)
     kubelet = Kubelet(
         topology_policy=policy,
         topology_scope=scope,
-        # A topology policy without static CPUs aligns nothing.
+        # A topology policy aligns nothing unless CPUs are static.
         cpu_manager_policy="static" if policy != "none" else "none",
         memory_manager_policy="Static" if memory == "static" else "None",
     )

@@ -1,4 +1,4 @@
-"""Types of the requirements on nodes, which are decided before the cloud plans their creation."""
+"""Types for the requirements for nodes, which are decided before the cloud plans how to create the nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.stack.pool import Pool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPlace:
-    """The place of a pool in a compute class. `rank`: 0 for the pool that gets nodes first."""
+    """The place of a pool in a compute class. `rank` is 0 for the pool that gets nodes first."""
 
     name: str
     rank: int
@@ -23,11 +23,11 @@ class ClassPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequirements:
-    """Nodes of one pool. `path`: of the pool in the file; `pool`: with its sharing made concrete.
+    """The requirements for the nodes of one pool.
 
-    `gpu` None: the nodes have no GPUs.
-
-    `kubelet` None: the image's own settings; `driver_version` None: not known before a deploy.
+    `path` is the place of the pool in the stack file. `pool` has concrete sharing, without names or GPU models.
+    `gpu` is None if the nodes have no GPUs. `kubelet` is None to keep the image's settings. `driver_version` is
+    None if it is not known before a deployment.
     """
 
     path: str
@@ -43,11 +43,11 @@ class NodeRequirements:
     labels: Labels
     taints: tuple[Taint, ...]
     startup_taints: tuple[Taint, ...] = ()
-    """Taints of new nodes, which the node agent removes when a node passes validation."""
+    """Taints of new nodes. The node agent removes them when the node passes validation."""
     failed_taints: tuple[Taint, ...] = ()
     """Taints that the node agent sets while a check fails."""
     compute_class: ClassPlace | None = None
     kernel: KernelSettings | None = None
-    """None: the image's own settings."""
+    """Kernel settings, or None to keep the image's settings."""
     bootstrap: NodeBootstrap | None = None
-    """What a company adds before the nodes join."""
+    """A company's additions to the nodes before they join the cluster."""

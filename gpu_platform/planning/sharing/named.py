@@ -1,6 +1,6 @@
-"""Resolve sharing by name, by GPU model and by node for each pool, before other decisions.
+"""Resolves sharing by name, by GPU model and by node for each pool, before other decisions.
 
-A named sharing is written once and may have values by GPU model. A pool some of whose nodes have
+A named sharing is written once and may have different values for each GPU model. A pool in which some nodes have
 another sharing is planned as several pools over the same nodes, so that quotas, expectations and scheduling are
 right for each of them.
 """
@@ -21,8 +21,8 @@ from gpu_platform.stack.pool import Count, ExistingNodes, NodeSharing, Pool
 from gpu_platform.stack.sharing import Mig, MigDevices, Mps, NoSharing, Sharing, TimeSlicing
 
 DEFAULT_KEY: Final = "default"
-RESERVED_KEYS: Final = {DEFAULT_KEY: "of nodes without a pool", names.MIG_ALL_DISABLED: "that disables MIG"}
-"""Configs of the program's own in the files of the device plugin and of mig-parted, where names are keys."""
+RESERVED_KEYS: Final = {DEFAULT_KEY: "for nodes without a pool", names.MIG_ALL_DISABLED: "that disables MIG"}
+"""The program's configs in the files of the device plugin and of mig-parted, where sharing names are keys too."""
 
 
 def reserved_key(name: str) -> tuple[str, str, str]:
@@ -33,12 +33,13 @@ def reserved_key(name: str) -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPool:
-    """One pool as it is planned: its sharing is concrete. `index`, `path`: of the pool in the file.
+    """A pool with concrete sharing, as it is planned.
 
-    `declared`: the sharing as the file has it, at `sharing_path`; `name`: its name, where it has one.
-    `nodes`: names of the nodes in the stack file. `sound`: false if the sharing could not be resolved,
-    which is recorded; whole GPUs replace it. `layout_places`: of each MIG layout of the
-    concrete sharing, its index in the file's `layouts`; None for `layout`.
+    `index` and `path` are the place of the pool in the stack file. `declared` is the sharing in the file, at
+    `sharing_path`, and `name` is its name, if any. `nodes` are the names of the nodes in the file. `sound` is
+    false if the sharing could not be resolved, which has been recorded; whole GPUs then replace it.
+    `layout_places` contains, for each MIG layout of the concrete sharing, its index in the file's `layouts`, or
+    None for `layout`.
     """
 
     index: int = 0
@@ -53,7 +54,7 @@ class ResolvedPool:
 
 
 def plan(context: Context) -> tuple[ResolvedPool, ...]:
-    """Return the pools as they are planned; records unknown names, GPU models and nodes."""
+    """Return the pools with concrete sharing, and record unknown names, GPU models and nodes."""
     _check_names(context.pools, context.sharing, context.catalog, context.problems)
     resolved_pools: list[ResolvedPool] = []
     for index, pool in context.pools:
@@ -75,8 +76,8 @@ def _check_names(
         here = problems.at(f"pools[{index}]")
         if pool.name in named:
             here.at("name").add(
-                f"{pool.name!r}, which is also a name of sharing",
-                "names that differ: both are keys of the device plugin's config",
+                f"{pool.name!r}, which is also a name in sharing",
+                "different names, because both are keys of the device plugin's config",
                 "rename one of them",
             )
         if not isinstance(pool.declared_sharing, str):
@@ -120,7 +121,8 @@ def _filterable(catalog: Catalog) -> Iterator[str]:
 def _by_node(
     pool: Pool, cloud: Cloud | None, named: Mapping[str, Sharing], here: Problems
 ) -> Iterator[tuple[Pool, str | None, tuple[str, ...] | None]]:
-    """Yield the pool without the nodes that have a sharing of their own, and each of these as a pool."""
+    """Yield the pool without the nodes that have a different sharing, and a separate pool for each such sharing.
+    """
     own = pool.declared_sharing if isinstance(pool.declared_sharing, str) else None
     names = cloud.pools.names(pool) if cloud is not None else None
     if not pool.per_node or cloud is None:
@@ -130,8 +132,8 @@ def _by_node(
         here.at("per_node").add(
             f"per_node on provider {cloud.cluster.provider}"
             + (" with a selector" if pool.nodes is not None else ""),
-            "per_node where the stack file has the names of nodes: in the sandbox, or with nodes.names",
-            "create a pool for each sharing",
+            "per_node only if the stack file names the nodes: in the sandbox, or with nodes.names",
+            "create a separate pool for each sharing",
         )
         yield pool, own, names
         return
@@ -147,7 +149,7 @@ def _by_node(
 def _moved(
     entries: Sequence[NodeSharing], nodes: Sequence[str], named: Mapping[str, Sharing], here: Problems
 ) -> dict[str, str]:
-    """Return the sharing of each node that has one of its own."""
+    """Return the sharing of each node for which the pool declares a different one."""
     moved: dict[str, str] = {}
     for index, entry in enumerate(entries):
         place = here.at(f"[{index}]")
@@ -167,8 +169,9 @@ def _moved(
 
 
 def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
-    """Return the pool with some of its nodes only, at a fixed number: such nodes have no autoscaler."""
-    # Fields of the stack file stay set, since a check may refuse `min`.
+    """Return the pool with only some of its nodes. Their number is fixed, because such nodes have no autoscaler.
+    """
+    # The fields that the stack file sets stay marked as set, because a check may refuse `min`.
     count = Count.model_construct(pool.count.model_fields_set, min=0, desired=len(nodes), max=len(nodes))
     existing = pool.nodes and ExistingNodes.model_construct(names=nodes, selector=None)
     return pool.model_copy(update={"name": name, "count": count, "nodes": existing, "per_node": ()})
@@ -216,20 +219,23 @@ def _is_for(entry: MigDevices, gpu: Gpu | None, catalog: Catalog) -> bool:
 
 
 def _names_text(named: Mapping[str, Sharing]) -> str:
-    return "a name of the environment's sharing: " + (", ".join(named) or "there is none")
+    return "a name in the environment's sharing: " + (", ".join(named) or "there is none")
 
 
 def _name_fix(name: str, named: Mapping[str, Sharing]) -> str:
     if close := did_you_mean(name, named):
         return close
     modes = {"none": "{mode: none}", "time-slicing": "{mode: time-slicing, replicas: 4}", "dra": "{mode: dra}"}
-    return f"write sharing: {modes[name]}" if name in modes else f"add sharing: {{{name}: ...}} beside pools"
+    return f"write sharing: {modes[name]}" if name in modes else f"add sharing: {{{name}: ...}} next to pools"
 
 
 def concrete_sharing(
     sharing: Sharing, gpu: Gpu, catalog: Catalog, here: Problems | None = None, pool: str = ""
 ) -> Sharing | None:
-    """Return a sharing on one GPU model; None where it has no value for the model, which is recorded `here`."""
+    """Return a sharing for one GPU model.
+
+    If it has no value for the model, record this `here` and return None.
+    """
     match sharing:
         case TimeSlicing() | Mps():
             replicas = _replicas(sharing.declared_replicas, gpu, catalog, here, pool)
@@ -304,7 +310,7 @@ def _layout(declared: str | Mapping[str, int], gpu: Gpu, here: Problems | None) 
     if not isinstance(declared, str):
         return declared
     if gpu.mig is None:
-        return {}  # check_sharing records a GPU without MIG
+        return {}  # check_sharing reports a GPU without MIG
     layout = gpu.mig.named_layout(declared)
     if layout is None and here is not None:
         names = [f"all-{profile.name}" for profile in gpu.mig.profiles]
@@ -312,6 +318,6 @@ def _layout(declared: str | Mapping[str, int], gpu: Gpu, here: Problems | None) 
         here.add(
             f"{declared!r} on {gpu.product}",
             "one of " + ", ".join(names),
-            did_you_mean(declared, names) or "write profile to count",
+            did_you_mean(declared, names) or "write a count for each profile",
         )
     return layout

@@ -1,4 +1,4 @@
-"""Types of the plan of a pool's sharing: how pods request its GPUs."""
+"""Types for the plan of a pool's sharing: how pods request its GPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from gpu_platform.base import names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOffer:
-    """One extended resource that each node of a pool offers: units on a node, and the GPUs of these units."""
+    """An extended resource that each node of a pool offers: its units on a node, and the number of GPUs behind
+    them.
+    """
 
     name: str
     per_node: int
@@ -20,7 +22,7 @@ class ResourceOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigDevicesPlan:
-    """The instances on some GPUs of a node. `devices` None: on all."""
+    """The MIG instances on some GPUs of a node. If `devices` is None, all GPUs have them."""
 
     devices: tuple[int, ...] | None
     layout: Mapping[str, int]
@@ -28,7 +30,9 @@ class MigDevicesPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpsShare:
-    """Limits of a replica of a GPU shared by MPS: memory in MiB, threads in percent of the GPU's."""
+    """Limits for a replica of a GPU that is shared by MPS: memory in MiB, and threads in percent of the GPU's
+    threads.
+    """
 
     memory_mib: int
     threads_percent: int
@@ -36,7 +40,9 @@ class MpsShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigRollPlan:
-    """How live nodes get another MIG layout. `drains`: `up` evicts their pods; else it waits for the pods."""
+    """How running nodes get another MIG layout. With `drains`, `up` evicts their pods; otherwise it waits for the
+    pods.
+    """
 
     drains: bool
     max_unavailable: int
@@ -47,8 +53,8 @@ class MigRollPlan:
 class SharingPlan:
     """How a pool's GPUs are offered.
 
-    `name`: of the environment's sharing that the pool uses; `source`: its place in the stack file.
-    `replicas`: of each GPU, or of each MIG instance.
+    `name` is the name of the environment's sharing configuration that the pool uses, and `source` its place in the
+    stack file. `replicas` is the number of replicas per GPU or MIG instance.
     """
 
     mode: str
@@ -61,15 +67,17 @@ class SharingPlan:
     mig_layouts: tuple[MigDevicesPlan, ...]
     mig_change: str | None
     mig_roll: MigRollPlan | None
-    """None where the operator partitions no GPU of the pool."""
+    """None if the operator partitions no GPU of the pool."""
     device_plugin_key: str | None
     device_plugin_config: Mapping[str, Any] | None
-    """None, and with it key and mig_config, where the node image or GKE runs the device plugin."""
+    """None, like its key and `mig_config`, if the node image or GKE runs the device plugin."""
     mig_config: str | None
     partitions: bool = False
-    """With DRA: the driver creates MIG instances for claims that request them."""
+    """With DRA, whether the driver creates MIG instances for claims that request them."""
 
     def shares(self, resource: str) -> bool:
-        """Return whether units of a resource are shares. Beside MIG instances, GPUs without a layout are whole."""
+        """Return whether units of a resource are shares. GPUs without a layout stay whole next to shared MIG
+        instances.
+        """
         whole = self.mode == "mig" and self.mig_strategy != "single" and resource == names.GPU_RESOURCE
         return self.replicas > 1 and not whole

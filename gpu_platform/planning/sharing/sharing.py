@@ -1,7 +1,7 @@
-"""Plan how pods request a pool's GPUs: device-plugin config, MIG layouts and extended resources.
+"""Plans how pods request a pool's GPUs: device-plugin config, MIG layouts and extended resources.
 
-Sources: NVIDIA k8s-device-plugin README (sharing, migStrategy), GPU Operator docs (time-slicing, MIG),
-mig-parted; read 2026-11-21.
+Sources: NVIDIA k8s-device-plugin README (sharing, migStrategy), GPU Operator docs (time-slicing, MIG), mig-parted;
+read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy":
 
 
 def plan_sharing(resolved: ResolvedPool, gpu: Gpu, device_plugin: Owner) -> SharingPlan:
-    """Return how a pool with legal sharing offers its GPUs."""
+    """Return how a pool with valid sharing offers its GPUs."""
     sharing = resolved.pool.sharing
     layouts = tuple(layouts_of(sharing)) if isinstance(sharing, Mig) else ()
     if device_plugin not in {"operator", "dra"}:
@@ -34,9 +34,9 @@ def plan_sharing(resolved: ResolvedPool, gpu: Gpu, device_plugin: Owner) -> Shar
     replicated = sharing if isinstance(sharing, TimeSlicing | Mps | Mig) else None
     replicas = replicated.replicas if replicated else 1
     by_plugin = not isinstance(sharing, Dra)
-    # Nodes get a new layout one by one: until then both layouts need different names.
+    # Nodes change to a new layout one by one, so the old and new layout need different names.
     cut = pinned_name(resolved.pool.name, plan_to_json(layouts)) if layouts else None
-    # Disables MIG on GPUs that were partitioned before. With DRA there is no MIG manager.
+    # This config disables MIG on GPUs that were partitioned before. With DRA, there is no MIG manager.
     whole = names.MIG_ALL_DISABLED if gpu.mig is not None and by_plugin else None
     return SharingPlan(
         mode=sharing.mode,
@@ -57,7 +57,7 @@ def plan_sharing(resolved: ResolvedPool, gpu: Gpu, device_plugin: Owner) -> Shar
 
 
 def changes_label(sharing: SharingPlan, key: str) -> bool:
-    """Return whether a node label has another value once the GPUs are shared as planned.
+    """Return whether the planned sharing changes the value of a node label.
 
     Source: NVIDIA k8s-device-plugin, docs/gpu-feature-discovery/README.md, tables "MIG single" and "MIG mixed";
     the GPU Operator's MIG manager; read 2026-11-29.
@@ -75,7 +75,7 @@ def changes_label(sharing: SharingPlan, key: str) -> bool:
 
 
 def no_sharing(resolved: ResolvedPool) -> SharingPlan:
-    """Return the plan of a pool whose nodes have no GPUs: nothing is offered, and nothing is configured."""
+    """Return the plan for a pool whose nodes have no GPUs: nothing is offered or configured."""
     return SharingPlan(
         mode="none",
         name=None,
@@ -94,7 +94,7 @@ def no_sharing(resolved: ResolvedPool) -> SharingPlan:
 
 
 def _mig_roll(sharing: Sharing) -> MigRollPlan:
-    """Return how nodes get another layout; GPUs without MIG have the defaults."""
+    """Return how nodes get another layout. GPUs without MIG have the defaults."""
     roll = sharing if isinstance(sharing, Mig) else MigRoll()
     return MigRollPlan(
         drains=not isinstance(sharing, Mig) or sharing.change == "drain",
@@ -104,20 +104,26 @@ def _mig_roll(sharing: Sharing) -> MigRollPlan:
 
 
 def device_plugin_key(resolved: ResolvedPool, gpu: Gpu) -> str:
-    """Return the key of a pool's device-plugin config: its sharing's name, with the model where that matters."""
+    """Return the key of a pool's device-plugin config: the name of its sharing, with the GPU model if replicas
+    depend on it.
+    """
     if resolved.name is None:
         return resolved.pool.name
     return named_key(resolved.name, resolved.declared, gpu)
 
 
 def named_key(name: str, declared: Sharing, gpu: Gpu) -> str:
-    """Return the key of a named sharing's config for a GPU model: the plugin knows no replicas by model."""
+    """Return the key of a named sharing's config for a GPU model.
+
+    The key contains the model if replicas depend on it, because the plugin does not support replicas by model.
+    """
     by_model = isinstance(declared, TimeSlicing | Mps | Mig) and isinstance(declared.declared_replicas, dict)
     return f"{name}.{gpu.model}" if by_model else name
 
 
 def device_plugin_config(sharing: Sharing, profiles: Iterable[str]) -> Mapping[str, Any]:
-    """Return the device plugin's config of a concrete sharing; `profiles`: of its MIG instances."""
+    """Return the device plugin's config for a concrete sharing. `profiles` are the profiles of its MIG instances.
+    """
     strategy = sharing.strategy if isinstance(sharing, Mig) else "none"
     config: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": strategy}}
     if not isinstance(sharing, TimeSlicing | Mps | Mig) or sharing.replicas == 1:
@@ -140,27 +146,29 @@ def _profiles(layouts: Iterable[MigDevicesPlan]) -> list[str]:
 
 
 def _mps_share(sharing: Sharing, gpu: Gpu) -> MpsShare | None:
-    """Return what the MPS daemon gives to each replica (k8s-device-plugin 0.20.0, cmd/mps-control-daemon/mps)."""
+    """Return the limits that the MPS daemon sets for each replica (k8s-device-plugin 0.20.0,
+    cmd/mps-control-daemon/mps).
+    """
     if not isinstance(sharing, Mps):
         return None
     return MpsShare(memory_mib=gpu.memory_mib // sharing.replicas, threads_percent=100 // sharing.replicas)
 
 
 def sharing_decisions(pool: str, sharing: SharingPlan, resolved: ResolvedPool) -> Iterator[Decision]:
-    """Yield what the program chose for a pool's sharing: by name, by GPU model, and the size of a share."""
+    """Yield the program's choices for a pool's sharing: by name, by GPU model, and the size of a share."""
     if resolved.name is not None:
         yield Decision(
             subject=f"pool {pool}",
             what="sharing",
-            chosen=f"{sharing.mode}, by the name {resolved.name}",
-            why=f"a node gets another one by its label {names.DEVICE_PLUGIN_CONFIG_LABEL}",
+            chosen=f"{sharing.mode}, under the name {resolved.name}",
+            why=f"the node label {names.DEVICE_PLUGIN_CONFIG_LABEL} can give a node another one",
         )
     if sharing.mps is not None:
         yield Decision(
             subject=f"pool {pool}",
             what="MPS share",
             chosen=f"{sharing.mps.memory_mib} MiB and {sharing.mps.threads_percent} % of the threads",
-            why=f"each of {sharing.replicas} replicas has its part of a GPU; a pod has one",
+            why=f"each of {sharing.replicas} replicas has an equal part of a GPU; a pod gets one replica",
         )
     for entry in sharing.mig_layouts if _depends_on_model(resolved.declared) else ():
         where = (
@@ -175,7 +183,7 @@ def sharing_decisions(pool: str, sharing: SharingPlan, resolved: ResolvedPool) -
 
 
 def _depends_on_model(declared: Sharing) -> bool:
-    """Return whether a MIG layout is left to the GPU model."""
+    """Return whether the GPU model determines a MIG layout."""
     if not isinstance(declared, Mig):
         return False
     layouts = [declared.declared_layout, *(entry.declared_layout for entry in declared.layouts or ())]
@@ -185,7 +193,10 @@ def _depends_on_model(declared: Sharing) -> bool:
 def _shared_by_provider(
     resolved: ResolvedPool, layouts: tuple[MigDevicesPlan, ...], device_plugin: Owner
 ) -> SharingPlan:
-    """Return the plan of GPUs that the image's plugin or GKE's offers, set on the node pool, by no ConfigMap."""
+    """Return the plan for GPUs that the image's or GKE's device plugin offers.
+
+    Their sharing is set on the node pool instead of in a ConfigMap.
+    """
     sharing = resolved.pool.sharing
     replicated = sharing if isinstance(sharing, TimeSlicing | Mps) else None
     return SharingPlan(
@@ -193,13 +204,13 @@ def _shared_by_provider(
         name=resolved.name,
         source=resolved.sharing_path,
         replicas=replicated.replicas if replicated else 1,
-        # GKE has one name for whole and shared GPUs.
+        # GKE uses the same resource name for whole and shared GPUs.
         renamed=replicated.rename if replicated and device_plugin == "image" else False,
         mps=None,
-        # Both know one profile on all GPUs, and offer its instances as nvidia.com/gpu.
+        # Both plugins support one profile on all GPUs, and offer its instances as nvidia.com/gpu.
         mig_strategy="single" if layouts else "none",
         mig_layouts=layouts,
-        # The layout is part of the node pool, so only new nodes have a new one.
+        # The layout is part of the node pool, so only new nodes get a new layout.
         mig_change="replace" if layouts else None,
         mig_roll=None,
         device_plugin_key=None,
@@ -218,7 +229,7 @@ def layouts_of(sharing: Mig) -> Iterator[MigDevicesPlan]:
 
 
 def layout_of_gpu(sharing: SharingPlan, index: int) -> Mapping[str, int]:
-    """Return the MIG instances of one GPU of the node; empty where MIG is off on it."""
+    """Return the MIG instances of one GPU of the node, or nothing if MIG is off on the GPU."""
     for entry in sharing.mig_layouts:
         if entry.devices is None or index in entry.devices:
             return entry.layout
@@ -251,7 +262,7 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
     sizes = {profile.name: profile.memory_slices for profile in gpu.mig.profiles}
     for index in range(gpus):
         layout = layout_of_gpu(sharing, index)
-        # The remainder of a layout cannot be used by others.
+        # Other pods cannot use the part of a GPU that a layout leaves free.
         whole = sum(sizes[profile] * count for profile, count in layout.items())
         for profile, count in layout.items():
             name = _instance_resource(sharing, profile)
@@ -264,7 +275,7 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
 
 
 def check_sharing(resolved: ResolvedPool, machine: MachineType, gpu: Gpu, problems: Problems) -> None:
-    """Record what is wrong with a pool's concrete sharing on its GPU; `problems` is at the root."""
+    """Record the problems of a pool's concrete sharing on its GPU. `problems` is at the root of the stack file."""
     sharing = resolved.pool.sharing
     here = Problems(resolved.sharing_path, problems.found)
     match sharing:
@@ -277,9 +288,10 @@ def check_sharing(resolved: ResolvedPool, machine: MachineType, gpu: Gpu, proble
 
 
 def mps_clients(gpu: Gpu) -> int:
-    """Return the most MPS clients of one GPU, as the MPS control daemon counts: 48, but 16 below 7.5.
+    """Return the maximum number of MPS clients per GPU: 16 below compute capability 7.5, otherwise 48.
 
-    It treats Volta (7.0) as older than Volta. Source: k8s-device-plugin 0.20.0, cmd/mps-control-daemon/mps.
+    The MPS control daemon counts this way. It treats Volta (7.0) as older than Volta. Source: k8s-device-plugin
+    0.20.0, cmd/mps-control-daemon/mps.
     """
     major, minor = (int(part) for part in gpu.compute_capability.split("."))
     return 48 if (major, minor) >= (7, 5) else 16
@@ -290,7 +302,7 @@ def _check_mps(sharing: Mps, gpu: Gpu, here: Problems) -> None:
     if sharing.replicas > most:
         here.at("replicas").add(
             f"{sharing.replicas} on {gpu.product}",
-            f"at most {most}: the MPS clients of a GPU with compute capability {gpu.compute_capability}",
+            f"at most {most}, the MPS clients of a GPU with compute capability {gpu.compute_capability}",
             f"write replicas: {most} or fewer",
         )
 
@@ -325,7 +337,7 @@ def _check_mig(resolved: ResolvedPool, sharing: Mig, machine: MachineType, gpu: 
                 where.add(
                     f"GPU {device}",
                     f"0 to {machine.gpu_count - 1}: {machine.name} has {counted(machine.gpu_count, 'GPU')}",
-                    "take an index that the machine type has",
+                    "use an index that the machine type has",
                 )
             elif device in taken:
                 where.add(
@@ -347,6 +359,6 @@ def _check_single(sharing: Mig, machine: MachineType, here: Problems) -> None:
     if len(profiles) > 1 or any(layout != layouts[0] for layout in layouts) or covered < machine.gpu_count:
         here.at("strategy").add(
             f"'single' with {', '.join(profiles)} on {covered} of {counted(machine.gpu_count, 'GPU')}",
-            "single: one profile, the same number on every GPU of the node; mixed: anything",
+            "single with one profile and the same number on every GPU of the node, or mixed",
             "write strategy: mixed, or one uniform layout",
         )

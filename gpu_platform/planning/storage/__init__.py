@@ -1,4 +1,4 @@
-"""Decide the storage classes of an environment, and the resources of the cloud that they need."""
+"""Plans the storage classes of an environment, and the cloud resources that they need."""
 
 from gpu_platform.planning.storage.storage import check, plan, plan_one
 

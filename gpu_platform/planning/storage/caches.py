@@ -1,8 +1,8 @@
-"""Compare the caches of buckets with the disks of nodes: the drivers limit each cache by itself, not their sum.
+"""Compares the bucket caches with the disks of nodes, because the drivers limit each cache but not their sum.
 
-Sources: mountpoint-s3-csi-driver, docs/CACHING.md (a cache for each volume on a node); GKE docs, gcsfuse,
-file cache (in the ephemeral storage of each pod); Kubernetes docs, Node-pressure Eviction (pods end when less than
-10 % of the node's file system are free); read 2026-11-29.
+Sources: mountpoint-s3-csi-driver, docs/CACHING.md (a cache for each volume on a node); GKE docs, gcsfuse, file
+cache (in the ephemeral storage of each pod); Kubernetes docs, Node-pressure Eviction (pods are evicted if less
+than 10 % of the node's file system is free); read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _USABLE: Final = 0.9
 def by_caches(
     storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog, *, in_pod: bool
 ) -> Iterator[Decision]:
-    """Yield a warning for each pool on whose nodes caches may fill the disk.
+    """Yield a warning for each pool in which caches may fill the disk of a node.
 
-    `storage`: with the names of all teams; `in_pod`: whether each pod has a cache of its own for a bucket.
+    `storage` must contain the names of all teams. `in_pod` means that each pod has its own cache for a bucket.
     """
     teams: dict[str, list[int]] = {}
     buckets = [one for one in storage.values() if isinstance(one, BucketStorage) and one.cache_gib]
@@ -51,13 +51,13 @@ def by_caches(
         yield Decision(
             subject="storage",
             what="warning: caches",
-            chosen=f"up to {counted(len(caches), 'cache')} of buckets with {sum(caches)} GiB on a node of pool "
+            chosen=f"up to {counted(len(caches), 'bucket cache')} with {sum(caches)} GiB on a node of pool "
             f"{pool.name}, whose disk has {disk} GiB",
-            why=f"{owner}, and above {_USABLE:.0%} of the disk the kubelet ends pods: {fix}",
+            why=f"{owner}, and the kubelet evicts pods above {_USABLE:.0%} of the disk; {fix}",
         )
 
 
 def _disk(nodes: CloudNodes, machine_type: str, catalog: Catalog) -> int:
-    """Return the size of the file system that caches are in, in GiB."""
+    """Return the size in GiB of the file system that contains the caches."""
     local = catalog.machine_types[machine_type].local_nvme_gb * 10**9 // 2**30
     return local if nodes.local_nvme else nodes.disk_gib

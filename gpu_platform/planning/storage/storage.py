@@ -1,4 +1,4 @@
-"""Check declared storage classes and volumes of teams, and plan them with what the cloud adds.
+"""Checks declared storage classes and team volumes, and plans them together with the cloud's additions.
 
 Source: Kubernetes docs, Storage Classes: claims without a class get the newest of the classes that are marked as
 default; read 2026-11-23.
@@ -30,7 +30,9 @@ def check(
     catalog: Catalog,
     teams: Sequence[str] = (),
 ) -> Problems:
-    """Return what is wrong with the declared storage on its cloud, all at `storage`; `teams`: names of all."""
+    """Return the problems of the declared storage on its cloud, all at `storage`. `teams` are the names of all
+    teams.
+    """
     problems = Problems("storage")
     if not storage:
         return problems
@@ -38,14 +40,14 @@ def check(
         for name in storage:
             problems.at(name).add(
                 f"storage on provider {cloud.cluster.provider}",
-                "storage only on EKS and GKE: elsewhere the cluster's owner installs drivers and classes",
+                "storage only on EKS and GKE; elsewhere the cluster's owner installs drivers and classes",
                 "remove it",
             )
         return problems
     defaults = [name for name, one in storage.items() if isinstance(one, DiskStorage) and one.default]
     for name in defaults[1:]:
         problems.at(name).at("default").add(
-            "true", f"one default class ({defaults[0]} is one)", "remove default from all classes but one"
+            "true", f"only one default class ({defaults[0]} is one)", "remove default from all classes but one"
         )
     for name, one in storage.items():
         check_declared_fields(one, cloud.cluster.provider, problems.at(name))
@@ -56,9 +58,9 @@ def check(
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | None) -> Decided[StoragePlan]:
-    """Return the storage classes, declared ones and those that the cloud's nodes need, with their drivers.
+    """Return the storage classes that are declared or that the cloud's nodes need, with their drivers.
 
-    `kubernetes`: minor version of the planned cluster, where known.
+    `kubernetes` is the minor version of the planned cluster, if it is known.
     """
     environment = context.environment
     names = [team.name for team in environment.teams]
@@ -74,14 +76,14 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | 
 
 
 def plan_one(team: str, storage: StoragePlan) -> Decided[tuple[VolumePlan, ...]]:
-    """Return the volumes that the environment gives a team with a stack of its own."""
+    """Return the volumes that the environment gives to a team with a separate stack."""
     volumes = tuple(one for one in storage.team_stack_volumes if one.namespace == team)
     decisions = [
         Decision(
             subject=f"team {team}",
             what=f"volume {one.name}",
             chosen=one.source,
-            why="storage of the environment names the team in team_stacks; a claim of this name in its namespace",
+            why="the environment's storage lists the team in team_stacks; its namespace has a claim of this name",
         )
         for one in volumes
     ]
@@ -89,33 +91,32 @@ def plan_one(team: str, storage: StoragePlan) -> Decided[tuple[VolumePlan, ...]]
 
 
 def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> None:
-    """Record names of teams that the environment lacks, and of its own teams among those with stacks."""
+    """Record unknown teams in `teams`, and teams of this environment in `team_stacks`."""
     if not isinstance(one, TeamStorage):
         return
     for index, name in enumerate(one.teams or ()):
         if name not in teams:
             here.at("teams").at(f"[{index}]").add(
                 f"{name!r}",
-                f"teams of this environment: {', '.join(teams) or 'it has none'}; a team with a stack of its own "
+                f"teams of this environment: {', '.join(teams) or 'it has none'}; a team with a separate stack "
                 "has no namespace yet when the environment is deployed",
                 did_you_mean(name, teams)
-                or "declare the team in teams, or write it in team_stacks if it has a stack of its own",
+                or "declare the team in teams, or write it in team_stacks if it has a separate stack",
             )
     for index, name in enumerate(one.team_stacks):
         if name in teams or name in one.team_stacks[:index]:
             here.at("team_stacks").at(f"[{index}]").add(
                 f"{name!r}" + ("" if name in teams else " again"),
-                "teams with a stack of their own, each once",
+                "teams with a separate stack, each only once",
                 "write it in teams, or remove it" if name in teams else "remove it",
             )
 
 
 def _check_places(storage: Mapping[str, StorageClass], problems: Problems) -> None:
-    """Record file systems that one team gets twice with the same directory.
+    """Record file systems that one team would get twice with the same directory.
 
-    The kubelet names a volume of CSI by its driver and its handle: a pod that mounts both volumes gets one of them
-    twice, or never starts. It mounts Filestore itself, and names those volumes by the pod.
-
+    The kubelet identifies a CSI volume by its driver and its handle. A pod that mounts both volumes gets one of
+    them twice, or never starts. The kubelet mounts Filestore itself, and names those volumes after the pod.
     Source: Kubernetes v1.36.3, pkg/kubelet/volumemanager; kubernetes/kubernetes#132921; read 2026-11-29.
     """
     first: dict[tuple[str, str, str], str] = {}
@@ -126,16 +127,18 @@ def _check_places(storage: Mapping[str, StorageClass], problems: Problems) -> No
             other = first.setdefault((one.file_system, one.path(team), team), name)
             if other != name:
                 problems.at(name).at("directory").add(
-                    f"the directory of storage.{other}, for team {team} too",
-                    "each directory once for a team: nodes cannot tell two volumes of one directory apart",
-                    f"remove this entry, or write another directory; pods that only read mount {other} with "
+                    f"the same directory as storage.{other}, for team {team}",
+                    "each directory once per team, because nodes cannot tell two volumes of one directory apart",
+                    f"remove this entry, or write another directory; pods that only read can mount {other} with "
                     "readOnly: true",
                 )
                 break
 
 
 def _for_teams(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> Mapping[str, StorageClass]:
-    """Return the entries with the names of all their teams: where none are named, all of the environment."""
+    """Return the entries with the names of all their teams. An entry without names gets all teams of the
+    environment.
+    """
     return {
         name: one.model_copy(update={"teams": (*(teams if one.teams is None else one.teams), *one.team_stacks)})
         if isinstance(one, TeamStorage)

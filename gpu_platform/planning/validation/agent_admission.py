@@ -1,6 +1,6 @@
-"""The values of the rules that limit the node agent's account to the agent's own node.
+"""Values for the admission rules that limit the node agent's account to the agent's own node.
 
-The rules are data: gpu_platform/catalog/rules/nodes.yaml.
+The rules are in gpu_platform/catalog/rules/nodes.yaml.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy, Value, admission_rules
 
 REPORT_PREFIX: Final = "node-validation-"
-"""Of the ConfigMap of a node's report, before the node's name."""
+"""Prefix of the name of a report's ConfigMap, followed by the node's name."""
 _POLICIES: Final = ("gpu-node-agent-reports", "gpu-node-agent-nodes", "gpu-node-agent-leases")
 _OF_REPLACED_NODES: Final = "gpu-node-agent-node-claims"
 
 
 def agent_policies(*, cordons: bool, replaces: bool) -> tuple[AdmissionPolicy, ...]:
-    """Return what agents may not do.
+    """Return the admission policies that restrict the agents.
 
-    `cordons`, `replaces`: whether an agent may cordon its node, and delete its NodeClaim.
+    `cordons` allows an agent to cordon its node, and `replaces` allows it to delete the node's NodeClaim.
     """
     values: dict[str, Value] = {
         "node_agent": f"system:serviceaccount:{names.VALIDATION_NAMESPACE}:{names.VALIDATION_APP}",

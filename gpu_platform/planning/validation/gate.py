@@ -1,4 +1,4 @@
-"""Plan the validation gate."""
+"""Plans the validation gate."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from gpu_platform.planning.validation.section import AgentMetricsPlan, Validatio
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Mig
 
-_METRICS_PORT: Final = 9401  # beside dcgm-exporter's 9400
+_METRICS_PORT: Final = 9401  # dcgm-exporter uses 9400
 _WARM_CELSIUS: Final = 85
-_ANY_NUMBER_OF_PODS: Final = 1_000_000  # the quota admits, and limits nothing
+_ANY_NUMBER_OF_PODS: Final = 1_000_000  # the quota only admits the pods and does not limit their number
 AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue
 
 
 def gate_name(pool: str) -> str:
-    """Return the name of the DaemonSet whose pods are ready on the nodes of a pool that pass."""
+    """Return the name of the DaemonSet whose pods are ready on those nodes of a pool that pass validation."""
     return f"validate-{pool}"
 
 
 def check(context: CompleteContext) -> None:
-    """Record a share of failing nodes where no pool holds failing nodes back."""
+    """Record settings for held-back nodes if no pool holds such nodes back."""
     validation = context.environment.validation
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
     if "max_held_percent" in validation.model_fields_set and "always" not in gates:
         context.at("validation").at("max_held_percent").add(
-            f"{validation.max_held_percent}, and no pool holds failing nodes back",
+            f"{validation.max_held_percent}, but no pool holds failing nodes back",
             "max_held_percent only with gate_nodes: always",
             "write validation.gate_nodes: always, or remove max_held_percent",
         )
     if validation.node_readiness and all(gate == "never" for gate in gates):
         context.at("validation").at("node_readiness").add(
-            "true, and no pool holds new nodes back",
+            "true, but no pool holds new nodes back",
             "node_readiness with gate_nodes: startup or always",
             "write validation.gate_nodes: startup, or remove node_readiness",
         )
     for field in ("on_failure", "failing_for"):
         if field in validation.model_fields_set and validation.on_failure != "report" and "always" not in gates:
             context.at("validation").at(field).add(
-                f"{getattr(validation, field)}, and no pool holds failing nodes back",
-                f"{field} only with gate_nodes: always, which limits how many nodes of a pool it is",
+                f"{getattr(validation, field)}, but no pool holds failing nodes back",
+                f"{field} only with gate_nodes: always, which limits how many nodes of a pool are affected",
                 f"write validation.gate_nodes: always, or remove {field}",
             )
     if "failing_for" in validation.model_fields_set and validation.on_failure == "report":
@@ -61,43 +61,45 @@ def check(context: CompleteContext) -> None:
 
 
 def _is_mig(pool: Pool, context: CompleteContext) -> bool:
-    """Return whether a pool has MIG, by its sharing or the one that it names."""
+    """Return whether a pool uses MIG, either directly or through the sharing that it names."""
     declared = pool.declared_sharing
     sharing = context.environment.sharing.get(declared) if isinstance(declared, str) else declared
     return isinstance(sharing, Mig)
 
 
 def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record `on_failure: replace` where nothing replaces a node, and `host_processes` where it finds nothing."""
+    """Record `on_failure: replace` if nothing replaces nodes, and `host_processes` if no pool has a fabric
+    manager.
+    """
     if context.environment.validation.host_processes and not any(map(_has_fabric_manager, pools)):
         context.at("validation").at("host_processes").add(
-            "true, and no pool has machines with a fabric manager",
-            "host_processes with a pool of machines with eight GPUs on NVLink switches, such as p5.48xlarge",
+            "true, but no pool has machines with a fabric manager",
+            "host_processes with a pool of machines that have eight GPUs on NVLink switches, such as p5.48xlarge",
             "remove host_processes",
         )
     if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "nobody":
-        # A pool whose nodes come when the cloud has the capacity has no fixed size.
+        # A pool whose nodes are created when the cloud has capacity cannot have a fixed size.
         sized = not any(pool.cloud_nodes.created_on_demand for pool in grown)
         context.at("validation").at("node_readiness").add(
-            f"true, and the cloud's autoscaler adds nodes to {', '.join(pool.name for pool in grown)}",
-            "node_readiness with pools of a fixed size: an autoscaler without the flag --startup-taint, which "
-            "nobody can set here, takes the taint for one that stays, and adds no node to a pool without nodes",
-            "remove node_readiness: agents free new nodes by a taint that the autoscaler knows"
+            f"true, but the cloud's autoscaler adds nodes to {', '.join(pool.name for pool in grown)}",
+            "node_readiness with pools of a fixed size; without the flag --startup-taint, which nobody can set "
+            "here, an autoscaler treats the taint as permanent and adds no nodes to an empty pool",
+            "remove node_readiness; the agents then use a taint that the autoscaler knows"
             + ("; or write a fixed size, such as count: {desired: 2}" if sized else ""),
         )
     wanted = context.environment.validation.on_failure == "replace"
     held = [pool for pool in pools if pool.failed_taints]
     if wanted and held and not any(_replaceable(pool) for pool in held):
         context.at("validation").at("on_failure").add(
-            "replace, and no pool that holds failing nodes back is of Karpenter",
-            "replace with a pool of Karpenter: EKS' node repair and GKE's auto-repair act on conditions of their "
-            "own, and nothing else replaces a node on request",
+            "replace, but Karpenter manages no pool that holds failing nodes back",
+            "replace with a Karpenter pool; EKS' node repair and GKE's auto-repair act only on their own "
+            "conditions, and nothing else replaces a node on request",
             "write on_failure: cordon",
         )
 
 
 def _grown_with_readiness(context: CompleteContext, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
-    """Return pools that a Cluster Autoscaler changes, and whose new nodes the Node Readiness Controller frees."""
+    """Return pools that a Cluster Autoscaler scales and whose new nodes the Node Readiness Controller releases."""
     if not context.environment.validation.node_readiness:
         return []
     return [
@@ -109,40 +111,42 @@ def _grown_with_readiness(context: CompleteContext, pools: Sequence[PoolPlan]) -
 
 
 def readiness_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield what the Node Readiness Controller, and an autoscaler beside it, need of the cluster's owner."""
+    """Yield what the cluster's owner must set up for the Node Readiness Controller and for an autoscaler next to
+    it.
+    """
     if not context.environment.validation.node_readiness:
         return
     new = context.cloud.creates_cluster
     yield Decision(
         subject="validation",
         what="warning: node readiness" if new else "node readiness",
-        chosen="the Node Readiness Controller and its CRD must be on the cluster before `up`",
-        why="`up` of a new cluster fails on its NodeReadinessRules, and nothing frees the nodes: leave "
+        chosen="the Node Readiness Controller and its CRD must be installed before `up`",
+        why="on a new cluster, `up` fails at its NodeReadinessRules, and nothing releases the nodes; leave "
         "node_readiness out until the controller is installed"
         if new
-        else "it frees new nodes by the condition that agents set",
+        else "it releases new nodes when the agents set their condition",
     )
     if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "owner":
         pools_that_grow = ", ".join(pool.name for pool in grown)
         yield Decision(
             subject="validation",
             what="warning: autoscaler",
-            chosen=f"of {pools_that_grow}: needs --startup-taint={names.READINESS_TAINT_KEY}",
-            why="else it takes the taint of new nodes for one that stays, and adds none to a pool without nodes",
+            chosen=f"the autoscaler of {pools_that_grow} needs --startup-taint={names.READINESS_TAINT_KEY}",
+            why="otherwise it treats the taint of new nodes as permanent, and adds no nodes to an empty pool",
         )
 
 
 def decisions(validation: ValidationPlan, pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:
-    """Return what is done with nodes that stay bad, with the reason."""
+    """Return what happens to nodes that keep failing, with the reason."""
     after = duration_text(validation.failing_seconds)
     why = {
-        "cordon": "the node agent cordons its node, and uncordons it when it passes",
-        "replace": "the node agent cordons its node and deletes its NodeClaim; Karpenter drains it and ends it",
+        "cordon": "the node agent cordons its node, and uncordons it when the node passes",
+        "replace": "the node agent cordons its node and deletes its NodeClaim; Karpenter drains and terminates it",
     }
     return tuple(
         Decision(
             subject=f"pool {pool.name}",
-            what="nodes that stay bad",
+            what="nodes that keep failing",
             chosen=f"{action} after {after}",
             why=why[action],
         )
@@ -163,13 +167,14 @@ def _replaceable(pool: PoolPlan) -> bool:
 def plan(
     context: CompleteContext, pools: Sequence[PoolPlan], *, pod_monitor: bool, pod_monitoring: bool
 ) -> ValidationPlan:
-    """Return the gate: privileges only where no runtime adds NVML to the agent's container.
+    """Return the gate. The agent is privileged only if no runtime adds NVML to its container.
 
-    `pod_monitor`, `pod_monitoring`: who scrapes the cluster's GPU metrics, the Prometheus operator or Google's.
+    `pod_monitor` and `pod_monitoring` tell whether the Prometheus operator or Google's managed Prometheus scrapes
+    the cluster's GPU metrics.
     """
     validation = context.environment.validation
     access = [pool.software.gpu_access for pool in pools if pool.has_gpus]
-    # Parts of a pool with per_node share the limit of the whole.
+    # The parts of a pool with per_node share the limit of the whole pool.
     declared_pools = {f"pools[{index}]": pool.name for index, pool in enumerate(context.environment.pools)}
     nodes = Counter[str]()
     for pool in pools:

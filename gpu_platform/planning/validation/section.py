@@ -1,4 +1,4 @@
-"""Types of the validation gate."""
+"""Types for the plan of the validation gate."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpu_platform.planning.system_priorities import PriorityQuotaPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMetricsPlan:
-    """Metrics of the node agent. `temperature_celsius`: from which a GPU's threshold counts as exceeded.
+    """Metrics of the node agent. From `temperature_celsius`, a GPU's temperature threshold counts as exceeded.
 
-    `pod_monitor`: whether the Prometheus operator scrapes the agents, with `labels`; `pod_monitoring`: whether
-    Google's managed Prometheus does. Else the pods have the annotations that a Prometheus may look for.
+    `pod_monitor` is whether the Prometheus operator scrapes the agents, with `labels`. `pod_monitoring` is whether
+    Google's managed Prometheus scrapes them. Otherwise the pods have annotations that a Prometheus may look for.
     """
 
     port: int
@@ -28,30 +28,34 @@ class AgentMetricsPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationPlan:
-    """The gate: the agent's image, its deadline and what every pool's nodes are compared with."""
+    """The validation gate: the agent's image, its time limit, and the settings of the agent for each pool."""
 
     gate: bool
     timeout_seconds: int
     image: str
     namespace: str
     priority_class: str
-    """Of the agents: no pod displaces them, or nothing would mark a node that fails."""
+    """Priority class of the agents. No pod may preempt them; otherwise nothing would mark a failing node."""
     quota: PriorityQuotaPlan
     pod_security: Literal["baseline", "privileged"]
-    """Pod security level of the namespace: what the agent needs on some pool."""
+    """Pod Security level of the namespace: the level that the agent needs on at least one pool."""
     host_processes: tuple[str, ...]
     """Pools whose agents see the processes of their host."""
     most_held: Mapping[str, int]
-    """By pool whose new nodes are held back: how many failing ones are held back at a time, too."""
+    """For each pool that holds new nodes back, how many failing nodes are also held back at the same time."""
     held_with: Mapping[str, str]
-    """By part of a pool with `per_node`: the pool of the stack file whose failing nodes are counted together."""
+    """For each part of a pool with `per_node`, the pool in the stack file that limits their failing nodes
+    together.
+    """
     on_failure: Mapping[str, Literal["cordon", "replace"]]
-    """By pool, what is done with a node that has been held back for `failing_seconds`; none: nothing."""
+    """What is done with a node that has been held back for `failing_seconds`, by pool. Nothing is done in other
+    pools.
+    """
     failing_seconds: int
     readiness: Mapping[str, Labels]
-    """By pool whose new nodes the Node Readiness Controller frees: the labels of its nodes."""
+    """The node labels of each pool whose new nodes the Node Readiness Controller releases."""
     readiness_taint: Taint | None
     metrics: AgentMetricsPlan | None
-    """None: the agent serves no metrics."""
+    """None if the agent serves no metrics."""
     claims_devices: bool
-    """Whether the agent sees its GPUs by a resource claim with admin access."""
+    """Whether the agent accesses its GPUs through a resource claim with admin access."""

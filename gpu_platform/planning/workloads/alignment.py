@@ -1,8 +1,8 @@
-"""Decide that the kubelet can align a declared pod: its GPUs, whole CPUs and memory on the same NUMA nodes.
+"""Checks that the kubelet can align a declared pod, with its GPUs, whole CPUs and memory on the same NUMA nodes.
 
-What teams declare is Guaranteed, so whole CPUs are exclusive, and a pod whose CPUs could be on fewer NUMA nodes
-than its GPUs would be refused on the node, again and again (`pools/numa.py`). It gets a thousandth of a CPU less,
-which the kubelet does not align. Memory cannot be changed so.
+Declared pods are Guaranteed, so whole CPUs are exclusive. The node would repeatedly reject a pod whose CPUs could
+be on fewer NUMA nodes than its GPUs (`pools/numa.py`). Such a pod gets a thousandth of a CPU less, because the
+kubelet does not align fractional CPUs. Memory cannot be changed in this way.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _MIB = 2**20
 
 
 def cpu_decisions(team: Team, available: Available) -> tuple[Decision, ...]:
-    """Return why pods of a team get other CPUs than are declared."""
+    """Return why pods of a team get a different number of CPUs than declared."""
     return tuple(
         Decision(
             subject=f"{team.name}/{one.spec.name}",
             what="CPUs",
             chosen=planned,
-            why=f"{one.spec.cpu} whole CPUs would be exclusive, on other NUMA nodes than its GPUs, and the "
-            f"kubelets of pool {pool.name} refuse such pods (Topology Manager)",
+            why=f"{one.spec.cpu} whole CPUs would be exclusive and not on the NUMA nodes of its GPUs, and the "
+            f"kubelets of pool {pool.name} reject such pods (Topology Manager)",
         )
         for one in declared_pods(team, available)
         for pool in available.pools
@@ -40,7 +40,7 @@ def cpu_decisions(team: Team, available: Available) -> tuple[Decision, ...]:
 
 
 def check_alignment(one: DeclaredPods, team: Team, available: Available, here: Problems) -> None:
-    """Record what keeps the kubelet of the pool's nodes from ever starting such a pod."""
+    """Record what would prevent the kubelets of a pool from ever starting such a pod."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
     if pool is None or not pool.has_gpus or not one.spec.gpus:
         return
@@ -51,11 +51,11 @@ def check_alignment(one: DeclaredPods, team: Team, available: Available, here: P
     parts = nodes.units(pool.units_per_node.get(resource, 0))
     fewest = numa.fewest(units, parts)
     if fewest is None:
-        return  # more than a node has is refused elsewhere
+        return  # a request for more than a node has is refused elsewhere
     if nodes.policy == "single-numa-node" and fewest > 1:
         here.at("gpus").add(
             str(units),
-            f"at most {max(parts)}: the Topology Manager of pool {pool.name} refuses pods on several NUMA nodes "
+            f"at most {max(parts)}; the Topology Manager of pool {pool.name} rejects pods on several NUMA nodes "
             "(single-numa-node)",
             f"lower gpus, or write `topology: {{policy: restricted}}` for pool {pool.name}",
         )
@@ -73,8 +73,8 @@ def _check_memory(
     below, above = nodes.memory_mib * (fewest - 1) // 1024, nodes.memory_mib * fewest // 1024
     here.add(
         f"{one.spec.memory}, memory of {counted(on, 'NUMA node')}",
-        f"more than {below}Gi, at most {above}Gi: {counted(units, 'GPU')} of pool {pool.name} are on "
-        f"{counted(fewest, 'NUMA node')}, and its kubelets refuse a pod whose memory is not on those of its GPUs "
+        f"more than {below}Gi and at most {above}Gi; {counted(units, 'GPU')} of pool {pool.name} are on "
+        f"{counted(fewest, 'NUMA node')}, and its kubelets reject a pod whose memory is on others "
         f"(Memory Manager static, Topology Manager {nodes.policy})",
         f"change it, or write `topology: {{policy: {nodes.policy}}}` without static memory for pool {pool.name}",
     )

@@ -1,4 +1,5 @@
-"""Check the declared workloads of teams: pods, and what each entry needs of cluster and team."""
+"""Checks the declared workloads of teams: their pods, and what each entry requires from the cluster and the team.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +44,19 @@ _Entry: TypeAlias = TrainingJob | InferenceService | RayCluster | Notebook | Bat
 
 _LONGEST_NAME = 48
 _RELAXED_SERVICES = 36
-"""The minor version of Kubernetes from which a Service's name may begin with a digit."""
+"""The minor version of Kubernetes that first allows Service names to begin with a digit."""
 _LONGEST_COOL_DOWN = 3600
-"""Seconds: maximum of stabilizationWindowSeconds (autoscaling/v2)."""
+"""Maximum of stabilizationWindowSeconds in seconds (autoscaling/v2)."""
 _LONGEST_ANSWER = 24 * 3600
-"""Seconds: a duration of Gateway API has five digits (GEP-2257, read 2026-11-28)."""
+"""Maximum in seconds, because a Gateway API duration has at most five digits (GEP-2257, read 2026-11-28)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Storage:
-    """Storage of one team by the environment.
+    """The storage that the environment gives to one team.
 
-    `known`: whether the stack file names all classes; elsewhere the owner of the cluster has others. `declared`:
-    classes that the stack file can change.
+    `known` is whether the stack file names all classes; otherwise the cluster's owner has other classes too.
+    `declared` contains the classes that the stack file can change.
     """
 
     volumes: Mapping[str, TeamStorage]
@@ -65,7 +66,7 @@ class _Storage:
 
     @property
     def default(self) -> str | None:
-        """Name of the default class."""
+        """Name of the default class, or None."""
         of_disks = ((name, one) for name, one in self.classes.items() if isinstance(one, DiskStorage))
         return next((name for name, one in of_disks if one.default), None)
 
@@ -81,7 +82,7 @@ def check(context: CompleteContext, available: Available) -> None:
 def check_one(
     team: Team, environment: Environment, available: Available, cloud: Cloud, problems: Problems
 ) -> None:
-    """Record the problems of the declared workloads of a team with a stack of its own."""
+    """Record the problems of the declared workloads of a team with a separate stack."""
     storage = _storage_of(team, environment, cloud, available, own_stack=True)
     _check(team, environment, available, cloud, storage, problems.at("team"))
 
@@ -139,13 +140,13 @@ def _check(
         if len(entry.name) > _LONGEST_NAME:
             problems.at(f"{field}[{index}]").at("name").add(
                 f"{entry.name!r}, {len(entry.name)} characters",
-                f"at most {_LONGEST_NAME}: Jobs, pods and claims add to it, and have 63",
+                f"at most {_LONGEST_NAME}, because Jobs, pods and claims append to it and allow 63",
                 "shorten it",
             )
         if entry.name[0].isdigit() and (kind := _needs_letter(entry, environment)):
             problems.at(f"{field}[{index}]").at("name").add(
                 repr(entry.name),
-                f"a name that begins with a letter, as that of {kind} must",
+                f"a name that begins with a letter, as {kind} requires",
                 f"write for example m{entry.name}",
             )
         _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
@@ -160,7 +161,7 @@ def _check(
 
 
 def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
-    """Return the object of an entry whose name cannot begin with a digit, and "" where none is.
+    """Return which object of an entry cannot have a name that begins with a digit, or an empty string.
 
     Sources: kubernetes/enhancements, KEP-5311 (names of Services); kubernetes/kubernetes#96147; 2026-11-28.
     """
@@ -178,7 +179,7 @@ def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
 
 
 def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:
-    """Record deadlines beyond the time for which a pod may keep its node, where pods of the pool keep it."""
+    """Record deadlines that exceed the maximum time for which a pod may keep its node, in pools with such pods."""
     kept = {pool.name for pool in available.pools if pool.keeping_annotations}
     for field in ("training_jobs", "notebooks", "batch_jobs"):
         for index, entry in enumerate(getattr(team, field)):
@@ -186,15 +187,16 @@ def _check_deadlines(team: Team, available: Available, problems: Problems) -> No
                 hours = LONGEST_PIN_SECONDS // 3600
                 problems.at(f"{field}[{index}]").at("deadline").add(
                     entry.deadline,
-                    f"at most {hours}h on pool {entry.pool}: its pods keep their nodes until they end",
+                    f"at most {hours}h on pool {entry.pool}, whose pods keep their nodes until they end",
                     f"write {hours}h or less",
                 )
 
 
 def _check_starts(team: Team, available: Available, problems: Problems) -> None:
-    """Record batch jobs whose deadline always passes before their pool has nodes: it counts while pods wait.
+    """Record batch jobs whose deadline always passes before their pool has nodes.
 
-    With queues a job waits suspended, and its deadline with it.
+    The deadline counts while pods wait for nodes. With queues, a waiting job is suspended, and its deadline with
+    it.
     """
     pools = {pool.name: pool.schedule for pool in available.pools if pool.schedule is not None}
     for index, job in enumerate(team.batch_jobs):
@@ -206,24 +208,24 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
         if not any(hours.is_on(time) or hours.starts_next(time) < time + deadline for time in times):
             problems.at(f"batch_jobs[{index}]").at("schedule").add(
                 f"{job.schedule!r} with deadline {job.deadline}, on pool {job.pool} with nodes {hours}",
-                "times from which the deadline reaches hours of the pool: it counts while pods wait for nodes",
+                "start times with pool hours before the deadline, which also counts while pods wait for nodes",
                 f'write for example schedule: "{cron_in(hours)}" (UTC)',
             )
 
 
 def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
-    """Record exit codes that would end the job and start it again."""
+    """Record exit codes that would both end the job and start it again."""
     both = sorted(set(job.stop_on) & set(job.interrupted_on))
     if both:
         here.at("interrupted_on").add(
-            f"{', '.join(map(str, both))}, as in stop_on",
-            "each exit code in one of the two: stop_on ends the job, interrupted_on starts it again",
+            f"{', '.join(map(str, both))}, which stop_on contains too",
+            "each exit code in only one of the two; stop_on ends the job, interrupted_on starts it again",
             "remove it from one of them",
         )
 
 
 def _check_room(one: DeclaredPods, team: Team, available: Available, here: Problems, *, queues: bool) -> None:
-    """Record pods that must run at the same time and for which the pool's nodes never have room."""
+    """Record pods that must run at the same time but never fit on the pool's nodes together."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
     if pool is None or one.path.startswith("workloads"):
         return  # refused elsewhere
@@ -231,19 +233,19 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
         return
     place = here.at("replicas")
     if any(problem.path == place.path for problem in here.found):
-        return  # fixed nodes have too few GPUs or devices in all
+        return  # a pool of fixed nodes with too few GPUs or devices in total
     room, at_once = pool_capacity(one, team, pool, available), pods_at_once(one, queues=queues)
     if at_once > room.most > 0:
         place.add(
             f"{at_once} pods at the same time",
             f"at most {room.most}: {room.on_node} on each of the {room.nodes} nodes that pool "
             f"{pool.name} may have",
-            f"lower replicas or what each requests, or raise the pool's count.{room.limit}",
+            f"lower replicas or the requests of each pod, or raise the pool's count.{room.limit}",
         )
 
 
 def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
-    """Record what cannot communicate between nodes over the GPU NICs that its pool has."""
+    """Record pods that cannot communicate between nodes over the GPU NICs of their pool."""
     declared = {one.path: one.spec for one in declared_pods(team, available)}
     for path, several, entry in _on_several_nodes(team):
         spec = declared[path]
@@ -259,27 +261,28 @@ def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
                 if parse_quantity(requested) <= parse_quantity(needed):
                     here.at(field).add(
                         requested,
-                        f"more than {needed}, which {fact.daemon.name} takes of it in pods on several nodes of "
+                        f"more than {needed}, which {fact.daemon.name} uses in pods on several nodes of "
                         f"pool {pool.name}",
                         "raise it, or leave it out",
                     )
         if isinstance(entry, InferenceService) and not entry.command and fact.profile is not None:
             here.at("command").add(
                 f"nothing, with {entry.nodes} nodes of pool {pool.name}",
-                f"a command: it is started after {fact.profile}, which sets NCCL's variables for the GPU NICs",
+                f"a command to start after {fact.profile}, which sets NCCL's variables for the GPU NICs",
                 "write the command that the image would run",
             )
         for name, directory in entry.volumes.items():
-            # Of volumes below a directory of the node's libraries, one hides the other.
+            # A volume below a directory with the node's libraries would hide the libraries, or the other way
+            # round.
             taken = next((one for one in fact.mounts if f"{directory}/".startswith(f"{one}/")), None)
             if taken is not None:
                 of_entry.at("volumes").at(name).add(
-                    f"{directory!r}", f"another directory: {taken} has libraries of the node", "change it"
+                    f"{directory!r}", f"another directory; {taken} contains the node's libraries", "change it"
                 )
 
 
 def _on_several_nodes(team: Team) -> Iterator[tuple[str, bool, ContainerSettings]]:
-    """Yield places of pods, whether they communicate between nodes, and their entry."""
+    """Yield the places of pods, whether the pods communicate between nodes, and their entry."""
     for index, job in enumerate(team.training_jobs):
         yield f"training_jobs[{index}]", job.replicas > 1, job
     for index, service in enumerate(team.inference_services):
@@ -297,7 +300,7 @@ def _check_training(
     if job.api in needed and needed[job.api] is None:
         name = "trainer" if job.api == "trainjob" else "jobset"
         here.at("api").add(
-            f"{job.api!r}", "an API whose controller the cluster has", f"write `addons: {{{name}: install}}`"
+            f"{job.api!r}", "an API whose controller is in the cluster", f"write `addons: {{{name}: install}}`"
         )
     pool = next((pool for pool in available.pools if pool.name == job.pool), None)
     if job.checkpoints is not None:
@@ -305,11 +308,11 @@ def _check_training(
     elif pool is not None and pool.capacity.get("type") == "spot":
         here.at("checkpoints").add(
             f"nothing on pool {pool.name}, whose capacity is spot",
-            "training on spot capacity with checkpoints: its nodes may be taken back at any time",
+            "training on spot capacity with checkpoints, because its nodes may be reclaimed at any time",
             "name a volume or a storage class in checkpoints, or another pool",
         )
     if job.gpus == 0:
-        here.at("gpus").add("0", "1 or more: training without GPUs is a batch job", "write it in batch_jobs")
+        here.at("gpus").add("0", "1 or more; training without GPUs is a batch job", "write it in batch_jobs")
 
 
 def _check_topology(
@@ -321,15 +324,15 @@ def _check_topology(
     cloud: Cloud,
     here: Problems,
 ) -> None:
-    """Record a topology that the queues do not know, and one that no nodes of the pool can meet."""
+    """Record a topology that the queues do not support, or that no nodes of the pool can satisfy."""
     place = here.at("topology")
     if job.topology is None:
         return
     if queueing is None or not is_topology_aware(queueing, available.pools, cloud):
         growing = ", ".join(unsuitable(available.pools, cloud))
         place.add(
-            f"{job.topology!r}, and " + ("no queues" if queueing is None else "queues that do not look at nodes"),
-            "topology with queues that know which nodes are close to each other",
+            f"{job.topology!r} with " + ("no queues" if queueing is None else "queues that ignore node topology"),
+            "topology only with queues that know which nodes are close to each other",
             f"remove topology: {growing}" if growing else "write `queueing: {topology: true}`, or remove topology",
         )
         return
@@ -340,25 +343,25 @@ def _check_topology(
     if job.replicas > on_node:
         place.add(
             f"'required' for {job.replicas} pods on pool {pool.name}",
-            "required where the cloud labels which nodes are close to each other, or one node holds all pods "
+            "required only if the cloud labels which nodes are close to each other, or one node holds all pods "
             f"(it holds {on_node})",
             "write `topology: preferred`, or remove topology",
         )
 
 
 def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, shared: bool) -> None:
-    """Record a directory without a place. `shared`: pods on several nodes write it."""
+    """Record a kept directory that has no storage. `shared` means that pods on several nodes write to it."""
     if kept.volume is not None:
         for field in ("storage_class", "size"):
             if getattr(kept, field) is not None:
-                here.at(field).add(f"{field} beside volume", "one of them", f"remove {field}, or volume")
+                here.at(field).add(f"{field} together with volume", "one of them", f"remove {field}, or volume")
         one = storage.volumes.get(kept.volume)
         if one is None:
             _unknown_volume(kept.volume, storage, here.at("volume"))
         elif not _writable(one):
             here.at("volume").add(
-                f"{kept.volume!r}, which pods may only read",
-                "a volume that pods may write",
+                f"{kept.volume!r}, which pods can only read",
+                "a volume that pods can write to",
                 "set read_only: false in storage, or name another volume",
             )
         return
@@ -370,7 +373,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
             classes = [name for name, one in storage.classes.items() if not isinstance(one, DiskStorage)]
             here.at("storage_class").add(
                 "nothing, with several replicas",
-                "a class whose volumes the pods of several nodes write; default classes have disks",
+                "a class whose volumes pods on several nodes can write to; default classes have disks",
                 f"write storage_class: {classes[0]}"
                 if classes
                 else "declare a class of type nfs or lustre in storage, and name it"
@@ -379,7 +382,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
             )
         elif storage.known and storage.default is None:
             here.at("storage_class").add(
-                "nothing, and no class of `storage` is the default",
+                "nothing, but no class of `storage` is the default",
                 "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
                 "name one, or mark a class of type disk as default",
             )
@@ -391,14 +394,14 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
         )
     elif shared and isinstance(storage.classes.get(name), DiskStorage):
         here.at("storage_class").add(
-            f"{name!r}, whose volumes are disks of one node",
-            "a class whose volumes the pods of several nodes write",
+            f"{name!r}, whose volumes are disks for one node",
+            "a class whose volumes pods on several nodes can write to",
             "name a class of type nfs or lustre, or write replicas: 1",
         )
 
 
 def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cloud, problems: Problems) -> None:
-    """Record claims whose volumes no node of the pool can mount, or of a size that the cloud does not make."""
+    """Record claims whose volumes no node of the pool can mount, or whose size the cloud does not offer."""
     pools = {pool.name: pool for pool in available.pools}
     kept_by = [
         *(
@@ -423,14 +426,14 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
                 allowed = f"{sizes.smallest}, or {multiple}"
             problems.at(path).at("size").add(
                 f"{kept.size} of class {name!r}",
-                f"{allowed}: the cloud makes no other volume of it, and bills that",
+                f"{allowed}; the cloud rounds the size of a volume up to this, and bills it",
                 f"write size: {made}, or name a class of type disk",
             )
         problem = cloud.storage.mount_problem(one, pool, available.pools, available.catalog)
         if problem is not None:
             problems.at(path).at("storage_class").add(
                 f"{name!r} on pool {pool.name}: {problem.why}",
-                f"a class whose volumes nodes of pool {pool.name} mount",
+                f"a class whose volumes nodes of pool {pool.name} can mount",
                 _other_class(name or "", problem, pool, storage, available, cloud, shared=shared),
             )
 
@@ -461,9 +464,9 @@ def _check_mounts(
             for pool in sorted(runs_on & problem.keys()):
                 problems.at(path).at(place).add(
                     f"{name!r} on pool {pool}: {problem[pool]}",
-                    f"a volume that nodes of pool {pool} mount",
+                    f"a volume that nodes of pool {pool} can mount",
                     (f"run it on pool {' or '.join(others)}, or " if others else "")
-                    + f"name another volume than {name}",
+                    + f"name a volume other than {name}",
                 )
 
 
@@ -477,7 +480,9 @@ def _other_class(
     *,
     shared: bool,
 ) -> str:
-    """Return how a claim gets a class that the pool mounts. `shared`: pods on several nodes write it."""
+    """Return how a claim gets a class that the pool can mount. `shared` means that pods on several nodes write to
+    it.
+    """
     if problem.field and name in storage.declared:
         return f"write {problem.field} in storage.{name}, or name another class"
     mounted = [
@@ -502,7 +507,7 @@ def _check_volumes(volumes: Mapping[str, str], storage: _Storage, here: Problems
             _unknown_volume(name, storage, here.at(name))
         if directory in first:
             here.at(name).add(
-                f"{directory!r} again", f"each directory once (it is that of {first[directory]})", "change one"
+                f"{directory!r} again", f"each directory once (it belongs to {first[directory]})", "change one"
             )
         first.setdefault(directory, name)
 
@@ -510,7 +515,7 @@ def _check_volumes(volumes: Mapping[str, str], storage: _Storage, here: Problems
 def _check_sidecars(
     team: Team, storage: _Storage, declared: Sequence[DeclaredPods], cloud: Cloud, problems: Problems
 ) -> None:
-    """Record pods that request no more than what reads their buckets takes of it."""
+    """Record pods that request no more than the sidecar that reads their buckets uses."""
     sidecar = cloud.storage.bucket_sidecar
     mounting = {
         f"{field}[{index}]"
@@ -525,13 +530,13 @@ def _check_sidecars(
             if parse_quantity(requested) <= parse_quantity(needed):
                 problems.at(one.path).at(field).add(
                     requested,
-                    f"more than {needed}, which the container that reads buckets takes of it",
+                    f"more than {needed}, which the container that reads buckets uses",
                     "raise it, or leave it out",
                 )
 
 
 def _mounted(entry: _Entry) -> Iterator[tuple[str, str]]:
-    """Yield the volumes of `storage` that pods of an entry mount, each after its place in the entry."""
+    """Yield the volumes of `storage` that pods of an entry mount, each as its place in the entry and its name."""
     for name in entry.volumes:
         yield f"volumes.{name}", name
     field, kept = "", None
@@ -544,7 +549,7 @@ def _mounted(entry: _Entry) -> Iterator[tuple[str, str]]:
 
 
 def _entries(team: Team) -> Iterator[tuple[str, int, _Entry]]:
-    """Yield each entry with its field and place in it."""
+    """Yield each entry with its field and its index in that field."""
     fields: Mapping[str, Sequence[_Entry]] = {
         "training_jobs": team.training_jobs,
         "inference_services": team.inference_services,
@@ -567,7 +572,7 @@ def _unknown_volume(name: str, storage: _Storage, here: Problems) -> None:
 
 
 def _check_shared_memory(team: Team, available: Available, problems: Problems) -> None:
-    """Record a /dev/shm that is not a part of the pod's memory, and one that hides the MPS daemon's."""
+    """Record a /dev/shm that is not smaller than the pod's memory, or that hides the MPS daemon's /dev/shm."""
     sizes = {one.path: one.spec.memory for one in declared_pods(team, available)}
     with_mps = {pool.name for pool in available.pools if pool.mounts_shared_memory}
     for path, requested in _requested(team):
@@ -576,16 +581,16 @@ def _check_shared_memory(team: Team, available: Available, problems: Problems) -
             continue
         if requested.pool in with_mps:
             problems.at(path).at("shared_memory").add(
-                f"{requested.shared_memory} on pool {requested.pool}, which shares its GPUs by MPS",
-                "no /dev/shm of the pod's own: a pod and the MPS daemon communicate by the one that the device "
-                "plugin mounts, and another one hides it, so that CUDA finds no daemon",
+                f"{requested.shared_memory} on pool {requested.pool}, which shares its GPUs with MPS",
+                "no separate /dev/shm; it would hide the one that the device plugin mounts, through which CUDA "
+                "reaches the MPS daemon",
                 "remove shared_memory, or name another pool",
             )
             continue
         if parse_quantity(requested.shared_memory) >= parse_quantity(memory):
             problems.at(path).at("shared_memory").add(
                 requested.shared_memory,
-                f"less than the memory of the pod, {memory}: what is in /dev/shm counts there",
+                f"less than the pod's memory, {memory}, which includes /dev/shm",
                 "lower it, or raise memory",
             )
 
@@ -614,7 +619,7 @@ def _check_service(service: InferenceService, team: Team, environment: Environme
         if scaling.kafka is not None and "kafka" not in team.scaling.triggers:
             place.at("kafka").add(
                 "a Kafka trigger",
-                "one with kafka in the team's scaling.triggers: KEDA asks its servers past the network policies",
+                "a trigger that the team's scaling.triggers lists; network policies do not limit KEDA's queries",
                 "write scaling: {triggers: [kafka]} in the team",
             )
         if scaling.query is not None and scaling.server is None and addons.prometheus != "install":
@@ -633,7 +638,7 @@ def _check_service(service: InferenceService, team: Team, environment: Environme
         here.at("route").add(
             "a route without Gateway API",
             "a route on a cluster with Gateway API",
-            "write `addons: {gateway: install}`, or present if its owner has installed it",
+            "write `addons: {gateway: install}`, or present if the cluster's owner has installed it",
         )
     answer = service.route.timeout if service.route is not None else None
     if answer is not None and parse_duration(answer) > _LONGEST_ANSWER:
@@ -641,6 +646,6 @@ def _check_service(service: InferenceService, team: Team, environment: Environme
     if service.route is not None and not any(service.port in one.ports for one in team.ingress):
         here.at("route").add(
             f"a route to port {service.port}, which nothing outside the namespace may reach",
-            "an entry of the team's ingress with this port, for the gateway's proxies",
+            "an entry with this port in the team's ingress, for the gateway's proxies",
             f"write for example ingress: [{{namespace: envoy-gateway-system, ports: [{service.port}]}}]",
         )

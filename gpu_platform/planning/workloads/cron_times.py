@@ -1,6 +1,6 @@
-"""List the times of a cron schedule, as Kubernetes counts them for a CronJob in UTC.
+"""Lists the times of a cron schedule in UTC, as the CronJob controller calculates them.
 
-A day matches both of its fields, or either if none of them begins with `*`. Source: robfig/cron v3, which the
+A day must match both day fields, or either of them if neither begins with `*`. Source: robfig/cron v3, which the
 CronJob controller uses; read 2026-11-28.
 """
 
@@ -19,7 +19,7 @@ _LIMITS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 
 
 def cron_times(schedule: str) -> Iterator[datetime]:
-    """Yield the times of a cron schedule in a year."""
+    """Yield the times of a cron schedule within a year."""
     fields = schedule.split(" ")
     minutes, hours, days, months, weekdays = map(_values, fields, _LIMITS)
     either = not fields[2].startswith("*") and not fields[4].startswith("*")
@@ -31,7 +31,7 @@ def cron_times(schedule: str) -> Iterator[datetime]:
 
 
 def cron_in(hours: SchedulePlan) -> str:
-    """Return a cron schedule in UTC of the days and the start of a pool's schedule in winter."""
+    """Return a cron schedule in UTC for the days and start time of a pool's schedule in winter."""
     start = hours.starts_next(_MONDAY)
     in_utc = start.astimezone(UTC)
     moved = (in_utc.date() - start.date()).days
@@ -40,7 +40,7 @@ def cron_in(hours: SchedulePlan) -> str:
 
 
 def _values(field: str, limits: tuple[int, int]) -> Collection[int]:
-    """Return the values of one field, such as `*/15`, `1-5` or `0,30`, in their order."""
+    """Return the values of one field, such as `*/15`, `1-5` or `0,30`, in ascending order."""
     found: set[int] = set()
     for part in field.split(","):
         span, _, step = part.partition("/")

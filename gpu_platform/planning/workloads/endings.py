@@ -1,11 +1,10 @@
-"""Compare what declared workloads expect with what ends pods on their pool's nodes.
+"""Compares the deadlines and grace periods of declared workloads with what ends pods on their pool's nodes.
 
-A pod may run shorter than here: its node may be older than the pod.
-
-Kueue writes the node selector of a ProvisioningRequest into a RayCluster once, and takes back no RayCluster that
-has been ready: KubeRay does not reset its state (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/raycluster/
+A pod may run for a shorter time than calculated here, because its node may be older than the pod. Kueue writes the
+node selector of a ProvisioningRequest into a RayCluster only once. It never requeues a RayCluster that has been
+ready, because KubeRay does not reset its state (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/raycluster/
 raycluster_controller.go; ray-project/kuberay v1.6.2, ray-operator/controllers/ray/raycluster_controller.go; read
-2026-11-29). Each pod of a service is queued by itself, so a later pod has a request of its own.
+2026-11-29). Each pod of a service is queued separately, so a later pod has a separate request.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.team import Team
 
-_JOB_BEGINS_AGAIN: Final = "without checkpoints the job begins again: name a place for them, or lower deadline"
-_PART_BEGINS_AGAIN: Final = "a part that takes longer begins again: make parts shorter, or lower deadline"
-_FILES_ARE_LOST: Final = "files of the notebook are lost: name a place for them in home, or lower deadline"
+_JOB_BEGINS_AGAIN: Final = "without checkpoints, the job starts over; name a place for them, or lower deadline"
+_PART_BEGINS_AGAIN: Final = "a part that takes longer starts over; make parts shorter, or lower deadline"
+_FILES_ARE_LOST: Final = "the notebook's files are lost; name a place for them in home, or lower deadline"
 
 _WAITS: Final = (
-    "its pods then wait until there is capacity again: use a pool whose nodes stay for what always runs"
+    "its pods then wait for new capacity; for workloads that always run, use a pool whose nodes stay"
 )
 _WAITS_FOR_EVER: Final = (
-    "no nodes come again for the same request, so its pods then wait for ever and keep their quota: delete the "
-    "cluster before, or use a pool without queued: true"
+    "the same request gets no nodes again, so its pods then wait forever and keep their quota; delete the "
+    "cluster before that, or use a pool without queued: true"
 )
 
 
 def notice_seconds(pool: PoolPlan, grace: int) -> int:
-    """Return the seconds from SIGTERM to SIGKILL that a pod with this grace period surely has."""
+    """Return the seconds from SIGTERM to SIGKILL that a pod with this grace period is guaranteed to have."""
     return min([grace, *(one.notice for one in _endings(pool) if one.notice is not None)])
 
 
 def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
-    """Yield warnings about deadlines and grace periods that are longer than what nodes give.
+    """Yield warnings about deadlines and grace periods that are longer than the nodes allow.
 
-    What continues from saved state may be ended at any time: only its grace period counts.
+    A workload that continues from saved state may be ended at any time, so only its grace period matters.
     """
     pools = {pool.name: pool for pool in available.pools}
     for workload in team.workloads:
@@ -74,7 +73,7 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
 
 
 def _deadline(subject: str, declared: str, pool: PoolPlan, then: str, *, rounds: int = 1) -> Iterator[Decision]:
-    """Yield a warning if pods, of which `rounds` run one after another, may take longer than their node."""
+    """Yield a warning if a deadline for `rounds` consecutive pods is longer than their nodes may exist."""
     endings = ((one.after, one.why) for one in _endings(pool))
     if limit := _below(parse_duration(declared) // rounds, endings):
         several = f" for {rounds} parts one after another" if rounds > 1 else ""
@@ -87,7 +86,7 @@ def _deadline(subject: str, declared: str, pool: PoolPlan, then: str, *, rounds:
 
 
 def _left_without_nodes(subject: str, pool: PoolPlan, then: str) -> Iterator[Decision]:
-    """Yield a warning if what always runs loses its nodes after some time and gets others with luck alone."""
+    """Yield a warning if an always-on workload loses its nodes after a time limit and may not get new ones."""
     if pool.capacity["type"] != "flex-start":
         return
     for ending in _endings(pool):
@@ -105,13 +104,13 @@ def _grace(subject: str, declared: str, pool: PoolPlan) -> Iterator[Decision]:
         yield Decision(
             subject=subject,
             what="warning: grace",
-            chosen=f"{declared}; a pod on pool {pool.name} may have {duration_text(limit[0])}",
-            why=f"{limit[1]}: what takes longer is lost",
+            chosen=f"{declared}; a pod on pool {pool.name} may get only {duration_text(limit[0])}",
+            why=f"{limit[1]}; work that takes longer is lost",
         )
 
 
 def _below(declared: int, limits: Iterable[tuple[int | None, str]]) -> tuple[int, str] | None:
-    """Return the least limit in seconds, and why, where it is below a declared duration."""
+    """Return the lowest limit in seconds and its reason, or None if no limit is below the declared duration."""
     least = min(((seconds, why) for seconds, why in limits if seconds is not None), default=None)
     return least if least is not None and least[0] < declared else None
 
@@ -119,6 +118,6 @@ def _below(declared: int, limits: Iterable[tuple[int | None, str]]) -> tuple[int
 def _endings(pool: PoolPlan) -> Iterator[PodEnding]:
     if pool.schedule is not None:
         hours = pool.schedule.hours / len(pool.schedule.days)
-        why = f"its nodes stop by the schedule, {pool.schedule}"
+        why = f"its nodes stop at the end of the schedule, {pool.schedule}"
         yield PodEnding(why=why, after=int(hours * 3600), notice=DRAIN_SECONDS)
     yield from pool.cloud_nodes.pod_endings

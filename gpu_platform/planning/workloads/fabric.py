@@ -1,10 +1,9 @@
-"""Decide mounts, annotations and sidecars with which pods use the GPU NICs, by the vendor's test pods.
+"""Chooses the mounts, annotations and sidecars for pods that use GPU NICs, as in the vendor's test pods.
 
-EFA is not here: it is a resource that pods request. The admission policies of a team's namespace allow what is
-decided here and nothing else (`teams/fabric.py`).
-
-Sources: GoogleCloudPlatform/container-engine-accelerators, gpudirect-*; its best-practice.md for the daemon as
-sidecar, without which no Job would end; catalog/facts/fabric_pods.yaml. Read 2026-11-24.
+EFA is not included, because pods request it as a resource. The admission policies of a team's namespace allow only
+these settings (`teams/fabric.py`). Sources: GoogleCloudPlatform/container-engine-accelerators, gpudirect-*; its
+best-practice.md for the daemon as sidecar, without which no Job would end; catalog/facts/fabric_pods.yaml. Read
+2026-11-24.
 """
 
 from __future__ import annotations
@@ -25,7 +24,10 @@ _LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
 
 
 def plan_pod_fabric(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) -> PodFabricPlan | None:
-    """Return what a pod needs for the GPU NICs of its node; None: nothing, or it has not all GPUs of the node."""
+    """Return the settings that a pod needs to use the GPU NICs of its node.
+
+    Return None if no settings are needed, or if the pod does not have all GPUs of the node.
+    """
     node = pool.cloud_nodes.node_fabric
     whole = workload.resource == names.GPU_RESOURCE and pool.sharing.mode == "none"
     if node is None or not whole or workload.units != pool.gpus_per_node:
@@ -42,7 +44,7 @@ def plan_pod_fabric(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) ->
 
 
 def _networks(networks: tuple[str, ...], fact: FabricPods) -> Mapping[str, str]:
-    """Return the annotations by which a pod joins GPU networks; a pod that claims the NICs has none."""
+    """Return the annotations that connect a pod to the GPU networks. A pod that claims the NICs needs none."""
     if not networks:
         return {}
     joined = [
@@ -54,7 +56,7 @@ def _networks(networks: tuple[str, ...], fact: FabricPods) -> Mapping[str, str]:
 
 
 def _devices(daemon: FabricDaemon | None) -> Mapping[str, str]:
-    """Return the annotation by which the daemon gets devices."""
+    """Return the annotation that gives the daemon its devices."""
     if daemon is None:
         return {}
     return {daemon.annotation: "".join(f"- path: /dev/{device}\n" for device in daemon.devices)}
@@ -75,7 +77,7 @@ def _sidecar(daemon: FabricDaemon, fact: FabricPods, catalog: Catalog) -> Sideca
 
 
 def _mount(path: str, host: str, fact: FabricPods) -> MountPlan:
-    """Return a mount of a host path; a folder in which daemon and job meet is one of the pod instead."""
+    """Return a mount of a host path. A folder that the daemon and the job share is a volume of the pod instead."""
     shared = fact.daemon is not None and host in fact.writable and host in fact.daemon.mounts.values()
     return MountPlan(
         name="gpudirect" + host.replace("/", "-").replace("_", "-"),

@@ -1,7 +1,7 @@
 """Environment variables GPU_PLATFORM_* with the GPUs, memory and network of a pod.
 
-`gpu_platform_training.granted` reads them. Whoever is in the container finds neither the share of a GPU nor the
-network between nodes nor the grace period by itself.
+`gpu_platform_training.granted` reads them. A process in the container cannot otherwise find out its share of a
+GPU, the network between nodes or the grace period.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCRATCH: Final = "/scratch"
 def granted_environment(
     workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog, fabric: PodFabricPlan | None, *, together: bool
 ) -> Mapping[str, str]:
-    """Return the variables of a pod with GPUs. `together`: it communicates with pods on other nodes."""
+    """Return the variables for a pod with GPUs. `together` means that it communicates with pods on other nodes."""
     if not workload.units:
         return {}
     found: dict[str, str | int | None] = {
@@ -41,7 +41,10 @@ def granted_environment(
 
 
 def scratch_of(pod: PodPlan, pool: PoolPlan) -> MountPlan | None:
-    """Return a directory on the local NVMe disks of the node; None: none, or the pod has such a directory."""
+    """Return a directory on the node's local NVMe disks.
+
+    Return None if the node has no such disks, or if the pod already has such a directory.
+    """
     taken = any(one.name == "scratch" or f"{one.path}/".startswith(f"{_SCRATCH}/") for one in pod.mounts)
     if not pod.workload.units or not pool.cloud_nodes.local_nvme or taken:
         return None
@@ -49,7 +52,7 @@ def scratch_of(pod: PodPlan, pool: PoolPlan) -> MountPlan | None:
 
 
 def _sharing(pool: PoolPlan) -> str:
-    """Return how the pod's GPU is shared; a MIG instance that several pods share is time-sliced."""
+    """Return how the pod's GPU is shared. A MIG instance that several pods share is time-sliced."""
     if pool.devices:
         return "none"
     if pool.sharing.mode == "mig" and pool.sharing.replicas > 1:
@@ -58,7 +61,9 @@ def _sharing(pool: PoolPlan) -> str:
 
 
 def _memory(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) -> int | None:
-    """Return the MiB of each GPU, instance or share; of a time-sliced GPU what is declared, or an equal part."""
+    """Return the MiB of each GPU, instance or share. For a time-sliced GPU, this is the declared memory or an
+    equal part.
+    """
     if pool.devices:
         return pool.gpu_memory_mib if workload.resource == names.GPU_DEVICE_CLASS else None
     whole, sharing = pool.gpu_memory_mib, pool.sharing
@@ -79,7 +84,7 @@ def _memory(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) -> int | N
 
 
 def _interconnect(workload: WorkloadPlan, pool: PoolPlan, fabric: PodFabricPlan | None) -> str:
-    """Return the network between the nodes of a job, the fastest one that its pods have."""
+    """Return the fastest network between the nodes of a job that its pods can use."""
     if workload.compute_domain is not None:
         return "nvlink"
     node = pool.cloud_nodes.node_fabric
@@ -93,7 +98,9 @@ def _interconnect(workload: WorkloadPlan, pool: PoolPlan, fabric: PodFabricPlan 
 
 
 def _peak(pool: PoolPlan, catalog: Catalog) -> str | None:
-    """Return the dense throughput of a whole GPU's tensor cores in TFLOP/s; None: unknown, or a part of a GPU."""
+    """Return the dense tensor-core throughput of a whole GPU in TFLOP/s, or None if unknown or for a part of a
+    GPU.
+    """
     whole = bool(pool.devices) or pool.sharing.mode == "none"
     peak = catalog.gpus[pool.gpu_model].tensor_tflops if whole else None
     return None if peak is None else f"{peak:g}"

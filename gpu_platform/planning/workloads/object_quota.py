@@ -1,9 +1,9 @@
-"""Check that a team's quota of objects has room for the objects of what the stack file declares.
+"""Checks that a team's object quota has room for the objects of the workloads in the stack file.
 
-Without it the API server refuses them when the cluster exists. A JobSet makes a headless Service, a RayCluster one
-for its head, and a LeaderWorkerSet uses the declared one, which has its name (kubernetes-sigs/jobset,
-createHeadlessSvcIfNecessary; ray-project/kuberay, raycluster_controller.go; kubernetes-sigs/lws,
-CreateHeadlessServiceIfNotExists; read 2026-11-28).
+Otherwise the API server would reject these objects only after the cluster exists. A JobSet creates a headless
+Service, a RayCluster creates a Service for its head, and a LeaderWorkerSet uses the declared Service, which has
+its name (kubernetes-sigs/jobset, createHeadlessSvcIfNecessary; ray-project/kuberay, raycluster_controller.go;
+kubernetes-sigs/lws, CreateHeadlessServiceIfNotExists; read 2026-11-28).
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from gpu_platform.stack.addons import Addons
 from gpu_platform.stack.team import Team
 
 _OF_A_VOLUME: Final = "1Gi"
-"""What the claim of a bucket or of an existing file system requests."""
+"""The size that a claim for a bucket or for an existing file system requests."""
 
 
 def check_object_quota(team: Team, volumes: Collection[str], addons: Addons, problems: Problems) -> None:
-    """Record limits of `quota.objects` below what is declared. `volumes`: those that `storage` gives the team."""
+    """Record limits in `quota.objects` that are too low. `volumes` are the volumes that `storage` gives to the
+    team.
+    """
     sizes = [*(_OF_A_VOLUME for _ in volumes), *_sizes(team)]
     limits = team.quota.objects
     here = problems.at("quota").at("objects")
@@ -46,13 +48,13 @@ def check_object_quota(team: Team, volumes: Collection[str], addons: Addons, pro
 def _add(field: str, allowed: str, needed: str, here: Problems) -> None:
     here.at(field).add(
         allowed,
-        f"{needed} or more: what the team's volumes and declared workloads have",
+        f"{needed} or more, for the team's volumes and declared workloads",
         f"write quota.objects.{field}: {needed}",
     )
 
 
 def _sizes(team: Team) -> Iterator[str]:
-    """Yield the sizes of the claims that entries have of their own."""
+    """Yield the sizes of the claims that entries create."""
     kept = (*(one.checkpoints for one in team.training_jobs), *(one.home for one in team.notebooks))
     for one in kept:
         if one is not None and one.volume is None and one.size is not None:
@@ -60,7 +62,7 @@ def _sizes(team: Team) -> Iterator[str]:
 
 
 def _of_other_kinds(team: Team) -> int:
-    """Return the most objects of one kind without a limit of its own."""
+    """Return the maximum number of objects of any kind that has no separate limit."""
     deployments = len(team.workloads) + len(team.inference_services)
     cron_jobs = len(team.notebooks) + sum(one.schedule is not None for one in team.batch_jobs)
     return max(deployments, cron_jobs, len(team.training_jobs), len(team.ray_clusters), len(team.claims))

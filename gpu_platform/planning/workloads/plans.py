@@ -1,4 +1,4 @@
-"""Plan the declared workloads of teams, of entries without problems."""
+"""Plans the declared workloads of teams. The entries must have no problems."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ from gpu_platform.stack.team_workloads import (
 
 NOTEBOOK_IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 _HOME: Final = "/home/member"
-# Envoy Gateway cuts an answer after 15 s, GKE's Gateway refuses a route with a timeout.
+# Envoy Gateway cuts off a response after 15 s by default. GKE's Gateway rejects a route with a timeout.
 # https://gateway.envoyproxy.io/latest/tasks/traffic/http-timeouts/ and kserve/kserve#5311, read 2026-11-28.
 _LONGEST_ANSWER: Final = "1h"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
@@ -76,7 +76,7 @@ _BEFORE_THE_START_SECONDS: Final = 1800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TeamContext:
-    """Inputs for the plan of one team's entries. `levels`: of the topology of each pool's nodes."""
+    """Inputs for the plan of one team's entries. `levels` contains the topology levels of each pool's nodes."""
 
     team: Team
     available: Available
@@ -85,9 +85,9 @@ class _TeamContext:
     levels: Mapping[str, tuple[str, ...]]
     classes: Mapping[str, bool]
     provisioned: Mapping[str, int]
-    """How many seconds nodes live that a queue provisions for one workload, by pool."""
+    """Lifetime in seconds of the nodes that a queue provisions for one workload, by pool."""
     compute_domains: bool
-    """Whether the DRA driver is installed where NVLink connects nodes."""
+    """Whether the DRA driver is installed on nodes that are connected by NVLink."""
 
 
 def plan(
@@ -96,7 +96,7 @@ def plan(
     queues: QueuesPlan | None,
     storage: StoragePlan,
 ) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
-    """Return the workloads of each team of an environment without problems; teams without entries are left out."""
+    """Return the workloads of each team in an environment without problems. Teams without entries are left out."""
     environment = context.environment
     planned = [
         _plan(team, available, environment, queue_of(team.name, queues.teams if queues else ()), queues, storage)
@@ -114,13 +114,13 @@ def plan_one(
     storage: StoragePlan,
     volumes: tuple[VolumePlan, ...],
 ) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
-    """Return the workloads of a team with a stack of its own. `queues`, `storage`: of its environment."""
+    """Return the workloads of a team with a separate stack. `queues` and `storage` belong to its environment."""
     own = replace(storage, volumes=volumes)
     return _together([_plan(team, available, environment, queue_of(team.name, queued), queues, own)])
 
 
 def workloads_of(namespace: str, workloads: Iterable[TeamWorkloadsPlan]) -> TeamWorkloadsPlan | None:
-    """Return what the team of a namespace runs beside its Deployments, if anything."""
+    """Return the workloads that the team of a namespace runs in addition to its Deployments, or None."""
     return next((one for one in workloads if one.namespace == namespace), None)
 
 
@@ -174,7 +174,7 @@ def _plan(
 
 
 def _mps_users(plan: TeamWorkloadsPlan, team: Team, available: Available) -> Iterator[Decision]:
-    """Yield the pools on which the MPS server of a GPU could get clients of several users; each serves one.
+    """Yield the pools on which a GPU's MPS server could get clients of several users, although it serves only one.
 
     Source: NVIDIA, Multi-Process Service, Client-Server Architecture (other users wait); read 2026-11-29.
     """
@@ -190,27 +190,27 @@ def _mps_users(plan: TeamWorkloadsPlan, team: Team, available: Available) -> Ite
                 subject=f"team {team.name}",
                 what=f"warning: users on pool {pool.name}",
                 chosen="; ".join(f"{user}: {', '.join(sorted(names))}" for user, names in sorted(users.items())),
-                why="the MPS server of a GPU serves one user: where pods of two are on one GPU, the second ones "
-                "wait until the others have ended, and probes stop them: write one run_as_user for all",
+                why="the MPS server of a GPU serves only one user; pods of a second user on the GPU wait until "
+                "the first user's pods have ended, and probes stop them: write the same run_as_user for all",
             )
 
 
 def provisioned_by(queues: QueuesPlan | None) -> Mapping[str, int]:
-    """Return how many seconds nodes live that are provisioned for one workload, by pool."""
+    """Return the lifetime in seconds of nodes that are provisioned for one workload, by pool."""
     return {} if queues is None else {one.pool: one.request.node_seconds for one in queues.provisioning}
 
 
 def node_seconds(deadline: int, most: int | None) -> int | None:
-    """Return how long nodes are needed for what ends after `deadline` seconds.
+    """Return how long the nodes must live for a workload that ends after `deadline` seconds.
 
-    They live longer than it runs: before it starts they boot, and its image is pulled. `most`: how long they live
-    at most; None: they are not provisioned for it.
+    They must live longer than it runs, because the nodes first boot and pull its image. `most` is the maximum
+    lifetime of the nodes, or None if they are not provisioned for the workload.
     """
     return None if most is None else min(deadline + _BEFORE_THE_START_SECONDS, most)
 
 
 def levels_of(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
-    """Return the levels of the topology of each pool's nodes, the widest first."""
+    """Return the topology levels of each pool's nodes, widest first."""
     if queues is None:
         return {}
     topologies = {one.name: one.levels for one in queues.topologies}
@@ -235,7 +235,7 @@ def _pod(
     *,
     together: bool = False,
 ) -> PodPlan:
-    """Return the pods of an entry. `together`: they communicate between nodes."""
+    """Return the pods of an entry. `together` means that they communicate between nodes."""
     spec = as_workload(name, requested, pods, of.available, of.team)
     planned = plan_workload(spec, of.team, of.available, image)
     pool = next(one for one in of.available.pools if one.name == planned.pool)
@@ -259,7 +259,7 @@ def _pod(
 
 
 def _shares_nvlink(workload: WorkloadPlan, pool: PoolPlan, of: _TeamContext) -> bool:
-    """Return whether NVLink connects the nodes of a pool, and whole nodes use it."""
+    """Return whether NVLink connects the nodes of a pool and the pods use whole nodes."""
     return (
         of.compute_domains
         and pool.nvlink_domain is not None
@@ -269,14 +269,14 @@ def _shares_nvlink(workload: WorkloadPlan, pool: PoolPlan, of: _TeamContext) -> 
 
 
 def _shared_memory(workload: WorkloadPlan, pool: PoolPlan) -> str | None:
-    """Return the size of /dev/shm of a pod with GPUs: a quarter of its memory, for data loaders and NCCL."""
+    """Return the size of /dev/shm in a pod with GPUs: a quarter of its memory, for data loaders and NCCL."""
     if not workload.units or pool.mounts_shared_memory:
         return None
     return f"{int(parse_quantity(workload.memory)) // (4 * 2**20)}Mi"
 
 
 def _fabric_environment(workload: WorkloadPlan, pool: PoolPlan) -> Mapping[str, str]:
-    """Return the variables by which NCCL uses the network that the pod requests or claims.
+    """Return the variables that make NCCL use the network that the pod requests or claims.
 
     Source: AWS, EFA user guide, "Get started with EFA and NCCL"; read 2026-11-23.
     """
@@ -301,7 +301,7 @@ def _mounts(volumes: Mapping[str, str], of: _TeamContext) -> tuple[MountPlan, ..
 def _with_kept(
     pod: PodPlan, kept: KeptDirectory | None, claim: str, of: _TeamContext, *, shared: bool
 ) -> tuple[PodPlan, KeptClaimPlan | None]:
-    """Return a pod with a directory that is kept, and the claim that the entry makes for it."""
+    """Return a pod with a kept directory, and the claim that the entry creates for the directory, if any."""
     if kept is None:
         return pod, None
     if kept.volume is not None:
@@ -320,7 +320,7 @@ def _with_kept(
 
 
 def _with_scratch(pod: PodPlan, of: _TeamContext) -> PodPlan:
-    """Return a pod with a directory on the local NVMe disks of its node, where there are any."""
+    """Return a pod with a directory on its node's local NVMe disks, if there are any."""
     pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
     scratch = scratch_of(pod, pool)
     if scratch is None:
@@ -329,7 +329,7 @@ def _with_scratch(pod: PodPlan, of: _TeamContext) -> PodPlan:
 
 
 def _until(pod: PodPlan, deadline: int, of: _TeamContext) -> PodPlan:
-    """Return a pod that ends after `deadline` seconds, and its nodes with it."""
+    """Return a pod that ends after `deadline` seconds, with annotations that keep its nodes until then."""
     pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
     return replace(
         pod,
@@ -346,12 +346,12 @@ def _seconds(duration: str) -> int:
 
 
 def checkpoints_claim(job: TrainingJob) -> str:
-    """Return the name of the claim that a training job makes for its checkpoints."""
+    """Return the name of the claim that a training job creates for its checkpoints."""
     return f"{job.name}-checkpoints"
 
 
 def home_claim(notebook: Notebook) -> str:
-    """Return the name of the claim that a notebook makes for its files."""
+    """Return the name of the claim that a notebook creates for its files."""
     return f"{notebook.name}-home"
 
 
@@ -381,21 +381,21 @@ def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
 
 
 def processes_of(workload: WorkloadPlan) -> int:
-    """Return the processes of a training pod: one for each GPU, and one for an instance or a share."""
+    """Return the number of processes in a training pod: one per GPU, and one for an instance or a share."""
     return workload.units if workload.resource in (names.GPU_RESOURCE, names.GPU_DEVICE_CLASS) else 1
 
 
 def api_of(job: TrainingJob, addons: Addons) -> TrainingApi:
-    """Return the API that runs a job."""
+    """Return the Kubernetes API that runs a job."""
     if job.api is not None:
         return job.api
     return "trainjob" if addons.trainer else "jobset" if addons.jobset else "job"
 
 
 def _topology(job: TrainingJob, pod: PodPlan, of: _TeamContext) -> Mapping[str, str]:
-    """Return the annotation by which Kueue starts the pods on nodes that are close to each other.
+    """Return the annotation with which Kueue starts the pods on nodes that are close to each other.
 
-    The level is the narrowest one that has several nodes; Kueue widens a preferred one where it has no room.
+    The level is the narrowest one that contains several nodes. Kueue widens a preferred level that has no room.
     """
     return topology_annotation(of.levels.get(pod.workload.pool, ()), job.replicas, job.topology or "preferred")
 
@@ -403,7 +403,9 @@ def _topology(job: TrainingJob, pod: PodPlan, of: _TeamContext) -> Mapping[str, 
 def topology_annotation(
     levels: Sequence[str], pods: int, choice: Literal["required", "preferred", "unconstrained"] = "preferred"
 ) -> Mapping[str, str]:
-    """Return the annotation of pods that start together on nodes with a topology. `levels`: the widest first."""
+    """Return the annotation for pods that start together on nodes with a topology. `levels` starts with the
+    widest.
+    """
     if pods == 1 or not levels:
         return {}
     if choice == "unconstrained":
@@ -415,7 +417,7 @@ def _service(service: InferenceService, of: _TeamContext) -> InferenceServicePla
     pods, several = service.replicas * service.nodes, service.nodes > 1
     pod = _pod(service.name, service, service, service.image, service.command, pods, of, together=several)
     near = topology_annotation(of.levels.get(service.pool, ()), service.nodes)
-    if near:  # leader and workers of a copy are two groups of pods, which Kueue would place apart
+    if near:  # otherwise Kueue would place the leader and the workers of a replica apart
         near = {**near, _POD_GROUP_ANNOTATION: service.name}
     scaling = service.autoscaling
     return InferenceServicePlan(
@@ -454,13 +456,13 @@ def _route(route: Route, of: _TeamContext) -> RoutePlan:
 
 
 def _kafka(lag: KafkaLag) -> dict[str, str]:
-    """Return metadata of KEDA's Kafka trigger; a lag that is not known is an error, no lag of 0."""
+    """Return the metadata of KEDA's Kafka trigger. An unknown lag is an error, not a lag of 0."""
     return {
         "bootstrapServers": ",".join(lag.servers),
         "consumerGroup": lag.consumer_group,
         "topic": lag.topic,
         "lagThreshold": str(lag.lag),
-        # KEDA asks no more of a consumer than its partitions give it.
+        # A consumer group cannot use more replicas than the topic has partitions.
         "allowIdleConsumers": "false",
     }
 

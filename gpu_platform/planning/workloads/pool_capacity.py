@@ -1,8 +1,9 @@
-"""Count the pods of an entry that its pool can run at the same time, and those that must start together.
+"""Counts the pods of an entry that its pool can run at the same time, and the pods that must start together.
 
-Kueue starts a workload as a whole: of an indexed Job all the parts that run at the same time. Until as many have
-ended or are ready it is not ready, and after queueing.pods_ready_timeout Kueue stops it with all that runs.
-Source: kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/job/job_controller.go (PodsReady); read 2026-11-28.
+Kueue starts a workload as a whole. For an indexed Job, these are all parts that run at the same time. The Job is
+not ready until this number of parts are ready or have ended. After queueing.pods_ready_timeout, Kueue stops a Job
+that is not ready, including its running pods. Source: kubernetes-sigs/kueue v0.19.2,
+pkg/controller/jobs/job/job_controller.go (PodsReady); read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCapacity:
-    """Pods of one entry on an empty node of its pool, and the most nodes that the pool may have.
+    """The pods of one entry that fit on an empty node of its pool, and the maximum number of nodes in the pool.
 
-    `limit`: the field of the pool's `count` that limits them.
+    `limit` is the field of the pool's `count` that limits the nodes.
     """
 
     on_node: int
@@ -36,12 +37,12 @@ class PoolCapacity:
 
     @property
     def most(self) -> int:
-        """Pods that run at the same time on the empty pool."""
+        """Maximum number of pods that run at the same time in the empty pool."""
         return self.on_node * self.nodes
 
 
 def pool_capacity(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> PoolCapacity:
-    """Return how many of an entry's pods a pool holds, by GPUs or claimed devices, CPU and memory."""
+    """Return how many of an entry's pods fit into a pool, by GPUs or claimed devices, CPU and memory."""
     on_node = _on_a_node(one, team, pool, available)
     if pool.has_fixed_nodes:
         return PoolCapacity(on_node=on_node, nodes=pool.nodes.desired, limit="desired")

@@ -1,4 +1,4 @@
-"""Types of the plan of workloads: training jobs, inference services, Ray clusters, notebooks, batch jobs."""
+"""Types for the plan of workloads: training jobs, inference services, Ray clusters, notebooks, batch jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TrainingApi = Literal["job", "jobset", "trainjob"]
 class MountPlan:
     """A volume of a pod and its mount path.
 
-    It is a claim of the namespace, a ConfigMap or a path of the node; with none of them it ends with the pod.
+    The volume is a claim in the namespace, a ConfigMap or a path on the node. Otherwise it ends with the pod.
     """
 
     name: str
@@ -26,14 +26,15 @@ class MountPlan:
     host_path: str | None = None
     read_only: bool = False
     sidecar: VolumeSidecar | None = None
-    """What reads and writes the volume in the pod itself."""
+    """The container in the pod that reads and writes the volume."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptClaimPlan:
-    """A PersistentVolumeClaim of one entry. `storage_class` None: the cluster's default class.
+    """A PersistentVolumeClaim of one entry.
 
-    `shared`: whether pods on several nodes write it.
+    If `storage_class` is None, it uses the cluster's default class. `shared` means that pods on several nodes
+    write to it.
     """
 
     name: str
@@ -44,7 +45,10 @@ class KeptClaimPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidecarPlan:
-    """A container that runs beside the main one as root. `cpu`, `memory`: its requests, a part of the pod's."""
+    """A container that runs as root next to the main container.
+
+    Its requests `cpu` and `memory` are part of the pod's requests.
+    """
 
     name: str
     image: str
@@ -59,10 +63,10 @@ class SidecarPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFabricPlan:
-    """Mounts, annotations and sidecar of a pod with all GPUs of a node, so that NCCL uses the node's GPU NICs.
+    """Mounts, annotations and sidecar for a pod with all GPUs of a node, so that NCCL uses the node's GPU NICs.
 
-    `library_path`: directories before those of the image; `profile`: a script of the node that sets NCCL's
-    variables, where the vendor ships one.
+    `library_path` contains directories to search before the image's directories. `profile` is the vendor's script
+    on the node that sets NCCL's variables, if there is one.
     """
 
     annotations: Mapping[str, str]
@@ -75,32 +79,35 @@ class PodFabricPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlan:
-    """Pods of an entry. `workload.replicas`: how many there are at the same time; times in seconds."""
+    """The pods of an entry. `workload.replicas` is how many run at the same time. Times are in seconds."""
 
     workload: WorkloadPlan
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     secrets: tuple[str, ...] = ()
-    """Secrets of the namespace whose keys become environment variables."""
+    """Secrets in the namespace whose keys become environment variables."""
     mounts: tuple[MountPlan, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     grace_seconds: int | None = None
-    """From SIGTERM to SIGKILL; None: Kubernetes' 30 s."""
+    """Time from SIGTERM to SIGKILL, or None for Kubernetes' default of 30 s."""
     node_seconds: int | None = None
-    """How long the nodes that are provisioned for them have to live; None: nodes are not provisioned for them."""
+    """Required lifetime of the nodes that are provisioned for the pods, or None if no nodes are provisioned for
+    them.
+    """
     fabric: PodFabricPlan | None = None
-    """None: its pods communicate within a node, or need nothing for it beside requests and claims."""
+    """None if the pods communicate only within a node, or need only their requests and claims to communicate."""
 
     @property
     def volume_sidecar(self) -> VolumeSidecar | None:
-        """The container for its volumes; there is one, however many need it."""
+        """The sidecar for the pod's volumes, or None. One sidecar serves all volumes that need it."""
         return next((one.sidecar for one in self.mounts if one.sidecar is not None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJobPlan:
-    """Pods that train one model. `processes`: of torchrun in each.
+    """Pods that train one model. `processes` is the number of torchrun processes in each pod.
 
-    `stop_on`: exit codes that end the job; `interrupted_on`: those after which it starts again for nothing.
+    `stop_on` contains exit codes that end the job. `interrupted_on` contains exit codes after which it starts
+    again without using up a retry.
     """
 
     pod: PodPlan
@@ -115,10 +122,10 @@ class TrainingJobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalingPlan:
-    """A ScaledObject of KEDA: with a query of Prometheus, the lag of a Kafka topic, or both.
+    """A KEDA ScaledObject with a Prometheus query, the lag of a Kafka topic, or both.
 
-    `query`, `threshold` empty: no query; `kafka`: metadata of that trigger, empty: there is none;
-    `kafka_authentication`: name of its TriggerAuthentication, or empty.
+    `query` and `threshold` are empty without a query. `kafka` contains the metadata of the Kafka trigger, or is
+    empty without one. `kafka_authentication` is the name of its TriggerAuthentication, or empty.
     """
 
     min_replicas: int
@@ -133,7 +140,11 @@ class AutoscalingPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutePlan:
-    """An HTTPRoute. `hostname` None: all of the gateway's; `timeout_seconds` None: its own limit of an answer."""
+    """An HTTPRoute.
+
+    If `hostname` is None, it has all hostnames of the gateway. If `timeout_seconds` is None, the gateway's limit
+    applies.
+    """
 
     gateway_namespace: str
     gateway: str
@@ -144,7 +155,9 @@ class RoutePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceServicePlan:
-    """Pods behind a Service. `nodes`: pods of each replica; above 1 they are a LeaderWorkerSet."""
+    """Pods behind a Service. `nodes` is the number of pods per replica; if it exceeds 1, they form a
+    LeaderWorkerSet.
+    """
 
     pod: PodPlan
     replicas: int
@@ -158,11 +171,14 @@ class InferenceServicePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotebookPlan:
-    """A suspended CronJob, of which members make Jobs. `idle_seconds`: of JupyterLab, if `pod` has no command."""
+    """A suspended CronJob from which members create Jobs.
+
+    `idle_seconds` is the idle timeout of JupyterLab, which applies if `pod` has no command.
+    """
 
     pod: PodPlan
     home: str
-    """Directory of its files."""
+    """Directory that contains its files."""
     idle_seconds: int
     deadline_seconds: int
     claim: KeptClaimPlan | None = None
@@ -170,7 +186,7 @@ class NotebookPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJobPlan:
-    """An indexed Job, or with `schedule` a CronJob. `retries`: of each part."""
+    """An indexed Job, or a CronJob if it has a `schedule`. `retries` is the limit for each part."""
 
     pod: PodPlan
     parts: int
@@ -182,7 +198,7 @@ class BatchJobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayWorkersPlan:
-    """Workers of one kind. `gpus`: that Ray counts for each of them."""
+    """Ray workers of one kind. `gpus` is the number of GPUs that Ray counts for each worker."""
 
     name: str
     pod: PodPlan
@@ -191,10 +207,10 @@ class RayWorkersPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayClusterPlan:
-    """A RayCluster of KubeRay. `recreates`: a change of its pods ends them and starts others.
+    """A KubeRay RayCluster. With `recreates`, a change to its pods ends them and starts new ones.
 
-    Only for the operator that the program installs: the field is newer than others may be (v1.6.0,
-    ray-project/kuberay#4185, read 2026-11-28).
+    This is only used with the operator that the program installs, because other operators may not have the field
+    (v1.6.0, ray-project/kuberay#4185, read 2026-11-28).
     """
 
     name: str
@@ -206,7 +222,7 @@ class RayClusterPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamWorkloadsPlan:
-    """Workloads of one team beside its Deployments."""
+    """The workloads of one team in addition to its Deployments."""
 
     namespace: str
     training_jobs: tuple[TrainingJobPlan, ...] = ()
@@ -217,13 +233,13 @@ class TeamWorkloadsPlan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all entries."""
+        """The names of all entries."""
         of_pods = (*self.training_jobs, *self.inference_services, *self.notebooks, *self.batch_jobs)
         return (*(one.pod.workload.name for one in of_pods), *(one.name for one in self.ray_clusters))
 
     @property
     def always(self) -> Iterator[WorkloadPlan]:
-        """Pods that run all the time, on nodes of a pool."""
+        """Pods that always run on nodes of a pool."""
         for service in self.inference_services:
             yield service.pod.workload
         for cluster in self.ray_clusters:
@@ -233,7 +249,7 @@ class TeamWorkloadsPlan:
 
     @property
     def all_pods(self) -> Iterator[PodPlan]:
-        """Pods of every entry."""
+        """The pods of every entry."""
         for one in (*self.training_jobs, *self.inference_services, *self.notebooks, *self.batch_jobs):
             yield one.pod
         for cluster in self.ray_clusters:

@@ -1,4 +1,5 @@
-"""Decisions about each workload of a team for `check`: pods, queue, topology, storage, and that the pods fit."""
+"""Decisions for `check` about each workload of a team: pods, queue, topology, storage, and whether the pods fit.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from gpu_platform.planning.workloads.section import (
 from gpu_platform.stack.addons import Addons
 from gpu_platform.stack.team import Team
 
-_LAUNCHER: Final = "gpu_platform_training.train"  # its checkpoints need no renames
+_LAUNCHER: Final = "gpu_platform_training.train"  # its checkpoints do not need to rename files
 _APART: Final = "different zones and nodes where possible: replicas do not fail together"
 _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}
 
@@ -39,7 +40,7 @@ _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "
 class StatementContext:
     """Inputs for the decisions about a team's entries.
 
-    `levels`: of the topology of each pool's nodes.
+    `levels` contains the topology levels of each pool's nodes.
     """
 
     team: Team
@@ -49,20 +50,25 @@ class StatementContext:
     levels: Mapping[str, tuple[str, ...]]
     queue: TeamQueuePlan | None
     disks: frozenset[str | None] = frozenset()
-    """Classes whose volumes are in the zone of their first pod; None: the default class is one."""
+    """Classes whose volumes are in the zone of their first pod. Contains None if the default class is one of them.
+    """
 
 
 def disk_classes(storage: StoragePlan) -> frozenset[str | None]:
-    """Return the classes whose volumes are in the zone of their first pod; None: the default class is one."""
+    """Return the classes whose volumes are in the zone of their first pod.
+
+    The result contains None if the default class is one of them.
+    """
     of_disks = [one for one in storage.classes if not one.shared and not one.zones]
     return frozenset([*(one.name for one in of_disks), *(None for one in of_disks if one.default)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """Texts of the decisions about one entry.
+    """Texts for the decisions about one entry.
 
-    `pods`: by their name in the entry, which is empty for all of one kind; `start`: how Kueue starts them.
+    `pods` contains the pods by their name in the entry, which is empty if the entry has only one kind of pod.
+    `start` describes how Kueue starts them.
     """
 
     subject: str
@@ -72,9 +78,9 @@ class _Entry:
     why: str
     start: str
     most: int | None = None
-    """Of the pods, with an autoscaler."""
+    """Maximum number of pods with an autoscaler."""
     spread: str = ""
-    """Where its pods run, if no topology says so, with the reason after a colon."""
+    """Where its pods run if no topology determines it, followed by a colon and the reason."""
     claim: KeptClaimPlan | None = None
 
 
@@ -122,8 +128,8 @@ def _training(field: str, job: TrainingJobPlan, asked: StatementContext) -> _Ent
     kept = declared.checkpoints.volume if declared.checkpoints is not None else None
     if kept is not None and not asked.volumes[kept].renames and _LAUNCHER not in workload.command:
         warning = (
-            f"; no file can be renamed in {kept}, which torch.distributed.checkpoint does: start the program by "
-            f"{_LAUNCHER}, which works there, or take lustre or nfs"
+            f"; files in {kept} cannot be renamed, as torch.distributed.checkpoint does; start the program with "
+            f"{_LAUNCHER}, which works there, or use lustre or nfs"
         )
     return _Entry(
         subject=f"training job {asked.team.name}/{workload.name}",
@@ -212,7 +218,7 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementCont
     texts = _of_quota(entry, declared, asked) if queue is None else _of_queue(entry, queue, asked)
     texts = texts or ["no GPUs"]
     requested = [pod.node_seconds for pod in entry.pods.values() if pod.node_seconds is not None]
-    texts += [f"nodes are requested first, for {duration_text(seconds)} at most" for seconds in requested]
+    texts += [f"nodes are requested first, for at most {duration_text(seconds)}" for seconds in requested]
     start = entry.start if queue is not None else "no `queueing`: pods start as soon as nodes have room"
     return Decision(
         subject=entry.subject,
@@ -223,16 +229,16 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementCont
 
 
 def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementContext) -> list[str]:
-    """Return the units of an entry and the quota that a ResourceQuota counts."""
+    """Return texts with the units of an entry and the limit of the team's ResourceQuota."""
     own = [one for one in declared if one.path.startswith(entry.field)]
     return [
-        _units(units, in_all, name) + f" of {allowed} that the team's quota allows"
+        _units(units, in_all, name) + f" out of {allowed} that the team's quota allows"
         for name, (units, in_all, allowed) in quota_use(asked.team, own, declared, asked.available).items()
     ]
 
 
 def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> list[str]:
-    """Return the units of an entry and what the queue may start on its pool."""
+    """Return texts with the units of an entry and the queue's limit on its pool."""
     work, texts = declared_work(asked.team, asked.available), list[str]()
     for job in (one for one in work if one.path.startswith(entry.field)):
         name, units = job.resource, job.requests[job.resource]
@@ -242,13 +248,13 @@ def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> l
         allowed = 0 if limit is None else int(limit.nominal) + (int(limit.borrow) if job.ends else 0)
         lent = " and what it may borrow" if job.ends else ""
         texts.append(
-            _units(units, in_all, name) + f" of {allowed} that the team's quota{lent} allows on {job.pool}"
+            _units(units, in_all, name) + f" out of {allowed} that the team's quota{lent} allows on {job.pool}"
         )
     return texts
 
 
 def _units(units: int, in_all: int, resource: str) -> str:
-    return f"{units} of {resource}" + (f", {in_all} with what always runs," if in_all != units else "")
+    return f"{units} {resource}" + (f", {in_all} with all that always runs," if in_all != units else "")
 
 
 def _topology(entry: _Entry, asked: StatementContext) -> Decision:
@@ -288,7 +294,7 @@ def _storage(entry: _Entry) -> Decision:
 
 
 def _left_volume(entry: _Entry, asked: StatementContext) -> Iterator[Decision]:
-    """Warn of a claim on a disk, which is in one zone, where the pod's next node may be in another."""
+    """Yield a warning if a claim's disk is in one zone but the pod's next node may be in another."""
     claim = entry.claim
     if claim is None or claim.shared or claim.storage_class not in asked.disks:
         return
@@ -301,8 +307,8 @@ def _left_volume(entry: _Entry, asked: StatementContext) -> Iterator[Decision]:
                 what="warning: storage",
                 chosen=f"the disk of claim {claim.name} is in one zone, and nodes of pool {pool.name} start in "
                 f"any of {zones}",
-                why="the pod waits as long as no node starts in the zone of its disk: name a storage_class of "
-                "type nfs, or write one zone in zones of the pool",
+                why="the pod waits until a node starts in the zone of its disk; name a storage_class of "
+                "type nfs, or write only one zone in the pool's zones",
             )
 
 
@@ -331,5 +337,5 @@ def _room(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementConte
         nodes, each = counted(room.nodes, "node"), "" if room.nodes == 1 else "each "
         why.append(f"{prefix}pool {pool.name} has {nodes}, {each}with capacity for {room.on_node}")
     if len(names) < len(entry.pods):
-        why.append("head: any node without GPUs, which the plan does not count")
+        why.append("head: runs on any node without GPUs; the plan does not count these nodes")
     return Decision(subject=entry.subject, what="fits", chosen="; ".join(chosen), why="; ".join(why))

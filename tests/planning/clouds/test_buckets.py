@@ -251,7 +251,7 @@ def test_caches_of_all_teams_on_an_eks_node_are_compared_with_its_disk() -> None
 
     [found] = plan(50)
     assert found.startswith(
-        "up to 4 caches of buckets with 200 GiB on a node of pool train, whose disk has 200 GiB"
+        "up to 4 bucket caches with 200 GiB on a node of pool train, whose disk has 200 GiB"
     )
     assert found.endswith("write cache_gb: 45 or less for each bucket, or pools[0].disk.size_gb: 223")
     assert plan(45) == plan(50, disk={"size_gb": 223}) == plan(500, local_nvme=True) == []
@@ -266,5 +266,5 @@ def test_caches_of_all_pods_on_a_gke_node_are_compared_with_its_disk() -> None:
         return warnings_of_caches(made)
 
     [found] = plan(50, "g2-standard-96")
-    assert found.startswith("up to 8 caches of buckets with 400 GiB on a node of pool")
+    assert found.startswith("up to 8 bucket caches with 400 GiB on a node of pool")
     assert plan(22, "g2-standard-96") == plan(50, "g2-standard-4") == []

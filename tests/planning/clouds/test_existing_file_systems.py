@@ -97,7 +97,7 @@ def test_no_two_directories_of_a_file_system_have_the_same_handle_in_a_team(entr
 def test_a_directory_granted_twice_is_refused_unless_kubelet_mounts_it() -> None:
     twice = refused(data=EFS, again={**EFS, "read_only": True}, other={**EFS, "directory": "other"})
     assert list(twice) == ["storage.again.directory"]
-    assert "the directory of storage.data, for team vision too" in twice["storage.again.directory"]
+    assert "the same directory as storage.data, for team vision" in twice["storage.again.directory"]
     assert list(refused_on_gke(data=LUSTRE, again=LUSTRE)) == ["storage.again.directory"]
     eks(data={**EFS, "teams": ["vision"]}, again={**EFS, "teams": ["speech"]})
     gke(data=FILESTORE, again={**FILESTORE, "read_only": True})

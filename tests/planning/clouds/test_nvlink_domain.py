@@ -60,7 +60,7 @@ def test_a_pool_above_a_domain_is_refused_because_a_reservation_is_one_ultraserv
 ) -> None:
     problems = refused(count=count)
     assert list(problems) == [f"pool.count.{field}"]
-    assert "at most 18: a pool is one NVLink domain, which has 9 or 18 nodes" in problems[f"pool.count.{field}"]
+    assert "at most 18; a pool is one NVLink domain, which has 9 or 18 nodes" in problems[f"pool.count.{field}"]
 
 
 @pytest.mark.parametrize("capacity", [{"type": "on-demand"}, {"type": "spot"}])
