@@ -23,7 +23,9 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
-    """A named object. `path` is the place of its name in the stack file; `maker` says for users what creates it.
+    """A named object.
+
+    `path` is the place of its name in the stack file; `maker` says for users what creates it.
     """
 
     kind: str

@@ -88,8 +88,7 @@ def _is_rack(context: CompleteContext, pool: PoolPlan) -> bool:
 
 
 def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a time limit that is too short for the program on the nodes of a pool, even with its image present.
-    """
+    """Record a time limit that is too short for the program on a pool's nodes, even with its image present."""
     burn_in = context.environment.validation.burn_in
     if burn_in is None or not pools:
         return

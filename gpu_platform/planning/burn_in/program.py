@@ -1,5 +1,4 @@
-"""Names for the program of the active checks in its containers, shared by the plan, the component and the command.
-"""
+"""Names that the plan, the component and the command share for the program of the active checks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Plans device classes and claims for Dynamic Resource Allocation, and checks the requirements of the DRA driver.
-"""
+"""Plans the device classes and claims of Dynamic Resource Allocation, and checks the DRA driver's requirements."""
 
 from gpu_platform.planning.dra.checks import check
 from gpu_platform.planning.dra.claims import plan

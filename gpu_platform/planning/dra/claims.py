@@ -91,7 +91,9 @@ def demands_of(
 
 
 def meets(device: DeviceOffer, kind: str, demands: Iterable[DeviceRequirements], catalog: Catalog) -> bool:
-    """Return whether a kind of device meets the typed fields of all requirements. Declared CEL is not evaluated.
+    """Return whether a kind of device meets the typed fields of all requirements.
+
+    Declared CEL is not evaluated.
     """
     return device.type == kind and all(
         (demand.memory is None or device.memory_mib * _MIB >= parse_quantity(demand.memory))

@@ -31,7 +31,9 @@ class DeviceClassPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimPlan:
-    """A ResourceClaimTemplate with one request. A device must match every selector here and in the device class.
+    """A ResourceClaimTemplate with one request.
+
+    A device must match every selector here and in the device class.
     """
 
     name: str

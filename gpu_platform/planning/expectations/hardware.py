@@ -149,7 +149,9 @@ def expected_xids(catalog: Catalog) -> Expectation:
 
 
 def _mig(layouts: Sequence[MigLayout], declared: DeclaredNode) -> dict[str, Expectation]:
-    """Return the MIG expectations. If only some GPUs have instances, no MIG mode is expected, only the instances.
+    """Return the MIG expectations.
+
+    If only some GPUs have instances, no MIG mode is expected, only the instances.
     """
     sliced = [bool(layout) for layout in layouts]
     expect: dict[str, Expectation] = {}

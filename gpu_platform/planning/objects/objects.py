@@ -19,7 +19,9 @@ _ANNOTATIONS_BYTES = 64 * 1024  # maximum of all annotations; Kubernetes allows 
 
 
 def check(environment: Environment, catalog: Catalog) -> list[Problem]:
-    """Return the problems of `objects` and `images`. `catalog` must have the images in their original registries.
+    """Return the problems of `objects` and `images`.
+
+    `catalog` must have the images in their original registries.
     """
     problems = Problems()
     _check_objects(environment.objects, problems.at("objects"))

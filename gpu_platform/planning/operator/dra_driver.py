@@ -33,7 +33,9 @@ _PODS_BESIDE: Final = 10
 
 
 def check_compute_domains(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record what prevents ComputeDomains from working. With mode dra, `planning/dra/checks.py` checks the rest.
+    """Record what prevents ComputeDomains from working.
+
+    With mode dra, `planning/dra/checks.py` checks the rest.
     """
     operator, cloud, catalog = context.operator, context.cloud, context.catalog
     if operator is None or cloud is None:

@@ -53,7 +53,9 @@ class GpuClusterValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedValues:
-    """Values that do not depend on what allocates GPUs. `discovery` contains the values of Node Feature Discovery.
+    """Values that do not depend on what allocates GPUs.
+
+    `discovery` contains the values of Node Feature Discovery.
     """
 
     driver: DriverValues

@@ -56,7 +56,9 @@ def _distinct(forms: Sequence[list[Entry]]) -> list[list[Entry]]:
 
 
 def _of_model(declared: Mig, fleet: Fleet, catalog: Catalog) -> list[Entry]:
-    """Return the entries for the GPUs of one model. They are empty if the model has no layout or cannot hold it.
+    """Return the entries for the GPUs of one model.
+
+    They are empty if the model has no layout or cannot hold it.
     """
     sharing = concrete_sharing(declared, fleet.gpu, catalog) if fleet.gpu.mig is not None else None
     if not isinstance(sharing, Mig):

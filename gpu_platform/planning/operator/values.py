@@ -109,7 +109,9 @@ class MigManager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcgmExporter:
-    """The metrics exporter. The program's ServiceMonitor selects it, so the operator's ServiceMonitor stays off.
+    """The metrics exporter.
+
+    The program's ServiceMonitor selects it, so the operator's ServiceMonitor stays off.
     """
 
     enabled: bool

@@ -1,5 +1,4 @@
-"""Refuses fields of the stack file that the provider does not support. `spec/` declares the support of each field.
-"""
+"""Refuses fields of the stack file that the provider does not support according to the declarations in `spec/`."""
 
 from __future__ import annotations
 

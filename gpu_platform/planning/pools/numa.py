@@ -100,8 +100,7 @@ def alignable_cpu(cpu: str, resource: str, units: int, pool: PoolPlan, catalog: 
 
 
 def most_parts(units: int, parts: Sequence[int], policy: Policy) -> int:
-    """Return the maximum number of NUMA nodes for the units of a pod, or 0 if the kubelet always rejects the pod.
-    """
+    """Return the maximum number of NUMA nodes for a pod's units, or 0 if the kubelet always rejects the pod."""
     needed = fewest(units, parts) or 0
     return needed if policy == "restricted" or needed <= 1 else 0
 

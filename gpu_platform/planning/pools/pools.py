@@ -103,8 +103,7 @@ def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
 
 
 def _price(context: CompleteContext, pool: Pool, machine: MachineType) -> NodePrice:
-    """Return the price in the stack file, or else the list price in the cluster's region, never in another region.
-    """
+    """Return the price in the stack file, or else the list price in the cluster's region and no other."""
     if pool.usd_per_hour is not None:
         return NodePrice(usd_per_hour=pool.usd_per_hour, most_usd_per_hour=pool.usd_per_hour, declared=True)
     in_cloud = context.cloud.region

@@ -14,7 +14,9 @@ _NAMED: Final = ("capacity-block", "reservation")
 
 
 def check_sale(pool: Pool, machine: MachineType, cloud: Cloud, catalog: Catalog, problems: Problems) -> None:
-    """Record a capacity type in which the machine type, or an alternative, is not sold. `problems` is at the pool.
+    """Record a capacity type in which the machine type, or an alternative, is not sold.
+
+    `problems` is at the pool.
     """
     if not cloud.creates_nodes:
         return

@@ -1,4 +1,6 @@
-"""Plans the field `bootstrap`: scripts and kubelet settings for new nodes. Each cloud refuses what it cannot run.
+"""Plans the field `bootstrap`: scripts and kubelet settings for new nodes.
+
+Each cloud refuses what it cannot run.
 """
 
 from __future__ import annotations

@@ -188,7 +188,9 @@ def _short(taint: Taint) -> str:
 
 
 def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware) -> str | None:
-    """Return the exact driver version. If another owner installs the operator, return only the declared version.
+    """Return the exact driver version.
+
+    If another owner installs the operator, return only the declared version.
     """
     if gpu_parts(context.cloud.cluster).gpu_operator == "present":
         return context.operator.driver.version

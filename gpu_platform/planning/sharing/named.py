@@ -121,8 +121,7 @@ def _filterable(catalog: Catalog) -> Iterator[str]:
 def _by_node(
     pool: Pool, cloud: Cloud | None, named: Mapping[str, Sharing], here: Problems
 ) -> Iterator[tuple[Pool, str | None, tuple[str, ...] | None]]:
-    """Yield the pool without the nodes that have a different sharing, and a separate pool for each such sharing.
-    """
+    """Yield the pool without its nodes that have a different sharing, and a pool for each such sharing."""
     own = pool.declared_sharing if isinstance(pool.declared_sharing, str) else None
     names = cloud.pools.names(pool) if cloud is not None else None
     if not pool.per_node or cloud is None:
@@ -169,7 +168,9 @@ def _moved(
 
 
 def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
-    """Return the pool with only some of its nodes. Their number is fixed, because such nodes have no autoscaler.
+    """Return the pool with only some of its nodes.
+
+    Their number is fixed, because such nodes have no autoscaler.
     """
     # The fields that the stack file sets stay marked as set, because a check may refuse `min`.
     count = Count.model_construct(pool.count.model_fields_set, min=0, desired=len(nodes), max=len(nodes))

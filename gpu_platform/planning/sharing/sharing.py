@@ -122,7 +122,9 @@ def named_key(name: str, declared: Sharing, gpu: Gpu) -> str:
 
 
 def device_plugin_config(sharing: Sharing, profiles: Iterable[str]) -> Mapping[str, Any]:
-    """Return the device plugin's config for a concrete sharing. `profiles` are the profiles of its MIG instances.
+    """Return the device plugin's config for a concrete sharing.
+
+    `profiles` are the profiles of its MIG instances.
     """
     strategy = sharing.strategy if isinstance(sharing, Mig) else "none"
     config: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": strategy}}

@@ -1,5 +1,4 @@
-"""Checks the declared workloads of teams: their pods, and what each entry requires from the cluster and the team.
-"""
+"""Checks the declared workloads of teams: their pods, and the requirements of each entry."""
 
 from __future__ import annotations
 

@@ -24,9 +24,7 @@ _JOB_BEGINS_AGAIN: Final = "without checkpoints, the job starts over; name a pla
 _PART_BEGINS_AGAIN: Final = "a part that takes longer starts over; make parts shorter, or lower deadline"
 _FILES_ARE_LOST: Final = "the notebook's files are lost; name a place for them in home, or lower deadline"
 
-_WAITS: Final = (
-    "its pods then wait for new capacity; for workloads that always run, use a pool whose nodes stay"
-)
+_WAITS: Final = "its pods then wait for new capacity; for workloads that always run, use a pool whose nodes stay"
 _WAITS_FOR_EVER: Final = (
     "the same request gets no nodes again, so its pods then wait forever and keep their quota; delete the "
     "cluster before that, or use a pool without queued: true"

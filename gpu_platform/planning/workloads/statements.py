@@ -1,5 +1,4 @@
-"""Decisions for `check` about each workload of a team: pods, queue, topology, storage, and whether the pods fit.
-"""
+"""Decisions for `check` about each workload of a team: pods, queue, topology, storage and whether the pods fit."""
 
 from __future__ import annotations
 

@@ -250,9 +250,7 @@ def test_caches_of_all_teams_on_an_eks_node_are_compared_with_its_disk() -> None
         return warnings_of_caches(plan_eks(nodes, cluster=CREATED, storage=storage, teams=TEAMS))
 
     [found] = plan(50)
-    assert found.startswith(
-        "up to 4 bucket caches with 200 GiB on a node of pool train, whose disk has 200 GiB"
-    )
+    assert found.startswith("up to 4 bucket caches with 200 GiB on a node of pool train, whose disk has 200 GiB")
     assert found.endswith("write cache_gb: 45 or less for each bucket, or pools[0].disk.size_gb: 223")
     assert plan(45) == plan(50, disk={"size_gb": 223}) == plan(500, local_nvme=True) == []
 
