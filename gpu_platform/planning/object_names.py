@@ -25,7 +25,7 @@ from gpu_platform.stack.team import Team
 class _Named:
     """A named object.
 
-    `path` is the place of its name in the stack file; `maker` says for users what creates it.
+    `path` is the place of its name in the stack file; `maker` names its creator in messages.
     """
 
     kind: str

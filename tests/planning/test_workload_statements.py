@@ -73,7 +73,7 @@ def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str
 
 # What always runs: 3 x 4 of chat, 2 x 8 of large, 2 x 2 of ray: 32 GPUs. A p4de.24xlarge has 8 GPUs, 96 CPUs and
 # 1152 GiB. Pods with the GPUs of both NUMA nodes have a thousandth of a CPU less, so that none is exclusive.
-ALWAYS = "with all that always runs, out of 64 that the team's quota"
+ALWAYS = "including always-on workloads, out of 64 that the team's quota"
 EXPECTED = {
     "training job vision/pretrain": {
         "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as an indexed Job", "no add-on"),
@@ -192,8 +192,8 @@ def test_without_queues_an_entry_says_that_its_pods_wait_for_nodes_alone() -> No
     job = statements(found, "training job vision/pretrain")
     assert job["queue"] == (
         "none",
-        "no `queueing`: pods start as soon as nodes have room; 16 nvidia.com/gpu, 48 with all that always runs, "
-        "out of 64 that the team's quota allows",
+        "no `queueing`: pods start as soon as nodes have room; 16 nvidia.com/gpu, 48 including always-on "
+        "workloads, out of 64 that the team's quota allows",
     )
     assert job["topology"] == ("none", "no `queueing`")
     # The parts can run one after another. With a topology, Kueue would start all concurrent parts together.

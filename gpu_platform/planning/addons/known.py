@@ -35,8 +35,7 @@ _PROMETHEUS: Final[Mapping[str, Any]] = {
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
     "prometheus": {
         "prometheusSpec": {
-            # Select the monitors and rules in every namespace whatever their labels, so that those of teams are
-            # used too.
+            # Select monitors and rules in every namespace whatever their labels, including those of teams.
             "serviceMonitorSelectorNilUsesHelmValues": False,
             "podMonitorSelectorNilUsesHelmValues": False,
             "ruleSelectorNilUsesHelmValues": False,

@@ -32,8 +32,8 @@ from gpu_platform.planning.workloads.section import MountPlan, PodPlan
 
 IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 PRIORITY_CLASS: Final = "gpu-platform-burn-in"
-# The Cluster Autoscaler adds no node for pods with this priority, and may remove an idle node that runs one. Pods
-# without a priority class have the higher priority 0.
+# The Cluster Autoscaler adds no node for pods with this priority, and may remove an idle node that runs one.
+# Pods without a priority class have the higher priority 0.
 PRIORITY: Final = LOWEST_WITH_NODES - 990
 _USER: Final = 1000  # the image would run as root
 _GPU_CLAIM: Final = "burn-in-gpus"

@@ -20,9 +20,9 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 
-# Refused values of the GPU Operator's chart, by section and key. Sources: NVIDIA/cloud-native-docs,
-# gpu-operator/cdi.rst, read 2026-11-26; gpu-operator docs, Precompiled Driver Containers: images have the tag of a
-# driver branch and a kernel; read 2026-11-29.
+# Refused values of the GPU Operator's chart, by section and key.
+# Sources: NVIDIA/cloud-native-docs, gpu-operator/cdi.rst, read 2026-11-26; gpu-operator docs, Precompiled Driver
+# Containers: images have the tag of a driver branch and a kernel; read 2026-11-29.
 _REFUSED_VALUES: Final = (
     (
         ("cdi", "nriPluginEnabled"),
@@ -44,9 +44,9 @@ _REFUSED_VARIABLES: Final = {
     "MIG_STRATEGY": "this one overrides the MIG strategy of every pool; write sharing.strategy",
     "DEVICE_LIST_STRATEGY": "pods receive their GPUs through CDI, and the toolkit refuses any other way",
 }
-# The type of kernel modules that does not support the GPUs of an architecture, by architecture. Sources: NVIDIA,
-# Driver Installation Guide, Kernel Modules; NVIDIA, transition to open-source kernel modules (Blackwell); read
-# 2026-11-29.
+# The type of kernel modules that does not support the GPUs of an architecture, by architecture.
+# Sources: NVIDIA, Driver Installation Guide, Kernel Modules; NVIDIA, transition to open-source kernel modules
+# (Blackwell); read 2026-11-29.
 _OTHER_MODULES: Final = {"volta": "open", "blackwell": "proprietary"}
 OPERATOR_CHART = "gpu-operator"  # its versions are operator releases, which are not in the catalogue's charts
 

@@ -79,7 +79,7 @@ def class_of(claim: Claim) -> str:
 def demands_of(
     claim: Claim, classes: Mapping[str, DeviceClass]
 ) -> tuple[Literal["gpu", "mig"], list[DeviceRequirements]]:
-    """Return the device type of a claim, and all requirements for the devices: its own and those of its class.
+    """Return the device type of a claim, and the requirements of both the claim and its class.
 
     The class of the claim must exist.
     """

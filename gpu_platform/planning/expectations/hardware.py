@@ -22,12 +22,13 @@ _HEALTH: Final = (
     "application-clocks",
     "power-limit",
 )
-# With several GPUs of these architectures in a machine, NVLink runs through switches. Volta GPUs are connected
-# only in pairs. Source: NVIDIA, HGX and Fabric Manager documentation, read 2026-11-25.
+# With several GPUs of these architectures in a machine, NVLink runs through switches.
+# Volta GPUs are connected only in pairs.
+# Source: NVIDIA, HGX and Fabric Manager documentation, read 2026-11-25.
 SWITCHED: Final = frozenset({"ampere", "hopper", "blackwell"})
 _HGX_GPUS: Final = 8
-# Since Hopper, the fabric manager registers the GPUs of an HGX baseboard. Source: NVIDIA, Fabric Manager User
-# Guide, "GPU Fabric State"; read 2026-11-25.
+# Since Hopper, the fabric manager registers the GPUs of an HGX baseboard.
+# Source: NVIDIA, Fabric Manager User Guide, "GPU Fabric State"; read 2026-11-25.
 _WITH_FABRIC_STATE: Final = frozenset({"hopper", "blackwell"})
 MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC change NVML's total by about this much
 
@@ -93,10 +94,11 @@ def expectations_for_machine(
     if gpu.row_remapping:
         expect["row-remapping"] = Expectation(True, of_gpu)
     if machine.nvlinks_per_gpu and machine.arch == "amd64":
-        # On an HGX baseboard, the GPU itself determines the PCIe link. The slot of a card may be older or only x8.
-        # NVML cannot see this in a VM: EC2's A10G and T4 use 8 lanes, but NVML's maximum is 16. Source:
-        # influxdata/telegraf, plugins/inputs/nvidia_smi/testdata, a10g.xml and tesla-t4.xml; read 2026-11-29. The
-        # GPU of a superchip is connected to its CPU by NVLink-C2C.
+        # On an HGX baseboard, the GPU itself determines the PCIe link.
+        # The slot of a card may be older or only x8.
+        # NVML cannot see this in a VM: EC2's A10G and T4 use 8 lanes, but NVML's maximum is 16.
+        # Source: influxdata/telegraf, plugins/inputs/nvidia_smi/testdata, a10g.xml, tesla-t4.xml; 2026-11-29.
+        # The GPU of a superchip is connected to its CPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
     baseboard = machine.nvlinks_per_gpu > 0 and machine.gpu_count >= _HGX_GPUS

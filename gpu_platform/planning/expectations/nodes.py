@@ -45,8 +45,7 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: C
         pool=requirements.pool.name,
         driver_version=requirements.driver_version,
         driver_source=_driver_source(requirements, context),
-        # The operator changes drivers by itself, and clouds change them with new images; otherwise the owner does
-        # it.
+        # The operator changes drivers itself, and clouds use new images. On other nodes, the owner does it.
         driver_rolled=requirements.software.driver == "operator" or requirements.pool.image.driver is not None,
         driver_at_boot=requirements.software.driver == "installer",
         driver_remedy=_driver_remedy(requirements),
@@ -78,8 +77,8 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
     match requirements.software.driver:
         case "operator":
             return (
-                "wait for the operator's driver rollout on this node; if none begins, the driver is the host's, "
-                "or that of an operator that the owner installed"
+                "wait for the operator's driver rollout on this node; if none begins, the driver is from the "
+                "host or from an operator that the owner installed"
             )
         case "installer":
             return "the node gets the driver when it boots: drain it, then reboot or replace it"
@@ -110,9 +109,10 @@ def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes:
         of_cloud = cloud.pools.gpu_labels(machine, sharing)
         expected |= of_cloud
         sources |= dict.fromkeys(of_cloud, f"{of_sharing} on {of_machine}")
-    # GPU Feature Discovery runs only with the operator. Strategy `single` renames the product and counts
-    # instances. Shares of MIG instances change only the instances' label. Source: k8s-device-plugin v0.20.0,
-    # internal/lm/mig-strategy.go, newGPULabelers; read 2026-11-29.
+    # GPU Feature Discovery runs only with the operator.
+    # Strategy `single` renames the product and counts instances.
+    # Shares of MIG instances change only the instances' label.
+    # Source: k8s-device-plugin v0.20.0, internal/lm/mig-strategy.go, newGPULabelers; read 2026-11-29.
     if requirements.gpu is not None and software.device_plugin == "operator" and sharing.mig_strategy != "single":
         unrenamed = sharing.shares(names.GPU_RESOURCE) and not sharing.renamed
         expected[names.GPU_PRODUCT_LABEL] = requirements.gpu.product_label + ("-SHARED" if unrenamed else "")

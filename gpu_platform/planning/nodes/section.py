@@ -64,7 +64,7 @@ class KernelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubelet:
-    """Kubelet settings with which a pool's nodes are created."""
+    """Kubelet settings of a pool's nodes, which are set at creation."""
 
     topology_policy: str
     topology_scope: str

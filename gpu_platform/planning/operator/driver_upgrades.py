@@ -18,7 +18,7 @@ from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.stack.changes import Changes, Window
 
 EVICTION_SECONDS: Final = 900
-"""The same time limit as the default limit of `up` for draining a node for another MIG layout. The operator's
+"""Time limit in seconds to evict the pods of a node, as in `up` for another MIG layout. The operator's
 default is 300.
 """
 _ALL: Final = "100%"

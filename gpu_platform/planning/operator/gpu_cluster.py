@@ -94,8 +94,8 @@ def plan_gpu_cluster(
             "clusterPolicy": {"deployCR": False},
             "gpuCluster": {"deployCR": True},
             "nfd": RELIED_ON["nfd"],
-            # A GPUCluster manages no driver. The driver container belongs to an NVIDIADriver that the chart
-            # creates.
+            # A GPUCluster manages no driver.
+            # The driver container belongs to an NVIDIADriver that the chart creates.
             "driver": {**camel_case(common.driver), "nvidiaDriverCRD": {"enabled": common.driver.enabled}},
             **shared,
             **common.discovery,

@@ -226,9 +226,9 @@ def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:
     enabled = any(pool.software.toolkit == "operator" for pool in pools)
     if not enabled:
         return Toolkit(enabled=False)
-    # Otherwise any pod could use all GPUs of its node with NVIDIA_VISIBLE_DEVICES=all, whatever its quota. The
-    # device plugin gives pods their devices through CDI, and the operands are privileged. Source: gpu-operator
-    # v26.7.0, object_controls.go.
+    # Otherwise any pod could use all GPUs of its node with NVIDIA_VISIBLE_DEVICES=all, whatever its quota.
+    # The device plugin gives pods their devices through CDI, and the operands are privileged.
+    # Source: gpu-operator v26.7.0, object_controls.go.
     variables = {UNPRIVILEGED_DEVICES: "false", **(settings.toolkit_env or {})}
     return Toolkit(
         enabled=True,

@@ -52,6 +52,6 @@ class OperatorPlan:
     parts: tuple[PartPlan, ...] = ()
     """GPU software that the cluster may already have. The program looks for it before it installs anything."""
     quota: PriorityQuotaPlan | None
-    """For clusters that reserve system-critical priority classes for kube-system (GKE)."""
+    """ResourceQuota for clusters that reserve system-critical priority classes for kube-system (GKE)."""
     dra_driver: DraDriverPlan | None = None
     """The DRA driver next to a device plugin, for GPUs with NVLink between nodes."""

@@ -19,7 +19,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 
 UNREQUESTED: Final = "GPUs that no pod requested"
-"""The topic of these decisions."""
+"""Name of these decisions in the output of `check`."""
 UNPRIVILEGED_DEVICES: Final = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 """The environment variable of the operator's toolkit for this setting."""
 _SETTING: Final = "accept-nvidia-visible-devices-envvar-when-unprivileged"

@@ -16,7 +16,7 @@ from gpu_platform.stack.declared import On, Provider, declarations, joined, refu
 def check_declared_fields(part: BaseModel, provider: Provider, problems: Problems) -> None:
     """Record each field and value that the provider does not support.
 
-    `part` is the part of the stack file at `problems`. Only fields that the stack file sets are checked, with any
+    `problems` points to `part` in the stack file. Only fields that the stack file sets are checked, with any
     value. Fields below a refused field are not checked.
     """
     _check_model(part, provider, problems)
@@ -30,7 +30,7 @@ def check_declared_field(part: BaseModel, name: str, provider: Provider, problem
 
 
 def _refused(field: FieldInfo, value: object, provider: Provider) -> On | None:
-    """Return the declaration by which a field refuses a value, or None."""
+    """Return the declaration of a field that refuses a value, or None."""
     return next((one for one in declarations(field) if refuses(one, value, provider)), None)
 
 

@@ -1,4 +1,4 @@
-"""Checks that a pool buys its machines with a capacity type in which the cloud sells them."""
+"""Checks that the cloud sells the machine types of a pool with the pool's capacity type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED: Final = ("capacity-block", "reservation")
 def check_sale(pool: Pool, machine: MachineType, cloud: Cloud, catalog: Catalog, problems: Problems) -> None:
     """Record a capacity type in which the machine type, or an alternative, is not sold.
 
-    `problems` is at the pool.
+    `problems` points to the pool.
     """
     if not cloud.creates_nodes:
         return

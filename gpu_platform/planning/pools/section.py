@@ -31,9 +31,9 @@ expendable-pods-priority-cutoff; read 2026-11-25.
 class NodesPlan:
     """The nodes of a pool, and their number.
 
-    `ownership` says whether this program creates the nodes, labels nodes by name, a selector selects them, or a
-    cloud creates them. `vary` means that an autoscaler changes the number of nodes, so that any node may be
-    missing, even if it is among the desired ones.
+    `ownership` is `created` for nodes that this program creates, `labelled` for nodes that it labels by name,
+    `selected` for nodes that a selector selects, and `cloud` for nodes that a cloud creates. `vary` means that an
+    autoscaler changes the number of nodes, so that any node may be missing, even a desired one.
     """
 
     ownership: Literal["created", "labelled", "selected", "cloud"]
@@ -138,7 +138,7 @@ class PoolPlan:
         """Whether the device plugin mounts its MPS daemon's /dev/shm. A pod's volume at this path would hide it.
 
         Source: k8s-device-plugin, internal/plugin/mps.go and cmd/mps-control-daemon/mps/daemon.go (ShmDir), issues
-        647 and 805; the kubelet appends mounts of volumes to those of devices; read 2026-11-29.
+        647 and 805; the kubelet appends volume mounts to device mounts; read 2026-11-29.
         """
         return self.sharing.mode == "mps"
 
@@ -170,9 +170,7 @@ class PoolPlan:
 
     @property
     def agent_reads_host(self) -> bool:
-        """Whether the node agent needs the host's sysfs, because its own does not show the host's network
-        interfaces.
-        """
+        """Whether the node agent needs the host's sysfs, because its container's sysfs lacks the host NICs."""
         return self.software.gpu_access.privileged and "fabric-mtu" in self.expectations.expect
 
     @property

@@ -277,7 +277,7 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
 
 
 def check_sharing(resolved: ResolvedPool, machine: MachineType, gpu: Gpu, problems: Problems) -> None:
-    """Record the problems of a pool's concrete sharing on its GPU. `problems` is at the root of the stack file."""
+    """Record the problems of a pool's concrete sharing on its GPU. `problems` points to the file's root."""
     sharing = resolved.pool.sharing
     here = Problems(resolved.sharing_path, problems.found)
     match sharing:
@@ -304,7 +304,7 @@ def _check_mps(sharing: Mps, gpu: Gpu, here: Problems) -> None:
     if sharing.replicas > most:
         here.at("replicas").add(
             f"{sharing.replicas} on {gpu.product}",
-            f"at most {most}, the MPS clients of a GPU with compute capability {gpu.compute_capability}",
+            f"at most {most}, the limit of MPS clients with compute capability {gpu.compute_capability}",
             f"write replicas: {most} or fewer",
         )
 

@@ -271,8 +271,7 @@ def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
                 "write the command that the image would run",
             )
         for name, directory in entry.volumes.items():
-            # A volume below a directory with the node's libraries would hide the libraries, or the other way
-            # round.
+            # A volume in a directory with the node's libraries would hide them or be hidden by them.
             taken = next((one for one in fact.mounts if f"{directory}/".startswith(f"{one}/")), None)
             if taken is not None:
                 of_entry.at("volumes").at(name).add(
@@ -299,7 +298,7 @@ def _check_training(
     if job.api in needed and needed[job.api] is None:
         name = "trainer" if job.api == "trainjob" else "jobset"
         here.at("api").add(
-            f"{job.api!r}", "an API whose controller is in the cluster", f"write `addons: {{{name}: install}}`"
+            f"{job.api!r}", "an API whose controller is installed", f"write `addons: {{{name}: install}}`"
         )
     pool = next((pool for pool in available.pools if pool.name == job.pool), None)
     if job.checkpoints is not None:
@@ -607,7 +606,7 @@ def _check_service(service: InferenceService, team: Team, environment: Environme
     if service.nodes > 1 and addons.leaderworkerset is None:
         here.at("nodes").add(
             f"{service.nodes} without LeaderWorkerSet",
-            "1, or more with LeaderWorkerSet",
+            "1, or more than 1 with LeaderWorkerSet",
             "write `addons: {leaderworkerset: install}`",
         )
     scaling = service.autoscaling

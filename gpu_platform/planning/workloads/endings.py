@@ -71,7 +71,7 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
 
 
 def _deadline(subject: str, declared: str, pool: PoolPlan, then: str, *, rounds: int = 1) -> Iterator[Decision]:
-    """Yield a warning if a deadline for `rounds` consecutive pods is longer than their nodes may exist."""
+    """Yield a warning if a deadline, divided by `rounds` consecutive pods, exceeds the lifetime of a node."""
     endings = ((one.after, one.why) for one in _endings(pool))
     if limit := _below(parse_duration(declared) // rounds, endings):
         several = f" for {rounds} parts one after another" if rounds > 1 else ""

@@ -66,7 +66,8 @@ from gpu_platform.stack.team_workloads import (
 
 NOTEBOOK_IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 _HOME: Final = "/home/member"
-# Envoy Gateway cuts off a response after 15 s by default. GKE's Gateway rejects a route with a timeout.
+# Envoy Gateway cuts off a response after 15 s by default.
+# GKE's Gateway rejects a route with a timeout.
 # https://gateway.envoyproxy.io/latest/tasks/traffic/http-timeouts/ and kserve/kserve#5311, read 2026-11-28.
 _LONGEST_ANSWER: Final = "1h"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"

@@ -253,7 +253,7 @@ def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> l
 
 
 def _units(units: int, in_all: int, resource: str) -> str:
-    return f"{units} {resource}" + (f", {in_all} with all that always runs," if in_all != units else "")
+    return f"{units} {resource}" + (f", {in_all} including always-on workloads," if in_all != units else "")
 
 
 def _topology(entry: _Entry, asked: StatementContext) -> Decision:
