@@ -32,7 +32,7 @@ from gpu_platform.planning.workloads.section import TeamWorkloadsPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
-    """A whole platform."""
+    """The plan of a whole platform."""
 
     kind: Literal["environment"]
     stack: str

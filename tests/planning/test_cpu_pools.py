@@ -115,7 +115,7 @@ def test_a_cpu_pool_stands_beside_pools_with_dra(make_plan: PlanMaker) -> None:
         ("sharing", "quarters", "it sets how pods share a GPU"),
         ("per_node", [{"nodes": ["monitoring-0"], "sharing": "quarters"}], "it gives GPUs of some nodes"),
         ("topology", {"policy": "restricted"}, "its policies align GPUs and NICs with CPUs"),
-        ("utilisation", 0.5, "it is the utilisation of GPUs"),
+        ("utilisation", 0.5, "it describes the utilisation of GPUs"),
     ],
 )
 def test_a_field_about_gpus_is_refused_with_the_reason(

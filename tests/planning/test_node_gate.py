@@ -385,10 +385,10 @@ def test_a_stack_that_chooses_no_gate_is_warned_of_whole_gpus(gate: str, of_pool
 
 
 def test_what_a_partition_does_to_a_new_node_is_a_decision() -> None:
-    [of_image] = decided(partitioned("eks"), "partition of new nodes")
+    [of_image] = decided(partitioned("eks"), "partitioning of new nodes")
     assert "the kubelet" in of_image
     assert "reboots the node" in of_image
-    [of_operator] = decided(partitioned("existing"), "partition of new nodes")
+    [of_operator] = decided(partitioned("existing"), "partitioning of new nodes")
     assert "kubelet" not in of_operator
     assert "reboots" not in of_operator
 

@@ -153,7 +153,7 @@ def test_services_on_nodes_that_end_get_a_warning(capacity: dict[str, Any], most
     service = {**GIVEN, "name": "chat", "gpus": 8}
     other = {"name": "other", "pool": "train", "gpus": 4}
     found = plan(nodes, GKE, workloads=[other], inference_services=[service], ray_clusters=[ray])
-    told = [one for one in found.decisions if one.what == "warning: end of nodes"]
+    told = [one for one in found.decisions if one.what == "warning: node lifetime"]
     if most is None:
         assert told == []
         return

@@ -1,4 +1,4 @@
-"""Types of the plan of add-ons."""
+"""Types for the plan of add-ons."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _seconds(pool: PoolPlan, matrix: int) -> int:
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInPlan | None]:
-    """Return the active checks of an environment without problems, or None if the stack file declares none."""
+    """Return the active checks of a valid environment, or None if the stack file declares none."""
     burn_in = context.environment.validation.burn_in
     if burn_in is None:
         return Decided(None)

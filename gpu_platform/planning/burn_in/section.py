@@ -1,4 +1,4 @@
-"""Types of the plan of active checks."""
+"""Types for the plan of active checks."""
 
 from __future__ import annotations
 

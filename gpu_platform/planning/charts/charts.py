@@ -109,7 +109,7 @@ def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def plan(context: CompleteContext) -> Decided[ChartsPlan]:
-    """Return the chart settings of an environment without problems."""
+    """Return the chart settings of a valid environment."""
     declared, mirror = context.environment.charts, context.environment.chart_mirror
     section = ChartsPlan(
         mirror=mirror,

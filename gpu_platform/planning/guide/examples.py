@@ -238,7 +238,7 @@ def _example(kind: ExampleKind, place: _Place, team: Team, available: Available)
         return None
     image = available.catalog.images[IMAGE].reference
     workload = plan_workload(spec, team, available, image)
-    # The processes of a pod exchange tensors through shared memory, also on pools that are not for training.
+    # The processes of a pod exchange tensors through shared memory, even on pools for other workloads.
     if workload.units and workload.shared_memory is None and not place.pool.mounts_shared_memory:
         workload = replace(workload, shared_memory=f"{memory // 4}Mi")
     return ExamplePlan(kind=kind, workload=workload)

@@ -48,7 +48,7 @@ def plan(
     storage: StoragePlan,
     run: Sequence[TeamWorkloadsPlan] = (),
 ) -> tuple[GuidePlan, ...]:
-    """Return the guides for the teams of an environment without problems."""
+    """Return the guides for the teams of a valid environment."""
     cleanup = _cleanup(context.environment.cleanup)
     platform = GuidedPlatform(
         cloud=context.cloud, available=available, queues=queues, classes=storage.classes, volumes=storage.volumes

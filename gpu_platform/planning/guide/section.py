@@ -78,7 +78,7 @@ class GuideVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuideCleanup:
-    """The clean-up rules for the namespace. If `delete` is false, it is only reported what would be deleted.
+    """The clean-up rules for the namespace. If `delete` is false, the objects are only reported.
 
     Times have the format of the stack file, or are None for never.
     """

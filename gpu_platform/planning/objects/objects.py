@@ -50,7 +50,7 @@ def _check_objects(objects: Objects, problems: Problems) -> None:
 
 
 def plan(context: CompleteContext, team_namespaces: Iterable[str]) -> Decided[ObjectsPlan]:
-    """Return the settings that all objects of an environment without problems share."""
+    """Return the settings that all objects of a valid environment share."""
     objects, images = context.environment.objects, context.environment.images
     section = ObjectsPlan(
         labels=objects.labels,

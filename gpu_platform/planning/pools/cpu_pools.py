@@ -21,7 +21,7 @@ _GPU_FIELDS = {
     "device_plugin": "a device plugin advertises GPUs",
     "topology": "its policies align GPUs and NICs with CPUs",
     "network": "its interfaces are for traffic between GPUs",
-    "utilisation": "it is the utilisation of GPUs",
+    "utilisation": "it describes the utilisation of GPUs",
     "gate_nodes": "the node agent, which validates nodes, runs on GPU nodes",
 }
 

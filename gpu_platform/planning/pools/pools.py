@@ -20,7 +20,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def plan(context: CompleteContext, resolved_pools: Sequence[ResolvedPool]) -> Decided[tuple[PoolPlan, ...]]:
-    """Return the plans of pools without problems, in the order of the stack file."""
+    """Return the plans of valid pools, in the order of the stack file."""
     decided = [plan_pool(context, resolved) for resolved in resolved_pools]
     decisions: list[Decision] = []
     for one in decided:
@@ -29,7 +29,7 @@ def plan(context: CompleteContext, resolved_pools: Sequence[ResolvedPool]) -> De
 
 
 def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolPlan]:
-    """Return the plan of one pool without problems."""
+    """Return the plan of one valid pool."""
     pool, required = resolved.pool, requirements.plan(context, resolved)
     needed = required.value
     machine = needed.machine

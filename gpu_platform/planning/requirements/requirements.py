@@ -44,7 +44,7 @@ GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="
 
 
 def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequirements]:
-    """Return the requirements for the nodes of a pool without problems."""
+    """Return the requirements for the nodes of a valid pool."""
     pool, catalog, operator = resolved.pool, context.catalog, context.operator
     machine = catalog.machine_types[pool.machine_type]
     if not machine.has_gpus:
@@ -139,7 +139,7 @@ def _partition_decisions(
     decisions = [
         Decision(
             subject=f"pool {pool.name}",
-            what="partition of new nodes",
+            what="partitioning of new nodes",
             chosen="after they have joined",
             why=f"to turn MIG mode on, the MIG manager stops {stopped}, and {reset}; pods start after that",
         )

@@ -180,7 +180,7 @@ def sharing_decisions(pool: str, sharing: SharingPlan, resolved: ResolvedPool) -
             subject=f"pool {pool}",
             what="MIG layout",
             chosen=f"{layout_text(entry.layout)} on {where}",
-            why="mig-parted's layout of that name on this GPU model",
+            why="mig-parted's layout with that name for this GPU model",
         )
 
 

@@ -227,7 +227,7 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
     """Record pods that must run at the same time but never fit on the pool's nodes together."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
     if pool is None or one.path.startswith("workloads"):
-        return  # refused elsewhere
+        return  # another check refuses this
     if pool.has_gpus and pool.devices and one.spec.claim is None:
         return
     place = here.at("replicas")

@@ -91,7 +91,7 @@ def _left_without_nodes(subject: str, pool: PoolPlan, then: str) -> Iterator[Dec
         if ending.after is not None:
             yield Decision(
                 subject=subject,
-                what="warning: end of nodes",
+                what="warning: node lifetime",
                 chosen=f"a pod on pool {pool.name} runs at most {duration_text(ending.after)}",
                 why=f"{ending.why}; {then}",
             )

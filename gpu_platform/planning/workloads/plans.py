@@ -97,7 +97,7 @@ def plan(
     queues: QueuesPlan | None,
     storage: StoragePlan,
 ) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
-    """Return the workloads of each team in an environment without problems. Teams without entries are left out."""
+    """Return the workloads of each team in a valid environment. Teams without entries are left out."""
     environment = context.environment
     planned = [
         _plan(team, available, environment, queue_of(team.name, queues.teams if queues else ()), queues, storage)
