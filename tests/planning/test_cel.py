@@ -96,7 +96,7 @@ def test_an_attribute_that_the_driver_is_not_known_to_publish_is_a_warning(text:
         (
             "has(device.attributes['example.com'].uuid)",
             "device.attributes['example.com']",
-            "its own is gpu.nvidia",
+            "its domain is gpu.nvidia",
         ),
         ("[1].exists(device, device == 1)", "no mention of device", "all devices or for none"),
         ("device.allowMultipleAllocations", "device.allowMultipleAllocations", "Kubernetes 1.36"),

@@ -96,7 +96,7 @@ def test_check_warns_if_all_drivers_may_exceed_the_window(nodes: int, most: int,
     decisions = plan_of({"provider": "sandbox"}, POOL | {"count": {"desired": nodes}}, changes=changes).decisions
     found = [one for one in decisions if one.what == "warning: driver upgrade"]
     assert len(found) == warned
-    assert all("the operator goes on after the window closes" in one.why for one in found)
+    assert all("the operator continues after the window closes" in one.why for one in found)
     assert all("(changes.max_unavailable)" in one.why for one in found)
 
 
@@ -106,7 +106,7 @@ def test_the_window_covers_drivers_only_if_the_operator_stops_in_time(owner: str
     cluster = {"provider": "existing", "name": "dc"}
     plan = plan_of(cluster, pool, changes={"window": WINDOW}, operator={"driver": driver})
     [decision] = [one for one in plan.decisions if one.what == "changes of nodes"]
-    assert ("the operator goes on with drivers" in decision.why) == said
+    assert ("continue after the window closes" in decision.why) == said
 
 
 def test_a_clouds_upgrade_strategy_is_refused_elsewhere() -> None:

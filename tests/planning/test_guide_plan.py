@@ -67,7 +67,7 @@ def test_a_team_whose_quota_is_used_up_gets_the_reason_instead_of_an_example() -
     told = guide(environment(pool(), teams=[team(workloads=used)]))
     assert told.examples == ()
     assert set(told.missing) == {"training", "inference", "notebook", "batch"}
-    assert "nothing left" in told.missing["training"]
+    assert "no quota left" in told.missing["training"]
 
 
 def test_a_team_without_gpus_gets_a_batch_job_on_the_cpu_pool() -> None:
@@ -83,7 +83,7 @@ def test_devices_are_asked_for_by_a_claim_of_the_team() -> None:
     found = examples(dra, teams=[team(quota=quota, claims=claims)])
     assert found["training"].workload.claims == ("pair",)
     without = guide(environment(dra, teams=[team(quota=quota)]))
-    assert "write claims" in without.missing["training"]
+    assert "add claims" in without.missing["training"]
 
 
 def test_checkpoints_go_to_a_volume_of_the_team_that_it_may_write() -> None:

@@ -163,5 +163,5 @@ def test_services_on_nodes_that_end_get_a_warning(capacity: dict[str, Any], most
         "Ray cluster vision/ray",
     ]
     assert {one.chosen for one in told} == {f"a pod on pool train runs at most {most}"}
-    for_ever = [one.subject for one in told if "wait for ever" in one.why]
+    for_ever = [one.subject for one in told if "wait forever" in one.why]
     assert for_ever == (["Ray cluster vision/ray"] if capacity.get("queued") else [])

@@ -49,7 +49,7 @@ def test_an_alternative_that_is_not_sold_on_demand_is_refused() -> None:
     capacity = {"type": "on-demand", "alternatives": ["p5e.48xlarge"]}
     found = problems(EKS, machine_type="p5en.48xlarge", capacity=capacity)
     assert (
-        "p5e.48xlarge is sold as capacity-block or reservation only" in found["pools[0].capacity.alternatives[0]"]
+        "p5e.48xlarge is sold only as capacity-block or reservation" in found["pools[0].capacity.alternatives[0]"]
     )
 
 

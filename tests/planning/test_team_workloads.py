@@ -136,7 +136,7 @@ def test_checkpoints_of_several_pods_need_a_class_that_many_nodes_write() -> Non
         return {"cluster": EKS, "storage": storage, "training_jobs": [{**JOB, "checkpoints": kept, **fields}]}
 
     assert (
-        "disks of one node"
+        "disks for one node"
         in refused(two, **job("disk", replicas=2))["training_jobs[0].checkpoints.storage_class"]
     )
     assert "a storage class" in refused(two, **job("fast"))["training_jobs[0].checkpoints.storage_class"]
@@ -335,7 +335,7 @@ def test_the_plan_says_why_cpus_are_not_those_declared() -> None:
     assert [one.cpu for one in found.teams[0].workloads] == ["63999m"]
     (why,) = [one for one in found.decisions if one.what == "CPUs"]
     assert (why.subject, why.chosen) == ("vision/fit", "63999m")
-    assert why.why.startswith("64 whole CPUs would be exclusive, on other NUMA nodes than its GPUs")
+    assert why.why.startswith("64 whole CPUs would be exclusive and not on the NUMA nodes of its GPUs")
 
 
 def test_memory_outside_the_gpus_numa_nodes_is_refused() -> None:

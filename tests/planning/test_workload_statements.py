@@ -79,8 +79,7 @@ EXPECTED = {
         "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as an indexed Job", "no add-on"),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods or none; 16 of nvidia.com/gpu, 48 {ALWAYS} and what it may borrow allows "
-            "on train",
+            f"Kueue starts all 2 pods or none; 16 nvidia.com/gpu, 48 {ALWAYS} with borrowing allows on train",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
@@ -97,7 +96,7 @@ EXPECTED = {
         "pods": ("1 to 3 of 8 CPU, 64Gi and 4 nvidia.com/gpu, as a Deployment", "each replica is one pod"),
         "queue": (
             "default",
-            f"Kueue starts each pod; 12 of nvidia.com/gpu, 32 {ALWAYS} allows on train",
+            f"Kueue starts each pod; 12 nvidia.com/gpu, 32 {ALWAYS} allows on train",
         ),
         "topology": (
             "different zones and nodes where possible",
@@ -110,7 +109,7 @@ EXPECTED = {
         "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each replica is 2 pods"),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods of a replica or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows on train",
+            f"Kueue starts all 2 pods of a replica or none; 16 nvidia.com/gpu, 32 {ALWAYS} allows on train",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
@@ -124,7 +123,7 @@ EXPECTED = {
             "head: 1 of 2 CPU and 8Gi; w: 2 of 4 CPU, 32Gi and 2 nvidia.com/gpu, as a RayCluster",
             "addons has kuberay",
         ),
-        "queue": ("default", f"Kueue starts all 3 pods or none; 4 of nvidia.com/gpu, 32 {ALWAYS} allows on train"),
+        "queue": ("default", f"Kueue starts all 3 pods or none; 4 nvidia.com/gpu, 32 {ALWAYS} allows on train"),
         "topology": (
             "w: preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
@@ -143,7 +142,7 @@ EXPECTED = {
         ),
         "queue": (
             "default",
-            f"Kueue starts each notebook; 1 of nvidia.com/gpu, 33 {ALWAYS} and what it may borrow allows on train",
+            f"Kueue starts each notebook; 1 nvidia.com/gpu, 33 {ALWAYS} with borrowing allows on train",
         ),
         "topology": ("none", "one pod"),
         "storage": (
@@ -156,8 +155,8 @@ EXPECTED = {
         "pods": ("5 of 8 CPU, 64Gi and 2 nvidia.com/gpu, as an indexed Job", "9 parts, 5 at a time"),
         "queue": (
             "default",
-            "Kueue starts all 5 parts or none at first; 10 of nvidia.com/gpu, "
-            f"42 {ALWAYS} and what it may borrow allows on train",
+            "Kueue starts all 5 parts or none at first; 10 nvidia.com/gpu, "
+            f"42 {ALWAYS} with borrowing allows on train",
         ),
         "topology": ("any nodes of the pool", "parts do not communicate"),
         "storage": (
@@ -184,7 +183,7 @@ def test_each_kind_of_entry_states_its_pods_queue_topology_storage_and_room(
 def test_a_batch_job_of_one_part_at_a_time_starts_it_and_not_all_at_first() -> None:
     sweep = {**ENTRIES["batch_jobs"][0], "replicas": 1}
     one = plan(teams=[team(quota={"gpus": 64}, queue={"borrow": {"gpus": 0}}, batch_jobs=[sweep])])
-    assert statements(one, "batch job vision/sweep")["queue"][1].startswith("Kueue starts its part; 2 of")
+    assert statements(one, "batch job vision/sweep")["queue"][1].startswith("Kueue starts its part; 2 nvidia.com")
 
 
 def test_without_queues_an_entry_says_that_its_pods_wait_for_nodes_alone() -> None:

@@ -1,4 +1,4 @@
-"""Chooses the controllers for team members' workloads that the program installs, with their charts and values."""
+"""Decide which controllers for team members' workloads the program installs, with their charts and values."""
 
 from gpu_platform.planning.addons.addons import addon_parts, check, plan
 

@@ -1,4 +1,4 @@
-"""Chooses the repository of each Helm chart, and merges the values that the stack file adds."""
+"""Decide the repository of each Helm chart, and the values that the stack file adds."""
 
 from gpu_platform.planning.charts.charts import OPERATOR_CHART, check, controllers, plan
 

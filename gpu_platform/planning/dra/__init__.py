@@ -1,4 +1,4 @@
-"""Plans the device classes and claims of Dynamic Resource Allocation, and checks the DRA driver's requirements."""
+"""Decide the device classes and claims of Dynamic Resource Allocation, and check the DRA driver's requirements."""
 
 from gpu_platform.planning.dra.checks import check
 from gpu_platform.planning.dra.claims import plan

@@ -1,4 +1,4 @@
-"""Decides the expected hardware and labels of every node."""
+"""Decide the expected hardware and labels of every node."""
 
 from gpu_platform.planning.expectations.hardware import DeclaredNode, expectations_for_machine, expected_xids
 from gpu_platform.planning.expectations.nodes import plan

@@ -1,4 +1,4 @@
-"""Chooses the DCGM metrics, how they are scraped, the recording rules and the alerts."""
+"""Decide the DCGM metrics, how they are scraped, the recording rules and the alerts."""
 
 from gpu_platform.planning.monitoring.alerts import BUDGET_ALERT
 from gpu_platform.planning.monitoring.exporter import metrics_config_map

@@ -1,4 +1,4 @@
-"""Calculates a node's CPU and memory for pods, and decides who installs its GPU software."""
+"""Decide a node's CPU and memory for pods, and who installs its GPU software."""
 
 from gpu_platform.planning.nodes.allocatable import allocatable
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software

@@ -1,4 +1,4 @@
-"""Plans the labels, annotations, registries and pull secrets for the program's objects and pods."""
+"""Decide the labels, annotations, registries and pull secrets for the program's objects and pods."""
 
 from gpu_platform.planning.objects.images import mirrored
 from gpu_platform.planning.objects.objects import check, plan, plan_one

@@ -1,4 +1,4 @@
-"""Chooses the release, the driver and every value of the GPU Operator."""
+"""Decide the release, the driver and every value of the GPU Operator."""
 
 from gpu_platform.planning.operator.allocation import allocation, allocation_decisions, check_allocation
 from gpu_platform.planning.operator.checks import check

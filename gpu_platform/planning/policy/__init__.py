@@ -1,4 +1,4 @@
-"""Plans the configuration of the policy pack."""
+"""Decide the configuration of the policy pack."""
 
 from gpu_platform.planning.policy.pack import plan
 

@@ -1,4 +1,4 @@
-"""Checks pools, and plans each of them: its nodes, labels, taints, resources and cloud settings."""
+"""Decide whether pools are valid, and plan their nodes, labels, taints, resources and cloud settings."""
 
 from gpu_platform.planning.pools.checks import check
 from gpu_platform.planning.pools.ended import capacity_gaps, ended_capacity

@@ -1,4 +1,4 @@
-"""Plans the labels, taints, kubelet settings, software and GPUs of nodes, independent of their provider."""
+"""Decide the labels, taints, kubelet settings, software and GPUs of nodes, independent of their provider."""
 
 from gpu_platform.planning.requirements.requirements import plan
 

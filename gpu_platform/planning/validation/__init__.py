@@ -1,4 +1,4 @@
-"""Plans the validation gate: how the node agent runs, and how long `up` waits for it."""
+"""Decide the validation gate: how the node agent runs, and how long `up` waits for it."""
 
 from gpu_platform.planning.validation.gate import (
     check,

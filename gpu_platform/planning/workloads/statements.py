@@ -245,7 +245,7 @@ def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> l
         in_all = units + sum(one.requests.get(name, 0) for one in beside)
         limit = queue.limits(job.pool).get(name)
         allowed = 0 if limit is None else int(limit.nominal) + (int(limit.borrow) if job.ends else 0)
-        lent = " and what it may borrow" if job.ends else ""
+        lent = " with borrowing" if job.ends else ""
         texts.append(
             _units(units, in_all, name) + f" out of {allowed} that the team's quota{lent} allows on {job.pool}"
         )

@@ -151,7 +151,7 @@ def test_pools_without_dcgm_are_named_because_their_alerts_are_silent() -> None:
         return decided(plan, "alerts without DCGM")
 
     (found,) = silent(device_plugin="provider")
-    assert "XID errors and lowered clocks of serve" in found
+    assert "XID errors and lowered clocks on serve" in found
     assert silent() == []
 
 
