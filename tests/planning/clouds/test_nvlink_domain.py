@@ -69,7 +69,7 @@ def test_a_type_sold_only_in_blocks_is_refused_with_other_capacity(
 ) -> None:
     problems = refused(capacity=capacity, zones=[DALLAS])
     assert list(problems) == ["pool.capacity.type"]
-    assert "capacity-block: p6e-gb200.36xlarge is only sold so" in problems["pool.capacity.type"]
+    assert "capacity-block; p6e-gb200.36xlarge is sold only this way" in problems["pool.capacity.type"]
 
 
 def test_mig_is_refused_on_eks_images_and_accepted_on_custom_images() -> None:

@@ -139,8 +139,8 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"placement": COMPACT, "zones": TWO}, "placement.type", "exactly one zone"),
     ({**A4X, "placement": {"type": "none"}}, "placement.type", "several NVLink domains"),
-    ({**A4X, "capacity": None}, "capacity.type", "reservation: a4x-highgpu-4g is only sold so"),
-    ({**A4X, "capacity": {"type": "spot"}}, "capacity.type", "reservation: a4x-highgpu-4g is only sold so"),
+    ({**A4X, "capacity": None}, "capacity.type", "reservation; a4x-highgpu-4g is sold only this way"),
+    ({**A4X, "capacity": {"type": "spot"}}, "capacity.type", "reservation; a4x-highgpu-4g is sold only this way"),
     (
         {**A2, "placement": COMPACT, "capacity": FLEX, "count": GROW},
         "placement.type",
