@@ -1,1 +1,1 @@
-"""Validation of GPU nodes against the Plan: node agent, cluster checks, report."""
+"""Validation of GPU nodes against the plan: node agent, cluster checks and report."""

@@ -1,7 +1,7 @@
-"""Compare the results of active checks on a node with the least bandwidths of its pool; pure functions.
+"""Compares the results of active checks on a node with the minimum bandwidths of its pool, as pure functions.
 
-A record is JSON: `node_uid`, `time`, and for each of `alone` and `together` the program's result, or `error`, or
-`not_run` with the reason.
+A record is a JSON object with `node_uid`, `time`, `alone` and `together`. Each of `alone` and `together` contains
+the program's result, an `error`, or `not_run` with the reason.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict
 
 VERSION: Final = 1
-"""Of the program's result."""
-RECORD_KEY: Final = "record.json"  # in the ConfigMap of a node's record
+"""Version of the program's result."""
+RECORD_KEY: Final = "record.json"  # key in the ConfigMap of a node's record
 _PREFIX: Final = "burn-in-"
 _PRODUCTS: Final = "products"
 _OF_ALONE: Final = ("host-device", "device-device", _PRODUCTS, "all-reduce")
-_TCP: Final = "Socket"  # as NCCL names its own transport over IP
+_TCP: Final = "Socket"  # NCCL's name for its TCP transport
 _EQUAL: Final = "equal products on all GPUs, each time"
 _REMEDIES: Final[Mapping[str, str]] = {
-    "host-device": "compare width and generation of the GPU's PCIe link (checks pcie-width, pcie-generation) and "
-    "the CPU's NUMA settings; reboot the node, and replace it if the GPU stays slow",
+    "host-device": "compare the width and generation of the GPU's PCIe link (checks pcie-width, pcie-generation) "
+    "and the CPU's NUMA settings; reboot the node, and replace it if the GPU stays slow",
     "device-device": "see the checks nvlink-count and peer-access and dmesg (Xid 74); reset all GPUs of the node, "
     "and replace the node if the GPU stays slow",
     _PRODUCTS: "the GPU computes wrong results without an error: drain the node and replace the GPU",
     "all-reduce": "see the checks nvlink-count, fabric-state and peer-access and the fabric manager's log; reboot "
     "the node, and replace it if it stays slow",
-    "all-reduce-nodes": "run it again: the node is paired with another one then, which shows which node is slow; "
-    "see the checks fabric-nics and nic-affinity, and the NICs' counters",
+    "all-reduce-nodes": "run it again: the node is then paired with a different node, which shows which one is "
+    "slow; see the checks fabric-nics and nic-affinity, and the NICs' counters",
 }
 
 
 def record_name(node: str) -> str:
-    """Return the name of the ConfigMap with the record of a node."""
+    """Return the name of the ConfigMap that contains the record of a node."""
     return f"burn-in-{node}"
 
 
 def records_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the records by node from their ConfigMaps, without those that are not valid."""
+    """Return the valid records in some ConfigMaps, by node."""
     found: dict[str, Mapping[str, Any]] = {}
     for config_map in config_maps:
         data: Mapping[str, str] = config_map.get("data") or {}
@@ -61,7 +61,7 @@ def burn_in_checks(
 ) -> tuple[CheckResult, ...]:
     """Return the results of a node's active checks.
 
-    `record` None: there is none; one of another Node object of the same name does not count.
+    `record` is None if there is no record. A record of an earlier Node object with the same name is ignored.
     """
     if pool.skipped:
         return tuple(_not_applicable(measure, pool.skipped) for measure in _OF_ALONE)
@@ -114,7 +114,7 @@ def _products(result: Mapping[str, Any], when: str) -> CheckResult:
     observed = ", ".join(
         f"GPU {index}: {wrong[index]} products changed"
         if wrong[index]
-        else f"GPU {index}: another product than the other GPUs"
+        else f"GPU {index}: a different product from the other GPUs"
         for index in bad
     )
     speed = f"equal, {_span(_floats(result, 'tflops'), 'TFLOP/s')}"
@@ -157,7 +157,7 @@ def _reduced(
         return _not_applicable(measure, "one GPU")
     if not reduced.get("right"):
         expected = "the sum of all GPUs"
-        remedy = "a GPU or a link changes data: see burn-in-products and the checks of NVLink; replace the node"
+        remedy = "a GPU or a link changes data: see burn-in-products and the NVLink checks; replace the node"
         return CheckResult(
             id=_PREFIX + measure,
             verdict=FAIL,
@@ -211,7 +211,7 @@ def _not_applicable(measure: str, observed: str) -> CheckResult:
 
 
 def _other(measure: str, verdict: Verdict, expected: str, observed: str, remedy: str) -> CheckResult:
-    # Active checks run on request: what they did not measure holds nothing up.
+    # Active checks run only on request, so a missing measurement must not fail the node.
     return CheckResult(
         id=_PREFIX + measure,
         verdict=verdict,

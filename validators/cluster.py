@@ -1,4 +1,4 @@
-"""Cluster checks: compare a `v1/Node` object with the expectations of its pool; pure functions."""
+"""Cluster checks, which compare a `v1/Node` object with the expectations of its pool. All functions are pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from validators.result import CheckResult, Verdict
 _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
-"""Checks whose failure no waiting ends: a controller has given up on the node, and a person has to act."""
-# A MIG manager or a driver's pod that ends in the middle of a change leaves it: NVIDIA/gpu-operator#2833 and #316;
-# read 2026-11-29.
+"""Checks that do not recover by waiting: a controller has given up on the node, and a person has to act."""
+# Prefix of a label's value that remains if the MIG manager or the driver's pod ends during a change
+# (NVIDIA/gpu-operator#2833 and #316; read 2026-11-29).
 _PAUSED: Final = "paused-for-"
 _REQUIRED: Final = "upgrade-required"
 _UPGRADED: Final = "upgrade-done"
@@ -32,7 +32,7 @@ _STUCK_REMEDY: Final = (
 _LABEL_REMEDIES: Final = {
     names.POOL_LABEL: "the node is not labelled as a node of its pool: run `up` again",
     names.DEVICE_PLUGIN_CONFIG_LABEL: (
-        "without it the device plugin uses its default config without sharing: run `up` again, or "
+        "without it, the device plugin uses its default config without sharing: run `up` again, or "
         "kubectl label node {node} --overwrite " + names.DEVICE_PLUGIN_CONFIG_LABEL + "={expected}"
     ),
     names.MIG_CONFIG_LABEL: (
@@ -48,7 +48,10 @@ _DISCOVERY_REMEDY: Final = (
 
 @dataclass(frozen=True)
 class LeftPod:
-    """A GPU pod that no eviction removes: without a controller, or of a DaemonSet (`namespace/name`)."""
+    """A GPU pod that an eviction does not remove, because it has no controller or belongs to a DaemonSet.
+
+    Both `name` and `daemon_set` have the form `namespace/name`.
+    """
 
     name: str
     daemon_set: str = ""
@@ -61,10 +64,10 @@ def check_node(
     left: Sequence[LeftPod] = (),
     behind: Sequence[str] = (),
 ) -> list[CheckResult]:
-    """Return the results of all cluster checks of one node. `now` None: the time of the call.
+    """Return the results of all cluster checks of one node. `now` defaults to the time of the call.
 
-    `left`: its GPU pods that no eviction removes, read where a driver's upgrade has failed.
-    `behind`: the nodes whose upgrades do not end and keep the operator from upgrading another one.
+    `left` are the node's GPU pods that an eviction does not remove, which are read if a driver upgrade has failed.
+    `behind` are the nodes whose unfinished upgrades keep the operator from upgrading another node.
     """
     now = now or datetime.now(UTC)
     return [
@@ -100,7 +103,7 @@ def _ready(node: Mapping[str, Any]) -> CheckResult:
 
 
 def driver_upgrade_state(node: Mapping[str, Any]) -> str:
-    """Return what the operator's upgrade controller does on a node; empty where it has nothing to do."""
+    """Return the state of the node in the operator's upgrade controller, or "" if no upgrade is due."""
     state = _labels(node).get(names.DRIVER_UPGRADE_STATE_LABEL) or ""
     return "" if state == _UPGRADED else state
 
@@ -111,10 +114,11 @@ def upgrade_failed(node: Mapping[str, Any]) -> bool:
 
 
 def keeps_driver_upgrade(node: Mapping[str, Any]) -> bool:
-    """Return whether a node keeps one of the places for driver upgrades: it has failed, or is not ready meanwhile.
+    """Return whether a node occupies one of the slots for driver upgrades.
 
-    The upgrade controller waits without a limit for the driver's pod of a node (NVIDIA/k8s-operator-libs,
-    pkg/upgrade/common_manager.go, ProcessPodRestartNodes; read 2026-11-29).
+    It does so if its upgrade has failed, or if it is not ready during the upgrade. The upgrade controller waits
+    without a limit for the driver's pod of a node (NVIDIA/k8s-operator-libs, pkg/upgrade/common_manager.go,
+    ProcessPodRestartNodes; read 2026-11-29).
     """
     state = driver_upgrade_state(node)
     return state == UPGRADE_FAILED or (state not in ("", _REQUIRED) and _ready(node).verdict != PASS)
@@ -123,11 +127,11 @@ def keeps_driver_upgrade(node: Mapping[str, Any]) -> bool:
 def _driver_upgrade(
     node: Mapping[str, Any], left: Sequence[LeftPod], behind: Sequence[str]
 ) -> Iterator[CheckResult]:
-    """Yield what the operator's upgrade controller does on a node, unless it has nothing to do.
+    """Yield the result of the check `driver-upgrade`, if the upgrade controller has something to do on the node.
 
-    A failed upgrade counts as one at work, of which there are `maxParallelUpgrades`. It is taken up again when its
-    label says that one is required, and none begins on a node with the label that skips it. A cordoned node needs
-    no place (NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go and upgrade_inplace.go; read 2026-11-29).
+    A failed upgrade counts towards `maxParallelUpgrades`. It is retried when the node's label requests an upgrade,
+    and no upgrade begins on a node with the label that skips it. A cordoned node needs no slot
+    (NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go and upgrade_inplace.go; read 2026-11-29).
     """
     state = driver_upgrade_state(node)
     if not state:
@@ -143,7 +147,7 @@ def _driver_upgrade(
         shown += f", behind {', '.join(behind)}"
         remedy = (
             f"the operator starts no further node that is not cordoned while the upgrade of {', '.join(behind)} "
-            "does not end: do what the check driver-upgrade says there, then this node follows"
+            "does not end: follow the remedy of its check driver-upgrade, then this node is upgraded"
         )
     elif state != UPGRADE_FAILED and keeps_driver_upgrade(node):
         shown += ", and the node is not ready"
@@ -170,7 +174,7 @@ def _driver_upgrade(
 
 
 def _left_remedy(left: Sequence[LeftPod]) -> str:
-    """Return what removes the pods that no eviction removes."""
+    """Return how to remove the pods that an eviction does not remove."""
     daemon_sets = sorted({pod.daemon_set for pod in left if pod.daemon_set})
     bare = [pod.name for pod in left if not pod.daemon_set]
     text = ""
@@ -188,7 +192,10 @@ def _left_remedy(left: Sequence[LeftPod]) -> str:
 
 
 def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
-    """Compare the resources of GPUs, also unexpected ones, and of NICs; a missing resource counts as 0."""
+    """Compare the number of GPU resources, including unexpected ones, and of NIC resources.
+
+    A missing resource counts as 0.
+    """
     status: Mapping[str, Any] = node.get("status", {})
     allocatable: Mapping[str, Any] = status.get("allocatable") or {}
     found = {
@@ -236,7 +243,7 @@ def _allocatable_remedy(
         again = f"kubectl label node {_name(node)} --overwrite {names.DEPLOY_DEVICE_PLUGIN_LABEL}=true"
         return (
             f"a change of the MIG layout or the driver keeps the device plugin off the node ({paused}); "
-            f"where none goes on any more: {again}"
+            f"if no change is in progress: {again}"
         )
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:
@@ -323,7 +330,7 @@ def _taint(node: Mapping[str, Any], taint: Mapping[str, str], expectation: NodeE
         source=expectation.sources.get(key, f"pool {expectation.pool}"),
         remediation=""
         if expected in same
-        else "without it pods that use no GPU can be scheduled on the node: run `up` again, or "
+        else "without it, pods that use no GPU can be scheduled on the node: run `up` again, or "
         f"kubectl taint node {_name(node)} {expected}",
     )
 

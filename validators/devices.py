@@ -1,4 +1,4 @@
-"""Checks of the ResourceSlices that the DRA driver publishes for a node; pure functions."""
+"""Checks of the ResourceSlices that DRA drivers publish for a node. All functions are pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from validators.result import CheckResult, Verdict
 
 _DRIVER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-dra-driver-kubelet-plugin --all-pods"
 _EFA_LOG: Final = "kubectl logs -n kube-system -l app=aws-dranet --all-pods"
-_EFA: Final = "Elastic Fabric Adapter (EFA)"  # by which the DeviceClass of the chart selects, too
+_EFA: Final = "Elastic Fabric Adapter (EFA)"  # also in the selector of the chart's DeviceClass
 _NOTHING: Final = "nothing"
-_PUBLISH_SECONDS: Final = 600  # a driver writes all slices of a node one after the other
+_PUBLISH_SECONDS: Final = 600  # a driver writes the slices of a node one after another
 
 
 def check_devices(
@@ -26,9 +26,10 @@ def check_devices(
     expectation: NodeExpectation,
     now: datetime | None = None,
 ) -> list[CheckResult]:
-    """Return the results for a node with DRA; none for a node with a device plugin.
+    """Return the results for a node with DRA, or an empty list for a node with a device plugin.
 
-    `slices`: all ResourceSlices of the cluster, None if they were not read. `now` None: the time of the call.
+    `slices` are all ResourceSlices of the cluster, or None if they were not read. `now` defaults to the time of
+    the call.
     """
     if expectation.gpu_devices is None:
         return []
@@ -60,7 +61,10 @@ def check_devices(
 def check_nics(
     node: str, slices: Sequence[Mapping[str, Any]] | None, expectation: NodeExpectation
 ) -> list[CheckResult]:
-    """Return the result for a node whose NICs a DRA driver publishes; none for others. `slices`: as above."""
+    """Return the result for a node whose NICs a DRA driver publishes, or an empty list for other nodes.
+
+    `slices` are all ResourceSlices of the cluster, or None if they were not read.
+    """
     if expectation.nic_driver is None:
         return []
     source = expectation.sources.get(NIC_DEVICES, f"pool {expectation.pool}")
@@ -69,7 +73,7 @@ def check_nics(
         return [_result("nic-devices", UNKNOWN, expected, "ResourceSlices were not read", source, "")]
     own = _current(node, slices, expectation.nic_driver)
     devices = [device for one in own for device in one["spec"].get("devices") or ()]
-    # Attributes without a domain are the driver's own.
+    # Attributes without a domain belong to the driver.
     keys = ("pciDevice", f"{expectation.nic_driver}/pciDevice")
     found = sum(any(_attribute(device, key) == _EFA for key in keys) for device in devices)
     verdict: Verdict = PASS if found == expectation.nic_devices else FAIL
@@ -78,7 +82,7 @@ def check_nics(
 
 
 def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectation, source: str) -> CheckResult:
-    """Check that all expected MIG profiles are published; additional ones are allowed."""
+    """Check that all expected MIG profiles are published. Additional profiles are allowed."""
     published = {_attribute(device, "profile") for device in devices if _attribute(device, "type") == "mig"}
     missing = [profile for profile in expectation.mig_profiles if profile not in published]
     return _result(
@@ -95,14 +99,14 @@ def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectati
 def _current(
     node: str, slices: Sequence[Mapping[str, Any]], driver: str = names.DRA_DRIVER
 ) -> list[Mapping[str, Any]]:
-    """Return the current slices of a node by a driver: those of the newest generation of its pool."""
+    """Return a driver's current slices of a node, that is, the slices of the newest generation of its pool."""
     own = [one for one in slices if one["spec"].get("driver") == driver and one["spec"].get("nodeName") == node]
     newest = max((one["spec"]["pool"]["generation"] for one in own), default=0)
     return [one for one in own if one["spec"]["pool"]["generation"] == newest]
 
 
 def _seconds_since(slices: Sequence[Mapping[str, Any]], now: datetime) -> float:
-    """Return how long ago the last slice was created; 0 if the API server does not know."""
+    """Return the age of the newest slice in seconds, or 0 if its creation time is unknown."""
     times = [str((one.get("metadata") or {}).get("creationTimestamp") or "") for one in slices]
     return (now - datetime.fromisoformat(max(times))).total_seconds() if max(times, default="") else 0.0
 

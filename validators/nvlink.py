@@ -1,8 +1,8 @@
-"""Check that all nodes of a pool are in one NVLink domain, by a label of feature discovery; pure function.
+"""Checks that all nodes of a pool are in one NVLink domain, from a label that feature discovery sets.
 
-Nodes with the same value of nvidia.com/gpu.clique, `<cluster UUID>.<clique id>` of the fabric, reach each other
-by NVLink. Source: EKS user guide, P6e-GB200 UltraServers; kubernetes-sigs/dra-driver-nvidia-gpu, docs/install.md;
-read 2026-11-23.
+Nodes with the same value of nvidia.com/gpu.clique (`<cluster UUID>.<clique id>` of the fabric) reach each other
+over NVLink. Source: EKS user guide, P6e-GB200 UltraServers; kubernetes-sigs/dra-driver-nvidia-gpu,
+docs/install.md; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from validators.result import CheckResult, Verdict
 
 _DISCOVERY: Final = "kubectl get pods -n gpu-operator -o wide -l app=gpu-feature-discovery"
 _FABRIC: Final = (
-    "see nvidia-smi -q (Fabric) on a node without it: the fabric manager must have registered its GPUs"
+    "see nvidia-smi -q (Fabric) on a node without the label: the fabric manager must have registered its GPUs"
 )
 
 
 def check_domain(expectation: NodeExpectation, nodes: Sequence[Mapping[str, Any]]) -> CheckResult | None:
-    """Return the result for the nodes of a pool that is one NVLink domain; None for others, and without nodes."""
+    """Check the nodes of a pool that must be one NVLink domain.
+
+    Return None for other pools, and for pools without nodes.
+    """
     if not expectation.one_clique or not nodes:
         return None
     labels = [_clique(node) for node in nodes]
@@ -34,7 +37,7 @@ def check_domain(expectation: NodeExpectation, nodes: Sequence[Mapping[str, Any]
     if not cliques:
         verdict, remedy = (
             UNKNOWN,
-            f"feature discovery sets the label where the fabric is up: {_DISCOVERY}; {_FABRIC}",
+            f"feature discovery sets the label if the fabric is up: {_DISCOVERY}; {_FABRIC}",
         )
     elif without:
         verdict, remedy = FAIL, _FABRIC

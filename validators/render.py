@@ -23,12 +23,12 @@ _CTRF_STATES: Final = ("passed", "failed", "pending", "skipped", "other")
 _CTRF_OF: Final = {PASS: "passed", FAIL: "failed"}
 _MAX_LISTED_NODES: Final = 4
 _RATIOS: Final = {"node": 2, "check": 2, "expected": 3, "observed": 3, "remedy": 4}
-_BORDER: Final = 3  # of a column: a line and two spaces
+_BORDER: Final = 3  # width of a column's border: a line and two spaces
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 
 def print_report(report: ValidationReport, console: Console) -> None:
-    """Print failed and unknown checks, one row for all nodes with the same result, then a line per pool."""
+    """Print failed and unknown checks, with one row for all nodes with the same result, then one line per pool."""
     for verdict in (FAIL, UNKNOWN):
         rows = _rows(_shared(report, verdict))
         if rows:
@@ -51,9 +51,9 @@ def print_report(report: ValidationReport, console: Console) -> None:
 
 
 def as_junit(report: ValidationReport) -> str:
-    """Return JUnit XML with a test suite per node and a test case per check.
+    """Return JUnit XML with a test suite for each node and a test case for each check.
 
-    A critical unknown check is an error, another unknown check is skipped.
+    A critical unknown check is an error. Other unknown checks are skipped.
     """
     root = ElementTree.Element("testsuites", name="gpu-platform validation")
     for node in report.nodes:
@@ -84,9 +84,9 @@ def as_junit(report: ValidationReport) -> str:
 
 
 def as_ctrf(report: ValidationReport) -> dict[str, Any]:
-    """Return the report in the Common Test Report Format, as JSON values: a test per node and check.
+    """Return the report in the Common Test Report Format as JSON values, with a test for each check of a node.
 
-    A critical unknown check is `other`, another unknown check and one that is not applicable `skipped`.
+    A critical unknown check is `other`. Other unknown checks and checks that are not applicable are `skipped`.
     Source: ctrf.io, schema 0.0.0; read 2026-11-25.
     """
     tests = [_ctrf_test(node, check) for node in report.nodes for check in node.checks]
@@ -137,12 +137,12 @@ def _message(check: CheckResult) -> str:
 
 
 def _xml(text: str) -> str:
-    """Return a text with characters that XML 1.0 does not allow replaced."""
+    """Replace the characters that XML 1.0 does not allow."""
     return _NOT_XML.sub("�", text)
 
 
 def _shared(report: ValidationReport, verdict: str) -> dict[CheckResult, list[NodeReport]]:
-    """Return the checks with a verdict, each with the nodes that have the same result."""
+    """Return the checks with a verdict, each with all nodes that have the same result."""
     rows: dict[CheckResult, list[NodeReport]] = {}
     for node in report.nodes:
         for check in node.checks:
@@ -153,7 +153,7 @@ def _shared(report: ValidationReport, verdict: str) -> dict[CheckResult, list[No
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of the table of what fails or is unknown."""
+    """One row in the table of failed or unknown checks."""
 
     nodes: str
     checks: str
@@ -163,7 +163,7 @@ class _Row:
 
 
 def _rows(shared: Mapping[CheckResult, Sequence[NodeReport]]) -> list[_Row]:
-    """Return a row for each check, and one for all that are unknown for the same reason on the same nodes."""
+    """Return a row for each check. Checks that are unknown for the same reason on the same nodes share a row."""
     alike: dict[tuple[str, ...], list[CheckResult]] = {}
     for check, nodes in shared.items():
         apart = ("softer" if _is_softer(check) else "") if check.verdict == UNKNOWN else check.name
@@ -181,17 +181,17 @@ def _rows(shared: Mapping[CheckResult, Sequence[NodeReport]]) -> list[_Row]:
 
 
 def _room_for_a_word(width: int) -> int:
-    """Return the longest word that the column of remedies does not break."""
+    """Return the length of the longest word that fits into the remedy column without a break."""
     return width * _RATIOS["remedy"] // sum(_RATIOS.values()) - _BORDER
 
 
 def _is_split(remedy: str, room: int) -> bool:
-    """Return whether a command in the remedy would be broken inside a word, and could not be copied."""
+    """Return whether a word of the remedy would be broken, so that its command could not be copied."""
     return any(len(word) > room for word in remedy.split())
 
 
 def _notes(report: ValidationReport) -> dict[str, list[NodeReport]]:
-    """Return the notes, each with its nodes."""
+    """Return the notes of the report, each with its nodes."""
     found: dict[str, list[NodeReport]] = {}
     for node in report.nodes:
         for note in node.notes:
@@ -210,12 +210,12 @@ def _findings(rows: Sequence[_Row], verdict: str, room: int) -> Table:
 
 
 def _is_softer(check: CheckResult) -> bool:
-    """Return whether the severity decides something: a failure fails the node anyway."""
+    """Return whether a check is unknown but does not fail the node, because it is not critical."""
     return check.verdict == UNKNOWN and check.severity != "critical"
 
 
 def _name(checks: Sequence[CheckResult]) -> str:
-    """Return the names of the checks of a row, with their severity where that decides something."""
+    """Return the names of a row's checks, with their severity if they do not fail the node."""
     named = ", ".join(check.name for check in checks)
     if not _is_softer(checks[0]):
         return named

@@ -20,7 +20,7 @@ from validators.result import CheckResult, MalformedReport, Severity, Verdict, o
 from validators.scheduling import notes
 
 VERSION: Final = 1
-REPORT_KEY: Final = "report.json"  # in a report's ConfigMap
+REPORT_KEY: Final = "report.json"  # key in the ConfigMap of a report
 _EXIT_CODES: Final = {
     PASS: ExitCode.GOOD,
     FAIL: ExitCode.FINDING,
@@ -31,11 +31,11 @@ _EXIT_CODES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedPool:
-    """Expectations for one pool: for the node agent, for the cluster checks, and the number of nodes.
+    """Expectations for one pool: for the node agent, for the cluster checks, and for the number of nodes.
 
-    Without expectations of hardware (a CPU pool) no agent runs on the nodes, and none must have reported.
-    `selector` selects its nodes; `least` and `most` are the bounds of their number. `usual`: the number in the
-    stack file, if an autoscaler may change it; `why`: what sets the number within the bounds.
+    In a pool without hardware expectations (a CPU pool), no agent runs on the nodes, so no reports are required.
+    `selector` selects the pool's nodes, and `least` and `most` are the bounds of their number. `usual` is the
+    number in the stack file, if an autoscaler may change it. `why` names what sets the number within the bounds.
     """
 
     hardware: Expectations
@@ -46,15 +46,18 @@ class ExpectedPool:
     usual: int | None = None
     why: str = ""
     added_taints: tuple[tuple[str, str], ...] = ()
-    """Key and effect of the taints that the cloud adds to its nodes."""
+    """Key and effect of the taints that the cloud adds to the pool's nodes."""
     reservations: tuple[ExpectedReservation, ...] = ()
-    """The reservations that Karpenter must have found for its nodes."""
+    """Reservations that Karpenter must have found for the pool's nodes."""
     replacement: str = ""
-    """What creates its nodes, and how one is replaced; empty: nothing of the stack creates them anew."""
+    """The resource that creates the pool's nodes, and how to replace a node.
+
+    Empty if no resource of the stack recreates the nodes.
+    """
 
     @property
     def size(self) -> str:
-        """Expected number of nodes, for a reader."""
+        """Expected number of nodes as text for the user."""
         if self.least == self.most:
             return _nodes(self.least)
         return f"{self.least} to {_nodes(self.most)}" + (f", {self.why}" if self.why else "")
@@ -67,10 +70,11 @@ class ExpectedPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """Results of all checks of one node; `node` None: of the pool.
+    """Results of all checks of one node, or of the pool itself if `node` is None.
 
-    `duration_seconds` is the duration of the agent's check, 0 without a report. `reported`: when the agent's
-    report was written, "" without one. `notes`: a cordon and taints of others, which fail nothing.
+    `duration_seconds` is the duration of the agent's check, or 0 without a report. `reported` is the time at which
+    the agent wrote its report, or "" without a report. `notes` are a cordon and foreign taints, which do not fail
+    the node.
     """
 
     node: str | None
@@ -83,16 +87,16 @@ class NodeReport:
 
     @property
     def title(self) -> str:
-        """Name of the node or pool, for a reader."""
+        """Name of the node or pool as text for the user."""
         return self.node or f"(pool {self.pool})"
 
     @property
     def verdict(self) -> Verdict:
-        """Verdict over all checks."""
+        """Combined verdict of all checks."""
         return overall(self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry of the JSON report."""
+        """Return the node's entry in the JSON report."""
         return {
             "node": self.node,
             "pool": self.pool,
@@ -108,8 +112,8 @@ class NodeReport:
 class ValidationReport:
     """Report of all nodes of all pools.
 
-    A pool has an entry if its number of nodes or its reservation is not as expected. `time`: of the comparison, ""
-    if it is not known.
+    A pool has an entry if its number of nodes, its NVLink domain or a reservation is not as expected. `time` is
+    the time of the comparison, or "" if it is not known.
     """
 
     nodes: tuple[NodeReport, ...]
@@ -117,19 +121,19 @@ class ValidationReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Fail if a node fails, else unknown if a node is unknown, else pass; not-applicable without nodes."""
+        """Combined verdict: fail before unknown before pass, or not-applicable if no check is applicable."""
         return overall(check for node in self.nodes for check in node.checks)
 
     @property
     def oldest_seconds(self) -> float | None:
-        """Age of the oldest report of a node agent; None without reports or without a time."""
+        """Age of the oldest node agent report in seconds, or None if there is no report or no time."""
         written = [_time(node.reported) for node in self.nodes if node.reported]
         ages = [_time(self.time) - time for time in written if time] if self.time else []
         return max(ages, default=None)
 
     @property
     def exit_code(self) -> ExitCode:
-        """Exit code of a command that prints this report."""
+        """Exit code for a command that prints this report."""
         return _EXIT_CODES[self.verdict]
 
     def to_json(self) -> dict[str, Any]:
@@ -158,12 +162,14 @@ def build_report(
     left: Mapping[str, Sequence[LeftPod]] | None = None,
     behind: Sequence[str] = (),
 ) -> ValidationReport:
-    """Return the report of all nodes, at a time in ISO 8601.
+    """Return the report of all nodes. `time` is in ISO 8601.
 
-    `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the current
-    agent pod of each node (`pod_uids_of`; None: unknown and not checked), `slices` the ResourceSlices for pools
-    with DRA, `node_classes` the EC2NodeClasses for pools of Karpenter with a reservation, `left` the GPU pods that
-    no eviction removes, by node, `behind` the nodes whose driver upgrades do not end and keep others from theirs.
+    - `nodes` are `v1/Node` objects, and `reports` are the agents' reports by node (`reports_of`).
+    - `pod_uids` are the UIDs of the current agent pod of each node (`pod_uids_of`). If None, they are not checked.
+    - `slices` are the ResourceSlices, for pools with DRA.
+    - `node_classes` are the EC2NodeClasses, for Karpenter pools with a reservation.
+    - `left` are the GPU pods that an eviction does not remove, by node.
+    - `behind` are the nodes whose unfinished driver upgrades delay the upgrades of other nodes.
     """
     found: list[NodeReport] = []
     for pool in pools:
@@ -179,7 +185,7 @@ def build_report(
 
 
 def reports_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the agents' reports by node from their ConfigMaps; `{}` for a report that is not valid JSON."""
+    """Return the agents' reports in some ConfigMaps, by node. A report that is not valid JSON becomes `{}`."""
     reports: dict[str, Mapping[str, Any]] = {}
     for config_map in config_maps:
         if names.VALIDATION_REPORT_LABEL not in _labels(config_map):
@@ -195,7 +201,7 @@ def reports_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[st
 
 
 def pod_uids_of(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the UID of the agent's pod on each node, without terminating pods."""
+    """Return the UID of the agent's pod on each node. Terminating pods are ignored."""
     return {
         pod["spec"]["nodeName"]: pod["metadata"]["uid"]
         for pod in pods
@@ -215,7 +221,7 @@ def _selected(node: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
 
 
 def _was_of(pool: ExpectedPool, node: Mapping[str, Any], reports: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether the agent of a node has reported for a pool, whose labels the node may have lost."""
+    """Return whether a node's agent has reported for a pool, even if the node has lost the pool's labels."""
     return reports.get(node["metadata"]["name"], {}).get("pool") == pool.name
 
 
@@ -225,16 +231,19 @@ def _pool_checks(
     node_classes: Sequence[Mapping[str, Any]] | None,
     strays: Sequence[Mapping[str, Any]],
 ) -> tuple[CheckResult, ...]:
-    """Return the results of the checks of a pool itself that do not pass. `strays`: nodes that were in it."""
+    """Return the results of the pool's own checks that do not pass.
+
+    `strays` are nodes that have lost the pool's labels.
+    """
     size, domain = _size(pool, len(nodes), strays), check_domain(pool.node, nodes)
     found = (check_reservation(reservation, node_classes) for reservation in pool.reservations)
     return tuple(check for check in (size, domain, *found) if check is not None and check.verdict != PASS)
 
 
 def _size(pool: ExpectedPool, found: int, strays: Sequence[Mapping[str, Any]]) -> CheckResult | None:
-    """Return the result of the check of a pool's number of nodes, None if it passes.
+    """Check the number of nodes in a pool. Return None if it passes.
 
-    Not applicable, instead of a pass, for a pool without nodes that may have none.
+    The result is not applicable if the pool has no nodes and may have none.
     """
     verdict: Verdict
     severity: Severity = "critical"
@@ -245,7 +254,7 @@ def _size(pool: ExpectedPool, found: int, strays: Sequence[Mapping[str, Any]]) -
         if strays:
             labels = " ".join(f"{key}={value}" for key, value in pool.selector.items())
             named = " ".join(str(node["metadata"]["name"]) for node in strays)
-            remedy = f"label again what was in the pool: kubectl label --overwrite node {named} {labels}"
+            remedy = f"restore the labels of the pool's nodes: kubectl label --overwrite node {named} {labels}"
         if found > pool.most:
             remedy += "; an upgrade in progress temporarily adds nodes"
     elif not found:
@@ -268,7 +277,7 @@ def _size(pool: ExpectedPool, found: int, strays: Sequence[Mapping[str, Any]]) -
 
 
 def _time(text: str) -> float:
-    """Return seconds since the epoch of a time in ISO 8601; 0 for another text."""
+    """Return the seconds since the epoch of a time in ISO 8601, or 0 for other text."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
@@ -306,7 +315,9 @@ def _node_report(
         except MalformedReport as error:
             checks = [_no_report(f"an invalid report: {error}", name)]
         except (KeyError, TypeError, ValueError):
-            checks = [_no_report("an invalid report: checks or duration_seconds missing or of another type", name)]
+            checks = [
+                _no_report("an invalid report: checks or duration_seconds missing or of the wrong type", name)
+            ]
     of_kubernetes = check_node(node, pool.node, left=left.get(name, ()), behind=behind)
     return NodeReport(
         node=name,
@@ -325,7 +336,7 @@ def _node_report(
 
 
 def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> CheckResult:
-    """Return the agent's check of the driver with the upgrade of the node, which the agent cannot see."""
+    """Point the agent's driver check to the node's driver upgrade, which the agent cannot see."""
     upgraded = any(one.id == "driver-upgrade" and one.needs_attention for one in of_kubernetes)
     if check.id != "driver-version" or not check.needs_attention or not upgraded:
         return check
@@ -333,7 +344,7 @@ def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> C
 
 
 def with_replacement(check: CheckResult, replacement: str) -> CheckResult:
-    """Return a check whose remedy may be to replace something, with the resource that creates the node anew."""
+    """Add the resource that recreates the node to a check, if its remedy may be to replace something."""
     if not check.needs_attention or not replacement or "replace" not in check.remediation:
         return check
     return replace(check, replacement=replacement)
@@ -348,13 +359,13 @@ def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_u
     if _is_of_other_expectations(report, pool):
         return f"a report for other expectations, {report.get('expectations_hash')!r}, not {pool.hardware.hash!r}"
     if pod_uid is not None and report.get("pod_uid") != pod_uid:
-        return "an outdated report, of an earlier pod" if pod_uid else "a report, but no pod of the agent"
+        return "an outdated report from an earlier pod" if pod_uid else "a report, but no agent pod"
     return ""
 
 
 _OTHER_EXPECTATIONS: Final = (
-    "the agent compares the node with what another stack, or an earlier stack file, says of its pool: "
-    "`gpu-platform up` gives it the expectations of this file"
+    "the agent uses the expectations of another stack or of an earlier stack file: run `gpu-platform up`, which "
+    "gives it the expectations of this file"
 )
 
 
@@ -372,7 +383,7 @@ def _no_report(observed: str, node: str, remedy: str = "") -> CheckResult:
         remediation=remedy
         or (
             f"kubectl get pods -n {names.VALIDATION_NAMESPACE} -o wide --field-selector spec.nodeName={node}, "
-            "then describe the pod and read its log; where no DaemonSet validate-* is left, `gpu-platform up` "
-            "makes them again"
+            "then describe the pod and read its log; if no DaemonSet validate-* is left, `gpu-platform up` "
+            "creates them again"
         ),
     )

@@ -1,8 +1,8 @@
-"""Check that Karpenter found the capacity reservation of a pool; pure functions.
+"""Checks that Karpenter found the capacity reservation of a pool. All functions are pure.
 
-Karpenter sets the condition CapacityReservationsReady of an EC2NodeClass to True also when it finds nothing
-(karpenter-provider-aws, pkg/controllers/nodeclass/capacityreservation.go; read 2026-11-23), so a deployment
-succeeds with a reservation that does not exist. It lists active reservations only (its
+Karpenter sets the condition CapacityReservationsReady of an EC2NodeClass to True even if it finds nothing
+(karpenter-provider-aws, pkg/controllers/nodeclass/capacityreservation.go; read 2026-11-23). A deployment therefore
+succeeds with a reservation that does not exist. Karpenter lists only active reservations (its
 pkg/providers/capacityreservation/types.go).
 """
 
@@ -18,7 +18,7 @@ from validators.result import CheckResult, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedReservation:
-    """The capacity reservation that a pool's EC2NodeClass must have found; `source`: its place in the file."""
+    """Capacity reservation that a pool's EC2NodeClass must have found. `source` is its place in the file."""
 
     node_class: str
     reservation: str
@@ -28,14 +28,17 @@ class ExpectedReservation:
 
     @property
     def text(self) -> str:
-        """What the status must have, for a reader."""
+        """Expected reservation in the EC2NodeClass status, as text for the user."""
         return _text(self.reservation, self.machine_type, self.zone)
 
 
 def check_reservation(
     expected: ExpectedReservation, node_classes: Iterable[Mapping[str, Any]] | None
 ) -> CheckResult:
-    """Return the result for one pool; `node_classes`: the cluster's EC2NodeClasses, None if they were not read."""
+    """Check one reservation of a pool.
+
+    `node_classes` are the cluster's EC2NodeClasses, or None if they were not read.
+    """
     verdict, observed = _found(expected, node_classes)
     return CheckResult(
         id="capacity-reservation",
@@ -56,7 +59,7 @@ def _found(expected: ExpectedReservation, node_classes: Iterable[Mapping[str, An
         return FAIL, f"no EC2NodeClass {expected.node_class}"
     status: Mapping[str, Any] = node_class.get("status") or {}
     if not status:
-        return UNKNOWN, "an EC2NodeClass without status"
+        return UNKNOWN, "an EC2NodeClass without a status"
     listed: Sequence[Mapping[str, Any]] = status.get("capacityReservations") or ()
     texts = [_text(one["id"], one.get("instanceType"), one.get("availabilityZone")) for one in listed]
     return PASS if expected.text in texts else FAIL, ", ".join(texts) or "no reservation"
@@ -68,9 +71,9 @@ def _text(reservation: str, machine_type: str | None, zone: str | None) -> str:
 
 def _remedy(verdict: Verdict, expected: ExpectedReservation) -> str:
     if verdict == UNKNOWN:
-        return "Karpenter has not evaluated it: see the log of its controller, then validate again"
+        return "Karpenter has not evaluated the reservation: see its controller's log, then validate again"
     return (
         "Karpenter creates no node for the pool: compare id, instance type, zone and state with aws ec2 "
         f"describe-capacity-reservations --capacity-reservation-ids {expected.reservation}; Karpenter finds only "
-        "active ones of this account or shared with it, so no capacity block before its start"
+        "active reservations of this account or shared with it, and no capacity block before its start"
     )

@@ -13,18 +13,18 @@ Verdict = Literal["pass", "fail", "not-applicable", "unknown"]
 Severity = Literal["critical", "warning", "info"]
 
 
-_OF_THE_STACK: Final = "replacement"  # the field that an agent does not know
+_OF_THE_STACK: Final = "replacement"  # the only field that agents do not report
 
 
 class MalformedReport(Exception):
-    """A node's report does not have the agent's format; the message names the place."""
+    """A node's report does not have the agent's format. The message names the place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """Result of one check; `device` is the checked part of the node: `GPU 3`, a resource name, a label.
+    """Result of one check. `device` is the checked part of the node, such as `GPU 3`, a resource name or a label.
 
-    The node fails with any failed check; with an unknown check it is unknown only if the check is critical.
+    A node fails if any of its checks fails. It is unknown if a critical check is unknown.
     """
 
     id: str
@@ -36,7 +36,10 @@ class CheckResult:
     source: str = ""
     remediation: str = ""
     replacement: str = ""
-    """What of the stack creates the node anew, and how; only where the remedy may be to replace it."""
+    """The resource that creates the node again, and how to replace the node.
+
+    Set only if the remedy may be to replace the node.
+    """
 
     @property
     def needs_attention(self) -> bool:
@@ -45,23 +48,23 @@ class CheckResult:
 
     @property
     def remedy(self) -> str:
-        """What to do, for a reader: with the resource to replace."""
+        """Remedy as text for the user, including the resource that replaces the node."""
         if not self.replacement:
             return self.remediation
         return f"{self.remediation}. To replace the node: {self.replacement}"
 
     @property
     def name(self) -> str:
-        """Id of the check and the checked device, for a reader."""
+        """Id of the check and the checked device, as text for the user."""
         return f"{self.id} {self.device}" if self.device else self.id
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry of the agent's report."""
+        """Return the check's entry in the JSON report."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> CheckResult:
-        """Parse an entry of a report, ignoring fields of a newer agent.
+        """Parse an entry of an agent's report. Fields of a newer agent are ignored.
 
         Raises MalformedReport.
         """
@@ -72,7 +75,7 @@ class CheckResult:
         texts: list[Any] = [result.id, result.device or "", result.expected, result.observed]
         texts += [result.source, result.remediation]
         if not all(isinstance(text, str) for text in texts):
-            raise MalformedReport(f"check {result.id!r} with a field that is not text")
+            raise MalformedReport(f"check {result.id!r} with a field that is not a string")
         if result.verdict not in get_args(Verdict) or result.severity not in get_args(Severity):
             raise MalformedReport(
                 f"check {result.id!r} with verdict {result.verdict!r} and severity {result.severity!r}"
@@ -81,7 +84,10 @@ class CheckResult:
 
 
 def overall(results: Iterable[CheckResult]) -> Verdict:
-    """Return the verdict over checks by the agent's rule; not-applicable if none of them is applicable."""
+    """Combine the verdicts of some checks by the agent's rule.
+
+    The result is not-applicable if there are checks but none is applicable.
+    """
     found = list(results)
     if found and all(each.verdict == NOT_APPLICABLE for each in found):
         return NOT_APPLICABLE

@@ -1,6 +1,7 @@
-"""Notes on what keeps new pods off a node: a cordon, and taints that are not the stack's; pure functions.
+"""Notes about anything that keeps new pods off a node: a cordon, and taints that are not part of the stack.
 
-They are no findings: people, autoscalers and Kubernetes itself set them, and remove them again.
+Notes do not fail a check, because people, autoscalers and Kubernetes itself set and remove cordons and taints. All
+functions are pure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from validators.cluster import driver_upgrade_state
 
 _CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 
-# Keys of taints, or their beginnings, and who sets them. Sources: Kubernetes, "Well-Known Labels, Annotations and
+# Keys or key prefixes of taints, and who sets them. Sources: Kubernetes, "Well-Known Labels, Annotations and
 # Taints"; kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go; Karpenter, "Disruption"; aws-node-
 # termination-handler, README. Read 2026-11-22.
 _OWNERS: Final[Mapping[str, str]] = {
@@ -24,7 +25,7 @@ _OWNERS: Final[Mapping[str, str]] = {
     "karpenter.sh/disrupted": "Karpenter, which is replacing or removing the node",
     "aws-node-termination-handler/": "the AWS node termination handler",
     "node.cloudprovider.kubernetes.io/": "the cloud's controller",
-    "node.kubernetes.io/": "Kubernetes, from a condition of the node",
+    "node.kubernetes.io/": "Kubernetes, because of a condition of the node",
 }
 
 
@@ -38,9 +39,9 @@ _HELD: Final[Mapping[str, str]] = {
 def notes(
     node: Mapping[str, Any], expectation: NodeExpectation, added: Iterable[tuple[str, str]] = ()
 ) -> tuple[str, ...]:
-    """Return the notes on a node: who cordoned or tainted it, and since when, where that is known.
+    """Return notes on who cordoned or tainted a node and, if known, when.
 
-    `added`: key and effect of the taints that the cloud adds to every node of the pool.
+    `added` contains the key and effect of the taints that the cloud adds to every node of the pool.
     """
     ours = {(taint["key"], taint["effect"]) for taint in expectation.taints}
     return (*_cordon(node), *_foreign_taints(node, {*ours, *added}))
@@ -52,8 +53,8 @@ def _cordon(node: Mapping[str, Any]) -> Iterator[str]:
     manager, since = _writer(node, "f:unschedulable")
     if names.MIG_ROLLOUT_ANNOTATION in (node["metadata"].get("annotations") or {}):
         yield (
-            f"cordoned by `gpu-platform up`{_since(since)}, which changes its MIG layout; if no run is at work, "
-            "the next finishes it"
+            f"cordoned by `gpu-platform up`{_since(since)}, which changes its MIG layout; if no run is in "
+            "progress, the next run finishes it"
         )
         return
     if state := driver_upgrade_state(node):
@@ -73,12 +74,12 @@ def _foreign_taints(node: Mapping[str, Any], ours: Container[tuple[str, str]]) -
             continue
         value = f"={taint['value']}" if taint.get("value") else ""
         owner = next((who for beginning, who in _OWNERS.items() if key.startswith(beginning)), "")
-        # The list is one field: its manager wrote all of it, and only the last one is known.
+        # The taints are one field, so only the manager that last wrote the whole list is known.
         manager, changed = _writer(node, "f:taints")
         since = _since(str(taint.get("timeAdded") or _autoscalers_time(taint)))
         who = f": set by {owner}" if owner else f": the taints were last changed by {manager}" if manager else ""
         when = f", {_time_text(changed)}" if manager and not owner and _time_text(changed) else ""
-        yield f"taint {key}{value}:{effect}{since} is not the stack's{who}{when}"
+        yield f"taint {key}{value}:{effect}{since} is not part of the stack{who}{when}"
 
 
 def _taints(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -92,7 +93,10 @@ def _spec_fields(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _writer(node: Mapping[str, Any], field: str) -> tuple[str, str]:
-    """Return the field manager of a field of the spec and the time of its last change; empty if unknown."""
+    """Return the field manager of a field in the spec and the time of its last change.
+
+    Both are empty if they are unknown.
+    """
     entries: Sequence[Mapping[str, Any]] = node["metadata"].get("managedFields") or ()
     found = [one for one in entries if field in _spec_fields(one)]
     nobody: Mapping[str, Any] = {}
@@ -101,7 +105,7 @@ def _writer(node: Mapping[str, Any], field: str) -> tuple[str, str]:
 
 
 def _autoscalers_time(taint: Mapping[str, Any]) -> str:
-    """Return when the cluster autoscaler set a taint: its value is a Unix time."""
+    """Return the time at which the cluster autoscaler set a taint, which is the taint's value as a Unix time."""
     value = str(taint.get("value") or "")
     if "ClusterAutoscaler" not in taint["key"] or not value.isdigit():
         return ""
@@ -118,7 +122,7 @@ def _since(time: str) -> str:
 
 
 def _time_text(time: str) -> str:
-    """Return `2026-11-22 19:00 UTC` for a time of the API; empty if it is none."""
+    """Return a time of the API as text such as `2026-11-22 19:00 UTC`, or "" if it is not a time."""
     try:
         return f"{datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except ValueError:

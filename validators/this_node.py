@@ -18,10 +18,10 @@ from validators.agent.unreadable import why_unreadable
 def check_this_node(
     document: str | None, source: str, reader: Reader, deadline_seconds: float = DEADLINE_SECONDS
 ) -> Report:
-    """Return the agent's report of this machine, or of a recorded one.
+    """Return the agent's report on this machine, or on a recorded machine.
 
-    `document` is an expectations JSON (None: only health is checked), `source` names it in errors. Raises
-    BadInput with every mistake in the document.
+    `document` is the JSON text of the expectations, or None to check only health. `source` is the document's name
+    in errors. Raises BadInput with every mistake in the document.
     """
     try:
         expectations = None if document is None else parse_expectations(document, source)
@@ -32,7 +32,7 @@ def check_this_node(
 
 
 def xid_table() -> Expectation:
-    """Return the catalogue's table of Xid errors, as an expectation of the agent."""
+    """Return the catalogue's table of Xid errors as an expectation for the agent."""
     table = expected_xids(load_catalog())
     return Expectation(table.value, table.source)
 
@@ -40,7 +40,10 @@ def xid_table() -> Expectation:
 def reader_of(
     replay: Path | None, command: str = "node-check", argument: str = "--replay"
 ) -> NvmlReader | Recorded:
-    """Return what reads this machine, or the recording of one; raises BadInput that names command and argument."""
+    """Return a reader of this machine, or of the recording `replay`.
+
+    Raises BadInput that names `command` and `argument`.
+    """
     try:
         return NvmlReader() if replay is None else Recorded(read_recording(replay))
     except BadRecording as error:
@@ -50,9 +53,9 @@ def reader_of(
 
 
 def read_document(path: Path) -> str:
-    """Return the text of an expectations file; raises BadInput."""
+    """Return the text of an expectations file. Raises BadInput if it cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        allowed = "a readable file of expectations"
+        allowed = "a readable expectations file"
         raise BadInput(str(path), [Problem("(the whole file)", why_unreadable(error), allowed)]) from None

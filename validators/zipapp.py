@@ -1,7 +1,7 @@
-"""Packs the node agent as a zipapp: one file that Python 3.9 or newer can run.
+"""Packs the node agent as a zipapp, a single file that Python 3.9 or newer can run.
 
-The bytes depend only on the agent's sources and the installed nvidia-ml-py: entries are sorted, have a fixed time
-and are not compressed (compressed bytes differ between zlib builds).
+The bytes depend only on the agent's sources and the installed nvidia-ml-py. Entries are sorted, have a fixed time
+and are not compressed, because compressed bytes differ between zlib builds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib import metadata, resources
 from typing import Final
 
 SHEBANG: Final = b"#!/usr/bin/env python3\n"
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can have
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can contain
 _MODE: Final = 0o100644 << 16
 _FOR_FRAMEWORKS: Final = tuple(f"prometheus_client/{one}" for one in ("aiohttp", "bridge", "django", "twisted"))
 
@@ -23,7 +23,7 @@ _FOR_FRAMEWORKS: Final = tuple(f"prometheus_client/{one}" for one in ("aiohttp",
 def build_agent(*, metrics: bool = False) -> bytes:
     """Return the zipapp with the agent, its entry point, and the NVML bindings with their license.
 
-    With `metrics` also the exporter and prometheus_client, with its license and notice.
+    With `metrics`, it also contains the exporter and prometheus_client with its license and notice.
     """
     packages = ("agent", "exporter") if metrics else ("agent",)
     sources = resources.files("validators")
@@ -42,27 +42,27 @@ def build_agent(*, metrics: bool = False) -> bytes:
 
 
 def zipapp(entries: Mapping[str, bytes]) -> bytes:
-    """Return the zipapp of files by their names, whose bytes depend on them alone."""
+    """Return the zipapp that contains some files, by name. Its bytes depend only on these files."""
     buffer = io.BytesIO(SHEBANG)
     buffer.seek(0, io.SEEK_END)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as archive:
         for name in sorted(entries):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.external_attr = _MODE
-            entry.create_system = 3  # Unix, also if built on another system
+            entry.create_system = 3  # Unix, even if built on another system
             archive.writestr(entry, entries[name])
     return buffer.getvalue()
 
 
 def _bindings(name: str) -> bytes:
-    """Return a file of the installed nvidia-ml-py; its license is the header of `pynvml.py`."""
+    """Return a file of the installed nvidia-ml-py. Its license is the header of `pynvml.py`."""
     files = metadata.files("nvidia-ml-py") or []
     found = next(file for file in files if file.name == name)
     return found.read_binary()
 
 
 def _prometheus_client() -> dict[str, bytes]:
-    """Return the modules of the installed prometheus_client, without those for web frameworks, and its license."""
+    """Return the installed prometheus_client with its license, except web framework integrations."""
     found: dict[str, bytes] = {}
     for file in metadata.files("prometheus-client") or []:
         path = file.as_posix()

@@ -105,7 +105,7 @@ def test_validate_and_up_mention_them_with_who_and_since_when_and_fail_nothing(
     assert f"{NODE}: cordoned by gpu-platform since " in shown, "the field manager of this test"
     scaler = "taint ToBeDeletedByClusterAutoscaler=1795374307:NoSchedule since 2026-11-22 19:05 UTC is not the"
     assert f"{scaler} stack's: set by the cluster autoscaler" in shown
-    assert "taint ops.example.com/repair=ticket-7:NoSchedule is not the stack's" in shown
+    assert "taint ops.example.com/repair=ticket-7:NoSchedule is not part of the stack" in shown
     up = cordoned.up(base)
     assert up.code == 0, up.err
     [node] = [one for one in up.json["validation"]["nodes"] if one["node"] == NODE]

@@ -194,7 +194,7 @@ def test_another_driver_is_a_warning_if_it_is_installed_at_boot():
 def test_a_layout_is_judged_only_on_a_node_whose_label_asks_for_it(label, verdict, check, value):
     found = layout_check(check, value, label, rolled=True)
     assert found["verdict"] == verdict
-    assert ("asked for MIG config lab-old, not lab-new: run `gpu-platform up`" in found["remediation"]) == (
+    assert ("requests MIG config lab-old, not lab-new: run `gpu-platform up`" in found["remediation"]) == (
         verdict == UNKNOWN
     )
 
@@ -204,7 +204,7 @@ def test_a_layout_is_judged_only_on_a_node_whose_label_asks_for_it(label, verdic
 def test_nodes_that_only_their_owner_labels_fail_with_the_label_to_set(label, check, value):
     found = layout_check(check, value, label, rolled=False)
     assert found["verdict"] == NO
-    asked = f"asked for MIG config {label}, not lab-new: drain the node and set its label nvidia.com/mig.config"
+    asked = f"requests MIG config {label}, not lab-new: drain the node and set its label nvidia.com/mig.config"
     assert (asked in found["remediation"]) == (label in ("lab-old", "all-disabled"))
 
 

@@ -213,7 +213,7 @@ def test_a_mig_manager_that_has_stopped_is_not_waited_for(state, api, token, mon
     api.node["metadata"]["labels"] = {names.MIG_STATE_LABEL: state}
     clock = Clock()
     change = MigChange(Identity("train-0"), clock)
-    assert change.why_wait() == f"the MIG manager changes the GPUs: {state}"
+    assert change.why_wait() == f"the MIG manager is changing the GPUs: {state}"
     clock.now = CHANGE_SECONDS
     assert change.why_wait() == ""
 

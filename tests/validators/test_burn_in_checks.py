@@ -93,7 +93,7 @@ def test_a_changed_product_or_a_differing_gpu_fails_the_node() -> None:
     found = checks(record(bad, between(487.0)))["products"]
     assert (found.verdict, found.severity, found.device) == ("fail", "critical", "GPUs 1, 5")
     assert "GPU 1: 2 products changed" in found.observed
-    assert "GPU 5: another product than the other GPUs" in found.observed
+    assert "GPU 5: a different product from the other GPUs" in found.observed
 
 
 @pytest.mark.parametrize(

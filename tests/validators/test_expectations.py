@@ -206,10 +206,10 @@ def test_node_check_refuses_a_file_that_is_not_there(tmp_path):
 def test_a_file_in_another_encoding_is_named_without_the_words_of_a_codec(tmp_path, capsys):
     file = tmp_path / "latin.json"
     file.write_bytes(b'{"pool": "l\xf6ss"}')
-    said = "no UTF-8 text: byte 11 is 0xf6"
+    said = "not UTF-8 text: byte 11 is 0xf6"
     with pytest.raises(BadInput, match=said):
         read_document(file)
     with pytest.raises(BadRecording, match=f"{said}; allowed: a readable recording"):
         read_recording(file)
     assert agent_main(["check", "--expect", str(file)]) == 2
-    assert f"latin.json: {said}; allowed: a readable file of expectations" in capsys.readouterr().err
+    assert f"latin.json: {said}; allowed: a readable expectations file" in capsys.readouterr().err

@@ -52,8 +52,8 @@ def test_the_cordon_of_a_rollout_has_its_age_and_a_way_on():
     annotations = {"gpu-platform.dev/mig-rollout": "{}"}
     live = cordoned(written_by("gpu-platform-mig-prod", "f:unschedulable"), annotations=annotations)
     assert notes(live, EXPECTED) == (
-        "cordoned by `gpu-platform up` since 2026-11-22 19:05 UTC, which changes its MIG layout; if no run is at "
-        "work, the next finishes it",
+        "cordoned by `gpu-platform up` since 2026-11-22 19:05 UTC, which changes its MIG layout; if no run is in "
+        "progress, the next run finishes it",
     )
 
 
@@ -67,18 +67,18 @@ def test_the_cordon_of_a_rollout_has_its_age_and_a_way_on():
         ),
         (
             {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"},
-            "taint karpenter.sh/disrupted:NoSchedule is not the stack's: set by Karpenter, which is replacing or "
-            "removing the node",
+            "taint karpenter.sh/disrupted:NoSchedule is not part of the stack: set by Karpenter, which is "
+            "replacing or removing the node",
         ),
         (
             {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-11-22T19:05:07Z"},
-            "taint node.kubernetes.io/unreachable:NoExecute since 2026-11-22 19:05 UTC is not the stack's: set by "
-            "Kubernetes, from a condition of the node",
+            "taint node.kubernetes.io/unreachable:NoExecute since 2026-11-22 19:05 UTC is not part of the stack: "
+            "set by Kubernetes, because of a condition of the node",
         ),
         (
             {"key": "ours/repair", "value": "yes", "effect": "NoSchedule"},
-            "taint ours/repair=yes:NoSchedule is not the stack's: the taints were last changed by kubectl-taint, "
-            "2026-11-22 19:05 UTC",
+            "taint ours/repair=yes:NoSchedule is not part of the stack: the taints were last changed by "
+            "kubectl-taint, 2026-11-22 19:05 UTC",
         ),
     ],
 )

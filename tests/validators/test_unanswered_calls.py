@@ -151,7 +151,7 @@ def test_the_gpus_are_asked_by_index_where_their_number_is_not_answered(read):
     ("fault", "said"),
     [
         ({"kind": "nvml-missing"}, "libnvidia-ml.so.1 was not found"),
-        ({"kind": "nvml-unloadable"}, "is there, but cannot be loaded (libnvidia-ml.so.1: invalid ELF header"),
+        ({"kind": "nvml-unloadable"}, "exists, but cannot be loaded (libnvidia-ml.so.1: invalid ELF header"),
         ({"kind": "nvml-unloadable", "error": "undefined symbol: x"}, "cannot be loaded"),
         ({"kind": "function-missing", "call": "nvmlInitWithFlags"}, "libnvidia-ml.so.1 has no nvmlInitWithFlags"),
     ],

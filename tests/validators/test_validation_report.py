@@ -89,7 +89,7 @@ def test_cluster_checks_and_the_agents_checks_make_one_node():
     ("stale", "why"),
     [
         ({"expectations_hash": "0123456789ab"}, "a report for other expectations, '0123456789ab'"),
-        ({"pod_uid": "uid-of-an-older-pod"}, "an outdated report, of an earlier pod"),
+        ({"pod_uid": "uid-of-an-older-pod"}, "an outdated report from an earlier pod"),
         ({"version": 2}, "a report of version 2"),
         ({"checks": [{"id": "gpu-count"}]}, "an invalid report: check without 'verdict'"),
         ({"checks": None}, "an invalid report"),
@@ -110,7 +110,7 @@ def test_an_outdated_or_invalid_report_is_not_counted(stale, why):
 
 def test_a_report_whose_pod_is_gone_is_not_counted():
     [(_, _, _, observed)] = attention(report_of(*good(0), nodes=THREE[:1], pods={}, desired=1))
-    assert observed == "a report, but no pod of the agent"
+    assert observed == "a report, but no agent pod"
 
 
 @pytest.mark.parametrize("desired", [2, 4])

@@ -269,7 +269,7 @@ def test_a_log_that_may_not_be_read_is_not_applicable(monkeypatch):
     denied = replace(snapshot, xids=snapshot.gpus[0].retired_pages)
     assert (xid_entry(denied)["verdict"], xid_entry(denied)["observed"]) == (
         "not-applicable",
-        "the kernel's log is not readable",
+        "the kernel log is not readable",
     )
 
 

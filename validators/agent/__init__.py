@@ -1,6 +1,6 @@
-"""Node agent: reads the GPUs of this node by NVML and compares them with the expectations of its pool.
+"""The node agent, which reads the GPUs of its node through NVML and compares them with the pool's expectations.
 
-It imports only the standard library and `pynvml` and needs Python 3.9 or newer, because it runs as a zipapp in a
+It imports only the standard library and `pynvml`. It needs Python 3.9 or newer, because it runs as a zipapp in a
 stock Python image.
 """
 

@@ -1,4 +1,4 @@
-"""Requests to the API server with a pod's service account, by the standard library."""
+"""Requests to the API server with a pod's service account, using only the standard library."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class ApiError(Exception):
-    """A request did not succeed; the message is the reason."""
+    """Error of a failed request. The message is the reason."""
 
 
 class Conflict(ApiError):
-    """The object exists already, or another field manager changes it at the same time."""
+    """The object already exists, or another field manager is changing it at the same time."""
 
 
 class NotFound(ApiError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 @dataclass(frozen=True)
 class ApiServer:
-    """URL of the API server, and the files of the token and the CA ("": the system's CAs)."""
+    """URL of the API server, and the paths of its token and CA files.
+
+    If the CA path is empty, the system's CAs are used.
+    """
 
     url: str
     token_file: str
@@ -43,9 +46,9 @@ class ApiServer:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiServer:
-        """Return the API server of the cluster in which this pod runs.
+        """Return the API server of the cluster that this pod runs in.
 
-        `GPU_PLATFORM_API_SERVER`, `GPU_PLATFORM_TOKEN_FILE` and `GPU_PLATFORM_CA_FILE` override it.
+        The variables `GPU_PLATFORM_API_SERVER`, `GPU_PLATFORM_TOKEN_FILE` and `GPU_PLATFORM_CA_FILE` override it.
         Raises ApiError outside a cluster, and for a URL that would send the token unencrypted.
         """
         url = environment.get("GPU_PLATFORM_API_SERVER", "")
@@ -74,9 +77,10 @@ def send(
     *,
     patch: str = APPLY,
 ) -> dict[str, Any]:
-    """Send a request to the API server and return the answer; `patch`: the kind of a PATCH.
+    """Send a request to the API server and return the answer.
 
-    Raises Conflict for one that exists already or that somebody else changed, NotFound, else ApiError.
+    `patch` is the content type of a PATCH request. Raises Conflict if the object already exists or somebody else
+    has changed it, NotFound if it does not exist, and ApiError for any other failure.
     """
     kind = patch if method == "PATCH" else "application/json"
     url = server.url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
@@ -102,7 +106,7 @@ def send(
 def _opener(server: ApiServer) -> urllib.request.OpenerDirector:
     handlers: list[urllib.request.BaseHandler] = [
         urllib.request.ProxyHandler({})
-    ]  # never use a proxy for the API server
+    ]  # never use a proxy for requests to the API server
     if server.url.startswith("https"):
         context = ssl.create_default_context(cafile=server.ca_file or None)
         # Cluster CAs often lack the key identifiers that Python 3.13 requires.
@@ -112,7 +116,7 @@ def _opener(server: ApiServer) -> urllib.request.OpenerDirector:
 
 
 def _message(error: urllib.error.HTTPError) -> str:
-    """Return the message of the API server, else the HTTP reason."""
+    """Return the API server's error message, or the HTTP reason if there is none."""
     try:
         return json.loads(error.read())["message"]
     except (OSError, ValueError, KeyError, TypeError):

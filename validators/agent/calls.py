@@ -1,8 +1,8 @@
-"""Makes NVML calls and keeps their answers, so that a pass can go on in a new process after a call that hangs.
+"""NVML calls with recorded answers, so that a new process can continue a pass after a call that hangs.
 
-Each call has a text that names it (`nvmlDeviceGetEccMode on GPU 3`). It is announced before it is made and
-answered after it, each as one message. A later process gets the answers so far and makes only the calls that have
-none.
+The text of a call identifies it, such as `nvmlDeviceGetEccMode on GPU 3`. A message announces each call before it
+is made, and a second message contains its answer. A later process receives all recorded answers and makes only the
+calls that have no answer yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DID_NOT_RETURN = "did-not-return"
 ENDED_THE_PROCESS = "ended-the-process"
 NOT_CALLED = "not-called"
 NO_ANSWER = (DID_NOT_RETURN, ENDED_THE_PROCESS, NOT_CALLED)
-"""Problems of calls without an answer of NVML."""
+"""Problems of calls that NVML did not answer."""
 
 CALL = "call"
 ANSWER = "answer"
@@ -25,7 +25,7 @@ SNAPSHOT = "snapshot"
 END = "end"
 
 NO_HANDLE: Any = object()
-"""In place of a handle that this process does not have: no call is made with it."""
+"""Placeholder for a handle that this process does not have. No call is made with it."""
 
 Emit = Callable[[list[Any]], None]
 Kind = Callable[[Exception], str]
@@ -33,7 +33,10 @@ Kind = Callable[[Exception], str]
 
 @dataclass(frozen=True)
 class Call:
-    """One NVML call: function, device (`GPU 3`, "" for the node), and what tells it from others of them."""
+    """One NVML call: its function, its device and a detail that distinguishes calls of the same function.
+
+    `device` is a text such as `GPU 3`, or "" for the node.
+    """
 
     function: str
     device: str = ""
@@ -48,44 +51,45 @@ class Call:
 
     @classmethod
     def parse(cls, text: str) -> Call:
-        """Return the call that a text names; the detail stays part of the function's text."""
+        """Parse the text of a call. The first word is the function and the rest is the detail."""
         name, _, device = text.partition(" on ")
         function, _, detail = name.partition(" ")
         return cls(function, device, detail)
 
     @property
     def gpu(self) -> str:
-        """The GPU of the device, which may be one of its MIG devices; "" for the node."""
+        """The GPU that the device is or belongs to (a MIG device belongs to a GPU), or "" for the node."""
         return self.device.rpartition(" of ")[2]
 
 
 @dataclass
 class Journal:
-    """Answers of one pass, and the calls without an answer of NVML, after which others are left out."""
+    """The answers of one pass, and the calls that NVML did not answer. Calls like these are not made again."""
 
     answers: dict[str, list[Any]] = field(default_factory=dict[str, "list[Any]"])
-    """Value and problem by call."""
+    """Value and problem of each call, by the call's text."""
     lost: list[Call] = field(default_factory=list["Call"])
     wait_seconds: float = 0.0
-    """Not 0: the child waits for events for so long, and reads nothing else."""
+    """If not 0, the child process only waits for events, for this number of seconds."""
 
     def lose(self, text: str, problem: str) -> None:
-        """Record that a call did not return or ended its process."""
+        """Record that a call did not return, or that it ended its process."""
         self.answers[text] = [None, problem]
         self.lost.append(Call.parse(text))
 
     def left_out(self, call: Call) -> bool:
-        """Whether a call is not made, because calls like it had no answer.
+        """Whether to skip a call because similar calls had no answer.
 
-        One is enough for its function on the same GPU. After calls of one function on two GPUs no other GPU is
-        asked, and after calls of two functions a GPU is asked nothing more.
+        After one unanswered call, its function is not called again on the same GPU. If a function had no answer on
+        two GPUs, it is not called on any other GPU. If two functions had no answer on a GPU, no other function is
+        called on that GPU.
         """
         gpus = {each.gpu for each in self.lost if each.function == call.function}
         functions = {each.function for each in self.lost if each.gpu == call.gpu}
         return call.gpu in gpus or len(gpus) > 1 or (call.gpu != "" and len(functions) > 1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the journal as plain JSON values."""
         return {
             "answers": self.answers,
             "lost": [str(call) for call in self.lost],
@@ -94,12 +98,12 @@ class Journal:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Journal:
-        """Return the journal that `to_json` wrote."""
+        """Return the journal from the JSON values that `to_json` wrote."""
         return cls(dict(data["answers"]), [Call.parse(text) for text in data["lost"]], data["wait_seconds"])
 
 
 class Calls:
-    """Makes each call at most once; without `live` it only repeats the answers of the journal."""
+    """Makes each call at most once. Without `live`, it only repeats the answers of the journal."""
 
     def __init__(self, journal: Journal, emit: Emit, kind: Kind, *, live: bool = True) -> None:
         self._journal = journal
@@ -110,7 +114,7 @@ class Calls:
 
     @property
     def journal(self) -> Journal:
-        """The answers so far."""
+        """The answers recorded so far."""
         return self._journal
 
     def value(
@@ -123,14 +127,17 @@ class Calls:
             if reading.ok:
                 try:
                     reading = Reading[Any](convert(reading.value))
-                except Exception as error:  # whatever a library may answer
+                except Exception as error:  # the bindings may raise anything
                     reading = Reading[Any](problem=self._kind(error), call=call.function)
             self._keep(text, reading)
         value, problem = self._journal.answers[text]
         return Reading(value, problem, call.function if problem else "")
 
     def handle(self, call: Call, function: Callable[..., Any], *arguments: object) -> Reading[Any]:
-        """Return a handle, which each process must ask for itself; NO_HANDLE where the call is not made again."""
+        """Return a handle, which each process must request for itself.
+
+        Return NO_HANDLE if an earlier process has the handle and the call must not be made again.
+        """
         text = str(call)
         if text not in self._handles:
             known = self._journal.answers.get(text)
@@ -151,7 +158,7 @@ class Calls:
         self._emit([CALL, str(call)])
         try:
             return Reading(function(*given))
-        except Exception as error:  # whatever a library may do
+        except Exception as error:  # the bindings may raise anything
             return Reading(problem=self._kind(error), call=call.function)
 
     def _keep(self, text: str, reading: Reading[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Checks of the node agent: pure functions of a Snapshot and the expectations.
+"""Checks of the node agent, as pure functions of a Snapshot and the expectations.
 
 A check without an expectation is not applicable. A check whose value could not be read is unknown, never passed.
 """
@@ -45,22 +45,22 @@ NODE = "node"
 NO_PERMISSION = "no-permission"
 FUNCTION_NOT_FOUND = "function-not-found"
 GPU_LOST = "gpu-lost"
-_UNUSABLE = (GPU_LOST, RESET_REQUIRED)  # what a GPU that no process can use answers, the worst first
+_UNUSABLE = (GPU_LOST, RESET_REQUIRED)  # errors of a GPU that no process can use, the worst first
 _MISSING = (
     "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, and "
     "replace it if a GPU is still missing"
 )
-SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs remap before they are to be replaced
+SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs can remap before they have to be replaced
 
-_SECOND_NAME = "-again"  # by which `up` asks for the same MIG config once more
+_SECOND_NAME = "-again"  # suffix with which `up` requests the same MIG config a second time
 
 _NO_ROWS = f"{REPLACE}: it has no spare rows left"
 
 
 def run_checks(snapshot: Snapshot, expectations: Expectations, mig_config: str = "") -> list[dict[str, Any]]:
-    """Return the report's entries of all checks, in the order of `_NODE_CHECKS` and `_GPU_CHECKS`.
+    """Return the report's entries for all checks, in the order of `_NODE_CHECKS` and `_GPU_CHECKS`.
 
-    `mig_config`: the layout that the node's label asks for, "" if not known.
+    `mig_config` is the layout that the node's label requests, or "" if it is not known.
     """
     entries = [_entry("nvml", None, _nvml(snapshot), None)]
     for check in _NODE_CHECKS:
@@ -82,7 +82,7 @@ def run_checks(snapshot: Snapshot, expectations: Expectations, mig_config: str =
 
 
 def verdict_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the node's verdict: fail for any failed check, unknown only for a critical unknown check."""
+    """Return the node's verdict: fail if any check fails, or unknown if a critical check is unknown."""
     if any(entry["verdict"] == FAIL for entry in entries):
         return FAIL
     if any(entry["verdict"] == UNKNOWN and entry["severity"] == "critical" for entry in entries):
@@ -104,9 +104,10 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
 
 
 def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str) -> Outcome:
-    """Return unknown instead of fail for a node that has yet to get what is expected.
+    """Replace fail with unknown if the platform has yet to change the node to the expected value.
 
-    What it gets when it boots, which the platform does not make it do, holds nothing up.
+    If the node only changes when it boots and the platform does not reboot it, the severity becomes a warning, so
+    that the check does not fail the node.
     """
     if outcome.verdict != FAIL or expectation is None:
         return outcome
@@ -115,18 +116,21 @@ def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str)
         return outcome
     if wanted:
         who = (
-            "run `gpu-platform up`, which changes or replaces the node in its turn"
+            "run `gpu-platform up`, which changes or replaces the nodes one after another"
             if expectation.rolled
             else f"drain the node and set its label nvidia.com/mig.config to {wanted}"
         )
-        outcome = replace(outcome, remediation=f"the node is asked for MIG config {asked}, not {wanted}: {who}")
+        outcome = replace(
+            outcome,
+            remediation=f"the node's label requests MIG config {asked}, not {wanted}: {who}",
+        )
     if expectation.at_boot:
         return replace(outcome, verdict=UNKNOWN, severity="warning")
     return replace(outcome, verdict=UNKNOWN) if expectation.rolled else outcome
 
 
 def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> Outcome | None:
-    """Return the outcome of a check if NVML could not be read, else None."""
+    """Return the outcome of a check if NVML could not be read, or None if it was read."""
     if not snapshot.failure or check in _WITHOUT_NVML:
         return None
     if expectation is None:
@@ -135,7 +139,10 @@ def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> 
 
 
 def _of_gpu_check(check: str, gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Return the outcome of a check of one GPU; what it reports of itself counts whatever its machine promises."""
+    """Return the outcome of a check on one GPU.
+
+    A fault that the GPU reports itself counts even if its machine type has no expectation for the check.
+    """
     outcome = _GPU_CHECKS[check](gpu, expectation, snapshot)
     if expectation is None and check in _OWN_STATEMENTS:
         own = _GPU_CHECKS[check](gpu, _OWN_STATEMENT, snapshot)
@@ -157,7 +164,7 @@ def _over_gpus(
 
 
 def _expected_text(check: str, expectation: Expectation) -> str:
-    """Return the text of an expected value that cannot be compared with an observed one."""
+    """Return the text of an expected value for a check without an observed value."""
     value = expectation.value
     if isinstance(value, bool):
         return ("on" if value else "off") if check in _MODES else "healthy"
@@ -218,7 +225,7 @@ def _gpu_uuid(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def _gpu_serial(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    del expectation  # so must serial numbers, where there are any
+    del expectation  # serial numbers must also be unique, if the GPUs have them
     return unique(snapshot, "serial")
 
 
@@ -228,7 +235,7 @@ def _driver_version(snapshot: Snapshot, expectation: Expectation | None) -> Outc
         return not_expected(driver.value or "")
     if driver.value is None:
         return unanswered(driver, expectation.value)
-    parts = expectation.value.split(".")  # "580" stands for each driver of the branch
+    parts = expectation.value.split(".")  # "580" matches every driver of that branch
     return compared(
         driver.value.split(".")[: len(parts)] == parts,
         expectation.value,
@@ -259,7 +266,7 @@ def _product(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapsh
         return not_expected(gpu.name.value or "")
     if gpu.name.value is None:
         return unanswered(gpu.name, expectation.value)
-    # drivers before branch 470 omit the vendor
+    # the names of drivers before branch 470 do not contain the vendor
     same = gpu.name.value.removeprefix("NVIDIA ") == expectation.value.removeprefix("NVIDIA ")
     remedy = "the node does not have the machine type of its pool: correct machine_type, or replace the node"
     return compared(same, expectation.value, gpu.name.value, remedy)
@@ -296,7 +303,7 @@ def _mig_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snaps
 
 
 def _mode(reading: Reading[tuple[bool, bool]], expectation: Expectation | None, remedy: str) -> Outcome:
-    """Check a mode that changes with a reset: both the current and the pending mode must be as expected."""
+    """Check a mode that changes only with a reset. Both the current and the pending mode must be as expected."""
     if reading.value is None:
         if expectation is None:
             return not_expected("" if reading.supported else "not supported")
@@ -334,7 +341,10 @@ def _mig_instances(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
 def _of_gpu(
     value: dict[str, dict[str, int]] | list[dict[str, int]], gpu: GpuSnapshot, snapshot: Snapshot
 ) -> Mapping[str, int] | None:
-    """Return the expected layout of a GPU; None if layouts differ and a missing GPU has shifted the indices."""
+    """Return the expected layout of a GPU.
+
+    Return None if the layouts differ and a missing GPU has shifted the indices.
+    """
     if isinstance(value, dict):
         return value["all"]
     if len(value) == len(snapshot.gpus):
@@ -358,9 +368,10 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     expected = f"none pending, none failed, at most {SPARE_ROWS} uncorrectable"
     if reading.value is None:
         if not reading.supported and gpu.mig_instances.value:
-            # NVML reference, nvmlDeviceGetRemappedRows: not supported with active instances; the histogram is. A
-            # bank without spare rows has not failed: a GPU is replaced when a remapping has (NVIDIA, GPU Memory
-            # Error Management, RMA Policy; read 2026-11-29).
+            # NVML's reference documents that nvmlDeviceGetRemappedRows does not work while there are GPU
+            # instances, but the histogram does. A memory bank without spare rows has not failed yet: NVIDIA
+            # replaces a GPU only when a remapping has failed (NVIDIA, GPU Memory Error Management, RMA Policy;
+            # read 2026-11-29).
             banks = gpu.banks_without_rows.value
             worn = f"; memory banks without spare rows: {banks}" if banks else ""
             return not_expected(f"not reported while there are GPU instances; see xid and recovery-action{worn}")
@@ -393,7 +404,7 @@ def _nvlink_count(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: S
     if expectation is None:
         return not_expected(observed)
     if gpu.mig_mode.value and gpu.mig_mode.value[0]:
-        # MIG instances have no NVLink, and on an A100 the links go down: Fabric Manager User Guide
+        # MIG instances have no NVLink, and on an A100 the links go down (NVIDIA, Fabric Manager User Guide).
         return not_expected(f"{observed}; MIG mode does not use NVLink")
     if active != expectation.value and gpu.mig_mode.supported and not gpu.mig_mode.ok:
         return Outcome(UNKNOWN, str(expectation.value), f"{observed}; MIG mode unknown", "see check mig-mode")
@@ -436,7 +447,7 @@ def _pcie_width(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sna
 
 
 def _pcie_generation(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Compare the generation that the link supports with the least; a later machine may support a newer one."""
+    """Check that the link supports at least the expected generation. Newer machines may support a newer one."""
     del snapshot
     remedy = "the slot or its firmware setting is older than the GPU: see lspci -vv (LnkCap) and the BIOS"
     return _number(gpu.pcie_generation, expectation, "generation ", remedy, more=" or newer")
@@ -445,7 +456,10 @@ def _pcie_generation(gpu: GpuSnapshot, expectation: Expectation | None, snapshot
 def _number(
     reading: Reading[int], expectation: Expectation | None, unit: str, remedy: str, *, more: str = ""
 ) -> Outcome:
-    """Compare a number with the expected one; `more`: words for larger numbers, where these pass, too."""
+    """Compare a number with the expected number.
+
+    If `more` is not empty, larger numbers pass too, and `more` is the text that says so.
+    """
     observed = "" if reading.value is None else f"{unit}{reading.value}"
     if expectation is None:
         return not_expected(observed)
@@ -514,7 +528,8 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
 }
 _WITHOUT_NVML = ("xid", "fabric-manager", "fabric-nics", "fabric-mtu")
 _MODES = ("ecc", "mig-mode")
-# A GPU that reports one of these is not to be used, also on a machine type that is not known to have the feature.
+# A GPU that reports one of these faults must not be used, even if its machine type is not known to have the
+# feature.
 _OWN_STATEMENTS = (
     "fabric-state",
     "row-remapping",
@@ -523,15 +538,15 @@ _OWN_STATEMENTS = (
     "retired-pages",
     "recovery-action",
 )
-_OWN_STATEMENT = Expectation(True, "always: what the GPU reports of itself")
+_OWN_STATEMENT = Expectation(True, "always: what the GPU reports about itself")
 _OF_RACK = "the fabric manager of the rack, on its NVLink switches,"
 _OF_MACHINE = (
     "the fabric manager of the machine (systemctl status nvidia-fabricmanager, or the log of the driver's pod)"
 )
 _FABRIC_COMPLETED = 3
-_FABRIC_UNHEALTHY = {2: "unhealthy", 3: "limited capacity"}  # NVML_GPU_FABRIC_HEALTH_SUMMARY_*
+_FABRIC_UNHEALTHY = {2: "unhealthy", 3: "limited capacity"}  # values of NVML_GPU_FABRIC_HEALTH_SUMMARY_*
 _FABRIC_STATES: Mapping[int, str] = {1: "registration not started", 2: "registration in progress", 3: "registered"}
-# Checks whose value NVML may not report on a virtual machine or an old driver; others are critical.
+# NVML may not report these values on a virtual machine or with an old driver. All other checks are critical.
 _SEVERITIES: Mapping[str, str] = {
     "gpu-uuid": "warning",
     "gpu-serial": "warning",

@@ -1,4 +1,4 @@
-"""Command line of the node agent. Exit codes: 0 pass, 1 fail, 2 bad input, 3 unknown."""
+"""Command line of the node agent. The exit codes are 0 for pass, 1 for fail, 2 for bad input and 3 for unknown."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from validators.agent.serve import REPUBLISH_SECONDS, Publisher, Readiness, serv
 from validators.agent.unreadable import why_unreadable
 from validators.agent.xid_check import XidTable
 
-DEADLINE_SECONDS = 60.0  # without persistence mode opening NVML initialises every GPU, which takes seconds each
+DEADLINE_SECONDS = 60.0  # without persistence mode, NVML initialises every GPU first, for seconds each
 _BAD_INPUT = 2
 _UNKNOWN = 3
 _SLACK_SECONDS = 30.0  # for checks and publishing, in addition to reading NVML
 
 
 def main(arguments: Sequence[str], reader: Reader | None = None) -> int:
-    """Run a command; return the exit code. `reader` serves in place of one of NVML."""
+    """Run a command and return its exit code. `reader` replaces the default NVML reader."""
     if list(arguments) == [READ_COMMAND]:
         write_snapshot()
         return 0
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str], reader: Reader | None = None) -> int:
         return _BAD_INPUT
     except (OSError, UnicodeDecodeError) as error:
         why = why_unreadable(error)
-        print(f"{parsed.expect}: {why}; allowed: a readable file of expectations", file=sys.stderr)
+        print(f"{parsed.expect}: {why}; allowed: a readable expectations file", file=sys.stderr)
         return _BAD_INPUT
     return parsed.run(parsed, expectations)
 
@@ -59,7 +59,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         return _BAD_INPUT
     change = mig_change(expectations, identity) if parsed.publish else None
     if change:
-        change.why_wait()  # a single pass does not wait, but reads the node's label
+        change.why_wait()  # a single pass does not wait, but it needs the node's label
     config = change.config if change else ""
     report = check_node(reader, expectations, identity, parsed.deadline, mig_config=config)
     code = exit_code(report)
@@ -72,8 +72,8 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
             NodeMarks(identity, server, Holding.of_environment(), OnFailure.of_environment()).set(report)
         except ApiError as error:
             print(f"the report could not be published: {error}", file=sys.stderr)
-            code = code or _UNKNOWN  # a node whose report was not published has not passed
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `check | head` ends without a traceback
+            code = code or _UNKNOWN  # a node whose report was not published does not pass
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `check | head` then ends without a traceback
     print(json.dumps(report, indent=2, ensure_ascii=False) if parsed.format == "json" else as_text(report))
     return code
 
@@ -103,7 +103,7 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         if resets:
             resets.keep(server)
 
-    # What is done with a node that stays bad needs no change of its report.
+    # A node that keeps failing must be cordoned in time, even if its report does not change.
     most = OnFailure.of_environment().failing_seconds or REPUBLISH_SECONDS
     publisher = Publisher(publish_all, republish_seconds=min(REPUBLISH_SECONDS, most))
     readiness = Readiness(parsed.interval + parsed.deadline + _SLACK_SECONDS)
@@ -124,10 +124,10 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--format", choices=("text", "json"), default="text")
     check.add_argument("--publish", action="store_true", help="also apply the report as a ConfigMap")
     recording = check.add_mutually_exclusive_group()
-    recording.add_argument("--record", metavar="FILE", help="also write what NVML answered to a file")
+    recording.add_argument("--record", metavar="FILE", help="also write NVML's answers to a file")
     recording.add_argument("--replay", metavar="FILE", help="check a recorded node instead of this one")
-    check.add_argument("--with-serials", action="store_true", help="record UUIDs and serial numbers as they are")
-    serving = _command(commands, "serve", "check periodically, serve /ready, /live and /report", _serve)
+    check.add_argument("--with-serials", action="store_true", help="record UUIDs and serial numbers unchanged")
+    serving = _command(commands, "serve", "check periodically and serve /ready, /live and /report", _serve)
     serving.add_argument("--port", type=int, default=8080)
     serving.add_argument("--interval", type=seconds, default=30.0, metavar="SECONDS")
     return parser
@@ -146,7 +146,7 @@ def _command(
         "--expect",
         metavar="FILE",
         required=expect_required,
-        help="expectations as JSON; without it only health is checked",
+        help="expectations as JSON; without the file, only health is checked",
     )
     command.add_argument(
         "--deadline",
@@ -160,7 +160,7 @@ def _command(
 
 
 def seconds(text: str) -> float:
-    """Return a positive number of seconds; raises ValueError."""
+    """Parse a positive number of seconds. Raises ValueError."""
     found = float(text)
     if not 0 < found < float("inf"):
         raise ValueError(text)

@@ -1,13 +1,13 @@
-"""Cordons the agent's own node when it stays bad, and where the stack says so has it replaced.
+"""Cordons the agent's own node when it keeps failing, and replaces it if the stack requests this.
 
-Only a node that is held back: it has one of the pool's Leases (`hold.py`), so that never more than a share of a
-pool is cordoned. The agent undoes its own cordon alone, which an annotation marks, also where the stack no longer
-has nodes cordoned; a node that somebody else has cordoned is left as it is, and is not replaced: somebody may be
-at work there.
+Only a node that is held back is cordoned. Such a node has one of the pool's Leases (`hold.py`), so the agents
+never cordon more than the allowed share of a pool. An annotation marks the agent's own cordon. The agent undoes
+only this cordon, even after cordoning is removed from the stack. If somebody else has cordoned a node, the agent
+neither changes nor replaces it, because somebody may be working on it.
 
-Karpenter's Node objects are owned by their NodeClaim; when it is deleted, Karpenter drains the node and ends its
-instance. Source: karpenter.sh docs, Disruption, "Manual Methods"; karpenter 1.9, pkg/utils/nodeclaim,
-UpdateNodeOwnerReferences; read 2026-11-25.
+A NodeClaim owns the Node object of Karpenter. When the NodeClaim is deleted, Karpenter drains the node and
+terminates its instance. Source: karpenter.sh docs, Disruption, "Manual Methods"; karpenter 1.9,
+pkg/utils/nodeclaim, UpdateNodeOwnerReferences; read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from validators.agent.outcome import FAIL, PASS
 from validators.agent.publish import FIELD_MANAGER
 from validators.agent.report import Identity, Report
 
-CORDON_ANNOTATION = "gpu-platform.dev/cordoned"  # on nodes that the agent has cordoned; its value is since when
+CORDON_ANNOTATION = "gpu-platform.dev/cordoned"  # time at which the agent cordoned the node
 CORDON, REPLACE = "cordon", "replace"
 ACTION_VARIABLE = "GPU_PLATFORM_ON_FAILURE"
 FAILING_VARIABLE = "GPU_PLATFORM_FAILING_SECONDS"
@@ -34,14 +34,14 @@ _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims/"
 
 @dataclass(frozen=True)
 class OnFailure:
-    """What is done with a node that has been held back for `failing_seconds`; action "": nothing."""
+    """Action for a node that has been held back for `failing_seconds`. With an empty action, nothing is done."""
 
     action: str = ""
     failing_seconds: int = 0
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> OnFailure:
-        """Return what the pod's variables say; without them nothing is done."""
+        """Return the action that the pod's environment variables configure, or no action without them."""
         seconds = environment.get(FAILING_VARIABLE, "")
         action = environment.get(ACTION_VARIABLE, "")
         return cls(action, int(seconds)) if action in (CORDON, REPLACE) and seconds.isdigit() else cls()
@@ -56,9 +56,9 @@ class NodeCordon:
         self._on_failure = on_failure
 
     def set(self, report: Report, node: Mapping[str, Any], now: str) -> str:
-        """Act by a report, after the taints of the node; return what was done, or "". Raises ApiError.
+        """Cordon, uncordon or replace the node according to its report, after its taints are set.
 
-        `node`: as it was returned last.
+        Return what was done, or "". `node` is the node as the API server last returned it. Raises ApiError.
         """
         ends = report["verdict"] == PASS or not self._on_failure.action
         if CORDON_ANNOTATION not in _annotations(node) if ends else report["verdict"] != FAIL:
@@ -81,13 +81,13 @@ class NodeCordon:
         return done
 
     def seconds_left(self, node: Mapping[str, Any], now: str) -> float:
-        """Return how long a failing node is left alone; infinite for one that is not held back."""
+        """Return the seconds until a failing node is cordoned, or infinity if the node is not held back."""
         taints = node["spec"].get("taints") or ()
         since = next((str(one.get("timeAdded") or now) for one in taints if one["key"] == FAILED_TAINT), None)
         return float("inf") if since is None else self._on_failure.failing_seconds - (_time(now) - _time(since))
 
     def _change(self, node: Mapping[str, Any], *, annotation: str | None, unschedulable: bool | None) -> bool:
-        """Change the node as it was read; return False for one that somebody has changed meanwhile."""
+        """Change the node, or return False if somebody has changed it since it was read."""
         metadata = {
             "resourceVersion": node["metadata"]["resourceVersion"],
             "annotations": {CORDON_ANNOTATION: annotation},

@@ -1,8 +1,9 @@
-"""Reads Xid errors from NVML's events. The kernel's log has them, too, where the agent may read it.
+"""Xid errors from NVML events. If the agent may read the kernel log, the log contains these errors too.
 
-An event is only reported to those who wait for it: an event set is made before the GPUs are read, and asked
-after it. On a node of a cluster none is held between passes: while it is open the driver cannot be replaced, nor
-MIG mode be changed. `node-check --watch` waits between passes, too.
+NVML reports an event only to a process that is already waiting for it. Therefore the agent creates an event set
+before it reads the GPUs, and queries the set afterwards. On a cluster node no event set stays open between passes,
+because an open set prevents a driver replacement or a change of MIG mode. `node-check --watch` also waits for
+events between passes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from validators.agent.calls import NO_HANDLE, Call, Calls
 from validators.agent.snapshot import NOT_SUPPORTED, Reading
 
 _XID = 0x8  # nvmlEventTypeXidCriticalError
-_MOST_EVENTS = 32  # of one pass
+_MOST_EVENTS = 32  # per pass
 _SECOND = 1000  # ms
 _TIMEOUT = "timeout"
 
@@ -30,13 +31,13 @@ def gpu_handle(calls: Calls, index: int) -> Reading[Any]:
 
 
 class Events:
-    """Waits for Xid errors of GPUs from its creation on."""
+    """Waits for Xid errors of the GPUs that occur after this object is created."""
 
     def __init__(self, calls: Calls, gpus: Iterable[int]) -> None:
         self._calls = calls
         self._set = calls.handle(Call("nvmlEventSetCreate"), pynvml.nvmlEventSetCreate)
         self._gpus: dict[int, int] = {}
-        """Index by the address of the handle, of the GPUs that report events."""
+        """Indices of the GPUs that report events, by the address of the handle."""
         self._problem = self._set
         if not self._set.ok:
             return
@@ -63,12 +64,12 @@ class Events:
         )
 
     def read(self, wait_seconds: float = 0.0) -> Reading[list[tuple[int, int, int]]]:
-        """Return the Xid errors until now, or until some seconds later: code, index of the GPU, age."""
+        """Return the Xid errors so far: code, index of the GPU, and age in seconds. Wait for `wait_seconds` first."""
         if not self._set.ok:
             return Reading(problem=self._set.problem, call=self._set.call)
         found: list[tuple[int, int, int]] = []
         problem = Reading[Any](problem=self._problem.problem, call=self._problem.call) if not self._gpus else None
-        waits = math.ceil(wait_seconds)  # of a second each, so that none takes as long as one that hangs
+        waits = math.ceil(wait_seconds)  # waits of one second, so that no call seems to hang
         for number in range(1, waits + _MOST_EVENTS + 1):
             call = Call("nvmlEventSetWait", detail=str(number))
             given = (self._set.value, _SECOND if number <= waits else 0)

@@ -1,6 +1,6 @@
-"""Parses the JSON file of a node's expectations in the node agent, with the standard library only.
+"""Parser for the JSON file of a node's expectations, using only the standard library.
 
-`gpu_platform/planning/expectations/section.py` has the models that write this file.
+The models that write this file are in `gpu_platform/planning/expectations/section.py`.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from validators.agent.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from typing import TypeGuard  # from Python 3.10 on
+    from typing import TypeGuard  # available since Python 3.10
 
 VERSION = 1
 _CLASS_KEYS = {"name", "codes", "remedy", "ends", "processes", "meanings"}
 _TEXT_KEYS = {"codes", "text", "class", "ends_faults"}
 NIC_KINDS = ("efa", "mlx5", "gvnic")
 RACK = "rack"
-"""Expected `fabric-state` where the fabric manager of the rack registers the GPUs, not one on the machine."""
-"""Expected width of a PCIe link: the most that GPU and slot can use together."""
+"""Value of `fabric-state` if the rack's fabric manager registers the GPUs, instead of one on the machine."""
 
 
 @dataclass(frozen=True)
 class Expectation:
     """Expected value of one check in the node agent, its source, and its tolerance in percent of the value.
 
-    `rolled`: the platform gives it to one node after another, so that another value is unknown, not a fault, of a
-    node that waits. `mig_config`: the label `nvidia.com/mig.config` of a node that waits no longer; "": none.
-    `at_boot`: a node gets it when it boots, so that another value holds nothing up. `remedy`: what gives it to a
-    node; "": as the check has it.
+    With `rolled`, the platform sets the value on one node after another, so that a different value on a node that
+    still waits is unknown, not a fault. `mig_config` is the value that the label `nvidia.com/mig.config` has once
+    the node no longer waits, or "" if the check does not depend on the label. With `at_boot`, a node changes to
+    the value only when it boots, so that a different value does not fail the node. `remedy` describes how to set
+    the value on a node; if empty, the remedy of the check applies.
     """
 
     value: Any
@@ -55,7 +55,7 @@ class Expectations:
 
 
 class Mistake(NamedTuple):
-    """One mistake in an expectations file: path, value found, what is allowed, likely fix ("" for none)."""
+    """One mistake in an expectations file: its path, the value found, the allowed values, and a fix or ""."""
 
     path: str
     found: str
@@ -68,7 +68,7 @@ class Mistake(NamedTuple):
 
 
 class BadExpectations(Exception):
-    """The expectations are invalid; `problems` has every mistake."""
+    """The expectations are invalid. `problems` contains every mistake."""
 
     def __init__(self, source: str, problems: list[Mistake]) -> None:
         self.problems = problems
@@ -93,7 +93,7 @@ _OF_HEALTH = (
 def health_of(snapshot: Snapshot, more: Mapping[str, Expectation] | None = None) -> Expectations:
     """Return the expectations that every healthy node meets, for a run without an expectations file.
 
-    `more`: expectations that the agent does not know itself, such as the table of Xid errors.
+    `more` adds expectations that the agent does not contain itself, such as the table of Xid errors.
     """
     source = "always: a healthy GPU"
     expect = {check: Expectation(True, source) for check in _OF_HEALTH}
@@ -103,7 +103,7 @@ def health_of(snapshot: Snapshot, more: Mapping[str, Expectation] | None = None)
 
 
 def parse_expectations(text: str, source: str) -> Expectations:
-    """Parse expectations; `source` names the file in errors.
+    """Parse the text of an expectations file. `source` is the file's name in errors.
 
     Raises BadExpectations with every mistake.
     """
@@ -207,7 +207,7 @@ def _is_nics(value: object) -> bool:
 
 
 def xid_codes(text: str) -> list[int]:
-    """Return the numbers of `8 11 39-41`; raises ValueError."""
+    """Return the numbers in a text such as `8 11 39-41`. Raises ValueError."""
     ranges = [part.partition("-") for part in text.split()]
     return [code for first, _, last in ranges for code in range(int(first), int(last or first) + 1)]
 

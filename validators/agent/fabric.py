@@ -1,8 +1,9 @@
-"""The NICs that GPUs of several nodes talk over: how many of which kind, and how near each GPU has one.
+"""The NICs that connect GPUs of several nodes: how many there are of each kind, and how near each GPU is to one.
 
-Read from sysfs of PCI devices, which a container shows as the host does. Sources: Linux, drivers/infiniband/hw/efa
-(efa_main.c: 0xefa0 to 0xefa4, one more with each generation) and drivers/net/ethernet/google/gve (gve.h: 0x0042;
-newer machines of Google have others); nvmlGpuTopologyLevel_t for the words PIX and PXB; read 2026-11-25.
+They are read from the PCI devices in sysfs, which look the same in a container as on the host. Sources: Linux,
+drivers/infiniband/hw/efa (efa_main.c: 0xefa0 to 0xefa4, one number per generation) and
+drivers/net/ethernet/google/gve (gve.h: 0x0042; newer Google machines have other numbers); nvmlGpuTopologyLevel_t
+for the words PIX and PXB; read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -15,31 +16,33 @@ from validators.agent.expectations import Expectation
 from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, compared, not_expected, unanswered
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 
-SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # path of sysfs; a sandbox sets it to a folder that does not exist
-DEVICES_VARIABLE = "GPU_PLATFORM_PROC_DEVICES"  # path of /proc/devices; a sandbox sets it to a file of its own
-PROC_VARIABLE = "GPU_PLATFORM_PROC"  # path of the host's processes; a sandbox sets it to a folder without any
-_KERNEL, _KERNEL_PID = "kthreadd", 2  # visible only where all processes of the host are
-_MANAGER = "nv-fabricmanager"[:15]  # the kernel keeps so many characters
+SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # path of sysfs; a sandbox sets it to a missing folder
+DEVICES_VARIABLE = "GPU_PLATFORM_PROC_DEVICES"  # path of /proc/devices; a sandbox sets it to its own file
+PROC_VARIABLE = "GPU_PLATFORM_PROC"  # path of the host's /proc; a sandbox sets it to a folder without processes
+_KERNEL, _KERNEL_PID = "kthreadd", 2  # visible only if all processes of the host are visible
+_MANAGER = "nv-fabricmanager"[:15]  # the kernel keeps only this many characters of a name
 _IMEX_CHANNELS = "nvidia-caps-imex-channels"
 EFA, MLX5, GVNIC = "efa", "mlx5", "gvnic"
 KINDS: Mapping[str, str] = {EFA: "EFA device", MLX5: "RDMA NIC (mlx5)", GVNIC: "gVNIC interface"}
 _NVIDIA = "0x10de"
 _MELLANOX = "0x15b3"
 _NETWORK_CLASSES = ("0x02", "0x0c06")  # Ethernet and InfiniBand controllers
-_AMAZON, _EFA = "0x1d0f", "0xefa"  # of every generation
+_AMAZON, _EFA = "0x1d0f", "0xefa"  # all generations of EFA
 _GOOGLE, _GVNIC = "0x1ae0", "0x0042"
-_INTERFACE_OF_NODE = "eth0"  # on Google's nodes; in the cluster's own network, whose MTU its owner chooses
+_INTERFACE_OF_NODE = "eth0"  # on Google's nodes: in the cluster's network, whose owner chooses the MTU
 _OF_NODE = (
-    "run node-check on an idle node: a container shows its own interfaces, and pods take those that they use"
+    "run node-check on an idle node: a container shows only its own interfaces, and pods take the interfaces that "
+    "they use"
 )
 _HIDDEN = "no PCI device of a GPU is visible in sysfs"
 
 PciDevice = tuple[str, str, tuple[str, ...]]
-"""Kind ("gpu" or one of KINDS), address, and the addresses of the bridges above it, from the host bridge."""
+"""Kind ("gpu" or one of KINDS), address, and addresses of the bridges above the device, from the host bridge down.
+"""
 
 
 def read_pci() -> list[list[Any]]:
-    """Return the GPUs and the NICs of sysfs, each as kind, address and the bridges above it."""
+    """Return the GPUs and NICs in sysfs, each as its kind, address and the bridges above it."""
     root = os.path.join(os.environ.get(SYSFS_VARIABLE, "/sys"), "bus/pci/devices")
     found: list[list[Any]] = []
     for address in sorted(os.listdir(root)):
@@ -53,9 +56,9 @@ def read_pci() -> list[list[Any]]:
 
 
 def read_interfaces() -> list[list[Any]]:
-    """Return the network interfaces of the fabric's NICs in sysfs: kind of NIC, name, MTU.
+    """Return the fabric's network interfaces in sysfs, each as the kind of NIC, its name and its MTU.
 
-    A container sees its own interfaces alone, unless it has sysfs of the host.
+    A container sees only its own interfaces, unless it mounts the host's sysfs.
     """
     root = os.path.join(os.environ.get(SYSFS_VARIABLE, "/sys"), "bus/pci/devices")
     found: list[list[Any]] = []
@@ -68,14 +71,18 @@ def read_interfaces() -> list[list[Any]]:
 
 
 class NoDriverListedError(Exception):
-    """/proc/devices is of a kernel without NVIDIA's driver: nothing in it is of the driver that answers NVML."""
+    """/proc/devices belongs to a kernel without NVIDIA's driver.
+
+    It does not describe the driver that answers NVML.
+    """
 
 
 def has_imex_channels() -> bool:
-    """Return whether the driver offers IMEX channels: a kind of character device, which a container sees, too.
+    """Return whether the driver offers IMEX channels.
 
-    NVIDIA, IMEX Service for NVLink Networks, "IMEX Channels"; read 2026-11-25. Raises NoDriverListedError where
-    none of the driver's kinds is listed (nvidia, nvidia-caps, ...), as in a container with a kernel of its own.
+    They are a kind of character device that is also visible in containers. Raises NoDriverListedError if no device
+    kind of the driver is listed (nvidia, nvidia-caps, ...), as in a container with a separate kernel. Source:
+    NVIDIA, IMEX Service for NVLink Networks, "IMEX Channels"; read 2026-11-25.
     """
     with open(os.environ.get(DEVICES_VARIABLE, "/proc/devices"), encoding="ascii") as opened:
         kinds = [words[-1] for line in opened if (words := line.split())]
@@ -85,9 +92,9 @@ def has_imex_channels() -> bool:
 
 
 def read_daemons() -> list[str]:
-    """Return the names of the host's processes that check `fabric-manager` needs; none where they are not visible.
+    """Return the names of the host's processes that the check `fabric-manager` needs, if they are visible.
 
-    A container has a table of processes of its own, without the kernel's.
+    A container usually sees only its own processes, without the kernel threads. Then the list is empty.
     """
     root = os.environ.get(PROC_VARIABLE, "/proc")
     if _name(root, str(_KERNEL_PID)) != _KERNEL:
@@ -99,7 +106,7 @@ def read_daemons() -> list[str]:
 def _name(root: str, pid: str) -> str | None:
     try:
         return _text(os.path.join(root, pid), "comm")
-    except (OSError, UnicodeDecodeError):  # it has ended, or its name is no ASCII
+    except (OSError, UnicodeDecodeError):  # the process has ended, or its name is not ASCII
         return None
 
 
@@ -120,7 +127,7 @@ def _kind(vendor: str, device: str, pci_class: str) -> str:
 
 
 def fabric_nics(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Check that the node has as many NICs of the fabric as it was created with."""
+    """Check that the node has at least as many fabric NICs as it was created with."""
     devices = snapshot.pci_devices
     counts = {kind: sum(one[0] == kind for one in devices.value or ()) for kind in KINDS}
     observed = ", ".join(_counted(count, kind) for kind, count in counts.items() if count) or "none"
@@ -133,16 +140,16 @@ def fabric_nics(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     if not any(one[0] == "gpu" for one in devices.value):
         return Outcome(UNKNOWN, expected, _HIDDEN, "run node-check on the node itself")
     remedy = (
-        "see lspci on the node: if NICs are missing there, replace the node; if all nodes of the pool lack them, "
+        "run lspci on the node: if NICs are missing there, replace the node; if all nodes of the pool lack them, "
         "compare the network interfaces that they are created with"
     )
     return compared(counts[kind] >= count, expected, observed, remedy)
 
 
 def fabric_mtu(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Check that the network interfaces of the fabric have the MTU of their networks.
+    """Check that the fabric's network interfaces have the MTU of their networks.
 
-    Those that a pod uses are in its network namespace: they are not visible, and not missed.
+    Interfaces that a pod uses are in the pod's network namespace. They are not visible here and are not required.
     """
     found = snapshot.interfaces
     if expectation is None:
@@ -163,7 +170,10 @@ def fabric_mtu(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def fabric_manager(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Check that the fabric manager still runs: GPUs stay registered when it ends, and links are not retrained."""
+    """Check that the fabric manager still runs.
+
+    When it ends, GPUs stay registered, but failed links are not retrained.
+    """
     daemons = snapshot.daemons.value or []
     if _KERNEL not in daemons:
         return not_expected("" if expectation is None else "processes of the host are not visible in a container")
@@ -178,7 +188,7 @@ def fabric_manager(snapshot: Snapshot, expectation: Expectation | None) -> Outco
 
 
 def imex_domain(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Check that jobs can share memory with other nodes of the rack: one clique, and IMEX channels."""
+    """Check that jobs can share memory with other nodes of the rack, through one clique and IMEX channels."""
     cliques: dict[tuple[str, int], list[str]] = {}
     for gpu in snapshot.gpus:
         if gpu.fabric_domain.value is not None:
@@ -201,7 +211,7 @@ def imex_domain(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     if len(cliques) > 1 or alone:
         remedy = (
             "the fabric manager has not put the GPUs into one partition of the rack: compare nvidia-smi -q "
-            "(Fabric) of all its nodes, see check fabric-state, and replace the node if it alone differs"
+            "(Fabric) on all its nodes, see check fabric-state, and replace the node if only this node differs"
         )
         return Outcome(FAIL, expected, "no cluster" if alone and len(cliques) == 1 else shown, remedy)
     if channels.value is None:
@@ -214,7 +224,7 @@ def imex_domain(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def nic_affinity(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the GPU has a NIC of the fabric behind its PCIe switch, where the machine shows its switches."""
+    """Check that the GPU has a fabric NIC behind its PCIe switch, if the machine shows its switches."""
     devices = snapshot.pci_devices
     if expectation is None:
         return not_expected()
@@ -241,13 +251,13 @@ _HOST_BRIDGE, _FAR = 2, 3
 
 
 def _level(one: Sequence[str], two: Sequence[str]) -> int:
-    """Return how near two devices are, by the bridges above each: an index of _LEVELS."""
+    """Return how near two devices are, as an index of _LEVELS, from the bridges above each device."""
     common = sum(1 for _ in _shared(one, two))
     if common < 1:
         return _FAR
     if common == 1:
         return _HOST_BRIDGE
-    # Below a switch each port is a bridge of its own: with the switch shared, the ports alone differ.
+    # Each port below a switch is a separate bridge, so devices on one switch differ only in their ports.
     return 0 if max(len(one), len(two)) - common <= 1 else 1
 
 

@@ -1,7 +1,7 @@
-"""Checks of the health of each GPU: errors, what the driver asks for, processes.
+"""Health checks of each GPU: errors, recovery actions that the driver requests, and processes.
 
-What a GPU or driver does not report is not applicable: these checks ask whether something is wrong, not for a
-value that every GPU has.
+These checks look for faults, not for values that every GPU has. A value that a GPU or driver does not report is
+therefore not applicable.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from validators.agent.outcome import RESET, Outcome, compared, not_expected, una
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 
 REPLACE = "drain the node and have the GPU replaced"
-# DCGM's limits of retired pages, dcgm_structs.h: DCGM_LIMIT_MAX_RETIRED_PAGES, _SOFT_LIMIT; read 2026-11-25
+# limits in DCGM: DCGM_LIMIT_MAX_RETIRED_PAGES, _SOFT_LIMIT in dcgm_structs.h; read 2026-11-25
 MOST_RETIRED_PAGES = 63
 MOST_DOUBLE_BIT_PAGES = 15
-# Growth in a minute above which hardware fails. DCGM, dcgm_gpu_hardware_limits.h: DCGM_LIMIT_MAX_PCIREPLAY_RATE (8
-# a minute), DCGM_LIMIT_MAX_NVLINK_CRC_ERROR (100 a second), DCGM_LIMIT_MAX_NVLINK_ERROR (1 replay or recovery),
-# DCGM_LIMIT_MAX_SBE_RATE (10, which NVIDIA calls preliminary); read 2026-11-25.
+# Growth per minute above which hardware is failing. DCGM, dcgm_gpu_hardware_limits.h:
+# DCGM_LIMIT_MAX_PCIREPLAY_RATE (8 a minute), DCGM_LIMIT_MAX_NVLINK_CRC_ERROR (100 a second),
+# DCGM_LIMIT_MAX_NVLINK_ERROR (1 replay or recovery), DCGM_LIMIT_MAX_SBE_RATE (10, which NVIDIA calls preliminary);
+# read 2026-11-25.
 MOST_GROWTH: Mapping[str, float] = {
     "PCIe replays": 8,
     "NVLink CRC errors": 6000,
@@ -27,7 +28,7 @@ MOST_GROWTH: Mapping[str, float] = {
     "NVLink recoveries": 0,
     "corrected ECC errors": 10,
 }
-SHORTEST_SECONDS = 60  # a burst between two passes is no rate
+SHORTEST_SECONDS = 60  # a burst between two passes is not a rate
 _SLOW_GROWTH = "; ".join(
     f"at most {most:g} {name} a minute" if most else f"no {name}" for name, most in MOST_GROWTH.items()
 )
@@ -38,8 +39,8 @@ _GROWTH_REMEDIES = {
 }
 _NOT_THERE = ("not-supported", "function-not-found", "not-read")
 
-# nvmlDeviceGpuRecoveryAction_t: what is asked for, and the remedy. NVIDIA, GPU Memory Error Management, "Error
-# Recovery and Response Flags"; read 2026-11-25
+# Requested action of each nvmlDeviceGpuRecoveryAction_t, and its remedy. Source: NVIDIA, GPU Memory Error
+# Management, "Error Recovery and Response Flags"; read 2026-11-25.
 RECOVERY_ACTIONS: Mapping[int, tuple[str, str]] = {
     1: ("reset the GPU", RESET),
     2: ("reboot the node", "drain and reboot the node"),
@@ -67,7 +68,7 @@ def judged(
     sound: Callable[[Any], bool],
     remedy: str,
 ) -> Outcome:
-    """Return the outcome of a check that a value which is reported must meet."""
+    """Check a value, if the GPU and driver report it. Otherwise the check is not applicable."""
     if reading.value is None:
         if expectation is None or _absent(reading):
             return not_expected("not reported" if _absent(reading) else "")
@@ -79,7 +80,7 @@ def judged(
 
 
 def ecc_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that there was no uncorrectable ECC error since the last reset."""
+    """Check that the GPU has had no uncorrectable ECC error since its last reset."""
     del snapshot
 
     def observed(found: Mapping[str, int]) -> str:
@@ -90,7 +91,7 @@ def ecc_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snap
 
 
 def sram_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check the flag that NVIDIA's policy for replacements is based on."""
+    """Check the flag for too many uncorrectable SRAM errors, which NVIDIA's replacement policy uses."""
     del snapshot
     return judged(
         gpu.sram_exceeded,
@@ -103,7 +104,7 @@ def sram_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sna
 
 
 def retired_pages(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check the retired pages of a GPU before Ampere."""
+    """Check the retired pages of a GPU older than Ampere."""
     del snapshot
     reading = gpu.retired_pages
     worn = reading.value is not None and not _few(reading.value)
@@ -122,9 +123,12 @@ def _few(pages: tuple[int, int, bool]) -> bool:
 
 
 def recovery_action(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the driver asks for nothing; it also does with MIG, where row remapping is not reported."""
+    """Check that the driver requests no recovery action.
+
+    The driver also requests actions with MIG enabled, while row remapping is not reported.
+    """
     del snapshot
-    text, remedy = RECOVERY_ACTIONS.get(gpu.recovery_action.value or 0, ("an action that is not known", RESET))
+    text, remedy = RECOVERY_ACTIONS.get(gpu.recovery_action.value or 0, ("an unknown action", RESET))
     return judged(
         gpu.recovery_action,
         expectation,
@@ -136,7 +140,7 @@ def recovery_action(gpu: GpuSnapshot, expectation: Expectation | None, snapshot:
 
 
 def error_growth(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that counters of corrected errors grow no faster than on healthy hardware, from pass to pass."""
+    """Check that counters of corrected errors grow no faster from pass to pass than on healthy hardware."""
     del snapshot
     growth = gpu.growth
 
@@ -156,7 +160,7 @@ def error_growth(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
 
 
 def processes(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that no process uses a GPU of a node that is expected to be idle."""
+    """Check that no process uses the GPU, for a node that is expected to be idle."""
     del snapshot
 
     def observed(found: list[tuple[int, int]]) -> str:

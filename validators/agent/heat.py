@@ -1,7 +1,8 @@
-"""Checks of what slows a GPU down: clock event reasons and temperature.
+"""Checks for slowdowns of a GPU: clock event reasons and temperature.
 
-Both change from second to second while jobs run, so one sample of many is no fault: what at least half of the
-passes of the last minutes have seen is. A single pass has no other sample.
+Both values change from second to second while jobs run, so a single sample of many is not a fault. A slowdown
+fails the check only if at least half of the passes in the last minutes have seen it. A single run of the agent has
+only one sample.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ _BAD_REASONS = {
 
 
 def slowed_by(gpu: GpuSnapshot) -> list[str]:
-    """Return what slows a GPU down in this pass."""
+    """Return the slowdown reasons of a GPU in this pass."""
     mask = gpu.throttle_reasons.value or 0
     reasons = [words for bit, words in _BAD_REASONS.items() if mask & bit]
     return [*reasons, *([_HEAT] if _is_hot(gpu) else [])]
 
 
 def throttle_reasons(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that nothing has slowed the GPU down in half of the last minutes' passes, or in the only one."""
+    """Check that fewer than half of the passes in the last minutes have seen a hardware or thermal slowdown.
+
+    If there was only one pass, it must not have seen one.
+    """
     del snapshot
     mask = gpu.throttle_reasons.value
     now = ", ".join(words for bit, words in _BAD_REASONS.items() if (mask or 0) & bit)
@@ -47,7 +51,7 @@ def throttle_reasons(gpu: GpuSnapshot, expectation: Expectation | None, snapshot
 
 
 def temperature(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Compare the temperature with the GPU's own slowdown threshold, absolute or (newer GPUs) a margin."""
+    """Compare the temperature with the GPU's slowdown threshold, which newer GPUs report as a margin."""
     del snapshot
     now, threshold = gpu.temperature, gpu.slowdown_threshold
     margin, lowest = gpu.temperature_margin, gpu.slowdown_margin

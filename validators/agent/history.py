@@ -1,4 +1,4 @@
-"""Compares passes with each other: counters that grow, slowdowns that last, errors that earlier ones have seen."""
+"""Comparison of passes: counters that grow, slowdowns that last, and errors that earlier passes have seen."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from validators.agent.snapshot import RESET_REQUIRED, GpuSnapshot, Reading, Snap
 from validators.agent.xid_check import RECENT_SECONDS, Xid, XidTable
 from validators.agent.xids import LOG_BEGINS
 
-WINDOW_SECONDS = 600.0  # how long growth counts: afterwards the node passes again
+WINDOW_SECONDS = 600.0  # how long growth counts; afterwards the node passes again
 Counters = dict[str, int]
-Line = tuple[int, int, int, int, int, str]  # of Snapshot.xids
+Line = tuple[int, int, int, int, int, str]  # one line of Snapshot.xids
 
 
 class Reader(Protocol):
-    """Reads one Snapshot after the other."""
+    """Reads one Snapshot after another."""
 
     @property
     def journal(self) -> Journal:
@@ -35,7 +35,7 @@ class Reader(Protocol):
 
 
 class Remembering:
-    """Reads as another reader does, and adds to each Snapshot what earlier ones tell."""
+    """Reads Snapshots through another reader and adds to each Snapshot what earlier passes have seen."""
 
     def __init__(self, reader: Reader, table: XidTable, clock: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
@@ -43,19 +43,19 @@ class Remembering:
         self._clock = clock
         self._passes: deque[tuple[float, dict[str, Counters]]] = deque()
         self._slowed: deque[tuple[float, dict[str, list[str]]]] = deque()
-        """Time, and what slowed each GPU down."""
+        """Time of each pass, and the slowdown reasons of each GPU."""
         self._events: list[tuple[float, int, int]] = []
-        """Time, code and index of the GPU."""
+        """Time, Xid code and index of the GPU."""
         self._lines: dict[object, tuple[float, Line]] | None = None
-        """Time and line of the last error of each kind in the kernel's log; None until the log was read."""
+        """Time and line of the last error of each kind in the kernel log, or None until the log has been read."""
         self._energy: dict[str, int] = {}
-        """Energy of a GPU when it was last read."""
+        """Energy counter of each GPU at its last reading."""
         self._asking: set[int] = set()
-        """Indices of the GPUs that have last asked for a reset, or a recovery that resets them."""
+        """Indices of the GPUs that last requested a reset, or a recovery action that resets them."""
         self._resets: dict[int, float] = {}
-        """By index of the GPU, after which time it was reset last."""
+        """Time of the last pass before the last reset, by index of the GPU."""
         self._reset_times: dict[int, int] = {}
-        """The same in seconds since the epoch, which count for another process, too."""
+        """The same times in seconds since the epoch, which another process can also use."""
 
     @property
     def journal(self) -> Journal:
@@ -64,18 +64,18 @@ class Remembering:
 
     @property
     def reset_times(self) -> dict[int, int]:
-        """By index of the GPU, when its last reset was seen, in seconds since the epoch."""
+        """Time of the last reset that was seen, by index of the GPU, in seconds since the epoch."""
         return dict(self._reset_times)
 
     def recall(self, reset_times: Mapping[int, int]) -> None:
-        """Take over the resets that an earlier process has seen, unless a later one was seen here."""
+        """Add the resets that an earlier process has seen, unless this process has seen a later one."""
         for index, at in reset_times.items():
             if at > self._reset_times.get(index, 0):
                 self._reset_times[index] = at
                 self._resets[index] = self._clock() - (time.time() - at)
 
     def read(self, deadline_seconds: float) -> Snapshot:
-        """Return the Snapshot of this pass, with the growth of counters and the events since the first one."""
+        """Return the Snapshot of this pass, with the growth of counters and the events since the first pass."""
         snapshot = self._reader.read(deadline_seconds)
         now = self._clock()
         self._passes.append((now, {_name(gpu): _counters(gpu) for gpu in snapshot.gpus}))
@@ -93,7 +93,7 @@ class Remembering:
         return replace(snapshot, gpus=gpus, events=events, resets=Reading(resets), xids=xids)
 
     def wait(self, seconds: float) -> None:
-        """Wait until the next pass, for events, too, where a machine is read."""
+        """Wait until the next pass. If the reader reads a machine, collect its events meanwhile."""
         if isinstance(self._reader, NvmlReader):
             self._note(self._reader.wait(seconds), self._clock())
         else:
@@ -103,10 +103,10 @@ class Remembering:
         self._events += [(now - age, code, index) for code, index, age in events.value or ()]
 
     def _note_reset(self, gpu: GpuSnapshot, before: float, now: float) -> None:
-        """Note that the GPU was reset, or the driver was loaded, after the pass `before`.
+        """Record that the GPU was reset, or its driver loaded, after the time `before` of the previous pass.
 
-        It counts its energy from the start again, or has stopped asking for a reset. A GPU that did not answer in
-        the pass before had not been reset yet.
+        After a reset, the GPU's energy counter restarts, or the GPU no longer requests a reset. A GPU that did not
+        answer in the previous pass had not been reset by then.
         """
         energy = gpu.energy.value
         was_reset = energy is not None and energy < self._energy.get(_name(gpu), 0)
@@ -132,7 +132,7 @@ class Remembering:
         for at, counters in reversed(list(self._passes)[:-1]):
             before = counters.get(name)
             if before is None or any(after[each] < before.get(each, 0) for each in after):
-                break  # it was not there, or its driver was loaded anew
+                break  # the GPU was absent, or its driver was loaded again
             since = at
             grown = {each: after[each] - before.get(each, after[each]) for each in after}
         if since == now:
@@ -141,11 +141,11 @@ class Remembering:
 
     def _told(self, snapshot: Snapshot, now: float) -> Reading[list[tuple[int, int, int]]]:
         self._note(snapshot.events, now)
-        # The line of an error has its text, and stays in its place.
+        # If the log has a line for an event, keep the line instead, because it contains the error's text.
         places = {gpu.pci.value: gpu.index for gpu in snapshot.gpus}
         logged = {(line[0], places.get(line[1:4])) for line in snapshot.xids.value or ()}
         self._events = [each for each in self._events if each[1:] not in logged]
-        # A fault may last until a reset; of each kind and GPU the last one shows that.
+        # A fault may last until a reset, so keep the last event of each code and GPU.
         last = {(code, index): at for at, code, index in sorted(self._events)}
         self._events = [
             each for each in self._events if now - each[0] <= RECENT_SECONDS or last[each[1:]] == each[0]
@@ -155,10 +155,10 @@ class Remembering:
         return Reading([(code, index, round(now - at)) for at, code, index in self._events])
 
     def _logged(self, xids: Reading[list[Line]], now: float) -> Reading[list[Line]]:
-        """Return the lines of the kernel's log, after those that it has lost and that still count."""
+        """Return lines that the log has lost but that still count, followed by the lines of the kernel log."""
         if xids.value is None and self._lines is None:
             return xids
-        # Where the log begins only counts in the first pass: what it loses later is remembered.
+        # The beginning of the log matters only in the first pass, because later losses are remembered.
         lines = [line for line in xids.value or () if line[0] != LOG_BEGINS or self._lines is None]
         present = {self._kind(line): (now - line[4], line) for line in lines}
         self._lines = {
@@ -182,7 +182,7 @@ def _name(gpu: GpuSnapshot) -> str:
 
 
 def _counters(gpu: GpuSnapshot) -> Counters:
-    """Return the counters of corrected errors that the GPU reports, by the names of MOST_GROWTH in health.py."""
+    """Return the GPU's counters of corrected errors, by the names in MOST_GROWTH (health.py)."""
     found: Counters = {}
     if gpu.pcie_replays.value is not None:
         found["PCIe replays"] = gpu.pcie_replays.value

@@ -1,20 +1,22 @@
-"""Keeps pods off the agent's own node by taints: of a new node until it passes, and of one that fails later.
+"""Taints that keep pods off the agent's own node: a new node until it passes, and a node that fails later.
 
-A node comes up with the startup taint, by its node group, NodePool or machine image; the agent removes it. It sets
-it again on a node whose GPUs have lost their instances: since Hopper MIG mode is off after each boot and each load
-of the driver (NVIDIA, MIG User Guide, "GPU Reset on Hopper+ GPUs"; read 2026-11-29), so that such a node offers
-whole GPUs as a new one does. A pod that gets one keeps the MIG manager from partitioning it. It does so
-already when the driver goes away: after a replacement only the agent's next container sees the GPUs, and the node
-may be uncordoned before.
+The node group, NodePool or machine image sets the startup taint on a new node, and the agent removes it. The agent
+sets it again when the node's GPUs have lost their MIG instances. Since Hopper, MIG mode is off after each boot and
+each load of the driver (NVIDIA, MIG User Guide, "GPU Reset on Hopper+ GPUs"; read 2026-11-29), so that the node
+offers whole GPUs, as a new node does. A pod on such a GPU prevents the MIG manager from partitioning it. The agent
+sets the taint as soon as the driver disappears, because only the agent's next container sees the GPUs of the new
+driver, and the node may be uncordoned before that container starts.
 
-The taint of a failing node is set where the stack allows it, on so many nodes of a pool at a time: each needs one
-of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. Each report compares
-the node's Leases with its taint, so that a Lease ends whoever removed the taint. A lower maximum releases no node:
-one that has the taint keeps its Lease, or takes one above the maximum, and further nodes wait. Only where failing
-nodes are no longer held back at all the taint goes with the next report. The agent has no right to read nodes: a
-patch returns the object that it changed.
+If the stack allows it, the agent also sets a taint on a failing node. Each tainted node needs one of the pool's
+Leases, `held-POOL-NUMBER`, which limit how many nodes of a pool are tainted at a time. The Node object owns its
+Lease, so both are deleted together. The agent compares the node's Leases with its taint for each report, so that a
+Lease is released whoever removed the taint. A lower maximum releases no node. A node that has the taint keeps its
+Lease, or takes a Lease above the maximum, and further nodes wait. The next report removes the taint only if
+failing nodes are no longer held back at all. The agent has no permission to read nodes, so it sends a patch, which
+returns the changed object.
 
-`spec.taints` is one list of all owners, so the list is replaced only as it was read, by its resourceVersion.
+`spec.taints` is one list that several owners share. The agent replaces the list only if its resourceVersion is
+unchanged since the agent read it.
 """
 
 from __future__ import annotations
@@ -36,16 +38,17 @@ FAILED_TAINT = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
 MOST_HELD_VARIABLE = "GPU_PLATFORM_MOST_HELD"
 HELD_WITH_VARIABLE = "GPU_PLATFORM_HELD_WITH"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
-_ATTEMPTS = 5  # a node is changed by its kubelet and controllers, each time between a read and a patch
+_ATTEMPTS = 5  # kubelet and controllers may change the node between a read and a patch
 
 Taint = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Holding:
-    """How many nodes of the pool failing checks may hold back at a time; 0: none.
+    """Maximum number of failing nodes of the pool that are held back at a time. With 0, none are held back.
 
-    `pool`: whose nodes are counted together, if it is not the pool of the report. `new`: new nodes are held back.
+    `pool` is the pool whose nodes share the maximum, if it is not the report's pool. With `new`, new nodes are
+    held back.
     """
 
     most: int
@@ -54,14 +57,14 @@ class Holding:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Holding:
-        """Return what the pod's variable says; without it no failing node is held back."""
+        """Return the settings in the pod's environment variables. Without them, no node is held back."""
         text = environment.get(MOST_HELD_VARIABLE, "")
         known = text.isdigit()
         return cls(int(text) if known else 0, environment.get(HELD_WITH_VARIABLE, ""), new=known)
 
 
 class NodeTaints:
-    """Sets and removes the agent's taints of its node."""
+    """Sets and removes the agent's taints on its node."""
 
     def __init__(self, identity: Identity, server: ApiServer, holding: Holding) -> None:
         self._identity = identity
@@ -69,9 +72,10 @@ class NodeTaints:
         self._holding = holding
 
     def set(self, report: Report, node: Mapping[str, Any], now: str) -> str:
-        """Set the taints of a node by its report; return why a failing node is not held back, or "".
+        """Set the taints of a node according to its report.
 
-        `node`: as it was returned last. Raises PublishError.
+        Return why a failing node is not held back, or "". `node` is the node as the API server last returned it.
+        Raises ApiError.
         """
         for attempt in range(_ATTEMPTS):
             taints, not_held = _taints(node), ""
@@ -93,7 +97,8 @@ class NodeTaints:
                 leases = () if _held(taints) else leases
             if self._holding.new and loses_instances(report) and not _has(taints, STARTUP_TAINT):
                 wanted.append({"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"})
-            # Leases first: while one is left over, the taint or the list of Leases brings the next pass here.
+            # Release Leases before changing the taints, so that the next pass finds a Lease that could not be
+            # released.
             for one in leases:
                 self._release(one)
             if wanted == list(taints):
@@ -113,7 +118,7 @@ class NodeTaints:
         self._patch({"metadata": version, "spec": {"taints": list(taints)}})
 
     def _read(self) -> dict[str, Any]:
-        """Return the node as it is: a patch without changes returns it."""
+        """Return the current node, by sending a patch without changes."""
         return self._patch({})
 
     def _patch(self, patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +126,7 @@ class NodeTaints:
         return send(self._server, "PATCH", path, patch, {"fieldManager": FIELD_MANAGER}, patch=MERGE)
 
     def _holders(self) -> dict[str, str]:
-        """Return the node that has each Lease, by the Lease's name."""
+        """Return the node that holds each Lease, by the Lease's name."""
         answer = send(self._server, "GET", self._path("").rstrip("/"), None, {})
         return {
             str(one["metadata"]["name"]): str((one.get("spec") or {}).get("holderIdentity"))
@@ -129,9 +134,9 @@ class NodeTaints:
         }
 
     def _lease(self, pool: str, node: Mapping[str, Any], holders: Mapping[str, str], *, held: bool) -> str:
-        """Return the name of a Lease that this node has now; empty: other nodes have all of them.
+        """Acquire a Lease for this node and return its name, or "" if other nodes hold all of them.
 
-        `held`: the node has the taint, so that it takes a Lease above the maximum, too.
+        With `held`, the node already has the taint, so it may take a Lease above the maximum.
         """
         taken = {name: holder for name, holder in holders.items() if name.rpartition("-")[0] == f"held-{pool}"}
         for name, holder in taken.items():
@@ -139,9 +144,9 @@ class NodeTaints:
                 return name
         most = self._holding.most
         free = [name for number in range(most + len(taken)) if (name := f"held-{pool}-{number}") not in taken]
-        # Nodes that fail at the same time try the same names, so that they do not exceed the maximum together.
+        # Nodes that fail at the same time try the same names, so that together they do not exceed the maximum.
         names = free[: most if held else max(0, most - len(taken))]
-        # Without force an apply of another holder's Lease is a conflict.
+        # Without `force`, applying another holder's Lease is a conflict.
         node_hash = hashlib.sha256(self._identity.node.encode()).hexdigest()[:16]
         query = {"fieldManager": f"{FIELD_MANAGER}-{node_hash}"}
         metadata = node["metadata"]
@@ -161,7 +166,7 @@ class NodeTaints:
         return ""
 
     def _release(self, lease: str) -> None:
-        """Delete a Lease of the node; one that is gone was deleted before."""
+        """Delete a Lease of the node, if it still exists."""
         with contextlib.suppress(NotFound):
             send(self._server, "DELETE", self._path(lease), {}, {})
 

@@ -1,6 +1,6 @@
-"""Writes the verdict to the node's own object: taints, a condition, a label, and an Event for each failed check.
+"""Writes the verdict to the Node object: taints, a condition, a label, and an Event for each failed check.
 
-By server-side apply, so that the agent needs no right to read nodes and owns nothing but its fields.
+It uses server-side apply, so that the agent needs no permission to read nodes and owns only its own fields.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from validators.agent.report import Identity, Report
 
 CONDITION = "GpuPlatformValidated"
 VALIDATED_LABEL = "gpu-platform.dev/validated"
-"""On a node that passes: the hash of the expectations that it passed."""
-_EVENTS_NAMESPACE = "default"  # where Events about nodes are
+"""Label of a node that passes. Its value is the hash of the expectations that the node passed."""
+_EVENTS_NAMESPACE = "default"  # namespace of Events about nodes
 _STATUS = {PASS: "True", FAIL: "False", UNKNOWN: "Unknown"}
 _REASONS = {PASS: "NodePasses", FAIL: "CheckFailed", UNKNOWN: "CheckUnknown"}
 _MOST_EVENTS = 10
-_MOST_CHARACTERS = 900  # of a message; an Event takes 1024
+_MOST_CHARACTERS = 900  # of a message; an Event allows 1024
 
 
 class NodeMarks:
-    """Marks the agent's node. Since when the condition has its status is read from the node, not remembered."""
+    """Marks the agent's node. The time of the condition's last change is read from the node, not remembered."""
 
     def __init__(
         self, identity: Identity, server: ApiServer, holding: Holding, on_failure: OnFailure | None = None
@@ -40,7 +40,7 @@ class NodeMarks:
         self._cordon = NodeCordon(identity, server, on_failure or OnFailure())
 
     def set(self, report: Report) -> None:
-        """Apply label, taints and condition, and create the Events of failed checks; raises PublishError."""
+        """Apply the label, taints and condition, and create Events for failed checks. Raises ApiError."""
         node, now = self._identity.node, _now()
         status = _STATUS[report["verdict"]]
         labels = {VALIDATED_LABEL: report["expectations_hash"]} if report["verdict"] == PASS else {}
@@ -68,7 +68,7 @@ class NodeMarks:
         return send(self._server, "PATCH", path, {"apiVersion": "v1", "kind": "Node", **fields}, query)
 
     def _create_event(self, entry: dict[str, Any], now: str) -> None:
-        """Create an Event, unless this pod has created it before."""
+        """Create an Event for a failed check, unless this pod has already created it."""
         text = _text(entry)
         content = "\n".join((self._identity.pod_uid, entry["id"], str(entry["device"]), text))
         node = self._identity.node
@@ -95,14 +95,14 @@ class NodeMarks:
 
 
 def summary(report: Report) -> str:
-    """Return what does not pass, for the condition's message."""
+    """Return the failed or unknown checks as text for the condition's message."""
     quiet = PASS if report["verdict"] == PASS else report["verdict"]
     bad = [_text(entry) for entry in report["checks"] if entry["verdict"] == quiet != PASS]
     return _limited("; ".join(bad) or "all checks pass")
 
 
 def _since(node: Mapping[str, Any], status: str) -> str:
-    """Return since when the node's condition has a status, or "" if it has another one."""
+    """Return the time since which the node's condition has a status, or "" if its status is different."""
     conditions: Sequence[Mapping[str, Any]] = (node.get("status") or {}).get("conditions") or ()
     same = [one for one in conditions if (one["type"], one.get("status")) == (CONDITION, status)]
     return str(same[0].get("lastTransitionTime") or "") if same else ""

@@ -1,8 +1,9 @@
-"""Leaves the GPUs alone while the MIG manager changes them, and says which layout the node was asked for.
+"""Keeps the agent away from the GPUs while the MIG manager changes them, and reads the node's requested layout.
 
-To change MIG mode the manager resets all GPUs of the node. A reset is refused while any process has one open, such
-as this agent during a pass. The manager stops the operands of the GPU Operator for that, not this agent. It sets
-the state `pending` before it stops them, and that takes longer than a pass that has begun.
+To change MIG mode, the MIG manager resets all GPUs of the node. A reset is refused while any process has a GPU
+open, such as this agent during a pass. The manager stops the operands of the GPU Operator before a reset, but not
+this agent. It sets the state `pending` before it stops the operands, and stopping them takes longer than the rest
+of a pass that has already begun.
 
 Sources: NVIDIA/mig-parted, pkg/mig/reconfigure/reconfigure.go, cmd/nvidia-mig-parted/apply/mode.go and issue 181
 ("In use by another client"); read 2026-11-29.
@@ -22,12 +23,15 @@ from validators.agent.report import Identity
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 MIG_STATE_LABEL = "nvidia.com/mig.config.state"
 IN_PROGRESS = ("pending", "rebooting")
-MOST_SECONDS = 1800.0  # a manager that takes longer has stopped without a result, and the node is read again
-_CHECKS = ("mig-mode", "mig-instances")  # expected of GPUs that the manager may change
+MOST_SECONDS = 1800.0  # a manager that takes longer has stopped without a result, so the node is read again
+_CHECKS = ("mig-mode", "mig-instances")  # checks that exist if the MIG manager may change the GPUs
 
 
 class MigChange:
-    """Asks before each pass whether the MIG manager works on the node. `config`: its label, "" if not known."""
+    """Checks before each pass whether the MIG manager is working on the node.
+
+    `config` is the MIG layout that the node's label requests, or "" if it is not known.
+    """
 
     def __init__(self, identity: Identity, clock: Callable[[], float] = time.monotonic) -> None:
         self._identity = identity
@@ -36,7 +40,7 @@ class MigChange:
         self.config = ""
 
     def why_wait(self) -> str:
-        """Return why the GPUs are not to be read now, or "". Without an API server nothing is waited for."""
+        """Return why the GPUs must not be read now, or "". Without an API server, the agent does not wait."""
         try:
             labels = self._labels()
         except ApiError:
@@ -47,17 +51,17 @@ class MigChange:
             return ""
         now = self._clock()
         self._since = now if self._since is None else self._since
-        return f"the MIG manager changes the GPUs: {state}" if now - self._since < MOST_SECONDS else ""
+        return f"the MIG manager is changing the GPUs: {state}" if now - self._since < MOST_SECONDS else ""
 
     def _labels(self) -> Mapping[str, Any]:
-        """Return the labels of the node by a patch without changes: the agent has no right to read nodes."""
+        """Return the node's labels through an empty patch, because the agent has no permission to read nodes."""
         path, query = f"/api/v1/nodes/{self._identity.node}", {"fieldManager": FIELD_MANAGER}
         node = send(ApiServer.of_environment(), "PATCH", path, {}, query, patch=MERGE)
         return (node.get("metadata") or {}).get("labels") or {}
 
 
 def mig_change(expectations: Expectations | None, identity: Identity) -> MigChange | None:
-    """Return what watches the node's MIG layout; None where no layout is expected."""
+    """Return a MigChange for the node, or None if no MIG layout is expected."""
     if expectations is None or not any(check in expectations.expect for check in _CHECKS):
         return None
     return MigChange(identity)

@@ -1,8 +1,8 @@
-"""Checks of modes and limits that somebody may have set on a GPU: compute mode, clocks, power limit.
+"""Checks of modes and limits that somebody may have set on a GPU: compute mode, clocks and power limit.
 
-Only an administrator sets a limit below the default (nvidia-smi(1), --power-limit, --applications-clocks). One
-on all GPUs of a node is the owner's choice, such as the power budget of a rack. Jobs wait for a GPU that is
-slower than the others.
+Only an administrator can set a limit below the default (nvidia-smi(1), --power-limit, --applications-clocks). The
+same lower limit on all GPUs of a node is the owner's choice, such as the power budget of a rack. A lower limit on
+only some GPUs is a fault, because jobs wait for the slowest GPU.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from validators.agent.health import judged
 from validators.agent.outcome import Outcome, not_expected
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 
-# nvmlComputeMode_t
+# values of nvmlComputeMode_t
 COMPUTE_MODES: Mapping[int, str] = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 _MILLI = 1000
 
 
 def persistence(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check persistence mode; without it every first use of a GPU initialises it."""
+    """Check persistence mode. Without it, the driver initialises an idle GPU each time a client opens it."""
     del snapshot
     wanted = bool(expectation.value) if expectation else True
     return judged(
@@ -48,7 +48,7 @@ def compute_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
 
 
 def application_clocks(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that no GPU has a lower application clock than the others and than its default."""
+    """Check that the GPU's application clock is not below both its default and the clocks of the other GPUs."""
     return _limit(
         gpu.graphics_clock,
         expectation,
@@ -59,7 +59,7 @@ def application_clocks(gpu: GpuSnapshot, expectation: Expectation | None, snapsh
 
 
 def power_limit(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that no GPU has a lower power limit than the others and than its default."""
+    """Check that the GPU's power limit is not below both its default and the limits of the other GPUs."""
     reading = gpu.power_limit
     if reading.value is not None and reading.value[1] == 0:
         return not_expected(f"{reading.value[0] // _MILLI} W")
@@ -79,7 +79,7 @@ def _limit(
     text: Callable[[int], str],
     remedy: str,
 ) -> Outcome:
-    """Judge a limit: at its default or above, or lower on every GPU of the node alike."""
+    """Check that a limit is at least its default, or is the same on every GPU of the node."""
     limit, default = reading.value or (0, 0)
     chosen = all(one.value is not None and one.value[0] == limit for one in all_gpus)
     on_all = f" on every GPU, below the default of {text(default)}" if chosen and limit < default else ""

@@ -1,6 +1,6 @@
-"""Reads NVML into a Snapshot. The only module that calls NVML; it runs in a separate process.
+"""Reads NVML into a Snapshot. This is the only module that calls NVML, and it runs in a separate process.
 
-Every call goes through `Calls`, which announces it, so that the report can name a call that does not return.
+Every call goes through `Calls`, which announces the call, so that the report can name a call that does not return.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ INVALID_ARGUMENT = "invalid-argument"
 _LIBRARY_NOT_FOUND = "library-not-found"
 _LIBRARY_NOT_LOADABLE = "library-not-loadable"
 _MIB = 1 << 20
-_MOST_GPUS = 32  # asked for by index where their number is not known
-_NUMA_WORDS = 4  # 64 NUMA nodes each
+_MOST_GPUS = 32  # indices to try if NVML does not report the number of GPUs
+_NUMA_WORDS = 4  # 64 NUMA nodes per word
 _REMAPPED_FIELDS = (142, 143, 144, 145)  # NVML_FI_DEV_REMAPPED_COR, _UNC, _PENDING, _FAILURE
 _SLOWDOWN_TLIMIT_FIELD = 194  # NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT
 _RECOVERY_ACTION_FIELD = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
@@ -71,7 +71,7 @@ _LOCATIONS = {  # nvmlMemoryLocation_t
 _ELSEWHERE = "elsewhere"
 _SINGLE_BIT, _DOUBLE_BIT = 0, 1  # nvmlPageRetirementCause_t
 _P2P_NVLINK = 2  # nvmlGpuP2PCapsIndex_t
-_TYPES = {2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}  # nvmlValueType_t, others than unsigned int
+_TYPES = {2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}  # values of nvmlValueType_t that are not unsigned int
 
 _KINDS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: NOT_SUPPORTED,
@@ -92,8 +92,8 @@ _INIT_FAILURES = {
         "NVIDIA_VISIBLE_DEVICES=all, NVIDIA_DRIVER_CAPABILITIES=utility)",
     ),
     _LIBRARY_NOT_LOADABLE: (
-        f"{LIBRARY} is there, but cannot be loaded",
-        "the file is damaged, of another architecture or lacks a library that it needs: compare it with the "
+        f"{LIBRARY} exists, but cannot be loaded",
+        "the file is damaged, has the wrong architecture or lacks a library that it needs: compare it with the "
         "driver's package (ldd, file), and reinstall the driver",
     ),
     FUNCTION_NOT_FOUND: (
@@ -106,7 +106,7 @@ _INIT_FAILURES = {
     ),
     "version-mismatch": (
         OTHER_DRIVER,
-        "as after an update: reboot the node",
+        "this is normal after an update: reboot the node",
     ),
     "no-permission": (
         "no permission to use the driver",
@@ -121,14 +121,14 @@ _OTHER_INIT_REMEDY = "run nvidia-smi on the node and look for Xid and NVRM lines
 
 
 def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
-    """Open NVML and read all values that the checks need, but those that the journal has.
+    """Open NVML and read all values that the checks need, except those already in the journal.
 
-    Without `live` no call is made: values that the journal does not have are `not-called`.
+    Without `live` no call is made, and values that are missing from the journal are `not-called`.
     """
     calls = Calls(journal, emit, _kind, live=live)
     xids = _mapped(
         calls.value(Call("kernel log"), read_xids, (), lambda found: found),
-        # Recordings of earlier agents have no text.
+        # Recordings of earlier agents do not contain the text.
         lambda found: [(*one[:5], str(one[5]) if len(one) > 5 else "") for one in found],
     )
     devices = _mapped(
@@ -147,7 +147,7 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
         pci_devices=devices,
         interfaces=interfaces,
         imex_channels=imex,
-        daemons=Reading(daemons.value or []),  # recordings of earlier agents have none
+        daemons=Reading(daemons.value or []),  # missing in recordings of earlier agents
     )
 
 
@@ -159,7 +159,7 @@ def _read(calls: Calls) -> Snapshot:
 
 
 def wait_for_events(journal: Journal, emit: Emit) -> Snapshot:
-    """Open NVML and wait for events for as long as the journal says."""
+    """Open NVML and wait for events for the journal's `wait_seconds`."""
     calls = Calls(journal, emit, _kind)
     for opened in (_load(calls), calls.handle(Call("nvmlInitWithFlags"), pynvml.nvmlInit)):
         if not opened.ok:
@@ -169,12 +169,12 @@ def wait_for_events(journal: Journal, emit: Emit) -> Snapshot:
 
 
 def close_nvml(emit: Emit) -> None:
-    """Close NVML, after the Snapshot: nothing is read any more."""
+    """Close NVML after the Snapshot is complete."""
     Calls(Journal(), emit, _kind).handle(Call("nvmlShutdown"), pynvml.nvmlShutdown)
 
 
 def _load(calls: Calls) -> Reading[Any]:
-    """Load the library before its initialisation, to tell one that cannot be loaded from a missing one."""
+    """Load the library before initialising it, to distinguish an unloadable library from a missing one."""
 
     def load(name: str) -> object:
         library: Any = pynvml
@@ -184,7 +184,7 @@ def _load(calls: Calls) -> Reading[Any]:
 
 
 def _closed(opened: Reading[Any]) -> Snapshot:
-    """Return the Snapshot of a node whose NVML could not be opened."""
+    """Return the Snapshot of a node on which NVML could not be opened."""
     kind, _, detail = opened.problem.partition(": ")
     if kind in NO_ANSWER:
         return Snapshot(failure=f"{opened.call}: {kind.replace('-', ' ')}")
@@ -196,7 +196,7 @@ def _closed(opened: Reading[Any]) -> Snapshot:
 
 def _node(calls: Calls) -> Snapshot:
     count = _of_node(calls, pynvml.nvmlDeviceGetCount, "nvmlDeviceGetCount")
-    events = Events(calls, range(count.value or 0))  # before the GPUs: reading one that fails may be what shows it
+    events = Events(calls, range(count.value or 0))  # before reading the GPUs, because a read may reveal a fault
     return Snapshot(
         gpus=_gpus(calls, count),
         driver_version=_of_node(calls, pynvml.nvmlSystemGetDriverVersion, "nvmlSystemGetDriverVersion"),
@@ -210,7 +210,7 @@ def _of_node(calls: Calls, function: Callable[..., Any], name: str) -> Reading[A
 
 
 def _gpus(calls: Calls, count: Reading[int]) -> tuple[GpuSnapshot, ...]:
-    """Read the GPUs; where NVML has not answered how many there are, those that it gives out by index."""
+    """Read the GPUs. If NVML has not reported their number, try each index until NVML returns no device."""
     if count.value is not None:
         return _with_peers(calls, [_gpu(calls, index) for index in range(count.value)])
     found: list[GpuSnapshot] = []
@@ -223,7 +223,7 @@ def _gpus(calls: Calls, count: Reading[int]) -> tuple[GpuSnapshot, ...]:
 
 
 def _with_peers(calls: Calls, gpus: Sequence[GpuSnapshot]) -> tuple[GpuSnapshot, ...]:
-    """Add to each GPU how it reaches the later ones."""
+    """Add to each GPU its connections to the GPUs with a higher index."""
     return tuple(
         replace(gpu, peers=_peers(calls, gpu, [other.index for other in gpus[place + 1 :] if other.handle.ok]))
         if gpu.handle.ok
@@ -261,12 +261,15 @@ class _Device:
         detail: str = "",
         convert: Callable[[Any], Any] | None = None,
     ) -> Reading[Any]:
-        """Read a value; `detail` tells the call from others of its function, `convert` makes it plain JSON."""
+        """Read a value.
+
+        `detail` distinguishes calls of the same function, and `convert` turns the value into plain JSON.
+        """
         call = Call(function.__name__, self._name, detail)
         return self._calls.value(call, function, (self._handle, *arguments), convert or _plain)
 
     def part(self, function: Callable[..., Any], index: int, kind: str) -> tuple[Reading[Any], _Device]:
-        """Return the answer to the request for a part of the device, and the part."""
+        """Return the answer to the request for a part of the device, and a reader for the part."""
         name = f"{kind} {index} of {self._name}"
         handle = self._calls.handle(Call(function.__name__, name), function, self._handle, index)
         return handle, _Device(self._calls, name, handle.value)
@@ -282,7 +285,7 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
     read = device.read
     mig_mode = _mapped(read(pynvml.nvmlDeviceGetMigMode), _both)
     throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
-    if throttle_reasons.problem == FUNCTION_NOT_FOUND:  # its name before driver 535
+    if throttle_reasons.problem == FUNCTION_NOT_FOUND:  # the function's name before driver 535
         throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)
     memory = _memory(read)
     size = _mapped(memory, lambda found: found[0])
@@ -366,7 +369,7 @@ def _kind(error: Exception) -> str:
         return _KINDS.get(error.value) or str(error).strip(" .").lower().replace(" ", "-")
     if isinstance(error, NoDriverListedError):
         return NO_DRIVER_LISTED
-    if isinstance(error, OSError):  # of the loader
+    if isinstance(error, OSError):  # raised when the library is loaded
         kind = (
             _LIBRARY_NOT_FOUND if "No such file" in str(error) and LIBRARY in str(error) else _LIBRARY_NOT_LOADABLE
         )
@@ -375,12 +378,12 @@ def _kind(error: Exception) -> str:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what the bindings return
-    """Return a value as JSON has it."""
+    """Convert a value to plain JSON."""
     return value if isinstance(value, (bool, int, float, str)) else [int(each) for each in value]
 
 
 def _mapped(reading: Reading[T], change: Callable[[T], U]) -> Reading[U]:
-    """Return a reading with its value converted; a reading without a value stays as it is."""
+    """Return a reading with its value converted. A reading without a value stays unchanged."""
     if reading.value is None:
         return Reading(problem=reading.problem, call=reading.call)
     return Reading(change(reading.value))
@@ -391,7 +394,7 @@ def _both(modes: list[int]) -> tuple[bool, bool]:
 
 
 def _field_values(found: Any) -> list[int | None]:  # noqa: ANN401 - an array of C structs
-    """Return the values of NVML fields, None for a field without one."""
+    """Return the values of NVML fields, with None for a field that has no value."""
     return [
         int(getattr(each.value, _TYPES.get(each.valueType, "uiVal")))
         if each.nvmlReturn == pynvml.NVML_SUCCESS
@@ -401,7 +404,7 @@ def _field_values(found: Any) -> list[int | None]:  # noqa: ANN401 - an array of
 
 
 def _some(values: Reading[list[int | None]], ids: tuple[int, ...]) -> Reading[list[int]]:
-    """Return the values of some fields; the result is `not-supported` if one of them has no value."""
+    """Return the values of some fields. The result is `not-supported` if one of them has no value."""
     if values.value is None:
         return Reading(problem=values.problem, call=values.call)
     found = [values.value[_FIELDS.index(each)] for each in ids]
@@ -419,7 +422,7 @@ def _pair(one: Reading[int], other: Reading[int]) -> Reading[tuple[int, int]]:
 
 
 def _ecc_errors(read: Read) -> Reading[dict[str, int]]:
-    """Read the uncorrectable errors since the last reset; where there are any, by location."""
+    """Read the number of uncorrectable errors since the last reset, by memory location."""
     total = read(pynvml.nvmlDeviceGetTotalEccErrors, _UNCORRECTED, _SINCE_RESET)
     if not total.value:
         return _mapped(total, lambda _: dict[str, int]())
@@ -444,7 +447,7 @@ def _sram_exceeded(read: Read) -> Reading[bool]:
 
 
 def _retired_pages(read: Read) -> Reading[tuple[int, int, bool]]:
-    """Read the pages that GPUs before Ampere retire."""
+    """Read the retired pages, which only GPUs older than Ampere report."""
     counts: list[int] = []
     for cause, name in ((_SINGLE_BIT, "of single-bit errors"), (_DOUBLE_BIT, "of double-bit errors")):
         pages = read(pynvml.nvmlDeviceGetRetiredPages, cause, detail=name, convert=len)
@@ -464,7 +467,10 @@ def _text(value: Any) -> str:  # noqa: ANN401 - a C text
 
 
 def _remapped_rows(read: Read, values: Reading[list[int | None]]) -> Reading[tuple[int, int, bool, bool]]:
-    """Read row remapping by the function, or by fields, which may also work while there are GPU instances."""
+    """Read row remapping from its function, or from field values if the function is not supported.
+
+    The field values may also work while GPU instances exist.
+    """
     rows = read(pynvml.nvmlDeviceGetRemappedRows)
     if rows.problem == NOT_SUPPORTED:
         of_fields = _some(values, _REMAPPED_FIELDS)
@@ -474,7 +480,7 @@ def _remapped_rows(read: Read, values: Reading[list[int | None]]) -> Reading[tup
 
 
 def _nvlinks(read: Read) -> Reading[list[bool]]:
-    """Read whether each link is active; the index after the last link is an invalid argument."""
+    """Read whether each NVLink is active. NVML rejects the index after the last link as an invalid argument."""
     links: list[bool] = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         state = read(pynvml.nvmlDeviceGetNvLinkState, link, detail=f"of link {link}")
@@ -487,7 +493,7 @@ def _nvlinks(read: Read) -> Reading[list[bool]]:
 
 
 def _fabric(read: Read) -> Reading[list[Any]]:
-    """Read the registration in the NVLink fabric: state, status, health (summary and mask), clique, cluster."""
+    """Read the registration in the NVLink fabric: state, status, health (summary and mask), clique and cluster."""
 
     def told(function: Any, info: Any) -> Reading[list[Any]]:  # noqa: ANN401 - a C struct, which the call fills
         def values(_status: object) -> list[Any]:
@@ -513,9 +519,10 @@ def _fabric(read: Read) -> Reading[list[Any]]:
 def _mig_instances(
     device: _Device, mode: Reading[tuple[bool, bool]], memory: Reading[int]
 ) -> Reading[list[tuple[int, str, int, int]]]:
-    """Return GPU instances, found through their MIG devices (one for each compute instance).
+    """Return the GPU instances, which are found through their MIG devices (one for each compute instance).
 
-    Each with its id, its profile, and its memory that is used and in all; -1 where the driver does not say.
+    Each entry contains the id, the profile, the used memory and the total memory. Memory is -1 if the driver does
+    not report it.
     """
     if mode.value is None:
         return Reading(problem=mode.problem, call=mode.call)
@@ -548,9 +555,12 @@ def _by_profile(instances: list[tuple[int, str, int, int]]) -> dict[str, int]:
 
 
 def _memory(read: Read) -> Reading[list[int]]:
-    """Return bytes in all and in use. What the driver keeps for itself is not in use, as in nvidia-smi."""
+    """Return the total and the used memory in bytes.
+
+    As in nvidia-smi, memory that the driver reserves for itself does not count as used.
+    """
     found = read(pynvml.nvmlDeviceGetMemoryInfo, pynvml.nvmlMemory_v2, convert=_total_and_used)
-    if found.problem == FUNCTION_NOT_FOUND:  # before driver 510
+    if found.problem == FUNCTION_NOT_FOUND:  # drivers before 510
         found = read(pynvml.nvmlDeviceGetMemoryInfo, detail="with the driver's own", convert=_total_and_used)
     return found
 
@@ -560,11 +570,11 @@ def _total_and_used(found: Any) -> list[int]:  # noqa: ANN401 - a C struct
 
 
 def _mig_profile(read: Read, memory: Reading[int]) -> Reading[str]:
-    """Return the profile of a MIG device's GPU instance, `1g.10gb`.
+    """Return the profile of a MIG device's GPU instance, such as `1g.10gb`.
 
-    The name of a MIG device has its profile, with the prefix `1c.` if the compute instance is smaller than its GPU
-    instance. With older drivers the profile is computed from slices and memory: its memory is the GPU's memory in
-    GB times the instance's eighths of it, rounded.
+    The name of a MIG device contains its profile, with a prefix such as `1c.` if the compute instance is smaller
+    than its GPU instance. With older drivers, the profile is computed from slices and memory. Its memory is the
+    GPU's memory in GB, multiplied by the number of memory eighths of the instance, divided by 8 and rounded.
     """
     name = read(pynvml.nvmlDeviceGetName)
     match = re.search(r" MIG (?:\d+c\.)?(\d+g\.\d+gb\S*)$", name.value or "")
@@ -584,9 +594,9 @@ def _slices_and_memory(found: Any) -> list[int]:  # noqa: ANN401 - a C struct
 
 
 def _numa_node(calls: Calls, gpu: str, address: Reading[list[int]], read: Read) -> Reading[int]:
-    """Return the NUMA node of the GPU's PCI device, -1 if the platform does not report it.
+    """Return the NUMA node of the GPU's PCI device, or -1 if the platform does not report it.
 
-    sysfs first, because on some virtual machines NVML's affinity is node 0 where the kernel reports -1.
+    sysfs is read first, because on some virtual machines NVML reports node 0 while the kernel reports -1.
     """
     if address.value is not None:
         domain, bus, slot = address.value
@@ -609,6 +619,6 @@ def _sysfs_numa_node(bus_id: str) -> int:
 
 
 def _only_node(words: list[int]) -> int:
-    """Return the only node of an affinity mask; -1 for none or several."""
+    """Return the only node in an affinity mask, or -1 if the mask contains none or several."""
     nodes = [64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1]
     return nodes[0] if len(nodes) == 1 else -1

@@ -21,8 +21,8 @@ HANG_REMEDY: Final = (
 )
 CRASH_REMEDY: Final = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
 
-# Persistence mode counts as a process that has the GPU open, and its reset is refused (NVIDIA/NVSentinel#1690,
-# NVIDIA/gpu-operator#118; read 2026-11-29).
+# Persistence mode counts as a process that has the GPU open, so that a reset of the GPU is refused
+# (NVIDIA/NVSentinel#1690, NVIDIA/gpu-operator#118; read 2026-11-29).
 RESET: Final = (
     "drain the node and reset the GPU (nvidia-smi --persistence-mode=0, nvidia-smi --gpu-reset) or reboot"
 )
@@ -32,12 +32,12 @@ REMEDIES: Final = {
     ENDED_THE_PROCESS: CRASH_REMEDY,
     NOT_CALLED: "the driver did not answer other calls: see check nvml",
     NOT_SUPPORTED: "this GPU or driver does not report it: see nvidia-smi -q, or remove the expectation",
-    NO_DRIVER_LISTED: "the kernel of this container is not the one with the driver: run node-check on the node",
+    NO_DRIVER_LISTED: "the kernel of this container is not the kernel with the driver: run node-check on the node",
     "gpu-lost": (
         "the GPU has fallen off the bus (Xid 79 in dmesg): drain and power-cycle the node; "
         "replace the GPU if it happens again"
     ),
-    RESET_REQUIRED: f"the GPU says that it needs a reset: {RESET}",
+    RESET_REQUIRED: f"the GPU reports that it needs a reset: {RESET}",
     "function-not-found": "the driver is too old to report it: install a newer driver",
     "no-permission": "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
 }
@@ -46,7 +46,10 @@ _OTHER_REMEDY = "run nvidia-smi -q on the node and look for Xid and NVRM lines i
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one check of the node agent on one GPU, or on the node. `severity`: if not that of the check."""
+    """Result of one check of the node agent, on one GPU or on the node.
+
+    `severity` replaces the default severity of the check, if it is not empty.
+    """
 
     verdict: str
     expected: str
@@ -56,25 +59,26 @@ class Outcome:
 
 
 def not_expected(observed: str = "") -> Outcome:
-    """Return the outcome of a check without an expectation, with the observed value for information."""
+    """Return the outcome of a check without an expectation. It reports the observed value for information."""
     return Outcome(NOT_APPLICABLE, "", observed)
 
 
 def unanswered(reading: Reading[Any], expected: str) -> Outcome:
-    """Return the outcome of a check with an expectation whose value NVML did not report."""
+    """Return the unknown outcome of a check whose expected value NVML did not report."""
     observed = f"{reading.call}: {reading.problem.replace('-', ' ')}"
     return Outcome(UNKNOWN, expected, observed, REMEDIES.get(reading.problem, _OTHER_REMEDY))
 
 
 def compared(as_expected: bool, expected: str, observed: str, remediation: str) -> Outcome:
-    """Return pass or fail; only a failure has the remedy."""
+    """Return a pass or a fail. Only a failure contains the remedy."""
     return Outcome(PASS, expected, observed) if as_expected else Outcome(FAIL, expected, observed, remediation)
 
 
 def merged(outcomes: Sequence[Outcome]) -> list[tuple[str | None, Outcome]]:
-    """Group the outcomes of GPUs 0, 1, ... to entries of device text (None: all GPUs) and outcome.
+    """Group the outcomes of GPUs 0, 1, ... into pairs of a device text and an outcome.
 
-    GPUs with equal outcomes share an entry; passed and not-applicable ones share one even if their values differ.
+    The device text is None if the outcome applies to all GPUs. GPUs with equal outcomes share an entry. Passed and
+    not-applicable outcomes share an entry even if their values differ.
     """
     groups: dict[Outcome, list[int]] = {}
     for index, outcome in enumerate(outcomes):
@@ -97,7 +101,7 @@ def _distinct(texts: Sequence[str]) -> str:
 
 
 def _devices(indices: Sequence[int]) -> str:
-    """Return `GPU 3` or `GPUs 0-2, 4`."""
+    """Return the GPUs of some indices as text, such as `GPU 3` or `GPUs 0-2, 4`."""
     if len(indices) == 1:
         return f"GPU {indices[0]}"
     runs: list[list[int]] = []

@@ -14,9 +14,9 @@ REPORT_KEY = "report.json"
 
 
 def publish(report: Report, identity: Identity, server: ApiServer) -> None:
-    """Apply the ConfigMap `node-validation-<node>`, whose owner is the agent's pod, so that it is deleted with it.
+    """Apply the ConfigMap `node-validation-<node>`.
 
-    Raises ApiError.
+    The agent's pod owns the ConfigMap, so that both are deleted together. Raises ApiError.
     """
     if not identity.namespace:
         raise ApiError("POD_NAMESPACE is not set")

@@ -1,7 +1,7 @@
 """Reads NVML in a child process with a time limit, because a driver call may hang or end its process.
 
-The child has a pipe of its own for its messages, one JSON list a line; what a library prints to standard output
-goes to standard error. After a call without an answer the next child makes the remaining calls.
+The child writes its messages to a separate pipe, one JSON list per line. Output that a library prints goes to
+standard error. After an unanswered call, the next child makes the remaining calls.
 """
 
 from __future__ import annotations
@@ -33,27 +33,30 @@ from validators.agent.calls import (
 from validators.agent.outcome import CRASH_REMEDY, HANG_REMEDY
 from validators.agent.snapshot import Reading, Snapshot
 
-READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # JSON list: the command that reads NVML instead of this agent
+READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # a JSON list: the command that reads NVML instead of this agent
 READ_COMMAND = "read-nvml"
-START = "starting Python"  # in place of a call, before the first one
+START = "starting Python"  # name of the step before the first call
 _PR_SET_PDEATHSIG = 1
-_GRACE_SECONDS = 2.0  # time for a killed child to end; one in a hanging driver call does not
-_POLL_SECONDS = 0.25  # how soon the end of a child is seen whose pipes another process keeps open
-_CALL_SHARE = 0.25  # of the time limit, for one call
-_OPENING_CALLS = 2  # load and initialise the library; these may take the whole time, since all others need them
-_MOST_CHILDREN = 8  # of one pass
-_MOST_STUCK = 3  # children that outlive their kill
+_GRACE_SECONDS = 2.0  # time for a killed child to end; a child in a hanging driver call does not end
+_POLL_SECONDS = 0.25  # interval for checking whether a child has ended, if another process keeps its pipes open
+_CALL_SHARE = 0.25  # share of the time limit for one call
+_OPENING_CALLS = 2  # loading and initialising NVML; these calls have no shorter limit
+_MOST_CHILDREN = 8  # per pass
+_MOST_STUCK = 3  # children that survive a kill
 _LAST_WORDS = 4096
 _BUFFER = 1 << 16
 
 
 def write_snapshot() -> None:
-    """Read NVML in the child process: take the journal from standard input, write calls, answers and Snapshot."""
+    """Read NVML in the child process.
+
+    The journal is read from standard input. Calls, answers and the Snapshot are written as messages.
+    """
     from validators.agent.nvml import close_nvml, read_nvml, wait_for_events  # only the child loads the bindings
 
     _die_with_parent()
     messages = os.dup(1)
-    os.dup2(2, 1)  # what a library prints must not be among the messages
+    os.dup2(2, 1)  # keeps the output of libraries out of the messages
     with open(0, "rb", closefd=False) as file:
         given = file.read()
     journal = Journal.from_json(json.loads(given)) if given else Journal()
@@ -68,14 +71,17 @@ def write_snapshot() -> None:
 
 
 def _die_with_parent() -> None:
-    """Let the kernel kill this process when the agent dies, also during a hanging call."""
+    """Make the kernel kill this process when the agent dies, even during a hanging call."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
 class End:
-    """How one child ended. `call`: the one that did not return or ended it, "" for none; `how`: how it ended."""
+    """How one child ended.
+
+    `call` is the call that did not return or that ended the child, or "". `how` describes the end in words.
+    """
 
     snapshot: Snapshot | None
     call: str = ""
@@ -84,7 +90,7 @@ class End:
 
 
 class Child(Protocol):
-    """One child that reads NVML."""
+    """A child process that reads NVML."""
 
     def follow(self, until: float, call_seconds: float) -> End:
         """Read messages until the child ends, or a call takes too long."""
@@ -95,12 +101,12 @@ class Child(Protocol):
         ...
 
     def alive(self) -> bool:
-        """Whether the child has not ended."""
+        """Whether the child is still running."""
         ...
 
 
 class NvmlReader:
-    """Reads Snapshots, with one child at a time, by a command or by `start`."""
+    """Reads Snapshots with one child at a time. Each child runs `command`, or is created by `start`."""
 
     def __init__(
         self, command: Sequence[str] | None = None, start: Callable[[Journal], Child] | None = None
@@ -113,8 +119,8 @@ class NvmlReader:
     def read(self, deadline_seconds: float) -> Snapshot:
         """Return the Snapshot of this node within the time limit.
 
-        A call that does not return, or ends the process, is in `unanswered` with its name; the other values are
-        there. Calls in which an earlier child still hangs are not made again.
+        A call that does not return, or that ends the process, is listed in `unanswered`. All other values are
+        present. Calls that still hang in an earlier child are not made again.
         """
         until = time.monotonic() + deadline_seconds
         self.journal = journal = Journal()
@@ -132,7 +138,7 @@ class NvmlReader:
             snapshot = end.snapshot
             if not child.kill():
                 self._stuck.append((child, end.call))
-            if end.call == START and lost:  # the time was over before the next call
+            if end.call == START and lost:  # the time ran out before the next call
                 break
             if end.call:
                 hung = hung or end.problem == DID_NOT_RETURN
@@ -141,15 +147,15 @@ class NvmlReader:
             if end.call == START:
                 break
         snapshot = snapshot or _of_journal(journal)
-        if snapshot.failure and lost and not snapshot.remediation:  # no answer of NVML is the reason
+        if snapshot.failure and lost and not snapshot.remediation:  # the missing answer caused it
             snapshot = replace(snapshot, failure=lost[-1])
         remedy = HANG_REMEDY if hung else CRASH_REMEDY if lost else ""
         return replace(snapshot, unanswered=tuple(lost), remediation=snapshot.remediation or remedy)
 
     def wait(self, seconds: float) -> Reading[list[tuple[int, int, int]]]:
-        """Wait for so long, and return the Xid errors of NVML's events meanwhile: code, index of the GPU, age.
+        """Wait, and return the Xid errors from NVML's events meanwhile: code, index of the GPU and age in seconds.
 
-        A call that hangs or ends its process costs the events after it, and no time.
+        If a call hangs or ends its process, later events are lost, but the wait is not longer.
         """
         until = time.monotonic() + seconds
         self._stuck = [(child, call) for child, call in self._stuck if child.alive()]
@@ -166,14 +172,14 @@ class NvmlReader:
 
 
 def _of_journal(journal: Journal) -> Snapshot:
-    """Return the Snapshot of the answers so far, without a call."""
+    """Return the Snapshot of the answers so far, without making a call."""
     from validators.agent.nvml import read_nvml
 
     return read_nvml(journal, lambda _: None, live=False)
 
 
 class _Messages:
-    """What a child has written: the last call, answers (into the journal), and at the end the Snapshot."""
+    """Messages from a child: the last call, the answers for the journal and, at the end, the Snapshot."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -185,7 +191,7 @@ class _Messages:
         self.complete = False
 
     def take(self, data: bytes) -> None:
-        """Take the next bytes; a line that is no message is ignored."""
+        """Process the next bytes. Lines that are not messages are ignored."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             try:
@@ -205,7 +211,7 @@ class _Messages:
 
 
 class _Process:
-    """A process that reads NVML, with the processes that it starts."""
+    """A process that reads NVML, together with the processes that it starts."""
 
     def __init__(self, command: Sequence[str], journal: Journal) -> None:
         self._messages = _Messages(journal)
@@ -216,7 +222,7 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # so that processes that a library starts end with it
+            start_new_session=True,  # so that processes that a library starts are killed too
         )
 
     def follow(self, until: float, call_seconds: float) -> End:
@@ -254,11 +260,11 @@ class _Process:
         return End(heard.snapshot)
 
     def alive(self) -> bool:
-        """Whether the process has not ended."""
+        """Whether the process is still running."""
         return self._process.poll() is None
 
     def _give(self, pipe: int) -> bool:
-        """Write a part of the journal to the child; return whether there is more of it."""
+        """Write a part of the journal to the child, and return whether more of it remains."""
         try:
             self._given = self._given[os.write(pipe, self._given[:_BUFFER]) :]
         except BlockingIOError:
@@ -278,7 +284,7 @@ class _Process:
         return bool(data)
 
     def kill(self) -> bool:
-        """Kill the child and the processes that it started; return False for one that a driver call keeps."""
+        """Kill the child and the processes that it started. Return False if a driver call keeps it alive."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
@@ -290,14 +296,14 @@ class _Process:
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
                 if pipe is not None:
                     pipe.close()
-        with suppress(ChildProcessError):  # those that a library forked become children of PID 1 of a container
+        with suppress(ChildProcessError):  # PID 1 of a container inherits what a library forked
             while os.waitpid(-self._process.pid, os.WNOHANG)[0]:
                 pass
         return True
 
 
 def _command() -> list[str]:
-    """Return the command that runs this agent's child process, from a zipapp or a source tree."""
+    """Return the command that runs this agent's child process from a zipapp or a source tree."""
     if given := os.environ.get(READER_VARIABLE):
         return [*json.loads(given), READ_COMMAND]
     flags = ["-I"] if sys.flags.isolated else []

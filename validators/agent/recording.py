@@ -1,7 +1,7 @@
-"""Recordings of what NVML answered on a node: written on that node, checked anywhere.
+"""Recordings of NVML's answers. They are written on a node and can be checked on any machine.
 
-A recording has the answer of each call, so a check of it goes the same way as a check of the node. UUIDs and
-serial numbers are replaced unless they are asked for; equal ones stay equal.
+A recording contains the answer to each call, so that it is checked in the same way as a node. UUIDs and serial
+numbers are replaced unless the user requests them. Equal numbers stay equal.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from validators.agent.outcome import CRASH_REMEDY, HANG_REMEDY
 from validators.agent.snapshot import Snapshot
 from validators.agent.unreadable import why_unreadable
 
-VERSION = 2  # 2: also what GPUs use
+VERSION = 2  # since version 2, recordings also contain the utilisation of GPUs
 _LOST = {DID_NOT_RETURN: "did not return", ENDED_THE_PROCESS: "ended the reading process"}
 _IDENTITY = ("nvmlDeviceGetUUID", "nvmlDeviceGetSerial")
 
 
-_FABRIC = "nvmlDeviceGetGpuFabricInfoV"  # its last value is the UUID of the rack
+_FABRIC = "nvmlDeviceGetGpuFabricInfoV"  # the last value of its answer is the UUID of the rack
 
 
 class BadRecording(Exception):
-    """A file is no recording; the message has the place, what was found and what is allowed."""
+    """The file is not a recording. The message contains the place, the value found and the allowed values."""
 
 
 def to_recording(journal: Journal, *, with_serials: bool = False) -> dict[str, Any]:
-    """Return the JSON form of the answers of a pass."""
+    """Return the answers of a pass as the JSON form of a recording."""
     replaced: dict[tuple[str, str], str] = {}
     answers: dict[str, list[Any]] = {}
     for text, (value, problem) in journal.answers.items():
@@ -46,12 +46,12 @@ def to_recording(journal: Journal, *, with_serials: bool = False) -> dict[str, A
 
 
 def write_recording(path: Path, journal: Journal, *, with_serials: bool = False) -> None:
-    """Write the answers of a pass to a file."""
+    """Write the answers of a pass to a recording file."""
     path.write_text(json.dumps(to_recording(journal, with_serials=with_serials), indent=1) + "\n", "utf-8")
 
 
 def read_recording(path: Path) -> Journal:
-    """Return the answers of a recorded node; raises BadRecording."""
+    """Return the answers in a recording file. Raises BadRecording."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -60,7 +60,10 @@ def read_recording(path: Path) -> Journal:
 
 
 def parse_recording(text: str, source: str) -> Journal:
-    """Return the answers of a recording; raises BadRecording, with `source` as the name of the file."""
+    """Return the answers in the text of a recording.
+
+    `source` is the file's name in errors. Raises BadRecording.
+    """
     try:
         data: Any = json.loads(text)
     except ValueError as error:
@@ -69,7 +72,7 @@ def parse_recording(text: str, source: str) -> Journal:
     answers = _object(content.get("answers"))
     if content.get("version") != VERSION or not answers:
         raise BadRecording(
-            f"{source}: found JSON without version {VERSION} and answers; allowed: what node-check --record wrote"
+            f"{source}: found JSON without version {VERSION} and answers; allowed: a file from node-check --record"
         )
     for call, answer in answers.items():
         if not _is_answer(answer):

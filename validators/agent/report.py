@@ -1,4 +1,4 @@
-"""Report of the node agent on one node, as JSON and as text."""
+"""Report of the node agent about one node, as JSON and as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True)
 class Identity:
-    """Node of the report, and the agent's pod ("" outside a cluster)."""
+    """Node of the report, and the agent's pod. The pod's fields are "" outside a cluster."""
 
     node: str
     pod_name: str = ""
@@ -35,7 +35,7 @@ class Identity:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Identity:
-        """Return the values of the downward API; without it the node is the host name."""
+        """Return the values of the downward API. Without them, the node is the host name."""
         return cls(
             environment.get("NODE_NAME") or socket.gethostname(),
             environment.get("POD_NAME", ""),
@@ -45,7 +45,7 @@ class Identity:
 
 
 class Reader(Protocol):
-    """Reads a node, or a recording of one."""
+    """Reads Snapshots of a node or from a recording."""
 
     def read(self, deadline_seconds: float) -> Snapshot:
         """Return the Snapshot within the time limit."""
@@ -63,8 +63,8 @@ def check_node(
 ) -> Report:
     """Read NVML, run every check and return the report.
 
-    Without expectations only health is checked, by `health`, too. `mig_config`: the layout that the node's label
-    asks for, "" if not known.
+    Without `expectations`, only health is checked, including the additional expectations in `health`. `mig_config`
+    is the layout that the node's label requests, or "" if it is not known.
     """
     started = time.monotonic()
     snapshot = reader.read(deadline_seconds)
@@ -86,11 +86,12 @@ def check_node(
 
 
 def content_of(report: Report) -> object:
-    """Return the part of a report whose change is news: no times, no observed values, nothing that is in order.
+    """Return the part of a report that must be published when it changes.
 
-    That a node loses its MIG instances is seen by an observed value, and taints the node.
+    It contains no times, no observed values and no passed checks. The loss of MIG instances is included, because
+    it taints the node but only changes an observed value.
     """
-    quiet = (PASS, NOT_APPLICABLE)  # what compares passes is not applicable to the first one
+    quiet = (PASS, NOT_APPLICABLE)  # checks that compare passes are not applicable in the first pass
     verdicts = [
         (entry["id"], entry["device"], entry["verdict"])
         for entry in report["checks"]
@@ -100,7 +101,7 @@ def content_of(report: Report) -> object:
 
 
 def loses_instances(report: Report) -> bool:
-    """Return whether a GPU that should have instances has MIG mode off, or none of them, or its driver is gone."""
+    """Return whether a GPU with expected instances has MIG mode off, has no instances, or has lost its driver."""
     return any(
         (entry["id"] == "mig-mode" and entry["verdict"] == FAIL and entry["expected"] == "on")
         or (entry["id"] == "mig-instances" and entry["verdict"] == FAIL and entry["observed"] == NO_INSTANCES)
@@ -110,12 +111,12 @@ def loses_instances(report: Report) -> bool:
 
 
 def exit_code(report: Report) -> int:
-    """Return the exit code of a report: 0 pass, 1 fail, 3 unknown."""
+    """Return the exit code of a report: 0 for pass, 1 for fail, 3 for unknown."""
     return _EXIT_CODES[report["verdict"]]
 
 
 def as_text(report: Report) -> str:
-    """Return a report as text: failed and unknown checks first, with their remedies."""
+    """Return a report as text. Failed and unknown checks come first, with their remedies."""
     nvml, *others = report["checks"]
     unread = [entry["id"] for entry in others if entry["observed"] == nvml["observed"]]
     shown = [nvml, *(entry for entry in others if entry["observed"] and entry["id"] not in unread)]

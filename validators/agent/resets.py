@@ -1,7 +1,7 @@
-"""Keeps the resets of GPUs that the agent has seen in an annotation of its node, for the agent that follows it.
+"""Stores the GPU resets that the agent has seen in an annotation of its node, for the next agent on the node.
 
-What shows a reset, energy that is counted from 0 again, is gone afterwards; the Xid error that it has ended stays
-in the kernel's log.
+A new agent cannot detect an earlier reset, because the energy counter has already restarted. The Xid error that
+the reset cleared is still in the kernel log.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from validators.agent.history import Remembering
 from validators.agent.publish import FIELD_MANAGER
 from validators.agent.report import Identity
 
-RESETS_ANNOTATION = "gpu-platform.dev/gpu-resets"  # seconds since the epoch by index of the GPU, as JSON
+RESETS_ANNOTATION = "gpu-platform.dev/gpu-resets"  # JSON: time in seconds since the epoch, by index of the GPU
 
 
 class SeenResets:
-    """Reads the annotation before the first pass, and writes it when a reset was seen."""
+    """Reads the annotation before the first pass, and writes it after a reset was seen."""
 
     def __init__(self, identity: Identity, reader: Remembering) -> None:
         self._path = f"/api/v1/nodes/{identity.node}"
@@ -26,7 +26,7 @@ class SeenResets:
         self._kept: dict[int, int] | None = None
 
     def recall(self) -> None:
-        """Give the reader the resets of earlier agents; without an API server at the next call."""
+        """Pass the resets of earlier agents to the reader. Without an API server, the next call tries again."""
         if self._kept is not None:
             return
         try:
@@ -38,7 +38,7 @@ class SeenResets:
         self._reader.recall(self._kept)
 
     def keep(self, server: ApiServer) -> None:
-        """Write the resets to the node, if one was seen. Raises ApiError."""
+        """Write the resets to the node, if a new one was seen. Raises ApiError."""
         seen = self._reader.reset_times
         if self._kept is None or seen == self._kept:
             return
@@ -51,7 +51,7 @@ class SeenResets:
 
 
 def _parsed(text: str) -> dict[int, int]:
-    """Return the resets of an annotation; none of one that somebody has spoilt."""
+    """Return the resets in an annotation, or none if its text is not valid."""
     try:
         return {int(index): int(at) for index, at in json.loads(text or "{}").items()}
     except (ValueError, TypeError, AttributeError):

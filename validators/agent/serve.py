@@ -1,4 +1,4 @@
-"""Checks the node periodically and answers probes; the pod is ready only while the node passes."""
+"""Checks the node periodically and answers probes. The pod is ready only while the node passes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from validators.agent.outcome import NOT_APPLICABLE, PASS
 from validators.agent.report import Report, content_of
 from validators.agent.snapshot import OTHER_DRIVER
 
-REPUBLISH_SECONDS = 600  # minimum time between equal reports, to reduce the load of the API server
+REPUBLISH_SECONDS = 600  # minimum time between equal reports, which limits the load on the API server
 _REQUEST_SECONDS = 5
-_WAIT_SECONDS = 5.0  # until a node whose GPUs are left alone is asked again
-# Probes come from the kubelet alone; somebody who holds connections must not keep it out, nor fill the memory.
+_WAIT_SECONDS = 5.0  # interval between tries while the GPUs must not be read
+# Only the kubelet sends probes. Clients that keep connections open must not block it or exhaust the memory.
 MOST_CONNECTIONS = 32
 MOST_CONNECTIONS_OF_ADDRESS = 4
-# A container keeps the driver library that it started with: after a driver update it must be restarted. At once
-# where its own library has worked; else another container may have the same, as before a host is rebooted.
+# A container keeps the driver library that it started with, so it must be restarted after a driver update. It
+# restarts immediately if its library has worked before. Otherwise it waits, because a new container may have the
+# same library, such as before the host is rebooted.
 RESTART_SECONDS = 300
 
 
@@ -46,7 +47,7 @@ class Readiness:
         self._is_outdated = False
 
     def set(self, report: Report, unpublished: str) -> None:
-        """Set the latest report; `unpublished` is the reason why it could not be published, or ""."""
+        """Set the latest report. `unpublished` is the reason why it could not be published, or ""."""
         with self._lock:
             self._report, self._unpublished, self._since = report, unpublished, self._clock()
             nvml = [entry for entry in report["checks"] if entry["id"] == "nvml"]
@@ -65,7 +66,7 @@ class Readiness:
         """Return why the container should be restarted, or ""."""
         with self._lock:
             if self._is_outdated:
-                return "the driver was replaced: this container has the library of the one before"
+                return "the driver was replaced: this container has the library of the previous driver"
             unread = 0.0 if self._unread_since is None else self._clock() - self._unread_since
         return f"NVML has not answered for {unread:.0f} s" if unread > RESTART_SECONDS else ""
 
@@ -100,7 +101,7 @@ class Publisher:
         self._last: tuple[object, float] | None = None
 
     def offer(self, report: Report) -> str:
-        """Publish the report if it is due; return why that failed, or ""."""
+        """Publish the report if it is due. Return why publishing failed, or ""."""
         content, now = content_of(report), self._clock()
         if self._last is not None and self._last[0] == content and now - self._last[1] < self._republish_seconds:
             return ""
@@ -123,12 +124,12 @@ def serve(
 ) -> None:
     """Check every `interval_seconds` and serve on `port` until a signal ends the process.
 
-    `why_wait`: why the node is not to be checked now, or "".
+    `why_wait` returns why the node must not be checked now, or "".
     """
     server = _Server(port, readiness)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stop)  # PID 1 of a container has no default handlers
+        signal.signal(number, _stop)  # PID 1 in a container has no default signal handlers
     while True:
         if waits := why_wait():
             print(waits, file=sys.stderr, flush=True)
@@ -147,7 +148,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 
 class _Server(ThreadingHTTPServer):
-    """HTTP server on every address of the pod, IPv6 and IPv4."""
+    """HTTP server on every address of the pod, both IPv6 and IPv4."""
 
     daemon_threads = True
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -158,7 +159,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("", port), functools.partial(_Handler, readiness))
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ANN401 - socketserver's own
-        """Refuse a connection above the limits."""
+        """Refuse a connection that exceeds the limits."""
         del request
         address = str(client_address[0])
         with self._lock:
@@ -171,7 +172,7 @@ class _Server(ThreadingHTTPServer):
         return free
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - socketserver's own
-        """Serve one connection, then free its place."""
+        """Serve one connection, then release its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -182,7 +183,7 @@ class _Server(ThreadingHTTPServer):
                     del self._clients[address]
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - socketserver's own
-        """Print nothing: a client that goes away is no error."""
+        """Print nothing, because a client that disconnects is not an error."""
 
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:

@@ -1,6 +1,6 @@
-"""Values that NVML reported for a node at one time, the input of all checks.
+"""Values that NVML reported for a node at one time. They are the input of all checks.
 
-This module does not call NVML (`nvml.py` does), so tests can construct Snapshots.
+This module does not call NVML (`nvml.py` does), so that tests can construct Snapshots.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T", covariant=True)
 
 NOT_SUPPORTED = "not-supported"
 RESET_REQUIRED = "reset-required"
-# Failures of a Snapshot whose driver has gone, or was replaced under this container, which keeps the old library.
+# Failures after the driver was removed, or was replaced while this container kept the old library.
 DRIVER_NOT_LOADED = "the driver's kernel module is not loaded"
 OTHER_DRIVER = "driver library and loaded kernel module have different versions"
 NO_DRIVER_LISTED = "no-NVIDIA-driver-in-it"
@@ -21,11 +21,11 @@ NO_DRIVER_LISTED = "no-NVIDIA-driver-in-it"
 
 @dataclass(frozen=True)
 class Reading(Generic[T]):
-    """Result of one NVML call: a value, or the reason why there is none.
+    """Result of one NVML call: a value, or the reason why there is no value.
 
-    `problem` is "" with a value, `not-supported` if the GPU does not have the feature, else the kind of error:
-    NVML's status in lower case (`gpu-lost`, `function-not-found`, `no-permission`, ...), or one of `NO_ANSWER` in
-    calls.py.
+    `problem` is "" if there is a value, and `not-supported` if the GPU does not have the feature. Otherwise it is
+    the kind of error: NVML's status in lower case (`gpu-lost`, `function-not-found`, `no-permission`, ...), or one
+    of `NO_ANSWER` in calls.py.
     """
 
     value: T | None = None
@@ -40,7 +40,7 @@ class Reading(Generic[T]):
 
     @property
     def supported(self) -> bool:
-        """False if the GPU does not have the feature; True also if an error leaves this open."""
+        """False if the GPU does not have the feature. True even if an error leaves this open."""
         return self.problem != NOT_SUPPORTED
 
 
@@ -50,11 +50,11 @@ def _unread() -> Reading[Any]:
 
 @dataclass(frozen=True)
 class GpuSnapshot:
-    """Values of one GPU. Temperatures in °C, memory in MiB; pairs are current and pending."""
+    """Values of one GPU, with temperatures in °C and memory in MiB. Pairs are current and pending values."""
 
     index: int
     handle: Reading[bool] = field(default_factory=_unread)
-    """Whether NVML gives the device out at all."""
+    """Whether NVML returns a handle for the device."""
     name: Reading[str] = field(default_factory=_unread)
     uuid: Reading[str] = field(default_factory=_unread)
     memory_mib: Reading[int] = field(default_factory=_unread)
@@ -63,122 +63,131 @@ class GpuSnapshot:
     mig_instances: Reading[dict[str, int]] = field(default_factory=_unread)
     """Number of GPU instances with a compute instance, by profile."""
     throttle_reasons: Reading[int] = field(default_factory=_unread)
-    """NVML's bit mask."""
+    """NVML's bit mask of the slowdown reasons."""
     temperature: Reading[int] = field(default_factory=_unread)
     slowdown_threshold: Reading[int] = field(default_factory=_unread)
     temperature_margin: Reading[int] = field(default_factory=_unread)
-    """Degrees below the GPU's limit, for GPUs without an absolute threshold; `slowdown_margin` is its
-    threshold."""
+    """Degrees below the GPU's limit, for GPUs without an absolute threshold.
+
+    `slowdown_margin` is the margin at which such a GPU slows down.
+    """
     slowdown_margin: Reading[int] = field(default_factory=_unread)
     remapped_rows: Reading[tuple[int, int, bool, bool]] = field(default_factory=_unread)
-    """Rows remapped for correctable and for uncorrectable errors; a remapping is pending; a remapping failed."""
+    """Rows remapped for correctable and uncorrectable errors, whether one is pending, and whether one failed."""
     nvlinks: Reading[list[bool]] = field(default_factory=_unread)
     """Whether each link is active."""
     pcie_width: Reading[int] = field(default_factory=_unread)
     """Current width of the link, which does not change when the GPU is idle."""
     pcie_generation: Reading[int] = field(default_factory=_unread)
-    """Maximum generation of the link; the current one is lower when the GPU is idle."""
+    """Maximum generation of the link. The current generation is lower when the GPU is idle."""
     numa_node: Reading[int] = field(default_factory=_unread)
-    """-1: the platform does not report it."""
+    """NUMA node of the GPU, or -1 if the platform does not report it."""
     fabric: Reading[tuple[int, int]] = field(default_factory=_unread)
-    """State of the registration in the NVLink fabric between nodes (nvmlGpuFabricState_t), and its status, an
-    nvmlReturn_t."""
+    """State of the registration in the NVLink fabric (nvmlGpuFabricState_t), and its status (nvmlReturn_t)."""
     fabric_health: Reading[tuple[int, int]] = field(default_factory=_unread)
-    """Summary of the health of its fabric (NVML_GPU_FABRIC_HEALTH_SUMMARY_*), and its mask."""
+    """Summary of the fabric's health (NVML_GPU_FABRIC_HEALTH_SUMMARY_*), and its bit mask."""
     fabric_domain: Reading[tuple[str, int]] = field(default_factory=_unread)
-    """UUID of the cluster that the fabric connects, and the clique in it whose GPUs reach each other."""
+    """UUID of the fabric's cluster, and the clique within it. The GPUs of a clique reach each other."""
     serial: Reading[str] = field(default_factory=_unread)
     vbios: Reading[str] = field(default_factory=_unread)
     inforom: Reading[str] = field(default_factory=_unread)
     gsp_firmware: Reading[str] = field(default_factory=_unread)
     pci: Reading[tuple[int, int, int]] = field(default_factory=_unread)
-    """Domain, bus and device of the PCI address."""
+    """Domain, bus and device number of the PCI address."""
     persistence: Reading[bool] = field(default_factory=_unread)
     compute_mode: Reading[int] = field(default_factory=_unread)
-    """nvmlComputeMode_t."""
+    """Compute mode of the GPU (nvmlComputeMode_t)."""
     graphics_clock: Reading[tuple[int, int]] = field(default_factory=_unread)
-    """Application clock and its default, MHz."""
+    """Application clock and its default, in MHz."""
     power_limit: Reading[tuple[int, int]] = field(default_factory=_unread)
-    """Power limit and its default, mW."""
+    """Power limit and its default, in mW."""
     ecc_errors: Reading[dict[str, int]] = field(default_factory=_unread)
-    """Uncorrectable errors since the last reset, by location; `elsewhere`: of no known location."""
+    """Uncorrectable errors since the last reset, by location. `elsewhere` counts errors without a known location.
+    """
     sram_exceeded: Reading[bool] = field(default_factory=_unread)
     """Whether the GPU has had more uncorrectable SRAM errors than its threshold."""
     retired_pages: Reading[tuple[int, int, bool]] = field(default_factory=_unread)
-    """Pages retired for single-bit errors and for double-bit errors; one is pending."""
+    """Pages retired for single-bit errors and for double-bit errors, and whether a retirement is pending."""
     banks_without_rows: Reading[int] = field(default_factory=_unread)
     """Memory banks without spare rows."""
     recovery_action: Reading[int] = field(default_factory=_unread)
-    """What the driver asks for, nvmlDeviceGpuRecoveryAction_t; 0: nothing."""
+    """Recovery action that the driver requests (nvmlDeviceGpuRecoveryAction_t), or 0 for none."""
     pcie_replays: Reading[int] = field(default_factory=_unread)
     nvlink_errors: Reading[tuple[int, int, int]] = field(default_factory=_unread)
     """CRC errors, replays and recoveries of all NVLinks."""
     processes: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
-    """PID and memory in MiB of the processes that compute on the GPU."""
+    """PID and memory in MiB of each process that computes on the GPU."""
     utilization: Reading[tuple[int, int]] = field(default_factory=_unread)
-    """Percent of the last sample in which a kernel ran, and in which memory was read or written."""
+    """Percentage of the last sample in which a kernel ran, and in which memory was read or written."""
     memory_used_bytes: Reading[int] = field(default_factory=_unread)
     power: Reading[int] = field(default_factory=_unread)
-    """Power that the board draws, mW."""
+    """Power draw of the board, in mW."""
     energy: Reading[int] = field(default_factory=_unread)
-    """Energy since the driver was loaded, mJ."""
+    """Energy used since the driver was loaded, in mJ."""
     clocks: Reading[tuple[int, int]] = field(default_factory=_unread)
-    """Clocks of the SMs and of the memory, MHz."""
+    """Clocks of the SMs and of the memory, in MHz."""
     ecc_corrected: Reading[int] = field(default_factory=_unread)
     """Corrected ECC errors since the last reset."""
     mig_memory: Reading[list[tuple[int, str, int, int]]] = field(default_factory=_unread)
-    """GPU instances: id, profile, memory used and memory in all, bytes."""
+    """Id, profile, used memory and total memory of each GPU instance, in bytes."""
     growth: Reading[dict[str, int]] = field(default_factory=_unread)
-    """How much counters of corrected errors have grown in the earlier passes of the last minutes; `seconds`: how
-    many. Not read by one pass alone."""
+    """Growth of the counters of corrected errors in the last minutes.
+
+    `seconds` is the length of this time. A single pass has no value.
+    """
     slowed: Reading[dict[str, int]] = field(default_factory=_unread)
-    """In how many passes of the last minutes what slows a GPU down was seen, by its name (`heat.py`); `passes`: of
-    how many. Not read by one pass alone."""
+    """Number of passes in the last minutes that saw each slowdown reason of `heat.py`, by its name.
+
+    `passes` is the total number of passes. A single pass has no value.
+    """
     peers: Reading[dict[int, tuple[int, int]]] = field(default_factory=_unread)
-    """By the index of each later GPU: common ancestor (nvmlGpuTopologyLevel_t) and status of peer access by NVLink
-    (nvmlGpuP2PStatus_t)."""
+    """Connections to the GPUs with a higher index, by that index.
+
+    Each is the common ancestor (nvmlGpuTopologyLevel_t) and the status of peer access over NVLink
+    (nvmlGpuP2PStatus_t).
+    """
 
     @property
     def problems(self) -> frozenset[str]:
-        """Why values of this GPU could not be read; what NVML answers for a pair may be the fault of the other."""
+        """Problems of unread values, except `peers`, because the other GPU of a pair may be at fault."""
         own = [getattr(self, field.name) for field in fields(self) if field.name not in ("index", "peers")]
         return frozenset(reading.problem for reading in own)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Values of one node; `failure` is the reason why NVML could not be read, else ""."""
+    """Values of one node. `failure` is the reason why NVML could not be read, or ""."""
 
     gpus: tuple[GpuSnapshot, ...] = ()
     driver_version: Reading[str] = field(default_factory=_unread)
     gpu_count: Reading[int] = field(default_factory=_unread)
-    """NVML's count, which may include a GPU that has fallen off the bus."""
+    """Number of GPUs that NVML reports, which may include a GPU that has fallen off the bus."""
     xids: Reading[list[tuple[int, int, int, int, int, str]]] = field(default_factory=_unread)
-    """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds, rest of the line."""
+    """Xid errors in the kernel log: code, PCI domain, bus and device, age in seconds, and the rest of the line."""
     events: Reading[list[tuple[int, int, int]]] = field(default_factory=_unread)
-    """Xid errors of NVML's events: code, index of the GPU, age in seconds."""
+    """Xid errors from NVML events: code, index of the GPU and age in seconds."""
     resets: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
-    """Resets of GPUs that earlier passes have seen: index of the GPU, age in seconds."""
+    """Resets of GPUs that earlier passes have seen: index of the GPU and age in seconds."""
     daemons: Reading[list[str]] = field(default_factory=_unread)
-    """Names of the host's processes that are looked for; none where the host's are not visible."""
+    """Names of the host's processes that a check needs. Empty if the host's processes are not visible."""
     imex_channels: Reading[bool] = field(default_factory=_unread)
     """Whether the driver offers IMEX channels."""
     interfaces: Reading[list[tuple[str, str, int]]] = field(default_factory=_unread)
-    """Network interfaces of the NICs in sysfs: kind of NIC, name, MTU."""
+    """Network interfaces of the NICs in sysfs: kind of NIC, name and MTU."""
     pci_devices: Reading[list[tuple[str, str, tuple[str, ...]]]] = field(default_factory=_unread)
-    """GPUs and NICs of sysfs: kind, address, and the bridges above it."""
+    """GPUs and NICs in sysfs: kind, address, and the bridges above the device."""
     failure: str = ""
     remediation: str = ""
     unanswered: tuple[str, ...] = ()
-    """Calls that did not return or ended their process, each as a text with what happened."""
+    """Texts of the calls that did not return or that ended their process, with what happened."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the Snapshot as plain JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Snapshot:
-        """Return the Snapshot that `to_json` wrote."""
+        """Return the Snapshot from the JSON values that `to_json` wrote."""
         return cls(
             gpus=tuple(_gpu(each) for each in data["gpus"]),
             driver_version=_reading(data["driver_version"]),

@@ -1,4 +1,4 @@
-"""Checks of the GPUs of a node against each other: identity, firmware, and how they reach each other."""
+"""Checks that compare the GPUs of a node with each other: identity, firmware and peer access."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, compared, not
 from validators.agent.snapshot import Reading, Snapshot
 
 P2P_OK = 0
-# Two GPUs share a board with a Grace CPU, and the board's serial number. Source: nvidia-smi of nodes with GB200
-# and GB300 in NVIDIA/k8s-test-infra (tests/e2e/go/assertions/nvidiasmi/testdata/hardware) and its pull request
-# 727; read 2026-11-29.
+# Two GPUs share a board with a Grace CPU, and so share the board's serial number. Source: nvidia-smi of nodes with
+# GB200 and GB300 in NVIDIA/k8s-test-infra (tests/e2e/go/assertions/nvidiasmi/testdata/hardware) and its pull
+# request 727; read 2026-11-29.
 _TWO_ON_A_BOARD = "NVIDIA GB"
-# nvmlGpuP2PStatus_t
+# values of nvmlGpuP2PStatus_t
 _P2P_STATES = {
     1: "not supported by the chipset",
     2: "not supported by the GPU",
@@ -31,9 +31,9 @@ _FIRMWARE = (
 
 
 def unique(snapshot: Snapshot, name: str) -> Outcome:
-    """Check that no two GPUs have the same UUID, or no two boards the same serial number.
+    """Check that no two GPUs have the same UUID, or that no two boards have the same serial number.
 
-    Not applicable where they have no serial number.
+    The check is not applicable if the GPUs have no serial number.
     """
     owners: dict[str, list[str]] = {}
     in_pairs = all((gpu.name.value or "").startswith(_TWO_ON_A_BOARD) for gpu in snapshot.gpus)
@@ -49,7 +49,7 @@ def unique(snapshot: Snapshot, name: str) -> Outcome:
 
 
 def firmware(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Compare the firmware of each GPU with that of most GPUs of its product."""
+    """Compare the firmware of each GPU with the most common firmware among the GPUs of its product."""
     odd: list[str] = []
     for gpu in snapshot.gpus:
         alike = [other for other in snapshot.gpus if other.name.value == gpu.name.value]
@@ -75,13 +75,13 @@ def _most(readings: Sequence[Reading[str]]) -> str:
 
 
 def peer_access(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Check that each pair of GPUs can use the other's memory over NVLink."""
+    """Check that the GPUs of each pair can access each other's memory over NVLink."""
     expected = "every pair of GPUs over NVLink"
     if any(gpu.mig_mode.value and gpu.mig_mode.value[0] for gpu in snapshot.gpus):
         return not_expected("MIG mode does not use NVLink")
     without: dict[str, list[str]] = {}
     for gpu in snapshot.gpus:
-        if not gpu.handle.ok:  # see gpu-count
+        if not gpu.handle.ok:  # the check gpu-count reports this GPU
             continue
         if gpu.peers.value is None:
             if expectation is None or not gpu.peers.supported:

@@ -1,4 +1,4 @@
-"""How the GPUs of a node reach each other, as `nvidia-smi topo -m` shows it, and the sets that do so best."""
+"""The connections between the GPUs of a node, as in `nvidia-smi topo -m`, and the best-connected sets of GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PHB  over the PCIe bridge of a CPU
 NODE over the PCIe bridges of one NUMA node
 SYS  over the connection between NUMA nodes
 ?    not reported"""
-# nvmlGpuTopologyLevel_t
+# values of nvmlGpuTopologyLevel_t
 _LEVELS: Mapping[int, str] = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _RANKS = [UNREAD, "SYS", "NODE", "PHB", "PXB", "PIX"]
 _MOST_SETS = 8
@@ -27,10 +27,11 @@ Matrix = list[list[str]]
 
 
 def matrix(snapshot: Snapshot) -> Matrix:
-    """Return for each pair of GPUs how they reach each other.
+    """Return the connection of each pair of GPUs.
 
-    NVML does not report `NV#`: it is the smaller number of active links of the two, where peer access over NVLink
-    works. That holds where links go to switches; GPUs that are connected in pairs have fewer links to each other.
+    NVML does not report `NV#`. It is computed as the smaller number of active links of the two GPUs, if peer
+    access over NVLink works. This is correct if the links lead to switches. GPUs that are connected in pairs have
+    fewer links to each other.
     """
     size = len(snapshot.gpus)
     found = [[SELF if row == column else UNREAD for column in range(size)] for row in range(size)]
@@ -46,7 +47,7 @@ def matrix(snapshot: Snapshot) -> Matrix:
 
 
 def best_sets(found: Matrix, size: int) -> list[tuple[int, ...]]:
-    """Return the sets of a number of GPUs whose slowest pair is the best, then whose pairs together are."""
+    """Return the sets of `size` GPUs whose slowest pair is the fastest. Ties are decided by the other pairs."""
     scores = {
         members: sorted(_rank(found[one][two]) for one, two in combinations(members, 2))
         for members in combinations(range(len(found)), size)
@@ -60,7 +61,7 @@ def _rank(label: str) -> int:
 
 
 def as_text(snapshot: Snapshot, expected: Sequence[Sequence[str]] | None = None) -> str:
-    """Return the matrix with NUMA nodes, the best sets of two and four, and where it is not as expected."""
+    """Return the matrix with NUMA nodes, the best sets of 2 and 4 GPUs, and differences from `expected`."""
     found = matrix(snapshot)
     names = [f"GPU{gpu.index}" for gpu in snapshot.gpus]
     rows = [["", *names, "NUMA"]]
@@ -94,6 +95,9 @@ def _differences(found: Matrix, expected: Sequence[Sequence[str]] | None) -> lis
 
 
 def _agree(expected: str, found: str) -> bool:
-    """Whether a label is the expected one; `NODE` expects no more than the same NUMA node, `?` nothing."""
+    """Return whether a label matches the expected label.
+
+    `NODE` matches any connection within a NUMA node, and `?` matches everything.
+    """
     near = {"NODE": ("NODE", "PHB", "PXB", "PIX")}
     return expected == UNREAD or found == UNREAD or found in near.get(expected, (expected,))

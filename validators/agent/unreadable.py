@@ -1,4 +1,4 @@
-"""Says why a file cannot be read, without the words of Python's codecs."""
+"""Describes why a file cannot be read, without the wording of Python's codecs."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ def why_unreadable(error: OSError | UnicodeDecodeError) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, UnicodeDecodeError):
-        return f"no UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}"
+        return f"not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}"
     return error.strerror or str(error)

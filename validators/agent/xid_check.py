@@ -1,8 +1,8 @@
-"""Judges Xid errors by the catalogue's table, which reaches the agent as the expectation of the check `xid`.
+"""Judges Xid errors by the catalogue's table, which the agent receives as the expectation of the check `xid`.
 
-A fault that only a reset or a boot ends stays until one is seen: the kernel's log has the loads of the driver and
-what it asks for (Xid 154); counters that start again show a reset between two passes. The log loses its oldest
-records, so the agent remembers them (`history.py`).
+A fault that only a reset or a boot clears remains until a reset or boot is seen. The kernel log shows when the
+driver was loaded, and which recovery the driver requests (Xid 154). A counter that restarts shows a reset between
+two passes. The log loses its oldest records, so the agent remembers them (`history.py`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, not_expected
 from validators.agent.snapshot import Snapshot
 from validators.agent.xids import DRIVER_LOADED, LOG_BEGINS, NO_ERRORS
 
-RECENT_SECONDS = 3600  # how long a fault counts that neither a reset nor a boot ends
-_MOST_XIDS = 8  # that a report shows
+RECENT_SECONDS = 3600  # how long a fault counts if no reset or boot is needed to clear it
+_MOST_XIDS = 8  # maximum number in a report
 _PID = re.compile(r"pid=(\d+)")
 _EXPECTED = "none after which the node needs a repair"
 _REPEATED = (
-    "run another program on the GPU, or an active check (gpu-platform burn-in): replace the GPU if it fails, too; "
-    "else the program is at fault"
+    "run another program on the GPU, or an active check (gpu-platform burn-in): replace the GPU if it fails too; "
+    "otherwise the program is at fault"
 )
 
 
 @dataclass(frozen=True)
 class Xid:
-    """One Xid error: its code, where it was, its age, and the rest of its line in the kernel's log.
+    """One Xid error: its code, its location, its age, and the rest of its line in the kernel log.
 
-    `asks_nothing`: NVML reported the error without a line, and the driver asks for no recovery of the GPU.
+    With `asks_nothing`, NVML reported the error without a line, and the driver requests no recovery of the GPU.
     """
 
     code: int
@@ -42,7 +42,7 @@ class Xid:
 
 
 class XidTable:
-    """The classes of Xid errors, the worst first, and the texts of lines that decide the class."""
+    """The classes of Xid errors, the worst first, and the texts in log lines that determine the class."""
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         self._classes: Sequence[Mapping[str, Any]] = value["classes"]
@@ -59,19 +59,19 @@ class XidTable:
 
     @classmethod
     def of(cls, expectation: Expectation | None) -> XidTable:
-        """Return the table of an expectation; without one no error fails."""
+        """Return the table in an expectation. Without an expectation, no error fails the check."""
         return cls(_NO_TABLE if expectation is None else expectation.value)
 
     def class_of(self, xid: Xid) -> Mapping[str, Any]:
-        """Return the class of an error, by its text where that decides."""
+        """Return the class of an error. For some codes, the text of the line determines the class."""
         texts = [text for codes, text in self._texts if xid.code in codes]
         named = [self._named[text["class"]] for text in texts if text["text"] in xid.text]
-        if xid.asks_nothing:  # without a line nobody knows the text, but the driver knows what it asks for
+        if xid.asks_nothing:  # without a line the text is unknown, but the driver's request is known
             named = [one for one in (self._named[text["class"]] for text in texts) if not one["ends"]]
         return named[0] if named else self._by_code.get(xid.code, self._others)
 
     def kind_of(self, xid: Xid) -> tuple[str, str]:
-        """Return the class of an error, and its process where processes are counted.
+        """Return the class of an error and, if the class counts processes, the process.
 
         The last error of each kind shows how long the fault of a GPU lasts.
         """
@@ -79,34 +79,37 @@ class XidTable:
         return str(one["name"]), match[1] if match and one["processes"] else ""
 
     def outlasts_an_hour(self, xid: Xid) -> bool:
-        """Return whether a line counts until a reset or a boot, or shows a reset."""
+        """Return whether a line counts until a reset or boot, or itself shows a reset."""
         return xid.code in NO_ERRORS or self.ends_faults(xid) or self.class_of(xid)["ends"] in ("reset", "boot")
 
     def ends_faults(self, xid: Xid) -> bool:
-        """Return whether the driver reports by this line that earlier faults of the GPU are over."""
+        """Return whether this line reports that earlier faults of the GPU are over."""
         return any(
             xid.code in codes and one["ends_faults"] and one["text"] in xid.text for codes, one in self._texts
         )
 
     def fails(self, xid: Xid, resets: Sequence[tuple[str, int]]) -> bool:
-        """Return whether the node still needs something. `resets`: where ("": everywhere), and how long ago."""
+        """Return whether the node still needs a repair after an error.
+
+        `resets` are the resets that were seen, each with its GPU ("" for all GPUs) and its age in seconds.
+        """
         ends = self.class_of(xid)["ends"]
         if ends == "reset":
             return not any(age < xid.seconds_ago for where, age in resets if where in ("", xid.where))
         return ends == "boot" or (ends == "hour" and xid.seconds_ago <= RECENT_SECONDS)
 
     def remedy(self, found: Sequence[Xid]) -> str:
-        """Return what to do after several errors: what the worst one needs."""
+        """Return the remedy for the worst of several errors."""
         names = {self.class_of(xid)["name"] for xid in found}
         return next((str(one["remedy"]) for one in self._classes if one["name"] in names), "")
 
     def describe(self, xid: Xid) -> str:
-        """Return an error as text, with its meaning where it is known."""
+        """Return an error as text, with its meaning if it is known."""
         meaning = f" ({self._meanings[xid.code]})" if xid.code in self._meanings else ""
         return f"{xid.where}: Xid {xid.code}{meaning} {_age(xid.seconds_ago)} ago"
 
     def repeated(self, found: Sequence[Xid]) -> list[str]:
-        """Return the GPUs on which so many processes had errors that the GPU may be their cause."""
+        """Return the GPUs on which errors occurred in so many processes that the GPU may be their cause."""
         processes: dict[tuple[str, str], set[str]] = {}
         for xid in found:
             match, one = _PID.search(xid.text), self.class_of(xid)
@@ -126,15 +129,15 @@ _NO_TABLE: Mapping[str, Any] = {
 
 
 def xids(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Check that there was no Xid error after which the node still needs something.
+    """Check that there was no Xid error after which the node still needs a repair.
 
-    From the kernel's log where it is readable, and from NVML's events, which miss what happened between passes.
+    Errors are read from the kernel log, if it is readable, and from NVML events, which miss errors between passes.
     """
     logged, events, resets = _read(snapshot)
     known = {(xid.code, xid.where) for xid in logged}
     found = [*logged, *(xid for xid in events if (xid.code, xid.where) not in known)]
     if snapshot.xids.value is None and not found:
-        return not_expected("the kernel's log is not readable")
+        return not_expected("the kernel log is not readable")
     table = XidTable.of(expectation)
     resets += [(xid.where, xid.seconds_ago) for xid in found if table.ends_faults(xid)]
     failing = [xid for xid in found if table.fails(xid, resets)]
@@ -151,7 +154,7 @@ def xids(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def _read(snapshot: Snapshot) -> tuple[list[Xid], list[Xid], list[tuple[str, int]]]:
-    """Return the errors of the kernel's log, the errors of NVML's events, and the resets that were seen."""
+    """Return the errors in the kernel log, the errors from NVML events, and the resets that were seen."""
     places = {gpu.pci.value: f"GPU {gpu.index}" for gpu in snapshot.gpus if gpu.pci.value is not None}
     actions = {gpu.index: gpu.recovery_action.value for gpu in snapshot.gpus}
     logged: list[Xid] = []

@@ -1,4 +1,4 @@
-"""Reads the Xid errors that the NVIDIA driver writes to the kernel's log; `xid_check.py` judges them."""
+"""Reads the Xid errors that the NVIDIA driver writes to the kernel log. `xid_check.py` judges them."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-KMSG_VARIABLE = "GPU_PLATFORM_KMSG"  # path of the kernel's log; a sandbox sets it to a file of its own
-DRIVER_LOADED = 0  # in place of a code: the driver was loaded, which initialises every GPU
-LOG_BEGINS = -1  # in place of a code: the oldest record of a log that has lost those since the boot
+KMSG_VARIABLE = "GPU_PLATFORM_KMSG"  # path of the kernel log; a sandbox sets it to its own file
+DRIVER_LOADED = 0  # replaces a code: the driver was loaded, which initialises every GPU
+LOG_BEGINS = -1  # replaces a code: the oldest record of a log that no longer begins at boot
 NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
-_RECORD_BYTES = 8192  # the kernel's longest record
+_RECORD_BYTES = 8192  # maximum length of a record in the kernel
 _MOST_RECORDS = 100_000
-_MOST_TEXT = 200  # characters of a line that are kept
-# Errors of a MIG instance have its number behind the address: `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)`. Source:
-# NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/rc/kernel_rc.c, read 2026-11-29.
-# The driver's lines begin so. The kernel's lines about a program may contain anything: they have the name of the
-# file in which it failed, which a pod chooses (Linux, mm/memory.c, print_vma_addr; read 2026-11-29).
+_MOST_TEXT = 200  # number of characters kept of a line
+# An error of a MIG instance has the instance's number after the address: `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)`.
+# Source: NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/rc/kernel_rc.c, read 2026-11-29. The pattern
+# must match from the start of a line. The kernel's lines about a failed program may contain any text, because they
+# contain a file name that a pod chooses (Linux, mm/memory.c, print_vma_addr; read 2026-11-29).
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)[^)]*\): (\d+)(.*)")
 _LOADED = "NVRM: loading NVIDIA "
-# What teams run is in no report and no recording, and decides nothing. A pod chooses the name, commas and blanks
-# included: up to 15 bytes (Linux, TASK_COMM_LEN), of which the log has those that are not printable as \xNN
-# (kernel/printk/printk.c, msg_add_ext_text). The driver's text follows a comma, so the last one that the name can
-# end at counts; the channel behind a name of two bytes goes with it. Read 2026-11-29.
+# Process names show what teams run, so they are removed from reports and recordings and never affect a check. A
+# pod chooses the name, which may contain commas and blanks. It has up to 15 bytes (Linux, TASK_COMM_LEN), and the
+# log shows unprintable bytes as \xNN (kernel/printk/printk.c, msg_add_ext_text). The driver's text follows a
+# comma, so the name ends at the last possible comma. After a name of two bytes, the channel is removed too. Read
+# 2026-11-29.
 _PROCESS_NAME = re.compile(r", name=(?:(?:\\x[0-9a-f]{2}|.){0,15}(?=, )|[^,]*)")
 
 
 def read_xids() -> list[list[Any]]:
-    """Return the Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds, and text.
+    """Return the Xid errors in the kernel log: code, PCI domain, bus and device, age in seconds, and text.
 
-    Loads of the driver are among them, with the code DRIVER_LOADED. A log that no longer begins at the boot has
-    LOG_BEGINS first. Raises OSError where this process may not read the log.
+    Loads of the driver are included, with the code DRIVER_LOADED. If the log no longer begins at boot, the first
+    entry is LOG_BEGINS. Raises OSError if this process may not read the log.
     """
     now = time.monotonic()
     found: list[list[Any]] = []
@@ -44,7 +45,7 @@ def read_xids() -> list[list[Any]]:
             continue
         _, sequence, microseconds, *_ = fields.split(",")
         age = max(0, round(now - int(microseconds) / 1e6))
-        if not number and int(sequence):  # the first record after the boot has the number 0
+        if not number and int(sequence):  # the first record after boot has the number 0
             found.append([LOG_BEGINS, 0, 0, 0, age, ""])
         if match:
             address = [int(part, 16) for part in match.groups()[:3]]
@@ -56,16 +57,16 @@ def read_xids() -> list[list[Any]]:
 
 
 def _records(path: str) -> Iterator[str]:
-    """Yield the records of the kernel's log (Documentation/ABI/testing/dev-kmsg); one read returns one record."""
+    """Yield the records of the kernel log (Documentation/ABI/testing/dev-kmsg). Each read returns one record."""
     log = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         for _ in range(_MOST_RECORDS):
             try:
                 data = os.read(log, _RECORD_BYTES)
-            except BlockingIOError:  # no more
+            except BlockingIOError:  # no more records
                 return
             except OSError as error:
-                if error.errno == errno.EPIPE:  # overwritten while it was read
+                if error.errno == errno.EPIPE:  # the record was overwritten while it was read
                     continue
                 raise
             if not data:

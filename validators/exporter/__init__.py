@@ -1,4 +1,4 @@
-"""GPU metrics for Prometheus, of the same reading of NVML as the checks, on nodes where DCGM does not run.
+"""GPU metrics for Prometheus on nodes without DCGM, from the same NVML readings as the checks.
 
-It adds prometheus_client to the node agent, and nothing else; the agent itself does not need it.
+The exporter adds only prometheus_client to the node agent. The agent itself does not need this library.
 """

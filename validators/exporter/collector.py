@@ -1,8 +1,9 @@
-"""Turns Snapshots of the node agent into metrics.
+"""Converts Snapshots of the node agent to metrics.
 
-Labels are those of dcgm-exporter, so that queries need no second form: `gpu`, the index; `UUID`; `modelName`; and
-`GPU_I_ID` and `GPU_I_PROFILE`, empty for a whole GPU. A value that NVML did not give has no series; it is never
-zero. Units are base units: bytes, watts, joules, hertz, °C; utilisation is in percent, as NVML has it.
+The labels are the same as in dcgm-exporter, so that the same queries work: `gpu` (the index), `UUID`, `modelName`,
+and `GPU_I_ID` and `GPU_I_PROFILE`, which are empty for a whole GPU. A value that NVML did not report has no
+series. It is never exported as zero. Values are in base units: bytes, watts, joules, hertz and °C. Utilisation is
+in percent, as in NVML.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from validators.agent.xids import NO_ERRORS
 
 _GPU_LABELS: Final = ("node", "gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE")
 _MIB: Final = 1 << 20
-# nvmlClocksEventReasons: NVML API reference, 2026-11-25
+# values of nvmlClocksEventReasons (NVML API reference, read 2026-11-25)
 _CLOCK_EVENTS: Final = {
     0x1: "idle",
     0x2: "application_clocks",
@@ -40,7 +41,7 @@ Value = Callable[[GpuSnapshot], "float | None"]
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From which values `gpu_threshold_exceeded` is 1. Temperature in °C; memory and power in percent.
+    """Values from which `gpu_threshold_exceeded` is 1. Temperature is in °C, memory and power are in percent.
 
     NVIDIA's GPUs slow down at 87 to 95 °C.
     """
@@ -51,7 +52,7 @@ class Thresholds:
 
 
 class Latest:
-    """A reader that keeps the last Snapshot that it gave, and when (Unix time, seconds)."""
+    """A reader that keeps its last Snapshot and the time of that Snapshot (Unix time in seconds)."""
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.time) -> None:
         self._reader = reader
@@ -59,14 +60,14 @@ class Latest:
         self.last: tuple[Snapshot, float] | None = None
 
     def read(self, deadline_seconds: float) -> Snapshot:
-        """Read the node, and keep what was read."""
+        """Read the node, and keep the Snapshot and its time."""
         snapshot = self._reader.read(deadline_seconds)
         self.last = snapshot, self._clock()
         return snapshot
 
 
 class NodeCollector(Collector):
-    """Metrics of the last Snapshot of one node; none of GPUs before the first one."""
+    """Metrics of the last Snapshot of one node. Before the first Snapshot there are no metrics."""
 
     def __init__(self, latest: Latest, node: str, thresholds: Thresholds | None = None) -> None:
         self._latest = latest
@@ -74,11 +75,11 @@ class NodeCollector(Collector):
         self._thresholds = thresholds or Thresholds()
 
     def describe(self) -> Iterator[Metric]:
-        """Describe nothing: what there is depends on the node."""
+        """Describe no metrics, because they depend on the node."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
+        """Yield all metrics of the last Snapshot."""
         last = self._latest.last
         if last is None:
             return
@@ -87,7 +88,7 @@ class NodeCollector(Collector):
         read.add_metric([self._node], float(not snapshot.failure and not snapshot.unanswered))
         yield read
         stamp = GaugeMetricFamily(
-            "gpu_node_read_timestamp_seconds", "When NVML was read, Unix time.", labels=["node"]
+            "gpu_node_read_timestamp_seconds", "Time at which NVML was read, as Unix time.", labels=["node"]
         )
         stamp.add_metric([self._node], at)
         yield stamp
@@ -118,7 +119,7 @@ class NodeCollector(Collector):
         return family
 
     def _memory(self, snapshot: Snapshot, name: str, what: str, value: Value, column: int) -> Metric:
-        """Return memory of whole GPUs, and of GPU instances in place of the GPU that they are of."""
+        """Return the memory of whole GPUs, and of GPU instances for partitioned GPUs."""
         family = GaugeMetricFamily(name, what, labels=_GPU_LABELS)
         for gpu in snapshot.gpus:
             instances = [one for one in gpu.mig_memory.value or () if one[3] >= 0]
@@ -129,9 +130,9 @@ class NodeCollector(Collector):
         return family
 
     def _lists(self, snapshot: Snapshot) -> Iterator[Metric]:
-        """Yield metrics with a label of their own: clock events, links, processes, thresholds, Xids."""
+        """Yield metrics with additional labels: clock events, links, processes, thresholds and Xid errors."""
         events = GaugeMetricFamily(
-            "gpu_clock_event_active", "Whether this lowers the clocks now.", labels=[*_GPU_LABELS, "clock_event"]
+            "gpu_clock_event_active", "Whether the event lowers clocks now.", labels=[*_GPU_LABELS, "clock_event"]
         )
         links = GaugeMetricFamily("gpu_nvlink_up", "Whether the link is active.", labels=[*_GPU_LABELS, "link"])
         processes = GaugeMetricFamily(
@@ -160,7 +161,7 @@ class NodeCollector(Collector):
         yield from (events, links, processes, over)
         if snapshot.xids.value is not None:
             xids = GaugeMetricFamily(
-                "gpu_xid_errors", "Xid errors in the kernel's log.", labels=["node", "xid", "pci_bus"]
+                "gpu_xid_errors", "Xid errors in the kernel log.", labels=["node", "xid", "pci_bus"]
             )
             counted: dict[tuple[str, str], int] = {}
             for code, domain, bus, slot, *_ in (one for one in snapshot.xids.value if one[0] not in NO_ERRORS):
@@ -201,7 +202,7 @@ def _uncorrectable(gpu: GpuSnapshot) -> float | None:
 _GAUGES: Final[tuple[tuple[str, str, Value], ...]] = (
     (
         "gpu_utilization_percent",
-        "Share of the last sample in which a kernel ran; not of a GPU with MIG.",
+        "Share of the last sample in which a kernel ran. Not available for a GPU with MIG.",
         lambda gpu: _at(gpu.utilization, 0),
     ),
     (
@@ -215,12 +216,16 @@ _GAUGES: Final[tuple[tuple[str, str, Value], ...]] = (
         "Temperature at which the GPU slows down.",
         lambda gpu: _scaled(gpu.slowdown_threshold, 1.0),
     ),
-    ("gpu_power_watts", "Power that the board draws.", lambda gpu: _scaled(gpu.power, 1e-3)),
-    ("gpu_power_limit_watts", "Limit of its power.", lambda gpu: _at(gpu.power_limit, 0, 1e-3)),
-    ("gpu_sm_clock_hertz", "Clock of the SMs.", lambda gpu: _at(gpu.clocks, 0, 1e6)),
-    ("gpu_memory_clock_hertz", "Clock of the memory.", lambda gpu: _at(gpu.clocks, 1, 1e6)),
-    ("gpu_row_remap_pending", "A row is remapped at the next reset.", lambda gpu: _at(gpu.remapped_rows, 2)),
-    ("gpu_row_remap_failed", "A row could not be remapped.", lambda gpu: _at(gpu.remapped_rows, 3)),
+    ("gpu_power_watts", "Power draw of the board.", lambda gpu: _scaled(gpu.power, 1e-3)),
+    ("gpu_power_limit_watts", "Power limit of the board.", lambda gpu: _at(gpu.power_limit, 0, 1e-3)),
+    ("gpu_sm_clock_hertz", "Clock frequency of the SMs.", lambda gpu: _at(gpu.clocks, 0, 1e6)),
+    ("gpu_memory_clock_hertz", "Clock frequency of the memory.", lambda gpu: _at(gpu.clocks, 1, 1e6)),
+    (
+        "gpu_row_remap_pending",
+        "Whether a row is remapped at the next reset.",
+        lambda gpu: _at(gpu.remapped_rows, 2),
+    ),
+    ("gpu_row_remap_failed", "Whether a row could not be remapped.", lambda gpu: _at(gpu.remapped_rows, 3)),
 )
 _COUNTERS: Final[tuple[tuple[str, str, Value], ...]] = (
     ("gpu_energy_joules", "Energy since the driver was loaded.", lambda gpu: _scaled(gpu.energy, 1e-3)),
@@ -232,7 +237,7 @@ _COUNTERS: Final[tuple[tuple[str, str, Value], ...]] = (
     ("gpu_ecc_uncorrectable_errors", "Uncorrectable ECC errors since the last reset.", _uncorrectable),
     ("gpu_rows_remapped", "Rows remapped for uncorrectable errors.", lambda gpu: _at(gpu.remapped_rows, 1)),
     ("gpu_pcie_replays", "PCIe transfers that were repeated.", lambda gpu: _scaled(gpu.pcie_replays, 1.0)),
-    ("gpu_nvlink_crc_errors", "CRC errors of all NVLinks.", lambda gpu: _at(gpu.nvlink_errors, 0)),
-    ("gpu_nvlink_replays", "Replays of all NVLinks.", lambda gpu: _at(gpu.nvlink_errors, 1)),
-    ("gpu_nvlink_recoveries", "Recoveries of all NVLinks.", lambda gpu: _at(gpu.nvlink_errors, 2)),
+    ("gpu_nvlink_crc_errors", "CRC errors on all NVLinks.", lambda gpu: _at(gpu.nvlink_errors, 0)),
+    ("gpu_nvlink_replays", "Replays on all NVLinks.", lambda gpu: _at(gpu.nvlink_errors, 1)),
+    ("gpu_nvlink_recoveries", "Recoveries on all NVLinks.", lambda gpu: _at(gpu.nvlink_errors, 2)),
 )

@@ -1,9 +1,10 @@
-"""Turns counters of the fabric's NICs into metrics: EFA, and InfiniBand or RoCE of mlx5.
+"""Converts counters of the fabric's NICs to metrics: EFA, and InfiniBand or RoCE of mlx5.
 
-Read from sysfs below the PCI devices, which a container shows as the host does. Sources: Linux,
-drivers/infiniband/hw/efa/efa_verbs.c (hw_counters of a port) and Documentation/ABI/stable/sysfs-class-infiniband
-(counters; data in units of four octets), mlx5/counters.c (hw_counters); read 2026-11-26. A counter that the driver
-does not have has no series; it is never zero. GVNIC interfaces have no such counters.
+The counters are read from sysfs below the PCI devices, which looks the same in a container as on the host. A
+counter that the driver does not have has no series. It is never exported as zero. GVNIC interfaces have no such
+counters. Sources: Linux, drivers/infiniband/hw/efa/efa_verbs.c (hw_counters of a port) and
+Documentation/ABI/stable/sysfs-class-infiniband (counters; data in units of four octets), mlx5/counters.c
+(hw_counters); read 2026-11-26.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from validators.agent.fabric import EFA, MLX5, SYSFS_VARIABLE, read_pci
 
 _LABELS: Final = ("node", "device", "port", "kind")
 _OCTETS: Final = 4.0
-# Metric, help, and by kind of NIC the file below its port and the factor to the base unit.
+# Metric, help text, and for each kind of NIC the counter's file in the port's folder and the factor to base units.
 _COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (
     (
         "fabric_transmitted_bytes",
@@ -39,16 +40,16 @@ _COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (
     ),
     (
         "fabric_timeouts",
-        "Transfers without an answer in time, which were sent again.",
+        "Transfers that were sent again because no answer arrived in time.",
         {EFA: ("hw_counters/retrans_timeout_events", 1.0), MLX5: ("hw_counters/local_ack_timeout_err", 1.0)},
     ),
     ("fabric_retransmitted_bytes", "Bytes that were sent again.", {EFA: ("hw_counters/retrans_bytes", 1.0)}),
     (
         "fabric_unresponsive_remotes",
-        "Connections whose other end did not answer.",
+        "Connections whose remote end did not respond.",
         {EFA: ("hw_counters/unresponsive_remote_events", 1.0)},
     ),
-    ("fabric_link_downs", "Times that the link went down.", {MLX5: ("counters/link_downed", 1.0)}),
+    ("fabric_link_downs", "Number of times that the link went down.", {MLX5: ("counters/link_downed", 1.0)}),
 )
 
 
@@ -59,11 +60,11 @@ class FabricCollector(Collector):
         self._node = node
 
     def describe(self) -> Iterator[Metric]:
-        """Describe nothing: what there is depends on the node."""
+        """Describe no metrics, because they depend on the node."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of which some port has a value."""
+        """Yield each metric for which at least one port has a value."""
         ports = list(_ports())
         for name, what, files in _COUNTERS:
             family = CounterMetricFamily(name, what, labels=_LABELS)
@@ -75,7 +76,10 @@ class FabricCollector(Collector):
 
 
 def _ports() -> Iterator[tuple[str, str, str, str]]:
-    """Yield kind of NIC, device, port and folder of each port; nothing where sysfs is not readable."""
+    """Yield the kind of NIC, the device, the port and the folder of each port.
+
+    Yield nothing if sysfs is not readable.
+    """
     root = os.path.join(os.environ.get(SYSFS_VARIABLE, "/sys"), "bus/pci/devices")
     try:
         addresses = [(kind, address) for kind, address, _ in read_pci() if kind in (EFA, MLX5)]

@@ -1,4 +1,4 @@
-"""Serves the metrics of a node: beside the agent's checks, or alone."""
+"""Serves the metrics of a node, either together with the agent's checks or without them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SERVE = "serve"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the node agent's command; `serve --metrics-port PORT` serves metrics, too. Return the exit code."""
+    """Run the node agent's command and return its exit code. `serve --metrics-port PORT` also serves metrics."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--metrics-port", type=int)
     parser.add_argument("--temperature", type=float, default=Thresholds.temperature)
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def start_metrics(latest: Latest, port: int, thresholds: Thresholds) -> None:
-    """Serve the metrics of the last reading on every address of the pod; raises OSError if the port is taken."""
+    """Serve the metrics of the last Snapshot on every address of the pod. Raises OSError if the port is taken."""
     registry = CollectorRegistry()
     node = Identity.of_environment().node
     registry.register(NodeCollector(latest, node, thresholds))
@@ -48,7 +48,7 @@ def serve_metrics(
 ) -> None:
     """Read every `interval_seconds` and serve metrics until a signal ends the process.
 
-    `started` is called when there is something to scrape. Raises OSError if the port is taken.
+    `started` is called when metrics are available to scrape. Raises OSError if the port is taken.
     """
     latest = Latest(reader)
     latest.read(agent.DEADLINE_SECONDS)
