@@ -23,7 +23,7 @@ _PREFIX: Final = "burn-in-"
 _PRODUCTS: Final = "products"
 _OF_ALONE: Final = ("host-device", "device-device", _PRODUCTS, "all-reduce")
 _TCP: Final = "Socket"  # NCCL's name for its TCP transport
-_EQUAL: Final = "equal products on all GPUs, each time"
+_EQUAL: Final = "the same matrix products on all GPUs, in every run"
 _REMEDIES: Final[Mapping[str, str]] = {
     "host-device": "compare the width and generation of the GPU's PCIe link (checks pcie-width, pcie-generation) "
     "and the CPU's NUMA settings; reboot the node, and replace it if the GPU stays slow",
@@ -201,7 +201,7 @@ def _unknown(measure: str, least: LeastBandwidth | None, observed: str) -> Check
         UNKNOWN,
         _EQUAL if measure == _PRODUCTS else _expected(least) if least is not None else "a measurement",
         observed,
-        "run gpu-platform burn-in again when the node is idle; `kubectl get events -n gpu-platform-burn-in` says "
+        "run gpu-platform burn-in again when the node is idle; `kubectl get events -n gpu-platform-burn-in` shows "
         "why a pod did not start",
     )
 

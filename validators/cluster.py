@@ -18,8 +18,8 @@ _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
 """Checks that do not recover by waiting: a controller has given up on the node, and a person has to act."""
-# Prefix of a label's value that remains if the MIG manager or the driver's pod ends during a change
-# (NVIDIA/gpu-operator#2833 and #316; read 2026-11-29).
+# Prefix of a label's value that remains if the MIG manager or the driver's pod ends during a change.
+# Sources: NVIDIA/gpu-operator#2833 and #316; read 2026-11-29.
 _PAUSED: Final = "paused-for-"
 _REQUIRED: Final = "upgrade-required"
 _UPGRADED: Final = "upgrade-done"
@@ -139,21 +139,24 @@ def _driver_upgrade(
     again = f"kubectl label node {_name(node)} --overwrite {names.DRIVER_UPGRADE_STATE_LABEL}={_REQUIRED}"
     remedy, shown = "the operator is replacing the driver: wait", state
     if state == _REQUIRED and _labels(node).get(names.DRIVER_UPGRADE_SKIP_LABEL) == "true":
-        shown += ", and a label keeps the driver"
-        remedy = f"for another driver: kubectl label node {_name(node)} {names.DRIVER_UPGRADE_SKIP_LABEL}-"
+        shown += ", and a label prevents the upgrade"
+        remedy = (
+            "to allow the upgrade, remove the label: "
+            f"kubectl label node {_name(node)} {names.DRIVER_UPGRADE_SKIP_LABEL}-"
+        )
     elif state == _REQUIRED and (not behind or node.get("spec", {}).get("unschedulable")):
         remedy = "the operator replaces the driver of other nodes first: wait"
     elif state == _REQUIRED:
         shown += f", behind {', '.join(behind)}"
         remedy = (
-            f"the operator starts no further node that is not cordoned while the upgrade of {', '.join(behind)} "
-            "does not end: follow the remedy of its check driver-upgrade, then this node is upgraded"
+            f"the operator upgrades no further uncordoned node until the upgrade of {', '.join(behind)} "
+            "ends: follow the remedy of its check driver-upgrade, then this node is upgraded"
         )
     elif state != UPGRADE_FAILED and keeps_driver_upgrade(node):
         shown += ", and the node is not ready"
         remedy = (
-            "the upgrade does not end, and others may wait for it, until the node is ready: repair it, or "
-            f"kubectl delete node {_name(node)}"
+            "the upgrade does not end until the node is ready, and other nodes may wait for it: repair the node, "
+            f"or kubectl delete node {_name(node)}"
         )
     if state == UPGRADE_FAILED and left:
         remedy = f"{_left_remedy(left)}then {again}"
@@ -180,12 +183,12 @@ def _left_remedy(left: Sequence[LeftPod]) -> str:
     text = ""
     if daemon_sets:
         text += (
-            f"DaemonSet {', '.join(daemon_sets)} starts its pods again, so the operator evicts none: keep it off "
-            "the node by its node affinity, or delete it, "
+            f"DaemonSet {', '.join(daemon_sets)} recreates its pods, so the operator does not evict them: keep it "
+            "off the node with a node affinity, or delete it, "
         )
     if bare:
         text += (
-            f"no controller starts {', '.join(bare)} again, so the operator does not evict them: tell their "
+            f"no controller would recreate {', '.join(bare)}, so the operator does not evict them: tell their "
             "owners, " + "".join(f"kubectl delete pod -n {pod.replace('/', ' ')}, " for pod in bare)
         )
     return text
@@ -269,8 +272,8 @@ def _nic_remedy(node: Mapping[str, Any], capacity: int, observed: int) -> str:
     if not observed:
         return (
             "the NICs' device plugin has not registered the resource: kubectl get pods -n kube-system -o wide "
-            f"--field-selector spec.nodeName={_name(node)}; without its pod check the node's labels, with it the "
-            "network interfaces that the machine was created with"
+            f"--field-selector spec.nodeName={_name(node)}; if its pod is missing, check the node's labels, "
+            "otherwise the network interfaces that the machine was created with"
         )
     return (
         "compare the network interfaces that the machine was created with, and the log of the NICs' device plugin"
@@ -316,7 +319,7 @@ def _label_remedy(key: str) -> str:
 
 
 def _taint(node: Mapping[str, Any], taint: Mapping[str, str], expectation: NodeExpectation) -> CheckResult:
-    """Check that the node has an expected taint; other taints (cordon, not-ready) are ignored."""
+    """Check that the node has an expected taint. Other taints (cordon, not-ready) are ignored."""
     key = taint["key"]
     taints: Sequence[Mapping[str, str]] = node.get("spec", {}).get("taints") or ()
     same = [_taint_text(each) for each in taints if each.get("key") == key]

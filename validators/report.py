@@ -231,7 +231,7 @@ def _pool_checks(
     node_classes: Sequence[Mapping[str, Any]] | None,
     strays: Sequence[Mapping[str, Any]],
 ) -> tuple[CheckResult, ...]:
-    """Return the results of the pool's own checks that do not pass.
+    """Return the results of pool-level checks that do not pass.
 
     `strays` are nodes that have lost the pool's labels.
     """

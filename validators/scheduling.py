@@ -16,9 +16,9 @@ from validators.cluster import driver_upgrade_state
 
 _CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 
-# Keys or key prefixes of taints, and who sets them. Sources: Kubernetes, "Well-Known Labels, Annotations and
-# Taints"; kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go; Karpenter, "Disruption"; aws-node-
-# termination-handler, README. Read 2026-11-22.
+# Keys or key prefixes of taints, and who sets them. Read 2026-11-22.
+# Sources: Kubernetes, "Well-Known Labels, Annotations and Taints"; Karpenter, "Disruption";
+# kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go; aws-node-termination-handler, README.
 _OWNERS: Final[Mapping[str, str]] = {
     "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler, which is removing the node",
     "DeletionCandidateOfClusterAutoscaler": "the cluster autoscaler, which may remove the node",
@@ -53,12 +53,12 @@ def _cordon(node: Mapping[str, Any]) -> Iterator[str]:
     manager, since = _writer(node, "f:unschedulable")
     if names.MIG_ROLLOUT_ANNOTATION in (node["metadata"].get("annotations") or {}):
         yield (
-            f"cordoned by `gpu-platform up`{_since(since)}, which changes its MIG layout; if no run is in "
-            "progress, the next run finishes it"
+            f"cordoned by `gpu-platform up`{_since(since)}, which is changing its MIG layout; if no run is "
+            "in progress, the next run finishes it"
         )
         return
     if state := driver_upgrade_state(node):
-        yield f"cordoned by the operator{_since(since)}, which replaces its driver: {state}"
+        yield f"cordoned by the operator{_since(since)}, which is replacing its driver: {state}"
         return
     added = next((str(one.get("timeAdded") or "") for one in _taints(node) if one["key"] == _CORDON_TAINT), "")
     yield "cordoned" + _by(manager) + _since(added or since)

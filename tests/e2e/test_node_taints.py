@@ -189,7 +189,9 @@ def test_unproven_nodes_start_no_pods_and_failing_nodes_are_held_back(
     held = [node for node in ("fresh-0", "fresh-1") if FAILED in keys(gated, node)]
     assert len(held) == 1, "25 % of two nodes, but at least one"
     [free] = {"fresh-0", "fresh-1"} - set(held)
-    assert condition(gated, free)["message"].startswith("not held back: as many nodes of the pool as allowed (1)")
+    assert condition(gated, free)["message"].startswith(
+        "not held back: the allowed number of the pool's nodes (1)"
+    )
     leases = leases_of(gated)
     assert [lease["spec"]["holderIdentity"] for lease in leases] == held
     eventually(lambda: cordoned_by_agent(gated, held[0]) == (True, True))

@@ -325,7 +325,7 @@ def test_parts_of_a_pool_have_the_leases_of_the_whole(api, token):
     holding = Holding.of_environment({"GPU_PLATFORM_MOST_HELD": "1", "GPU_PLATFORM_HELD_WITH": "lab"})
     report = {**REPORT, "pool": "lab-halves", "verdict": "fail"}
     said = NodeTaints(HERE, ApiServer(api.url, token, ""), holding).set(report, api.node, "now")
-    assert said == "as many nodes of the pool as allowed (1) are held back already"
+    assert said == "the allowed number of the pool's nodes (1) is already held back"
 
 
 @pytest.mark.parametrize("verdict", ["fail", "unknown"])
@@ -373,7 +373,7 @@ def test_a_held_node_whose_lease_was_deleted_takes_one_again(api, token):
 def test_no_more_nodes_are_held_back_than_allowed(api, token):
     api.leases = {"held-train-0": "train-7", "held-train-1": "train-8"}
     said, sent = tainted(api, token, "fail", [GPU], most=2)
-    assert (said, sent) == ("as many nodes of the pool as allowed (2) are held back already", {})
+    assert (said, sent) == ("the allowed number of the pool's nodes (2) is already held back", {})
 
 
 def test_a_lower_maximum_releases_no_node(api, token):

@@ -226,7 +226,7 @@ def test_a_node_whose_label_keeps_its_driver_is_not_waited_for():
     state = {names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"}
     kept = node(labels=state | {names.DRIVER_UPGRADE_SKIP_LABEL: "true"})
     [check] = [each for each in check_node(kept, EXPECTED) if each.needs_attention]
-    assert (check.verdict, check.observed) == ("unknown", "upgrade-required, and a label keeps the driver")
+    assert (check.verdict, check.observed) == ("unknown", "upgrade-required, and a label prevents the upgrade")
     assert f"kubectl label node serve-0 {names.DRIVER_UPGRADE_SKIP_LABEL}-" in check.remediation
 
 
@@ -234,7 +234,7 @@ def test_a_node_that_waits_behind_a_failed_upgrade_names_the_node_to_bring_back(
     waiting = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"})
     [check] = [each for each in check_node(waiting, EXPECTED, behind=["train-0"]) if each.needs_attention]
     assert (check.verdict, check.observed) == ("unknown", "upgrade-required, behind train-0")
-    assert "while the upgrade of train-0 does not end" in check.remediation
+    assert "until the upgrade of train-0 ends" in check.remediation
     at_work = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "pod-deletion-required"})
     [check] = [each for each in check_node(at_work, EXPECTED, behind=["train-0"]) if each.needs_attention]
     assert "wait" in check.remediation
@@ -282,7 +282,7 @@ def test_a_failed_driver_upgrade_names_the_daemon_set_whose_pods_have_gpus():
     left = [LeftPod("ops/gpu-probe-x", daemon_set="ops/gpu-probe")]
     [check] = [each for each in check_node(failed, EXPECTED, left=left) if each.needs_attention]
     assert check.observed == "upgrade-failed, with ops/gpu-probe-x on the node"
-    assert check.remediation.startswith("DaemonSet ops/gpu-probe starts its pods again")
+    assert check.remediation.startswith("DaemonSet ops/gpu-probe recreates its pods")
     assert "kubectl delete pod" not in check.remediation
 
 

@@ -300,7 +300,7 @@ def test_a_log_that_lost_records_before_the_first_pass_is_named():
     quiet = simulated("p5.48xlarge")
     entries = remembered(lines(quiet, BEGINS, age=7200), lines(quiet, BEGINS, age=60))
     assert [entry["observed"] for entry in entries] == [
-        f"none; what the kernel's log had before the last {age} is not known" for age in ("2 h", "2 h")
+        f"none; errors in the kernel log before the last {age} are not known" for age in ("2 h", "2 h")
     ]
     entries = remembered(lines(quiet), lines(quiet, BEGINS))
     assert [entry["observed"] for entry in entries] == ["none", "none"]

@@ -188,7 +188,7 @@ def test_a_pair_that_is_not_as_expected_of_the_machine_type_is_named():
     text = topology.as_text(broken, expected)
     assert "expected: GPU2 to GPU6 NV12, not SYS" in text
     assert text.count("expected:") == 1
-    assert "as expected of the machine type" in topology.as_text(read("p4de.24xlarge")[0], expected)
+    assert "as expected for the machine type" in topology.as_text(read("p4de.24xlarge")[0], expected)
     assert "expected: 8 GPUs" in topology.as_text(
         read("p4de.24xlarge", {"kind": "gpu-missing", "index": 1})[0], expected
     )

@@ -44,7 +44,7 @@ def test_the_cordon_of_a_driver_upgrade_names_the_operator_and_the_state():
     live = cordoned(written_by("python-urllib3", "f:unschedulable"))
     live["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = "upgrade-failed"
     assert notes(live, EXPECTED) == (
-        "cordoned by the operator since 2026-11-22 19:05 UTC, which replaces its driver: upgrade-failed",
+        "cordoned by the operator since 2026-11-22 19:05 UTC, which is replacing its driver: upgrade-failed",
     )
 
 
@@ -52,8 +52,8 @@ def test_the_cordon_of_a_rollout_has_its_age_and_a_way_on():
     annotations = {"gpu-platform.dev/mig-rollout": "{}"}
     live = cordoned(written_by("gpu-platform-mig-prod", "f:unschedulable"), annotations=annotations)
     assert notes(live, EXPECTED) == (
-        "cordoned by `gpu-platform up` since 2026-11-22 19:05 UTC, which changes its MIG layout; if no run is in "
-        "progress, the next run finishes it",
+        "cordoned by `gpu-platform up` since 2026-11-22 19:05 UTC, which is changing its MIG layout; if no run "
+        "is in progress, the next run finishes it",
     )
 
 

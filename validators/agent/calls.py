@@ -120,7 +120,7 @@ class Calls:
     def value(
         self, call: Call, function: Callable[..., Any], arguments: Iterable[Any], convert: Callable[[Any], Any]
     ) -> Reading[Any]:
-        """Return the answer of a call, converted to plain JSON values."""
+        """Return the answer to a call, converted to plain JSON values."""
         text = str(call)
         if text not in self._journal.answers:
             reading = self._make(call, function, arguments)

@@ -220,12 +220,12 @@ def _silence(gpu: GpuSnapshot) -> str:
 
 
 def _gpu_uuid(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    del expectation  # UUIDs must always be unique
+    del expectation  # UUIDs must be unique, whatever is expected
     return unique(snapshot, "uuid")
 
 
 def _gpu_serial(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    del expectation  # serial numbers must also be unique, if the GPUs have them
+    del expectation  # serial numbers must be unique, if the GPUs have them
     return unique(snapshot, "serial")
 
 
@@ -368,10 +368,9 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     expected = f"none pending, none failed, at most {SPARE_ROWS} uncorrectable"
     if reading.value is None:
         if not reading.supported and gpu.mig_instances.value:
-            # NVML's reference documents that nvmlDeviceGetRemappedRows does not work while there are GPU
-            # instances, but the histogram does. A memory bank without spare rows has not failed yet: NVIDIA
-            # replaces a GPU only when a remapping has failed (NVIDIA, GPU Memory Error Management, RMA Policy;
-            # read 2026-11-29).
+            # NVML: nvmlDeviceGetRemappedRows does not support active instances, but the histogram does.
+            # A bank without spare rows has not failed yet. NVIDIA replaces a GPU when a remapping has failed.
+            # Source: NVIDIA, GPU Memory Error Management, RMA Policy; read 2026-11-29.
             banks = gpu.banks_without_rows.value
             worn = f"; memory banks without spare rows: {banks}" if banks else ""
             return not_expected(f"not reported while there are GPU instances; see xid and recovery-action{worn}")
@@ -480,9 +479,9 @@ def _numa_node(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snap
     if found is None:
         return unanswered(gpu.numa_node, expected)
     if found < 0:
-        remedy = "normal on a virtual machine, which hides it; on bare metal check the BIOS"
+        remedy = "normal on a virtual machine, which hides the node; on bare metal, check the BIOS"
         return Outcome(UNKNOWN, expected, "unknown (-1)", remedy)
-    remedy = "check lscpu and the BIOS (sub-NUMA clustering, nodes per socket); CPUs would be placed wrongly"
+    remedy = "check lscpu and the BIOS (sub-NUMA clustering, nodes per socket); otherwise CPUs are placed wrongly"
     return compared(f"node {found}" == expected, expected, f"node {found}", remedy)
 
 
@@ -528,8 +527,7 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
 }
 _WITHOUT_NVML = ("xid", "fabric-manager", "fabric-nics", "fabric-mtu")
 _MODES = ("ecc", "mig-mode")
-# A GPU that reports one of these faults must not be used, even if its machine type is not known to have the
-# feature.
+# A GPU with one of these faults must not be used, even if its machine type has no expectation for the check.
 _OWN_STATEMENTS = (
     "fabric-state",
     "row-remapping",

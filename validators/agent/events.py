@@ -20,7 +20,7 @@ from validators.agent.snapshot import NOT_SUPPORTED, Reading
 
 _XID = 0x8  # nvmlEventTypeXidCriticalError
 _MOST_EVENTS = 32  # per pass
-_SECOND = 1000  # ms
+_SECOND = 1000  # in milliseconds
 _TIMEOUT = "timeout"
 
 
@@ -64,7 +64,7 @@ class Events:
         )
 
     def read(self, wait_seconds: float = 0.0) -> Reading[list[tuple[int, int, int]]]:
-        """Return the Xid errors so far: code, index of the GPU, and age in seconds. Wait for `wait_seconds` first."""
+        """Wait, then return the Xid errors so far: code, index of the GPU, and age in seconds."""
         if not self._set.ok:
             return Reading(problem=self._set.problem, call=self._set.call)
         found: list[tuple[int, int, int]] = []

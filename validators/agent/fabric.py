@@ -240,7 +240,7 @@ def nic_affinity(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
     own = nearest.get(_address(gpu))
     if own is None or all(level >= _HOST_BRIDGE for level in nearest.values()):
         hidden = "the machine does not show its PCIe switches" if own is not None else _HIDDEN
-        return Outcome(UNKNOWN, expected, hidden, "normal on a virtual machine; on bare metal see lspci -t")
+        return Outcome(UNKNOWN, expected, hidden, "normal on a virtual machine; on bare metal, see lspci -t")
     remedy = "its NIC is missing or in another slot: compare lspci -t with the other GPUs, and replace the node"
     verdict = PASS if own < _HOST_BRIDGE else FAIL
     return Outcome(verdict, expected, f"{_LEVELS[own]} at best", "" if verdict == PASS else remedy)

@@ -17,10 +17,9 @@ REPLACE = "drain the node and have the GPU replaced"
 # limits in DCGM: DCGM_LIMIT_MAX_RETIRED_PAGES, _SOFT_LIMIT in dcgm_structs.h; read 2026-11-25
 MOST_RETIRED_PAGES = 63
 MOST_DOUBLE_BIT_PAGES = 15
-# Growth per minute above which hardware is failing. DCGM, dcgm_gpu_hardware_limits.h:
-# DCGM_LIMIT_MAX_PCIREPLAY_RATE (8 a minute), DCGM_LIMIT_MAX_NVLINK_CRC_ERROR (100 a second),
-# DCGM_LIMIT_MAX_NVLINK_ERROR (1 replay or recovery), DCGM_LIMIT_MAX_SBE_RATE (10, which NVIDIA calls preliminary);
-# read 2026-11-25.
+# Growth per minute above which hardware fails. Source: DCGM, dcgm_gpu_hardware_limits.h; read 2026-11-25.
+# DCGM_LIMIT_MAX_PCIREPLAY_RATE is 8 a minute, and DCGM_LIMIT_MAX_NVLINK_CRC_ERROR is 100 a second.
+# DCGM_LIMIT_MAX_NVLINK_ERROR is 1 replay or recovery, and DCGM_LIMIT_MAX_SBE_RATE is 10, a preliminary limit.
 MOST_GROWTH: Mapping[str, float] = {
     "PCIe replays": 8,
     "NVLink CRC errors": 6000,
@@ -39,8 +38,8 @@ _GROWTH_REMEDIES = {
 }
 _NOT_THERE = ("not-supported", "function-not-found", "not-read")
 
-# Requested action of each nvmlDeviceGpuRecoveryAction_t, and its remedy. Source: NVIDIA, GPU Memory Error
-# Management, "Error Recovery and Response Flags"; read 2026-11-25.
+# Requested action of each nvmlDeviceGpuRecoveryAction_t, and its remedy.
+# Source: NVIDIA, GPU Memory Error Management, "Error Recovery and Response Flags"; read 2026-11-25.
 RECOVERY_ACTIONS: Mapping[int, tuple[str, str]] = {
     1: ("reset the GPU", RESET),
     2: ("reboot the node", "drain and reboot the node"),

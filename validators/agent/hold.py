@@ -89,7 +89,9 @@ class NodeTaints:
                 failed = {"key": FAILED_TAINT, "value": lease, "effect": "NoSchedule", "timeAdded": now}
                 wanted = [*taints, failed] if lease and not _held(taints) else list(taints)
                 if not lease and not _held(taints):
-                    not_held = f"as many nodes of the pool as allowed ({self._holding.most}) are held back already"
+                    not_held = (
+                        f"the allowed number of the pool's nodes ({self._holding.most}) is already held back"
+                    )
             elif not self._holding.most:
                 wanted = [one for one in taints if one["key"] != FAILED_TAINT]
             else:
@@ -97,8 +99,7 @@ class NodeTaints:
                 leases = () if _held(taints) else leases
             if self._holding.new and loses_instances(report) and not _has(taints, STARTUP_TAINT):
                 wanted.append({"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"})
-            # Release Leases before changing the taints, so that the next pass finds a Lease that could not be
-            # released.
+            # Release Leases first. If that fails, the taint is still set, so that the next pass tries again.
             for one in leases:
                 self._release(one)
             if wanted == list(taints):

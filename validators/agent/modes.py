@@ -34,7 +34,7 @@ def persistence(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sna
 
 
 def compute_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check which processes may compute on the GPU."""
+    """Check the compute mode, which determines the processes that may use the GPU."""
     del snapshot
     wanted = expectation.value if expectation else ""
     return judged(
@@ -43,7 +43,7 @@ def compute_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
         wanted,
         lambda mode: COMPUTE_MODES.get(mode, f"mode {mode}"),
         lambda mode: COMPUTE_MODES.get(mode) == wanted,
-        "set it with nvidia-smi --compute-mode: pods that share the GPU, or any pod, would be refused",
+        "set it with nvidia-smi --compute-mode; otherwise pods that share the GPU, or all pods, are refused",
     )
 
 
@@ -54,7 +54,7 @@ def application_clocks(gpu: GpuSnapshot, expectation: Expectation | None, snapsh
         expectation,
         [one.graphics_clock for one in snapshot.gpus],
         lambda clock: f"{clock} MHz",
-        "reset it with nvidia-smi --reset-applications-clocks: jobs would wait for this GPU",
+        "reset it with nvidia-smi --reset-applications-clocks; otherwise jobs wait for this GPU",
     )
 
 
@@ -68,7 +68,7 @@ def power_limit(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sna
         expectation,
         [one.power_limit for one in snapshot.gpus],
         lambda limit: f"{limit // _MILLI} W",
-        "raise it with nvidia-smi --power-limit, or see who set it: jobs would wait for this GPU",
+        "raise it with nvidia-smi --power-limit, or find out who set it; otherwise jobs wait for this GPU",
     )
 
 
@@ -86,7 +86,7 @@ def _limit(
     return judged(
         reading,
         expectation,
-        f"{text(default)} or more, or one limit on every GPU",
+        f"{text(default)} or more, or the same limit on every GPU",
         lambda found: text(found[0]) + on_all,
         lambda found: found[0] >= found[1] or chosen,
         remedy,

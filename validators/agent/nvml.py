@@ -57,8 +57,8 @@ _NVLINK_RECOVERY_FIELD = 59
 _NVLINK_FIELDS = (*_NVLINK_CRC_FIELDS, _NVLINK_REPLAY_FIELD, _NVLINK_RECOVERY_FIELD)
 _FIELDS = (*_REMAPPED_FIELDS, _SLOWDOWN_TLIMIT_FIELD, _RECOVERY_ACTION_FIELD, *_NVLINK_FIELDS)
 _GRAPHICS_CLOCK = 0
-_CORRECTED, _UNCORRECTED, _SINCE_RESET = 0, 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
-_LOCATIONS = {  # nvmlMemoryLocation_t
+_CORRECTED, _UNCORRECTED, _SINCE_RESET = 0, 1, 0  # values of nvmlMemoryErrorType_t and nvmlEccCounterType_t
+_LOCATIONS = {  # values of nvmlMemoryLocation_t
     0: "L1 cache",
     1: "L2 cache",
     2: "memory",
@@ -69,8 +69,8 @@ _LOCATIONS = {  # nvmlMemoryLocation_t
     7: "SRAM",
 }
 _ELSEWHERE = "elsewhere"
-_SINGLE_BIT, _DOUBLE_BIT = 0, 1  # nvmlPageRetirementCause_t
-_P2P_NVLINK = 2  # nvmlGpuP2PCapsIndex_t
+_SINGLE_BIT, _DOUBLE_BIT = 0, 1  # values of nvmlPageRetirementCause_t
+_P2P_NVLINK = 2  # value of nvmlGpuP2PCapsIndex_t
 _TYPES = {2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}  # values of nvmlValueType_t that are not unsigned int
 
 _KINDS = {

@@ -21,8 +21,8 @@ HANG_REMEDY: Final = (
 )
 CRASH_REMEDY: Final = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
 
-# Persistence mode counts as a process that has the GPU open, so that a reset of the GPU is refused
-# (NVIDIA/NVSentinel#1690, NVIDIA/gpu-operator#118; read 2026-11-29).
+# Persistence mode counts as a process that has the GPU open, so that a reset of the GPU is refused.
+# Sources: NVIDIA/NVSentinel#1690, NVIDIA/gpu-operator#118; read 2026-11-29.
 RESET: Final = (
     "drain the node and reset the GPU (nvidia-smi --persistence-mode=0, nvidia-smi --gpu-reset) or reboot"
 )

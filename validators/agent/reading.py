@@ -97,7 +97,7 @@ class Child(Protocol):
         ...
 
     def kill(self) -> bool:
-        """Kill the child and the processes that it started; return False if it cannot be killed."""
+        """Kill the child and the processes that it started. Return False if it cannot be killed."""
         ...
 
     def alive(self) -> bool:

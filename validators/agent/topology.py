@@ -91,7 +91,7 @@ def _differences(found: Matrix, expected: Sequence[Sequence[str]] | None) -> lis
         for one, two in combinations(range(len(found)), 2)
         if not _agree(expected[one][two], found[one][two])
     ]
-    return odd or ["as expected of the machine type"]
+    return odd or ["as expected for the machine type"]
 
 
 def _agree(expected: str, found: str) -> bool:

@@ -20,7 +20,7 @@ from validators.agent.xids import DRIVER_LOADED, LOG_BEGINS, NO_ERRORS
 RECENT_SECONDS = 3600  # how long a fault counts if no reset or boot is needed to clear it
 _MOST_XIDS = 8  # maximum number in a report
 _PID = re.compile(r"pid=(\d+)")
-_EXPECTED = "none after which the node needs a repair"
+_EXPECTED = "no error that requires a repair of the node"
 _REPEATED = (
     "run another program on the GPU, or an active check (gpu-platform burn-in): replace the GPU if it fails too; "
     "otherwise the program is at fault"
@@ -145,7 +145,7 @@ def xids(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     names = [*map(table.describe, reversed(failing)), *repeated, *map(table.describe, reversed(found))]
     shown = ", ".join(list(dict.fromkeys(names))[:_MOST_XIDS]) or "none"
     for age in (line[4] for line in snapshot.xids.value or () if line[0] == LOG_BEGINS):
-        shown += f"; what the kernel's log had before the last {_age(age)} is not known"
+        shown += f"; errors in the kernel log before the last {_age(age)} are not known"
     if expectation is None:
         return not_expected(shown)
     if failing:

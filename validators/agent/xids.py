@@ -17,16 +17,17 @@ _RECORD_BYTES = 8192  # maximum length of a record in the kernel
 _MOST_RECORDS = 100_000
 _MOST_TEXT = 200  # number of characters kept of a line
 # An error of a MIG instance has the instance's number after the address: `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)`.
-# Source: NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/rc/kernel_rc.c, read 2026-11-29. The pattern
-# must match from the start of a line. The kernel's lines about a failed program may contain any text, because they
-# contain a file name that a pod chooses (Linux, mm/memory.c, print_vma_addr; read 2026-11-29).
+# Source: NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/rc/kernel_rc.c, read 2026-11-29.
+# The pattern must match from the start of a line, where only the driver writes this text.
+# A kernel line about a failed program contains a file name that a pod chooses, so it may contain any text.
+# Source: Linux, mm/memory.c, print_vma_addr; read 2026-11-29.
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)[^)]*\): (\d+)(.*)")
 _LOADED = "NVRM: loading NVIDIA "
-# Process names show what teams run, so they are removed from reports and recordings and never affect a check. A
-# pod chooses the name, which may contain commas and blanks. It has up to 15 bytes (Linux, TASK_COMM_LEN), and the
-# log shows unprintable bytes as \xNN (kernel/printk/printk.c, msg_add_ext_text). The driver's text follows a
-# comma, so the name ends at the last possible comma. After a name of two bytes, the channel is removed too. Read
-# 2026-11-29.
+# Process names show what teams run, so they are removed from reports and recordings and never affect a check.
+# A pod chooses the name, which may contain commas and blanks. It has up to 15 bytes (Linux, TASK_COMM_LEN).
+# The log shows unprintable bytes as \xNN (kernel/printk/printk.c, msg_add_ext_text). Read 2026-11-29.
+# The driver's text follows a comma, so the name ends at the last possible comma.
+# After a name of two bytes, the channel is removed too.
 _PROCESS_NAME = re.compile(r", name=(?:(?:\\x[0-9a-f]{2}|.){0,15}(?=, )|[^,]*)")
 
 

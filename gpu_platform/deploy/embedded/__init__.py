@@ -1,1 +1,1 @@
-"""Deploys a recorded program to a sandbox without the Pulumi CLI: server-side apply, prune, wait."""
+"""Deploys a recorded program to a sandbox without the Pulumi CLI, through server-side apply, prune and wait."""

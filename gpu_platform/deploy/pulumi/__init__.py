@@ -1,1 +1,1 @@
-"""Drives the Pulumi CLI: finds it, runs it through the Automation API, reads its output."""
+"""Drives the Pulumi CLI: finds it, runs it through the Automation API and reads its output."""

@@ -1,1 +1,1 @@
-"""Runs the Pulumi program in process and reads what it registers: resources, Kubernetes objects, files."""
+"""Runs the Pulumi program in process and reads what it registers: resources, Kubernetes objects and files."""

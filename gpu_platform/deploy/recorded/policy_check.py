@@ -1,4 +1,4 @@
-"""Runs the policy pack on the resources of a program in process, without the Pulumi CLI."""
+"""Runs the policy pack in process on the resources of a recorded program, without the Pulumi CLI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policies import PolicyReport, evaluate
 
 
 def evaluate_policies(program: RecordedProgram, plan: Plan) -> PolicyReport:
-    """Return the result of the policy pack on a recorded program, with the stack's configuration."""
+    """Return the policy pack's report on a recorded program, with the stack's policy configuration."""
     today = datetime.datetime.now(datetime.UTC).date()
     records = [record.to_json() for record in program.resources]
     return evaluate(records, plan.policy.config, today, plan.policy.own_rules)
