@@ -66,7 +66,7 @@ FOUND_BY = {
     "peer-access-lost": Found("peer-access", "critical", "fabric manager", {"peer": 1}),
     "fabric-unregistered": Found("fabric-state", "warning", "reset the GPU"),
     "fabric-degraded": Found("fabric-state", "warning", "reset the GPU"),
-    "other-clique": Found("imex-domain", "warning", "replace the node if it alone differs"),
+    "other-clique": Found("imex-domain", "warning", "replace the node if only this node differs"),
     "imex-missing": Found("imex-domain", "warning", "reboot the node"),
     "pcie-width": Found("pcie-width", "warning", "replace the GPU", {"width": 4}),
     "pcie-generation": Found("pcie-generation", "warning", "BIOS", {"generation": 2}),

@@ -62,8 +62,8 @@ def test_the_cordon_of_a_rollout_has_its_age_and_a_way_on():
     [
         (
             {"key": "ToBeDeletedByClusterAutoscaler", "value": "1795374307", "effect": "NoSchedule"},
-            "taint ToBeDeletedByClusterAutoscaler=1795374307:NoSchedule since 2026-11-22 19:05 UTC is not the "
-            "stack's: set by the cluster autoscaler, which is removing the node",
+            "taint ToBeDeletedByClusterAutoscaler=1795374307:NoSchedule since 2026-11-22 19:05 UTC is not part "
+            "of the stack: set by the cluster autoscaler, which is removing the node",
         ),
         (
             {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"},

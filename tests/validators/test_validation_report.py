@@ -284,7 +284,7 @@ def test_during_an_upgrade_the_driver_is_explained_by_the_upgrade():
         if check.verdict != "pass"
     }
     assert remedies["serve-1", "driver-version"] == "see the check driver-upgrade of this node"
-    assert "the upgrade of serve-0 does not end" in remedies["serve-1", "driver-upgrade"]
+    assert "until the upgrade of serve-0 ends" in remedies["serve-1", "driver-upgrade"]
     assert remedies["serve-0", "driver-version"] == old["remediation"]
 
 
