@@ -27,7 +27,7 @@ _MAX_TAINTS: Final = 8
 
 
 def check_queueing(environment: Environment, cloud: Cloud, available: Available, problems: Problems) -> None:
-    """Record problems with `queueing` for the pools and their cloud."""
+    """Record problems of `queueing` for the pools and their cloud."""
     queueing = environment.queueing
     if queueing is None:
         return
@@ -83,9 +83,8 @@ def _check_sizes(available: Available, here: Problems) -> None:
 def check_teams(
     queueing: Queueing | None, teams: Sequence[tuple[str, Team]], available: Available, problems: Problems
 ) -> None:
-    """Record `queue` of teams without `queueing`, and limits above any quota.
-
-    Entries of `teams` are a place and a team.
+    """Record `queue` of teams without `queueing`, and limits above any quota. Entries of `teams` are a place and a
+    team.
     """
     offers = offers_of(available)
     for path, team in teams:
@@ -134,7 +133,8 @@ def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team
 def _check_by_pool(
     units: GpuUnits, queueing: Queueing | None, offers: Offers, here: Problems, *, counts: bool = True
 ) -> None:
-    """Record units by pool that the pool does not offer, and any units by pool if the teams have no queues.
+    """Record units by pool that the pool does not offer, and units by pool without queues, which only queues
+    count.
 
     If `counts` is not set, the pool may offer fewer units, because `check_limits` compares the limits with its
     free units.
@@ -163,9 +163,8 @@ def _check_by_pool(
 
 
 def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, problems: Problems) -> None:
-    """Record quotas by pool that together exceed a pool.
-
-    Entries of `teams` are the place of a quota and the quota.
+    """Record quotas by pool that together exceed a pool. Entries of `teams` are the place of a quota and the
+    quota.
     """
     for name, of_resource in offers.items():
         for offer in of_resource:

@@ -106,7 +106,7 @@ def _claimed(pool: PoolPlan, classes: Sequence[str]) -> Iterator[Limits]:
 
 
 def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fraction:
-    """Return how many nodes of a pool the units of all its resources take, counted by GPUs."""
+    """Return the number of nodes of a pool, by GPUs, that the units of all its resources take."""
     gpus = sum(
         (
             part[name].get(pool.name, 0) * offer.gpus
@@ -137,9 +137,8 @@ def cohort_quotas(
 def cohort_amounts(
     division: Division, teams: Sequence[Shares], offers: Offers, pool: PoolPlan
 ) -> Mapping[str, Mapping[str, int]]:
-    """Return the part of a pool that each cohort lends and that no quota takes.
-
-    Cohorts that lend none are left out.
+    """Return the part of a pool that each cohort lends and that no quota takes. Cohorts that lend none are left
+    out.
 
     `teams` are the shares of the environment's teams. CPU is in millicores, memory in bytes.
     """

@@ -219,7 +219,7 @@ def _request_limits_of(kind: str, template: str, pointer: str) -> str:
 
 
 def _limit_requests(template: str, pointer: str, cpu_limit: str) -> str:
-    """Return the JSON patches of a template that set missing CPU and memory limits of containers with GPUs."""
+    """Return the JSON patches of a template that set missing limits of containers with GPUs and requests."""
     limits = f"{pointer}/spec/containers/' + string(j) + '/resources/limits/"
     fits = f"quantity(string(each.resources.requests['cpu'])).compareTo(quantity('{cpu_limit}')) <= 0"
     return (

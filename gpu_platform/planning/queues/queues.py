@@ -57,7 +57,7 @@ DEFAULT_QUEUE: Final = "default"
 
 
 def check(context: CompleteContext, available: Available) -> None:
-    """Record problems with the queues of an environment whose teams have no other problems."""
+    """Record problems of the queues of an environment whose teams have no other problems."""
     environment = context.environment
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     check_queueing(environment, context.cloud, available, context.problems)
@@ -77,7 +77,7 @@ def check(context: CompleteContext, available: Available) -> None:
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
-    """Record problems with the queue of a team with its own stack."""
+    """Record problems of the queue of a team with its own stack."""
     check_teams(environment.queueing, [("team", team)], available, problems)
     if environment.queueing is None:
         check_requested_nodes(available.pools, problems, team_stack=True)
@@ -95,7 +95,9 @@ def _check_starts(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record quotas that count a GPU twice, and work that cannot start even with all that other teams can lend."""
+    """Record quotas that count a GPU twice, and work that cannot start even on everything that other teams can
+    lend.
+    """
     divided = _divide(environment, own_stack, available)
     shares = divided.division.teams
     check_gpus({path: shares[team.name].nominal for path, team in teams}, divided.offers, problems)

@@ -64,7 +64,9 @@ def _why_topology(queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolP
 def queue_decisions(
     teams: Sequence[Team], queues: Sequence[TeamQueuePlan], divided: DividedPools
 ) -> tuple[Decision, ...]:
-    """Return a decision about each queue and each declared entry, and a warning about limits that are too high."""
+    """Return the decision about each queue, whether declared work starts, and a warning about limits that are too
+    high.
+    """
     by_name = {queue.namespace: queue for queue in queues}
     found: list[Decision] = []
     for team in teams:

@@ -184,7 +184,9 @@ def _claim(resource: str, quota: GpuUnits, purpose: str, work: Iterable[Declared
 
 
 def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, int]) -> None:
-    """Give each claim its units: as declared by pool, for declared work, by purpose, and then anywhere."""
+    """Give each claim its units: first as declared by pool, then for declared work, then by purpose, then
+    anywhere.
+    """
     by_name = {offer.pool.name: offer for offer in offers}
     for claim in claims:
         for pool, units in (claim.by_pool or {}).items():
@@ -320,7 +322,9 @@ def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[
 
 
 def _digest(pool: str, cohort: str) -> str:
-    """Return a sort key that depends only on names and puts different cohorts first on each pool."""
+    """Return a sort key for cohorts that depends only on names, and that puts different cohorts first on each
+    pool.
+    """
     return hashlib.sha256(f"{pool}/{cohort}".encode()).hexdigest()
 
 
@@ -347,9 +351,7 @@ def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str
 
 
 def _lendable(borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool]) -> list[ByPool]:
-    """Return the units by pool that each lender offers a team: each other team of its cohort, and the cohort
-    itself.
-    """
+    """Return the units that a team can borrow from its cohort and from each other team in the cohort."""
     cohort = queue_settings(team).cohort
     others = [other for other in borrowing.teams if other.name != team.name]
     of_teams = [borrowing.lend[other.name] for other in others if queue_settings(other).cohort == cohort]

@@ -56,7 +56,7 @@ class Lack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Whether declared work starts. `beside` indicates whether other work of the team always runs on the pool.
+    """Whether declared work starts. `beside` is whether other work of the team always runs on the pool.
 
     `advice` is the change that makes it start on the team's own quota.
     """
@@ -97,17 +97,15 @@ def starts(team: Team, divided: DividedPools) -> Iterator[Start]:
 
 
 def main_lacks(job: DeclaredJob, lacks: Sequence[Lack]) -> Sequence[Lack]:
-    """Return the resources to report.
-
-    CPU and memory come with GPUs, so if GPUs are missing, only these are reported.
+    """Return the resources to report. CPU and memory come with GPUs, so if GPUs are missing, only these are
+    reported.
     """
     return [one for one in lacks if one.resource == job.resource] or lacks
 
 
 def _lendable(team: Team, pool: PoolPlan, divided: DividedPools) -> Mapping[str, int]:
-    """Return how much of a pool a team's cohort can lend.
-
-    It consists of units outside all quotas and of units that other teams do not always use.
+    """Return how much of a pool a team's cohort can lend: units outside all quotas, and units that others can
+    spare.
     """
     division, cohort = divided.division, queue_settings(team).cohort
     of_environment = [division.teams[one.name] for one in divided.teams]

@@ -20,9 +20,8 @@ def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan], cloud: Clou
 
 
 def closest_level(levels: Sequence[str]) -> str | None:
-    """Return the narrowest level with several nodes, or None.
-
-    `levels` start with the widest and end with hostname.
+    """Return the narrowest level with several nodes, or None. `levels` start with the widest and end with
+    hostname.
     """
     return levels[-2] if len(levels) > 1 else None
 

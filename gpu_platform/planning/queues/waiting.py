@@ -41,7 +41,9 @@ def check_startup(
 
 
 def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing: Queueing) -> Iterator[Decision]:
-    """Yield warnings about pools whose new nodes and services may take longer to start than Kueue waits."""
+    """Yield warnings about pools with new nodes that may take longer, with the startup of services, than Kueue
+    waits.
+    """
     timeout = queueing.pods_ready_timeout
     for pool in pools:
         if pool.capacity.get("type") == "flex-start":
