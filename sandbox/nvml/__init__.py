@@ -1,4 +1,4 @@
-"""Simulated NVML for the real `pynvml` bindings, configured by a node profile with faults."""
+"""Simulated NVML for the real `pynvml` bindings, configured by a node profile that can contain faults."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ __all__ = [
 def install(
     profile: NodeProfile, *, bindings: ModuleType | None = None, catalog: Catalog | None = None
 ) -> Installation:
-    """Put the simulated NVML of `profile` under `bindings`, by default the installed `pynvml`.
+    """Replace the NVML library of `bindings`, by default the installed `pynvml`, with the simulated NVML of
+    `profile`.
 
-    Raises BadInput for a profile that names a machine type, MIG profile, GPU or link that does not exist.
+    Raises BadInput if the profile names a machine type, MIG profile, GPU or link that does not exist.
     """
     if bindings is None:
         import pynvml as bindings

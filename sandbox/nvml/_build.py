@@ -1,4 +1,4 @@
-"""Build a simulated node: the hardware of a machine type with faults, or a recorded node."""
+"""Builds a simulated node: the hardware of a machine type with faults, or a recorded node."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from sandbox.nvml._recording import Recording, mig_profiles, unpack
 def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
     """Return the hardware of a profile with its faults.
 
-    Raises BadInput for an unknown machine type or MIG profile, and for a fault on a GPU or link that the
-    machine does not have.
+    Raises BadInput for an unknown machine type or MIG profile, and for a fault on a GPU or link that the machine
+    does not have.
     """
     machine = catalog.machine_types.get(profile.machine_type)
     if machine is None:
@@ -43,16 +43,16 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
 
 
 def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog, packed: str) -> SimulatedNode:
-    """Return a node that answers as a recorded one; its GPUs are what operands see of them."""
+    """Return a node that answers as a recorded node did. Its GPUs have the properties that operands read."""
     path = "faults[0].recording"
     if len(profile.faults) > 1:
-        raise wrong("faults", f"{len(profile.faults)} faults", "recorded-node alone", "remove the others")
+        raise wrong("faults", f"{len(profile.faults)} faults", "only recorded-node", "remove the others")
     try:
         recording = unpack(packed)
     except ValueError as error:
-        raise wrong(path, str(error), "what `gpu-platform sandbox replay` sets") from None
+        raise wrong(path, str(error), "the value that `gpu-platform sandbox replay` sets") from None
     if recording.gpu_count > machine.gpu_count:
-        allowed = f"at most {machine.gpu_count}, those of {machine.name}"
+        allowed = f"at most {machine.gpu_count}, the GPUs of {machine.name}"
         raise wrong(path, f"{recording.gpu_count} GPUs", allowed, "replay it on a node of a larger machine type")
     gpu = catalog.gpu_of(machine)
     driver = str(recording.of("nvmlSystemGetDriverVersion") or profile.driver_version)
@@ -84,7 +84,7 @@ def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog,
 
 
 def _recorded_gpu(recording: Recording, like: SimulatedGpu) -> SimulatedGpu:
-    """Return a GPU as operands see it; where the recording has no answer, it is one of the node's machine type."""
+    """Return a GPU as operands see it. Properties that were not recorded come from the node's machine type."""
     device = f"GPU {like.index}"
     memory, modes = recording.of("nvmlDeviceGetMemoryInfo", device), recording.of("nvmlDeviceGetMigMode", device)
     address = recording.of("nvmlDeviceGetPciInfo", device)
@@ -116,7 +116,7 @@ def _recorded_devices(recording: Recording) -> tuple[PciDevice, ...] | None:
     found = recording.of("PCI devices of sysfs")
     if found is None:
         return None
-    # Interfaces are recorded by kind alone: the first NIC of a kind gets all of them.
+    # A recording has interfaces only by NIC kind, so the first NIC of a kind has all of them.
     left: dict[str, dict[str, int]] = {}
     for kind, name, mtu in recording.of("MTU of sysfs") or ():
         left.setdefault(kind, {})[name] = mtu

@@ -19,8 +19,8 @@ from sandbox.nvml._symbols import (
     value_of,
 )
 
-_RESERVED_MIB: Final = 600  # what the driver keeps for itself on an idle data-centre GPU
-_WHOLE_GPU: Final = 0xFFFFFFFF  # GPU instance and compute instance of a process on a GPU without MIG
+_RESERVED_MIB: Final = 600  # memory that the driver reserves on an idle data-centre GPU
+_WHOLE_GPU: Final = 0xFFFFFFFF  # GPU and compute instance of a process on a GPU without MIG
 _GRAPHICS, _SM, _MEMORY, _VIDEO = range(4)
 
 
@@ -150,13 +150,16 @@ def power_usage(gpu: SimulatedGpu) -> int:
 
 @symbol("nvmlDeviceGetTotalEnergyConsumption")
 def total_energy(gpu: SimulatedGpu) -> int:
-    """As after an hour at the power that it draws now."""
+    """Return the energy in mJ of one hour at the present power draw."""
     return gpu.milliwatt * 3600
 
 
 @symbol("nvmlDeviceGetUtilizationRates")
 def utilization_rates(gpu: SimulatedGpu) -> dict[str, int]:
-    """Not supported in MIG mode: NVML API reference, nvmlDeviceGetUtilizationRates."""
+    """Return the utilization, which is not supported in MIG mode.
+
+    Source: NVML API reference, nvmlDeviceGetUtilizationRates.
+    """
     if gpu.mig_mode:
         raise Status(NOT_SUPPORTED)
     return {"gpu": 0, "memory": 0} if gpu.reasons & REASON_IDLE else {"gpu": 100, "memory": 40}
@@ -174,7 +177,7 @@ def graphics_processes(gpu: SimulatedGpu, size: Any, target: Any) -> None:  # no
 
 
 def _processes(processes: tuple[tuple[int, int], ...], size: Any, target: Any) -> None:  # noqa: ANN401
-    """The list protocol: too small a size answers INSUFFICIENT_SIZE and says how many there are."""
+    """Write the processes, or only their number with the status INSUFFICIENT_SIZE if the array is too small."""
     capacity = size.value
     size.value = len(processes)
     if capacity < len(processes):
@@ -188,7 +191,7 @@ def _processes(processes: tuple[tuple[int, int], ...], size: Any, target: Any) -
 
 @symbol("nvmlDeviceGetCurrPcieLinkGeneration")
 def current_pcie_generation(gpu: SimulatedGpu) -> int:
-    """An idle link trains down to generation 1."""
+    """Return the current PCIe generation. An idle link is trained down to generation 1."""
     return 1 if gpu.reasons & REASON_IDLE else gpu.pcie_link_generation
 
 

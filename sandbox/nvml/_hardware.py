@@ -1,4 +1,4 @@
-"""Build the state that the simulated NVML answers from: machine and GPU of the catalogue, MIG tables, faults."""
+"""Builds the state behind the simulated NVML: machine type and GPU of the catalogue, MIG tables and faults."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from sandbox.nvml._mig_tables import mig_table
 from sandbox.nvml._profile import Nics, NodeProfile
 from sandbox.nvml._recording import Recording
 
-_TWO_ON_A_BOARD: Final = ("gb200", "gb300")  # NVIDIA/k8s-test-infra#727, from nvidia-smi of nodes; read 2026-11-29
-_UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # any fixed namespace: same node, same UUIDs
+_TWO_ON_A_BOARD: Final = ("gb200", "gb300")  # NVIDIA/k8s-test-infra#727, nvidia-smi output; read 2026-11-29
+_UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # keeps a node's UUIDs stable
 _HGX_GPUS: Final = 8
 _FIRST_BUS: Final = 0x10
 _FIRST_NIC_BUS: Final = 0x80
 _SWITCH: Final = "0000:00:01.0"
-_POWER_LIMIT: Final = 400_000  # mW; of no source, because it is only compared with its own default
-LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # NVLinks that a GPU of that NVLink version has, used or not
+_POWER_LIMIT: Final = 400_000  # mW; has no source, because it is only compared with its own default
+LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # number of NVLinks by NVLink version, used or not
 
-NO_LIBRARY: Final = "cannot open shared object file: No such file or directory"  # of the loader
+NO_LIBRARY: Final = "cannot open shared object file: No such file or directory"  # message of the dynamic loader
 
-# Clock event reasons, as in nvml.h.
+# Clock event reasons, as in nvml.h
 REASON_IDLE: Final = 0x1
 REASON_HARDWARE_SLOWDOWN: Final = 0x8
 REASON_HARDWARE_THERMAL: Final = 0x40
 REASON_POWER_BRAKE: Final = 0x80
 
-# States of the NVLink fabric between nodes, as in nvml.h.
+# States of the NVLink fabric between nodes, as in nvml.h
 FABRIC_NOT_SUPPORTED: Final = 0
 FABRIC_IN_PROGRESS: Final = 2
 FABRIC_COMPLETED: Final = 3
@@ -45,7 +45,7 @@ FABRIC_COMPLETED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
-    """One GPU instance with one compute instance that fills it."""
+    """One GPU instance, with one compute instance that takes all of it."""
 
     profile: str
     gpu_instance: int
@@ -57,19 +57,19 @@ class MigInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedGpu:
-    """One GPU. None where the GPU has no such thing and NVML answers NOT_SUPPORTED."""
+    """One GPU. A field is None if the GPU lacks the feature and NVML answers NOT_SUPPORTED."""
 
     index: int
-    """As NVML counts."""
+    """Index in NVML."""
     uuid: str
     serial: str
     product: str
     memory_mib: int
     bus: int
     ecc: tuple[bool, bool] | None
-    """Current and pending."""
+    """ECC mode: current and pending."""
     mig_mode: bool | None
-    """Current; `mig_changes`: another one is pending."""
+    """Current MIG mode. If `mig_changes` is set, a change is pending."""
     instances: tuple[MigInstance, ...]
     links: tuple[bool, ...]
     nvlink_version: int
@@ -82,59 +82,63 @@ class SimulatedGpu:
     shutdown_celsius: int
     reasons: int
     remapped_rows: tuple[int, int, bool, bool] | None
-    """Correctable, uncorrectable, pending, failed."""
+    """Row remapping: correctable rows, uncorrectable rows, whether a remapping is pending, and whether one failed.
+    """
     numa_node: int | None
     fabric_state: int
     """nvmlGpuFabricState_t of the NVLink fabric between nodes: 0 not supported, 2 in progress, 3 completed."""
     fabric_cluster: str
-    """UUID of what the fabric connects, 32 hexadecimal digits."""
+    """UUID of the NVLink fabric's cluster, as 32 hexadecimal digits."""
     sm_mhz: tuple[int, int]
     memory_mhz: int
     milliwatt: int
     fabric_clique: int = 0
     fabric_degraded: bool = False
     application_mhz: int | None = None
-    """Application clock of the SMs; None: the default."""
+    """Application clock of the SMs in MHz, or None for the default."""
     milliwatt_limit: tuple[int, int] = (0, 0)
-    """Power limit and its default."""
+    """Power limit and default power limit in mW."""
     compute_mode: int = 0
     vbios: str = "92.00.45.00.03"
     ecc_errors: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Uncorrectable errors since the last reset by nvmlMemoryLocation_t."""
+    """Uncorrectable errors since the last reset, by nvmlMemoryLocation_t."""
     sram_exceeded: bool = False
     retired_pages: tuple[int, int, bool] = (0, 0, False)
-    """For single-bit errors, for double-bit errors, one is pending. Only without `remapped_rows`."""
+    """Pages retired for single-bit errors, pages retired for double-bit errors, and whether one is pending.
+
+    Only for GPUs without `remapped_rows`.
+    """
     recovery_action: int = 0
     severed: frozenset[int] = frozenset()
-    """Numbers of the PCI bus of GPUs that it cannot reach over NVLink."""
+    """PCI bus numbers of the GPUs that this GPU cannot reach over NVLink."""
     processes: tuple[tuple[int, int], ...] = ()
-    """PID and memory in MiB."""
+    """Processes, each as PID and memory in MiB."""
     xids: tuple[tuple[int, int, str], ...] = ()
-    """Codes, ages in seconds and texts of Xid errors in the kernel's log."""
+    """Xid errors in the kernel log, each as code, age in seconds and text."""
     events: tuple[int, ...] = ()
-    """Codes of Xid errors that the driver reports to those who wait for events."""
+    """Codes of the Xid errors that the driver reports to waiters for NVML events."""
     mig_changes: bool = False
     gsp_firmware: str | None = None
-    """None: that of the driver."""
+    """Version of the GSP firmware, or None for the driver's version."""
     growth: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Counters of errors that grow, by their names in `GrowingErrors`; how much in a minute."""
+    """Growth per minute of each growing error counter, by the counter names of `GrowingErrors`."""
     lost: bool = False
 
     def grown(self, counter: str) -> int:
-        """Return the value of a counter of errors, which has grown since the machine started."""
+        """Return the value of an error counter, which has grown since the machine started."""
         return int(time.monotonic() * self.growth.get(counter, 0) / 60)
 
     @property
     def pci_bus_id(self) -> str:
-        """The PCI address as NVML writes it."""
+        """PCI address in NVML's format."""
         return f"00000000:{self.bus:02X}:00.0"
 
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """A GPU or NIC in sysfs: kind ("gpu", "efa", "mlx5", "gvnic"), address, and the bridges above it.
+    """A GPU or NIC in sysfs: its kind ("gpu", "efa", "mlx5" or "gvnic"), its address, and the bridges above it.
 
-    `interfaces`: its network interfaces by name, with their MTU.
+    `interfaces` maps the names of its network interfaces to their MTU.
     """
 
     kind: str
@@ -145,7 +149,7 @@ class PciDevice:
 
 @dataclass(frozen=True, slots=True)
 class BrokenCall:
-    """An NVML function that does not return normally, on one GPU (as NVML counts) or on every one."""
+    """An NVML function that does not return normally, on all GPUs or only on the GPU with the given NVML index."""
 
     call: str
     gpu: int | None
@@ -153,33 +157,34 @@ class BrokenCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedNode:
-    """One node: GPUs in NVML's order, and how its NVML misbehaves."""
+    """One node: its GPUs in NVML's order, and the faults of its NVML."""
 
     driver_version: str
     cuda_version: int
     cpus: int
     gpus: tuple[SimulatedGpu, ...]
     load_error: str | None = None
-    """Why the library cannot be loaded."""
+    """Why the library cannot be loaded, or None if it can."""
     hangs: BrokenCall | None = None
     crashes: BrokenCall | None = None
     refused: BrokenCall | None = None
     missing_functions: frozenset[str] = field(default_factory=frozenset[str])
     xids: tuple[tuple[int, tuple[int, int, int], int, str], ...] = ()
-    """Xid errors in the kernel's log: code, PCI address, age in seconds, text. Code 0 is a load of the
-    driver."""
+    """Xid errors in the kernel log, each as code, PCI address, age in seconds and text. Code 0 is a load of the
+    driver.
+    """
     events: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
-    """GPUs and Xid codes that the driver still reports to those who wait for events."""
+    """GPUs and Xid codes that the driver still has to report to waiters for NVML events."""
     log_readable: bool = True
-    """Whether the node agent may read the kernel's log."""
+    """Whether the node agent may read the kernel log."""
     pci_devices: tuple[PciDevice, ...] | None = None
-    """GPUs and NICs in sysfs; None: sysfs has no PCI devices."""
+    """GPUs and NICs in sysfs. None if sysfs has no PCI devices."""
     numa_files: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By PCI address, the NUMA node in sysfs."""
+    """NUMA nodes in sysfs, by PCI address."""
     imex_channels: bool | None = False
-    """Whether /proc/devices has them; None: it is not readable."""
+    """Whether /proc/devices lists IMEX channels. None if the file is not readable."""
     recording: Recording | None = None
-    """Answers NVML calls in place of the GPUs."""
+    """Recording that answers NVML calls instead of the GPUs."""
 
 
 def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog) -> SimulatedNode:
@@ -223,7 +228,7 @@ def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog)
 
 
 def _serial(profile: NodeProfile, gpu: Gpu, index: int) -> str:
-    """Return the serial number of the GPU's board, which has two GPUs where it is one with a Grace CPU."""
+    """Return the serial number of the GPU's board. GB200 and GB300 have two GPUs on a board."""
     board = index // 2 * 2 if gpu.model in _TWO_ON_A_BOARD else index
     return str(uuid.uuid5(_UUIDS, f"{profile.node}/{board}").int % 10**13).zfill(13)
 
@@ -249,7 +254,7 @@ def healthy_gpu(
         ecc=(True, True) if gpu.ecc else None,
         mig_mode=None if table is None else layout is not None,
         instances=_instances(layout or {}, gpu, identity, f"mig_layout[{index}]"),
-        # MIG mode takes the NVLinks of an A100 down: Fabric Manager User Guide, "Interoperability With MIG"
+        # MIG mode disables the NVLinks of an A100: Fabric Manager User Guide, "Interoperability With MIG".
         links=tuple(link < machine.nvlinks_per_gpu and layout is None for link in range(slots)),
         nvlink_version=version,
         pcie_generation=gpu.pcie_generation,
@@ -272,13 +277,13 @@ def healthy_gpu(
 
 
 def _has_fabric(machine: MachineType, gpu: Gpu) -> bool:
-    """Whether a fabric manager registers the GPUs: on HGX baseboards since Hopper."""
+    """Return whether a fabric manager registers the GPUs, as on HGX baseboards since Hopper."""
     switched = gpu.architecture in {"hopper", "blackwell"} and machine.nvlinks_per_gpu > 0
     return switched and machine.gpu_count >= _HGX_GPUS
 
 
 def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: str) -> tuple[MigInstance, ...]:
-    """Return the instances of a layout, one after the other."""
+    """Return the MIG instances of a layout in order; raises BadInput for an unknown profile."""
     found: list[MigInstance] = []
     table = mig_table(gpu.product)
     for name, count in layout.items():
@@ -305,7 +310,7 @@ def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: s
 def _gpu_with(
     state: SimulatedGpu, fault: faults.GpuFault, gpus: Sequence[SimulatedGpu | None], gpu: Gpu, path: str
 ) -> SimulatedGpu | None:
-    """Return one GPU with one fault; None if the fault takes it away."""
+    """Return one GPU with one fault, or None if the fault removes the GPU."""
     match fault:
         case faults.GpuMissing():
             return None
@@ -404,7 +409,7 @@ def _gpu_with(
                 raise wrong(path, fault.kind, f"none on {gpu.model}: it has no MIG")
             return replace(state, mig_changes=True)
         case faults.SlowHostLink() | faults.SlowNvlink() | faults.WrongProducts():
-            return state  # NVML does not show it; the simulator does, to active checks
+            return state  # NVML does not show this fault; the simulator adds it to active checks
         case _:
             raise AssertionError(f"no effect for {fault!r}")
 
@@ -436,7 +441,7 @@ def _node_with(node: SimulatedNode, fault: faults.Fault, path: str) -> Simulated
 
 
 def pci_devices(nics: Nics, gpus: int) -> tuple[PciDevice, ...]:
-    """Return GPUs and NICs in sysfs: each GPU shares a PCIe switch with the NICs next to it."""
+    """Return the GPUs and NICs in sysfs. Each GPU shares a PCIe switch with the NICs next to it."""
     found = [
         PciDevice("gpu", f"0000:{_FIRST_BUS + index:02x}:00.0", (f"pci0000:{index:02x}", _SWITCH))
         for index in range(gpus)
@@ -451,7 +456,7 @@ def pci_devices(nics: Nics, gpus: int) -> tuple[PciDevice, ...]:
 def _devices_with(
     devices: tuple[PciDevice, ...] | None, fault: faults.NicFault, path: str
 ) -> tuple[PciDevice, ...]:
-    """Return the PCI devices with one fault of a NIC."""
+    """Return the PCI devices after one fault of a NIC."""
     nics = [one for one in devices or () if one.kind != "gpu"]
     if devices is None or fault.nic >= len(nics):
         raise wrong(
@@ -484,7 +489,7 @@ def _every_gpu_with(state: SimulatedGpu | None, fault: faults.Fault, model: str,
 
 
 def wrong(path: str, found: str, allowed: str, fix: str = "") -> BadInput:
-    """Return the error of one mistake in a profile."""
+    """Return the error for one mistake in a profile."""
     return BadInput("simulated node", [Problem(path, found, allowed, fix)])
 
 
@@ -500,7 +505,7 @@ def _extras(gpu: Gpu) -> Mapping[str, Any]:
 
 
 def cuda_version(driver_version: str) -> int:
-    """Return the CUDA version of a driver, as NVML packs it; 0 for a driver older than every known branch."""
+    """Return the CUDA version of a driver in NVML's encoding, or 0 for a driver older than all known branches."""
     branch = driver_version.partition(".")[0]
     versions: Mapping[int, int] = _facts()["cuda_by_driver_branch"]
     known = [first for first in versions if branch.isdecimal() and first <= int(branch)]

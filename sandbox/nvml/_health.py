@@ -25,20 +25,20 @@ _BANKS: Final = 640
 _UNSIGNED_INT: Final = 1  # nvmlValueType_t
 _UNSIGNED_LONG_LONG: Final = 3
 _SIGNED_INT: Final = 5
-_TEMPERATURE_V1: Final = 0x100000C  # struct version and size, as nvml.h packs them
+_TEMPERATURE_V1: Final = 0x100000C  # struct version and size, encoded as in nvml.h
 _MARGIN_TEMPERATURE_V1: Final = 0x1000008
 
-# nvmlFieldValue ids
+# nvmlFieldValue IDs
 _NVLINK_COUNT: Final = 91
 _REMAPPED: Final = (142, 143, 144, 145)  # correctable, uncorrectable, pending, failure
 _SLOWDOWN_TLIMIT: Final = 194
 _RECOVERY_ACTION: Final = 230
-# By field: CRC errors of flits and of data, replays, recoveries; of all links.
+# By field ID: CRC errors of flits, CRC errors of data, replays and recoveries, each over all links
 _NVLINK_ERRORS: Final = {38: "", 45: "NVLink CRC errors", 52: "NVLink replays", 59: "NVLink recoveries"}
 
 _CORRECTED: Final = 0  # nvmlMemoryErrorType_t
 _UNCORRECTED_SINCE_RESET: Final = (1, 0)  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
-_SRAM_STATUS_V1: Final = 0x1000068  # struct version and size, as nvml.h packs them
+_SRAM_STATUS_V1: Final = 0x1000068  # struct version and size, encoded as in nvml.h
 
 
 @symbol("nvmlDeviceGetEccMode")
@@ -62,7 +62,7 @@ def memory_error_counter(gpu: SimulatedGpu, error: int, counter: int, location: 
 
 @symbol("nvmlDeviceGetSramEccErrorStatus", raw=True)
 def sram_ecc_error_status(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
-    """Ampere and newer."""
+    """Write the SRAM error status, which is supported since Ampere."""
     _counts_ecc(gpu)
     if gpu.remapped_rows is None:
         raise Status(NOT_SUPPORTED)
@@ -78,7 +78,7 @@ def _counts_ecc(gpu: SimulatedGpu) -> None:
 
 @symbol("nvmlDeviceGetRetiredPages", "nvmlDeviceGetRetiredPages_v2", raw=True)
 def retired_pages(gpu: SimulatedGpu, cause: Any, size: Any, *targets: Any) -> None:  # noqa: ANN401
-    """GPUs that remap rows retire no pages."""
+    """Write the retired pages. GPUs with row remapping do not support page retirement."""
     if gpu.remapped_rows is not None:
         raise Status(NOT_SUPPORTED)
     single_bit, double_bit, _ = gpu.retired_pages
@@ -99,7 +99,10 @@ def retired_pages_pending(gpu: SimulatedGpu) -> bool:
 
 @symbol("nvmlDeviceGetRemappedRows")
 def remapped_rows(gpu: SimulatedGpu) -> tuple[int, int, bool, bool]:
-    """Not supported while there are GPU instances: NVML API reference, nvmlDeviceGetRemappedRows."""
+    """Return the row remapping state, which is not supported while GPU instances exist.
+
+    Source: NVML API reference, nvmlDeviceGetRemappedRows.
+    """
     if gpu.instances:
         raise Status(NOT_SUPPORTED)
     return _or_not_supported(gpu.remapped_rows)
@@ -151,7 +154,7 @@ def temperature_threshold(gpu: SimulatedGpu, threshold: int) -> int:
 
 @symbol("nvmlDeviceGetMarginTemperature", raw=True)
 def margin_temperature(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
-    """Degrees left to the GPU's limit, which lies below the slowdown threshold by the slowdown's T.Limit."""
+    """Write the margin in °C up to the GPU's limit, which is T.Limit below the slowdown threshold."""
     if target._obj.version != _MARGIN_TEMPERATURE_V1:
         raise Status(ARGUMENT_VERSION_MISMATCH)
     fill(target._obj, {"marginTemperature": gpu.slowdown_celsius + _slowdown_tlimit() - gpu.celsius})

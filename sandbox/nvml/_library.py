@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Final, cast
 
-# Importing a module of handlers registers its symbols.
+# Importing the handler modules registers their symbols.
 from sandbox.nvml import _device, _health, _mig, _system, _topology  # noqa: F401
 from sandbox.nvml._hardware import NO_LIBRARY, BrokenCall, SimulatedNode
 from sandbox.nvml._recording import Recording
@@ -41,14 +41,16 @@ _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 
 
 class SimulatedLibrary:
-    """Object with the attributes of a loaded shared library: callables, or AttributeError if absent."""
+    """Object with the attributes of a loaded shared library: each is a callable, and a missing one raises
+    AttributeError.
+    """
 
     def __init__(self, node: SimulatedNode) -> None:
         self.node = node
         self.open = 0
         """Number of initialisations without a shutdown."""
         self.waits = 0
-        """How often somebody has waited for events."""
+        """Number of waits for events so far."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         bare = _VERSION_SUFFIX.sub("", name)
@@ -60,7 +62,7 @@ class SimulatedLibrary:
 
 
 class _Function:
-    """An exported function; `restype` can be set, as on a ctypes function."""
+    """An exported function. Its `restype` can be set, as on a ctypes function."""
 
     def __init__(self, library: SimulatedLibrary, name: str, bare: str, symbol: Symbol) -> None:
         self._library = library
@@ -94,19 +96,21 @@ class _Function:
         return status
 
     def _is_broken(self, broken: BrokenCall | None, arguments: Sequence[Any]) -> bool:
-        """Whether a fault concerns this call: of the function, on the fault's GPU or on every one."""
+        """Return whether a fault applies to this call: it must be on this function, and on the GPU of the call or
+        on all GPUs.
+        """
         if broken is None or broken.call not in self._names:
             return False
         if broken.gpu is None:
             return True
         first = value_of(arguments[0]) if arguments else None
-        if self._symbol.subject == "node":  # asks for a device by its index, or for two devices
+        if self._symbol.subject == "node":  # requests a device by its index, or two devices
             return first in (broken.gpu, gpu_handle(broken.gpu))
         return isinstance(first, int) and first >> 8 == gpu_handle(broken.gpu) >> 8
 
 
 def _replay(recording: Recording, function: str, arguments: Sequence[Any], waits: int) -> int:
-    """Answer a call as the recorded node did; return NVML's status."""
+    """Answer a call as the recorded node did; return the NVML status."""
     try:
         found = answer(recording, function, arguments, waits)
     except Status as status:
@@ -140,11 +144,12 @@ class _ErrorString:
 
 
 _installed: list[Installation] = []
-"""Kept until they are removed, so that their files are there although nobody holds them."""
+"""Installations are referenced here until they are removed, so that their files exist without another reference.
+"""
 
 
 class Installation:
-    """A simulated NVML in a `pynvml` module; `remove()` or the end of the `with` block removes it."""
+    """A simulated NVML in a `pynvml` module. `remove()` or the end of the `with` block removes it."""
 
     def __init__(self, bindings: ModuleType, node: SimulatedNode) -> None:
         self._bindings = cast("Any", bindings)
@@ -152,7 +157,7 @@ class Installation:
         self._previous_loader = self._bindings.CDLL
         self.library = SimulatedLibrary(node) if node.load_error is None else None
         self._bindings.nvmlLib = self.library
-        # Also with the library, so that a machine with a driver does not load the real one.
+        # The loader is always replaced, so that a machine with a driver never loads the real library.
         self._bindings.CDLL = functools.partial(_no_library, node.load_error or NO_LIBRARY)
         self._bindings._nvmlGetFunctionPointer_cache.clear()
         self._files = tempfile.TemporaryDirectory(prefix="simulated-node-", ignore_cleanup_errors=True)
@@ -163,7 +168,7 @@ class Installation:
         self._set(KMSG_VARIABLE, str(log))
         if node.imex_channels is not None:
             Path(self._files.name, "devices").write_text(devices(node))
-        self._set(PROC_VARIABLE, self._files.name)  # not the processes of this machine
+        self._set(PROC_VARIABLE, self._files.name)  # hides the processes of this machine
         self._set(DEVICES_VARIABLE, str(Path(self._files.name, "devices")))
         if node.pci_devices is not None or node.numa_files:
             self._set(SYSFS_VARIABLE, str(sysfs_of(node)))

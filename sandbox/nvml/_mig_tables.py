@@ -1,7 +1,7 @@
-"""MIG tables of the simulated driver: which profiles a GPU has and which sets of GPU instances it can hold.
+"""MIG tables of the simulated driver: the profiles of each GPU, and the sets of GPU instances that fit on it.
 
-The data is `mig_tables.yaml`, in the form in which `nvidia-smi mig -lgip` and `-lgipp` print it. Nothing here is
-taken from gpu_platform.planning or from the MIG facts of the catalogue: the sandbox checks both.
+The data is in `mig_tables.yaml`, in the output format of `nvidia-smi mig -lgip` and `-lgipp`. The tables do not
+use gpu_platform.planning or the MIG facts of the catalogue, because the sandbox checks both.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 ENGINES: Final = ("decoders", "encoders", "jpeg-engines", "ofa-engines")
-"""Media engines in the order of nvidia-smi's columns; the names are the DRA driver's counters."""
+"""Media engines in the order of nvidia-smi's columns. The names are those of the DRA driver's counters."""
 
-_MEMORY_STEP_MIB: Final = 32  # nvidia-smi rounds GiB to two decimals; every captured size is a multiple of this
+_MEMORY_STEP_MIB: Final = 32  # nvidia-smi rounds GiB to two decimals; every captured size is a multiple of 32 MiB
 _ROW: Final = re.compile(
     r"(?P<name>(?P<slices>\d+)g\.\S+)\s+(?P<id>\d+|-)\s+(?P<instances>\d+)\s+(?P<gib>\d+\.\d\d|-)"
     r"\s+(?P<engines>\d+ \d+ \d+ \d+)\s+\{(?P<starts>[\d,]+)\}:(?P<size>\d+)"
@@ -29,10 +29,10 @@ _ROW: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class InstanceProfile:
-    """One GPU instance profile as nvidia-smi prints it.
+    """One GPU instance profile in nvidia-smi's terms.
 
-    `instances`: the most of this profile on one GPU. `memory_mib` None: not captured. `starts` and `size` are in
-    placement units; `engines` in the order of `ENGINES`.
+    `instances` is the maximum number of instances on one GPU. `memory_mib` is None if no capture shows it.
+    `starts` and `size` are in placement units. `engines` has the order of `ENGINES`.
     """
 
     name: str
@@ -45,13 +45,13 @@ class InstanceProfile:
     size: int
 
     def units(self, start: int) -> range:
-        """Return the placement units of an instance that begins at `start`."""
+        """Return the placement units of an instance that starts at the unit `start`."""
         return range(start, start + self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One GPU instance and the placement unit at which it begins."""
+    """One GPU instance and the placement unit where it starts."""
 
     profile: InstanceProfile
     start: int
@@ -63,37 +63,42 @@ class MigTable:
 
     product: str
     device_id: int | None
-    """PCI device and vendor ID; None: not known."""
+    """PCI device and vendor ID, or None if unknown."""
     profiles: tuple[InstanceProfile, ...]
     source: str
 
     @cached_property
     def whole(self) -> InstanceProfile:
-        """The profile that takes all of the GPU."""
+        """Profile that takes the whole GPU."""
         return max(self.profiles, key=lambda profile: (profile.compute_slices, profile.size))
 
     def profile(self, name: str) -> InstanceProfile | None:
-        """Return the profile of that exact name, or None."""
+        """Return the profile with exactly this name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
 
     def memory_mib(self, profile: InstanceProfile, gpu_memory_mib: int) -> int:
-        """Return the memory of an instance; its share of the GPU's memory where no capture shows it."""
+        """Return the memory of an instance, or its share of the GPU's memory if no capture shows the profile's
+        memory.
+        """
         if profile.memory_mib is not None:
             return profile.memory_mib
         return gpu_memory_mib * profile.size // self.whole.size
 
     def place(self, layout: Mapping[str, int]) -> tuple[Placement, ...] | None:
-        """Return one placement of every instance of `layout` (profile to count) by start, None if there is none.
+        """Return a placement of all instances in `layout`, ordered by start, or None if there is none.
 
-        Every start of every instance is tried, so None is a proof. mig-parted tries every order of creation, which
-        comes to the same (pkg/mig/config, SetMigConfig).
+        `layout` maps profiles to counts. The search tries every start of every instance, so None proves that there
+        is no placement. mig-parted tries every order of creation, with the same result (pkg/mig/config,
+        SetMigConfig).
         """
         return (
             None if self.refusal(layout) else tuple(sorted(self._search(layout) or (), key=lambda one: one.start))
         )
 
     def refusal(self, layout: Mapping[str, int]) -> str:
-        """Return why the driver cannot create the GPU instances of `layout` together; empty where it can."""
+        """Return why the driver cannot create the GPU instances of `layout` together, or an empty string if it
+        can.
+        """
         for name, count in layout.items():
             profile = self.profile(name)
             if profile is None:
@@ -121,7 +126,9 @@ class MigTable:
         return [each for each in self.profiles for _ in range(layout.get(each.name, 0))]
 
     def _search(self, layout: Mapping[str, int]) -> list[Placement] | None:
-        """Return a placement by depth-first search, the instances with the fewest starts first, or None."""
+        """Search depth-first for a placement, instances with the fewest starts first; return None if there is
+        none.
+        """
         waiting = sorted(self._instances(layout), key=lambda profile: (len(profile.starts), -profile.size))
 
         def settle(index: int, free: frozenset[int]) -> list[Placement] | None:
@@ -139,13 +146,13 @@ class MigTable:
 
 
 def mig_table(product: str) -> MigTable | None:
-    """Return the MIG table of a GPU by NVML's product name; None for a GPU without MIG."""
+    """Return the MIG table of a GPU by its NVML product name, or None for a GPU without MIG."""
     return mig_tables().get(product)
 
 
 @cache
 def mig_tables() -> Mapping[str, MigTable]:
-    """Return every MIG table by NVML's product name."""
+    """Return every MIG table by NVML product name."""
     text = (resources.files("sandbox.nvml") / "mig_tables.yaml").read_text("utf-8")
     file = TypeAdapter(_File).validate_python(yaml.load(text, Loader=yaml.CSafeLoader))
     return {
@@ -158,7 +165,9 @@ def mig_tables() -> Mapping[str, MigTable]:
 
 
 def read_profiles(text: str) -> tuple[InstanceProfile, ...]:
-    """Read the rows of one table; raises ValueError for a row that is not in the form of the file's header."""
+    """Parse the rows of one table; raises ValueError for a row that does not match the format in the file's
+    header.
+    """
     return tuple(_read_row(index, line) for index, line in enumerate(text.splitlines()))
 
 

@@ -16,7 +16,9 @@ MigLayout = dict[str, Annotated[int, Field(ge=0)]]
 
 
 class Nics(BaseModel):
-    """NICs of the fabric in the sysfs of a simulated node; `mtu` 0: without network interfaces, as EFA."""
+    """Fabric NICs in the sysfs of a simulated node. With `mtu` 0 they have no network interfaces, like EFA
+    devices.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,9 +30,9 @@ class Nics(BaseModel):
 class NodeProfile(BaseModel):
     """Configuration of the simulated NVML of one node.
 
-    `mig_layout` has one entry per GPU: instances by profile name, `{}` for MIG mode without instances, None for
-    MIG mode off; an empty tuple means MIG off on all GPUs. Without `nics` sysfs has no PCI devices. UUIDs and
-    serial numbers depend on `node`.
+    `mig_layout` has one entry per GPU. An entry maps profile names to numbers of instances. `{}` is MIG mode
+    without instances, and None is MIG mode off. An empty tuple means that MIG is off on all GPUs. Without `nics`,
+    sysfs has no PCI devices. UUIDs and serial numbers depend on `node`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,7 +72,7 @@ def _parse(adapter: TypeAdapter[_Parsed], text: str | bytes, source: str) -> _Pa
         data = json.loads(text)
     except ValueError:
         raise BadInput(
-            source, [Problem("(all)", "text that is not JSON", "JSON", "put keys and texts in quotes")]
+            source, [Problem("(all)", "text that is not JSON", "JSON", "put keys and strings in quotes")]
         ) from None
     try:
         return adapter.validate_json(text)

@@ -1,4 +1,4 @@
-"""Recordings of `node-check --record`: the answer of each call by its text, `nvmlDeviceGetEccMode on GPU 3`."""
+"""Recordings of `node-check --record`: each call's answer, by a text such as `nvmlDeviceGetEccMode on GPU 3`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _LOADING: Final = "loading libnvidia-ml.so.1"
 _NOT_LOADABLE: Final = "library-not-loadable: "
 
 Answer = tuple[Any, str]
-"""Value as JSON has it, and the kind of error; "" with a value."""
+"""JSON value and kind of error, which is "" if there is a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The answers of one node."""
+    """The recorded answers of one node."""
 
     answers: Mapping[str, Answer]
 
     @property
     def gpu_count(self) -> int:
-        """Number of GPUs that NVML counted, or gave out by index."""
+        """Number of GPUs that NVML reported, or that it returned by index."""
         count, _ = self.answers.get("nvmlDeviceGetCount", (None, ""))
         if isinstance(count, int):
             return count
@@ -35,29 +35,29 @@ class Recording:
 
     @property
     def load_error(self) -> str | None:
-        """What the loader says of a library that it refuses; "": there was none, None: it was loaded."""
+        """Loader error of the library, "" if there was no library, or None if it was loaded."""
         _, problem = self.answers.get(_LOADING, (True, ""))
         if problem.startswith(_NOT_LOADABLE):
             return problem.removeprefix(_NOT_LOADABLE).partition(": ")[2].removesuffix(" (simulated)")
         return "" if problem else None
 
     def of(self, function: str, device: str = "") -> Any:  # noqa: ANN401 - JSON
-        """Return the value of a call without detail; None where there is none."""
+        """Return the value of a call without details, or None if there is none."""
         return self.answers.get(f"{function} on {device}" if device else function, (None, ""))[0]
 
     @property
     def problems(self) -> list[str]:
-        """Every kind of error, sorted."""
+        """All kinds of errors in the recording, sorted."""
         return sorted({problem for _, problem in self.answers.values() if problem})
 
 
 def pack(text: str) -> str:
-    """Return a recording's text as a short one of printable characters."""
+    """Compress the text of a recording into a string of printable characters."""
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def unpack(packed: str) -> Recording:
-    """Return the recording of a packed text; raises ValueError for another text."""
+    """Return the recording in a packed text; raises ValueError if the text is not a packed recording."""
     try:
         content: Any = json.loads(zlib.decompress(base64.b64decode(packed, validate=True)))
         version, answers = content["version"], cast("Mapping[str, Sequence[Any]]", content["answers"])
@@ -65,12 +65,12 @@ def unpack(packed: str) -> Recording:
     except (binascii.Error, zlib.error, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"no packed recording: {error}") from None
     if version != VERSION:
-        raise ValueError(f"version {version!r} of recordings, not {VERSION}")
+        raise ValueError(f"recording version {version!r}, not {VERSION}")
     return Recording(found)
 
 
 def mig_profiles(recording: Recording, gpu: int) -> list[tuple[int, str]]:
-    """Return id and profile of the GPU instances of a recorded GPU."""
+    """Return the ID and the profile of each GPU instance of a recorded GPU."""
     found: dict[int, str] = {}
     place = 0
     while (device := f"MIG device {place} of GPU {gpu}") and recording.of(

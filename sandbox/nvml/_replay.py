@@ -1,6 +1,6 @@
-"""Answers NVML calls from a recording: each recorded answer goes back into the C arguments of the same call.
+"""Answers NVML calls from a recording: each recorded answer is written to the C arguments of the same call.
 
-So a check of the replaying node goes the same way as that of the recorded one.
+Checks of the replaying node therefore follow the same path as checks of the recorded node.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sandbox.nvml.faults import LOCATIONS
 
 HANGS: Final = "did-not-return"
 CRASHES: Final = "ended-the-process"
-_OWN_CODES: Final = 900  # for errors whose text is no known one: NVML has none from here on but 999
-# Of the node agent, where they are not NVML's text in lower case: _KINDS of validators/agent/nvml.py.
+_OWN_CODES: Final = 900  # first code for errors with an unknown text; NVML itself has only 999 above it
+# Error kinds of the node agent that differ from NVML's text in lower case: _KINDS in validators/agent/nvml.py.
 _KINDS: Final = {
     "no-permission": 4,
     "version-mismatch": 18,
@@ -42,13 +42,13 @@ _KINDS: Final = {
 
 
 def error_string(recording: Recording, code: int) -> str:
-    """Return the text of a status that only a recording has."""
+    """Return the text of an error status that only occurs in a recording."""
     place = code - _OWN_CODES
     return recording.problems[place].replace("-", " ") if 0 <= place < len(recording.problems) else "Unknown Error"
 
 
 def _status(recording: Recording, problem: str) -> int:
-    """Return the NVML status that the node agent reads as an error of this kind."""
+    """Return the NVML status that the node agent reads as this kind of error."""
     if problem in _KINDS:
         return _KINDS[problem]
     for code, text in ERROR_STRINGS.items():
@@ -58,9 +58,10 @@ def _status(recording: Recording, problem: str) -> int:
 
 
 def answer(recording: Recording, function: str, arguments: Sequence[Any], waits: int) -> str:
-    """Answer one call; return the kind of fault if it must not return (HANGS, CRASHES), else "".
+    """Answer one call. Return the kind of fault if the call must not return (HANGS or CRASHES), otherwise "".
 
-    `waits`: how often the process has waited for events, with this call. Raises Status with the recorded error.
+    `waits` is the number of times that the process has waited for events, including this call. Raises Status with
+    the recorded error.
     """
     text = f"{function} {waits}" if function == "nvmlEventSetWait" else _text(function, arguments)
     found = recording.answers.get(text)
@@ -83,7 +84,7 @@ def answer(recording: Recording, function: str, arguments: Sequence[Any], waits:
 
 
 def _text(function: str, arguments: Sequence[Any]) -> str:
-    """Return the text by which the node agent records a call."""
+    """Return the text under which the node agent records a call."""
     if function in _OF_NODE:
         return function
     first = value_of(arguments[0])
@@ -128,7 +129,7 @@ _DETAILS: Final[Mapping[str, Callable[[Sequence[Any]], str]]] = {
 
 
 def _outputs(arguments: Sequence[Any]) -> list[Any]:
-    """Return the objects that a call writes to: passed by reference, or arrays."""
+    """Return the output objects of a call: arguments passed by reference, and arrays."""
     found: list[Any] = []
     for given in arguments:
         if isinstance(given, ctypes.Array):
@@ -139,7 +140,7 @@ def _outputs(arguments: Sequence[Any]) -> list[Any]:
 
 
 def _plain(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
-    """Write a number, a text or several numbers to the output arguments."""
+    """Write a number, a string or several numbers to the output arguments."""
     outputs = _outputs(arguments)
     if isinstance(value, list) and isinstance(outputs[0], ctypes.Array):
         fill(outputs[0], value)  # pyrefly: ignore[partially-unknown-type] - the type of its items does not matter
@@ -150,7 +151,7 @@ def _plain(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
 
 
 def _struct(*names: str) -> Callable[[Sequence[Any], Any], None]:
-    """Return what writes one value, or as many as names, to fields of a struct."""
+    """Return a function that writes one value, or one value per name, to the fields of a struct."""
 
     def write(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
         values = cast("list[Any]", value if isinstance(value, list) else [value])
@@ -178,7 +179,7 @@ def _fields(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSO
 
 
 def _pages(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
-    """The list protocol: too small a size answers INSUFFICIENT_SIZE and says how many there are."""
+    """Write the pages, or only their number with the status INSUFFICIENT_SIZE if the array is too small."""
     size, target = arguments[2]._obj, arguments[3]
     capacity, size.value = size.value, value
     if capacity < value:

@@ -1,8 +1,8 @@
 """Converts C arguments of simulated NVML functions to Python values for their handlers, and results back.
 
-A handler is a plain function: it gets the node (or GPU) and the input arguments as Python values, and returns the
-value of its output argument, a tuple for several of them, a mapping for the fields of a struct. Errors are raised
-as `Status`. Output arguments are those passed by reference, and character buffers.
+A handler is a plain function. It receives the node (or GPU) and the input arguments as Python values. It returns
+the value of the output argument, a tuple for several output arguments, or a mapping for the fields of a struct.
+Errors are raised as `Status`. Output arguments are character buffers and arguments passed by reference.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MIB: Final = 1 << 20
 
 
 class Status(Exception):
-    """NVML status of a handler other than SUCCESS, with outputs that are set nevertheless."""
+    """NVML status of a handler that is not SUCCESS. `Status` can still set outputs."""
 
     def __init__(self, code: int, outputs: object = ()) -> None:
         super().__init__(ERROR_STRINGS.get(code, str(code)))
@@ -56,7 +56,7 @@ Handler = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """An exported function: its handler, and the kind of its first argument."""
+    """An exported function with its handler, and the kind of its first argument."""
 
     handler: Handler
     subject: str  # "node", "gpu", "mig" (a MIG device) or "any" (a GPU or a MIG device)
@@ -67,7 +67,7 @@ SYMBOLS: dict[str, Symbol] = {}
 
 
 def symbol(*names: str, subject: str = "gpu", raw: bool = False) -> Callable[[Handler], Handler]:
-    """Register a handler under its exported names. `raw`: it fills the C arguments itself."""
+    """Register a handler under its exported names. A `raw` handler writes the C arguments itself."""
 
     def register(handler: Handler) -> Handler:
         for name in names:
@@ -77,7 +77,7 @@ def symbol(*names: str, subject: str = "gpu", raw: bool = False) -> Callable[[Ha
     return register
 
 
-# A device handle is a small number: GPU i is (i + 1) << 8, its MIG device j has j + 1 in the low byte.
+# A device handle is a small number: GPU i is (i + 1) << 8, and its MIG device j has j + 1 in the low byte.
 def gpu_handle(index: int) -> int:
     """Return the handle of a GPU."""
     return (index + 1) << 8
@@ -89,9 +89,9 @@ def mig_handle(index: int, place: int) -> int:
 
 
 def resolve(node: SimulatedNode, handle: int) -> tuple[SimulatedGpu, MigInstance | None]:
-    """Return the node, GPU or MIG device of a handle.
+    """Return the GPU of a handle, and the MIG device if the handle is one.
 
-    Raises Status: INVALID_ARGUMENT for no device, GPU_IS_LOST for one that fell off the bus.
+    Raises Status with INVALID_ARGUMENT if there is no such device, or GPU_IS_LOST if the GPU fell off the bus.
     """
     index, place = (handle >> 8) - 1, (handle & 0xFF) - 1
     if not 0 <= index < len(node.gpus):
@@ -105,7 +105,7 @@ def resolve(node: SimulatedNode, handle: int) -> tuple[SimulatedGpu, MigInstance
 
 
 def call(node: SimulatedNode, wanted: Symbol, arguments: Sequence[Any]) -> int:
-    """Call a handler with C arguments; return NVML's status."""
+    """Call a handler with C arguments; return the NVML status."""
     try:
         subject, rest = _subject(node, wanted, arguments)
         if wanted.raw:
@@ -123,7 +123,7 @@ def call(node: SimulatedNode, wanted: Symbol, arguments: Sequence[Any]) -> int:
 
 
 def value_of(argument: Any) -> Any:  # noqa: ANN401 - a C argument
-    """Return an input argument as a Python value; a device handle as its number."""
+    """Return an input argument as a Python value. A device handle becomes a number."""
     if _is_pointer(argument):
         return ctypes.cast(argument, ctypes.c_void_p).value or 0
     return getattr(argument, "value", argument)
@@ -136,7 +136,7 @@ def _is_pointer(argument: object) -> bool:
 def _subject(
     node: SimulatedNode, wanted: Symbol, arguments: Sequence[Any]
 ) -> tuple[tuple[Any, ...], Sequence[Any]]:
-    """Return the handler's first arguments and the C arguments that remain."""
+    """Return the leading arguments of the handler, and the remaining C arguments."""
     if wanted.subject == "node":
         return (node,), arguments
     gpu, instance = resolve(node, value_of(arguments[0]))
@@ -149,7 +149,7 @@ def _subject(
 
 
 def _split(arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return input values and output objects; a character buffer takes its length argument with it."""
+    """Return the input values and the output objects. A character buffer consumes its length argument."""
     inputs: list[Any] = []
     outputs: list[Any] = []
     rest = iter(arguments)
@@ -174,7 +174,7 @@ def _fill(outputs: Sequence[Any], results: object) -> None:
 def fill(target: Any, value: Any) -> None:  # noqa: ANN401 - a C object and what goes into it
     """Write one value into a C object.
 
-    Raises Status INSUFFICIENT_SIZE for a text that its buffer cannot hold.
+    Raises Status with INSUFFICIENT_SIZE if a string does not fit into its buffer.
     """
     if _is_pointer(target):
         ctypes.c_void_p.from_buffer(target).value = value

@@ -13,7 +13,7 @@ from typing import Final
 
 from sandbox.nvml._hardware import SimulatedNode
 
-_IDENTITIES: Final = {  # vendor, device and class, by which the node agent recognises the kinds
+_IDENTITIES: Final = {  # vendor, device and class: the node agent recognises the kinds by these
     "gpu": ("0x10de", "0x2330", "0x030200"),
     "efa": ("0x1d0f", "0xefa2", "0x020000"),
     "mlx5": ("0x15b3", "0x101e", "0x020000"),
@@ -22,13 +22,13 @@ _IDENTITIES: Final = {  # vendor, device and class, by which the node agent reco
 
 
 _written: dict[tuple[int, str], Path] = {}
-"""Trees of this process, by what they show; a process that it forks writes its own."""
+"""Directory trees of this process by their contents. A forked process writes separate trees."""
 
 
 def sysfs_of(node: SimulatedNode) -> Path:
-    """Return the root of a sysfs with the PCI devices of a node, kept until the process ends.
+    """Return the root of a sysfs with the PCI devices of a node. It exists until the process ends.
 
-    Nothing writes to it, so nodes that show the same share one: to write its hundreds of files takes longer than
+    The tree is read-only, so nodes with the same devices share it. Writing its hundreds of files takes longer than
     the node agent takes to read the node.
     """
     key = os.getpid(), repr((node.pci_devices, sorted(node.numa_files.items())))
@@ -41,12 +41,12 @@ def sysfs_of(node: SimulatedNode) -> Path:
 
 
 def _remove(root: Path, writer: int) -> None:
-    if os.getpid() == writer:  # not when a process ends that was forked later
+    if os.getpid() == writer:  # a forked process must not delete the tree when it ends
         shutil.rmtree(root, ignore_errors=True)
 
 
 def _write_sysfs(node: SimulatedNode, root: Path) -> None:
-    """Write the PCI devices of a node as sysfs has them, below `root`."""
+    """Write the PCI devices of a node below `root`, in the layout of sysfs."""
     flat = root / "bus/pci/devices"
     flat.mkdir(parents=True)
     for device in node.pci_devices or ():
@@ -64,13 +64,13 @@ def _write_sysfs(node: SimulatedNode, root: Path) -> None:
 
 
 def devices(node: SimulatedNode) -> str:
-    """Return the text of /proc/devices, as far as the node agent reads it."""
+    """Return the part of /proc/devices that the node agent reads."""
     lines = ["Character devices:", "195 nvidia", "509 nvidia-caps"]
     return "\n".join([*lines, *(["234 nvidia-caps-imex-channels"] if node.imex_channels else [])]) + "\n"
 
 
 def kernel_log(node: SimulatedNode) -> Iterator[str]:
-    """Yield what the driver has written to the kernel's log, in the format of /dev/kmsg."""
+    """Yield the driver's messages in the kernel log, in the format of /dev/kmsg."""
     for number, (code, (domain, bus, slot), age, text) in enumerate(node.xids):
         microseconds = round((time.monotonic() - age) * 1e6)
         line = (

@@ -21,14 +21,14 @@ from sandbox.nvml._symbols import (
     value_of,
 )
 
-_ALL_EVENTS: Final = 0x1F  # single and double bit ECC, pstate, Xid, clock
+_ALL_EVENTS: Final = 0x1F  # single-bit and double-bit ECC errors, pstate, Xid, clock
 _XID_EVENT: Final = 0x8
 EVENT_SET: Final = 0xE0
 
 
 @symbol("nvmlInitWithFlags", "nvmlInit_v2", "nvmlShutdown", subject="node")
 def nothing_to_do(node: SimulatedNode, flags: int = 0) -> tuple[()]:
-    """Do nothing: the library object counts initialisations and shutdowns."""
+    """Do nothing, because the library object counts initialisations and shutdowns."""
     del node, flags
     return ()
 
@@ -90,7 +90,7 @@ def event_set_create(node: SimulatedNode) -> int:
 
 @symbol("nvmlEventSetWait_v2", subject="node", raw=True)
 def event_set_wait(node: SimulatedNode, events: Any, target: Any, milliseconds: Any) -> None:  # noqa: ANN401
-    """Return the next event; wait until the timeout if there is none."""
+    """Write the next event, or wait until the timeout if there is none."""
     if value_of(events) != EVENT_SET:
         raise Status(INVALID_ARGUMENT)
     if not node.events:
@@ -101,8 +101,8 @@ def event_set_wait(node: SimulatedNode, events: Any, target: Any, milliseconds: 
 
 
 def write_event(target: Any, index: int, code: int) -> None:  # noqa: ANN401 - a C struct
-    """Write an event with an Xid error of a GPU."""
-    ctypes.c_void_p.from_buffer(target).value = gpu_handle(index)  # `device`, its first field
+    """Write an event for an Xid error of a GPU."""
+    ctypes.c_void_p.from_buffer(target).value = gpu_handle(index)  # `device`, the first field of the struct
     fill(target, {"eventType": _XID_EVENT, "eventData": code})
 
 
@@ -129,5 +129,5 @@ def supported_event_types(gpu: SimulatedGpu) -> int:
 
 
 def error_string(code: int) -> bytes:
-    """Return NVML's text for a status; the only function that returns a text."""
+    """Return NVML's text for a status. No other function returns a string."""
     return ERROR_STRINGS.get(code, "Unknown Error").encode()

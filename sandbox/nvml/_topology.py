@@ -1,4 +1,4 @@
-"""Simulated NVML: NVLink, affinity, topology of two devices, fabric."""
+"""Simulated NVML: NVLink, affinity, topology between two devices, fabric."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sandbox.nvml._symbols import (
     value_of,
 )
 
-_ALL_NUMA_NODES: Final = 0b11  # NVML's answer if the platform does not report the node
+_ALL_NUMA_NODES: Final = 0b11  # NVML's answer if the platform does not report the NUMA node
 _NVLINK_SWITCH: Final = 2
 _SAME_DEVICE, _SAME_NODE, _ACROSS_NODES = 0, 40, 50  # nvmlGpuTopologyLevel_t
 _P2P_OK, _P2P_CHIPSET_NOT_SUPPORTED, _P2P_NOT_SUPPORTED = 0, 1, 5
 _P2P_NVLINK: Final = 2
 _SWITCH_BUS: Final = 0xC0
-FABRIC_VERSIONS: Final = (0x2000024, 0x3000028)  # struct version and size, as nvml.h packs them
+FABRIC_VERSIONS: Final = (0x2000024, 0x3000028)  # struct version and size, encoded as in nvml.h
 _HEALTHY, _UNHEALTHY = 1, 2  # NVML_GPU_FABRIC_HEALTH_SUMMARY_*
 _SOUND, _DEGRADED = 0x2, 0x1  # NVML_GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_*
 
@@ -73,7 +73,7 @@ def _active(gpu: SimulatedGpu, link: int) -> None:
 
 @symbol("nvmlDeviceGetNumaNodeId")
 def numa_node_id(gpu: SimulatedGpu) -> int:
-    """Only GPUs whose memory is a NUMA node of the host (Grace) have one."""
+    """Answer NOT_SUPPORTED, because only on Grace is the GPU memory a NUMA node of the host."""
     del gpu
     raise Status(NOT_SUPPORTED)
 
@@ -86,7 +86,7 @@ def memory_affinity(gpu: SimulatedGpu, words: int, target: Any, scope: Any) -> N
 
 @symbol("nvmlDeviceGetCpuAffinity", subject="node", raw=True)
 def cpu_affinity(node: SimulatedNode, handle: Any, words: int, target: Any) -> None:  # noqa: ANN401
-    """The CPUs of the GPU's NUMA node: equal runs of the machine's CPUs."""
+    """Write the CPUs of the GPU's NUMA node. Each node has an equal, consecutive range of the CPUs."""
     gpu, _ = resolve(node, value_of(handle))
     nodes = 1 + max((other.numa_node or 0) for other in node.gpus)
     share = node.cpus // nodes
@@ -140,6 +140,6 @@ def versioned_gpu_fabric_info(gpu: SimulatedGpu, target: Any) -> None:  # noqa: 
 
 
 def fill_fabric(info: Any, state: int, status: int, clique: int, cluster: str) -> None:  # noqa: ANN401 - a C struct
-    """Write the registration of a GPU in the NVLink fabric; `cluster`: 32 hexadecimal digits."""
+    """Write the registration of a GPU in the NVLink fabric. `cluster` has 32 hexadecimal digits."""
     fill(info, {"state": state, "status": status, "cliqueId": clique})
     fill(info.clusterUuid, bytes.fromhex(cluster))

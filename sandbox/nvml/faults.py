@@ -1,7 +1,8 @@
-"""Faults that a simulated node can have, one typed model each; `python -m sandbox.nvml.run --faults` lists them.
+"""Faults that a simulated node can have, with one typed model each; `python -m sandbox.nvml.run --faults` lists
+them.
 
-A fault is a small JSON object: `{"kind": "gpu-missing", "index": 3}`. `index` counts the GPUs of the machine
-from 0, as they are without any fault.
+A fault is a small JSON object: `{"kind": "gpu-missing", "index": 3}`. `index` counts from 0 and refers to the GPUs
+of the machine without any faults.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from gpu_platform.base.errors import did_you_mean
 
 
 def _known_call(name: str) -> str:
-    import pynvml  # half of the commands of a sandbox need no names of calls
+    import pynvml  # imported here, because half of the sandbox's commands need no call names
 
     known = [one for one in dir(pynvml) if one.startswith("nvml")]
     if re.sub(r"_v\d+$", "", name) not in known:
-        allowed = "a function of NVML, such as nvmlDeviceGetTemperature"
+        allowed = "an NVML function, such as nvmlDeviceGetTemperature"
         what = {"allowed": allowed, "fix": did_you_mean(name, known)}
         raise PydanticCustomError("gpu_platform", "{allowed}", what)
     return name
 
 
 NvmlCall = Annotated[str, AfterValidator(_known_call)]
-"""Name of a function of NVML."""
+"""Name of an NVML function."""
 
 
 class _Fault(BaseModel):
@@ -35,17 +36,17 @@ class _Fault(BaseModel):
 
 
 class GpuFault(_Fault):
-    index: int = Field(ge=0, description="which GPU, from 0")
+    index: int = Field(ge=0, description="index of the GPU, from 0")
 
 
 class GpuMissing(GpuFault):
-    """The GPU is not enumerated: the next GPUs move up by one index, as after a reboot without it."""
+    """The GPU is not enumerated, and the next GPUs move up by one index, as after a reboot without the GPU."""
 
     kind: Literal["gpu-missing"] = "gpu-missing"
 
 
 class GpuLost(GpuFault):
-    """The GPU fell off the bus: it is counted, and every call about it answers GPU_IS_LOST."""
+    """The GPU fell off the bus: NVML still counts it, but every call for it returns GPU_IS_LOST."""
 
     kind: Literal["gpu-lost"] = "gpu-lost"
 
@@ -65,7 +66,7 @@ class MemoryShort(GpuFault):
 
 
 class DuplicateUuid(GpuFault):
-    """The GPU reports the UUID of its neighbour, GPU 0 (GPU 0 that of GPU 1)."""
+    """The GPU reports the UUID of GPU 0. GPU 0 reports the UUID of GPU 1."""
 
     kind: Literal["duplicate-uuid"] = "duplicate-uuid"
 
@@ -77,13 +78,13 @@ class EccDisabled(GpuFault):
 
 
 class EccPending(GpuFault):
-    """ECC is on and goes off with the next reset."""
+    """ECC is on, and will be off after the next reset."""
 
     kind: Literal["ecc-pending"] = "ecc-pending"
 
 
 class HardwareSlowdown(GpuFault):
-    """The hardware slows the clocks down, without saying why."""
+    """The hardware slows the clocks down without reporting a reason."""
 
     kind: Literal["hardware-slowdown"] = "hardware-slowdown"
 
@@ -95,26 +96,26 @@ class PowerBrake(GpuFault):
 
 
 class Thermal(GpuFault):
-    """The GPU is above its slowdown temperature and slows down."""
+    """The GPU is above its slowdown temperature and runs slower."""
 
     kind: Literal["thermal"] = "thermal"
     degrees_above: int = Field(default=2, ge=0, description="above the slowdown threshold, °C")
 
 
 class RowRemapPending(GpuFault):
-    """A row waits to be remapped at the next reset."""
+    """A row will be remapped at the next reset."""
 
     kind: Literal["row-remap-pending"] = "row-remap-pending"
 
 
 class RowRemapFailed(GpuFault):
-    """A row could not be remapped: the bank has no spare rows left."""
+    """A row could not be remapped, because the bank has no spare rows left."""
 
     kind: Literal["row-remap-failed"] = "row-remap-failed"
 
 
 class EccErrors(GpuFault):
-    """There were uncorrectable ECC errors since the last reset."""
+    """Uncorrectable ECC errors have occurred since the last reset."""
 
     kind: Literal["ecc-errors"] = "ecc-errors"
     location: Literal[
@@ -128,13 +129,13 @@ LOCATIONS: Final[tuple[str, ...]] = get_args(EccErrors.model_fields["location"].
 
 
 class SramErrors(GpuFault):
-    """The GPU has had more uncorrectable SRAM errors than its threshold."""
+    """The GPU has exceeded its threshold of uncorrectable SRAM errors."""
 
     kind: Literal["sram-errors"] = "sram-errors"
 
 
 class RetiredPages(GpuFault):
-    """The GPU, older than Ampere, has retired pages."""
+    """The GPU, which is older than Ampere, has retired pages."""
 
     kind: Literal["retired-pages"] = "retired-pages"
     single_bit: int = Field(default=0, ge=0)
@@ -143,7 +144,7 @@ class RetiredPages(GpuFault):
 
 
 class RecoveryNeeded(GpuFault):
-    """The driver asks for an action that recovers the GPU."""
+    """The driver requests an action to recover the GPU."""
 
     kind: Literal["recovery-needed"] = "recovery-needed"
     action: Literal[
@@ -162,48 +163,48 @@ RECOVERY_ACTIONS: Final = ("none", *get_args(RecoveryNeeded.model_fields["action
 
 
 class XidError(GpuFault):
-    """The driver wrote an Xid error to the kernel's log, or reports it to those who wait for NVML's events."""
+    """The driver wrote an Xid error to the kernel log, or reports it as an NVML event."""
 
     kind: Literal["xid"] = "xid"
     code: int = Field(default=79, ge=1)
     seconds_ago: int = Field(default=60, ge=0)
-    text: str = Field(default="pid='<unknown>', name=<unknown>", description="of the line, after the code")
+    text: str = Field(default="pid='<unknown>', name=<unknown>", description="text of the log line after the code")
     seen_by: Literal["kernel-log", "event"] = "kernel-log"
 
 
 class ComputeProhibited(GpuFault):
-    """No process may compute on the GPU."""
+    """Processes are not allowed to compute on the GPU."""
 
     kind: Literal["compute-prohibited"] = "compute-prohibited"
 
 
 class ClocksLowered(GpuFault):
-    """The application clock is half of its default."""
+    """The application clock is half the default."""
 
     kind: Literal["clocks-lowered"] = "clocks-lowered"
 
 
 class PowerLowered(GpuFault):
-    """The power limit is half of its default."""
+    """The power limit is half the default."""
 
     kind: Literal["power-lowered"] = "power-lowered"
 
 
 class OtherFirmware(GpuFault):
-    """The GPU has another VBIOS than the others."""
+    """The GPU has a different VBIOS from the other GPUs."""
 
     kind: Literal["other-firmware"] = "other-firmware"
 
 
 class OtherDriver(GpuFault):
-    """The GPU runs the GSP firmware of another driver than the others, as after an update that it missed."""
+    """The GPU runs the GSP firmware of a different driver from the others, as after an update that it missed."""
 
     kind: Literal["other-driver"] = "other-driver"
     version: str = "535.54.03"
 
 
 class GrowingErrors(GpuFault):
-    """A counter of errors that the hardware corrects grows."""
+    """A counter of errors that the hardware corrects keeps growing."""
 
     kind: Literal["growing-errors"] = "growing-errors"
     counter: Literal[
@@ -219,10 +220,10 @@ class DuplicateSerial(GpuFault):
 
 
 class PeerAccessLost(GpuFault):
-    """The GPU cannot use the memory of another one over NVLink."""
+    """The GPU cannot access the memory of another GPU over NVLink."""
 
     kind: Literal["peer-access-lost"] = "peer-access-lost"
-    peer: int = Field(ge=0, description="the other GPU, from 0")
+    peer: int = Field(ge=0, description="index of the other GPU, from 0")
 
 
 class NvlinkDegraded(GpuFault):
@@ -239,63 +240,63 @@ class FabricUnregistered(GpuFault):
 
 
 class FabricDegraded(GpuFault):
-    """The NVLink fabric of the GPU has less bandwidth than it should."""
+    """The NVLink fabric of the GPU has less bandwidth than expected."""
 
     kind: Literal["fabric-degraded"] = "fabric-degraded"
 
 
 class OtherClique(GpuFault):
-    """The GPU of a rack-scale machine is in another clique than the others, which it cannot reach."""
+    """The GPU of a rack-scale machine is in a different clique from the other GPUs and cannot reach them."""
 
     kind: Literal["other-clique"] = "other-clique"
     clique: int = Field(default=7, ge=1)
 
 
 class ImexMissing(_Fault):
-    """The driver of a rack-scale machine offers no IMEX channels: no memory is shared between nodes."""
+    """The driver of a rack-scale machine offers no IMEX channels, so nodes cannot share GPU memory."""
 
     kind: Literal["imex-missing"] = "imex-missing"
 
 
 class NicFault(_Fault):
-    nic: int = Field(default=0, ge=0, description="which NIC of the fabric, from 0")
+    nic: int = Field(default=0, ge=0, description="index of the fabric NIC, from 0")
 
 
 class NicMissing(NicFault):
-    """A NIC of the fabric is not on the PCI bus."""
+    """A fabric NIC is not on the PCI bus."""
 
     kind: Literal["nic-missing"] = "nic-missing"
 
 
 class NicFar(NicFault):
-    """A NIC of the fabric is in a slot that is not behind the PCIe switch of its GPU."""
+    """A fabric NIC is in a slot that is not behind the PCIe switch of its GPU."""
 
     kind: Literal["nic-far"] = "nic-far"
 
 
 class NicMtu(NicFault):
-    """The network interface of a NIC has another MTU than its network."""
+    """The network interface of a NIC has a different MTU from its network."""
 
     kind: Literal["nic-mtu"] = "nic-mtu"
     mtu: int = Field(default=1460, ge=68)
 
 
 class PcieWidth(GpuFault):
-    """The PCIe link trained to fewer lanes."""
+    """The PCIe link was trained to fewer lanes."""
 
     kind: Literal["pcie-width"] = "pcie-width"
     width: Literal[1, 2, 4, 8] = 8
 
 
 class PcieGeneration(GpuFault):
-    """The slot offers an older PCIe generation than the GPU has."""
+    """The slot supports only an older PCIe generation than the GPU."""
 
     kind: Literal["pcie-generation"] = "pcie-generation"
     generation: int = Field(default=3, ge=1)
 
 
 class StrayProcess(GpuFault):
-    """A process holds memory on a node that should be idle."""
+    """A process uses GPU memory on a node that should be idle."""
 
     kind: Literal["stray-process"] = "stray-process"
     pid: int = Field(default=4242, ge=1)
@@ -303,39 +304,39 @@ class StrayProcess(GpuFault):
 
 
 class MigWrongLayout(GpuFault):
-    """The GPU has these instances, whatever was asked for."""
+    """The GPU has these instances, whatever layout was requested."""
 
     kind: Literal["mig-wrong-layout"] = "mig-wrong-layout"
     instances: dict[str, Annotated[int, Field(ge=0)]]
 
 
 class MigPending(GpuFault):
-    """A change of MIG mode waits for a reset of the GPU: the driver has applied half of it."""
+    """A change of the MIG mode waits for a GPU reset, and the driver has applied only half of it."""
 
     kind: Literal["mig-pending"] = "mig-pending"
 
 
 class MigConfigFailed(_Fault):
-    """The MIG manager fails: no GPU gets instances (the simulated MIG manager sets the node's label)."""
+    """The MIG manager fails, and no GPU gets instances. The simulated MIG manager sets the node's label."""
 
     kind: Literal["mig-config-failed"] = "mig-config-failed"
 
 
 class MigChangeFailed(_Fault):
-    """A change of MIG fails and leaves the GPUs as they are; the current layout stays valid."""
+    """A MIG change fails and does not affect the GPUs. The current layout remains valid."""
 
     kind: Literal["mig-change-failed"] = "mig-change-failed"
 
 
 class MigChangeSlow(_Fault):
-    """A change of MIG takes this long."""
+    """A MIG change takes this long."""
 
     kind: Literal["mig-change-slow"] = "mig-change-slow"
     seconds: float = Field(default=30.0, ge=0)
 
 
 class WrongDriver(_Fault):
-    """Another driver is installed."""
+    """A different driver is installed."""
 
     kind: Literal["wrong-driver"] = "wrong-driver"
     version: str = "470.57.02"
@@ -348,13 +349,13 @@ class NumaUnknown(_Fault):
 
 
 class NvmlMissing(_Fault):
-    """There is no NVML library: no driver is installed, or the container was not given it."""
+    """There is no NVML library, because there is no driver or the container does not mount the library."""
 
     kind: Literal["nvml-missing"] = "nvml-missing"
 
 
 class NvmlUnloadable(_Fault):
-    """There is an NVML library, but the loader refuses it: a damaged file, another architecture."""
+    """The loader rejects the NVML library, for example a damaged file or the wrong architecture."""
 
     kind: Literal["nvml-unloadable"] = "nvml-unloadable"
     error: str = "invalid ELF header"
@@ -362,7 +363,7 @@ class NvmlUnloadable(_Fault):
 
 class CallFault(_Fault):
     call: NvmlCall = "nvmlDeviceGetTemperature"
-    index: int | None = Field(default=None, ge=0, description="on which GPU, from 0; by default on every one")
+    index: int | None = Field(default=None, ge=0, description="index of the GPU, from 0; by default every GPU")
 
 
 class NvmlHang(CallFault):
@@ -378,52 +379,52 @@ class NvmlCrash(CallFault):
 
 
 class NoPermission(CallFault):
-    """One NVML call is refused: the container was not given the devices, or runs as somebody who may not ask."""
+    """One NVML call is refused, because the container lacks the devices or its user lacks the permission."""
 
     kind: Literal["no-permission"] = "no-permission"
     call: NvmlCall = "nvmlInitWithFlags"
 
 
 class FunctionMissing(_Fault):
-    """The driver is too old to have a function."""
+    """The driver is too old to have this function."""
 
     kind: Literal["function-missing"] = "function-missing"
     call: NvmlCall
 
 
 class SlowHostLink(GpuFault):
-    """Copies between host and GPU are slow, which NVML does not show: an active check measures it."""
+    """Copies between host and GPU are slow. NVML does not show this, but an active check measures it."""
 
     kind: Literal["slow-host-link"] = "slow-host-link"
     gb_per_second: float = Field(default=5.0, gt=0)
 
 
 class SlowNvlink(GpuFault):
-    """Copies from another GPU and reductions in the node are slow, which an active check measures."""
+    """Copies from another GPU and reductions in the node are slow. An active check measures this."""
 
     kind: Literal["slow-nvlink"] = "slow-nvlink"
     gb_per_second: float = Field(default=20.0, gt=0)
 
 
 class WrongProducts(GpuFault):
-    """The GPU computes wrong results without an error, which an active check finds."""
+    """The GPU computes wrong results without reporting an error. An active check detects this."""
 
     kind: Literal["wrong-products"] = "wrong-products"
     count: int = Field(default=3, ge=1)
 
 
 class SlowNetwork(_Fault):
-    """Reductions between this node and others are slow, which an active check measures."""
+    """Reductions between this node and other nodes are slow. An active check measures this."""
 
     kind: Literal["slow-network"] = "slow-network"
     gb_per_second: float = Field(default=4.0, gt=0)
 
 
 class RecordedNode(_Fault):
-    """The node answers as the one of a recording; alone. `sandbox replay NODE FILE` sets it."""
+    """The node answers like a recorded node. This must be the only fault. `sandbox replay NODE FILE` sets it."""
 
     kind: Literal["recorded-node"] = "recorded-node"
-    recording: str = Field(description="what `node-check --record` wrote, by zlib and base64")
+    recording: str = Field(description="output of `node-check --record`, compressed with zlib, in base64")
 
 
 Fault = (
@@ -489,7 +490,7 @@ FAULT_KINDS: tuple[str, ...] = tuple(model.model_fields["kind"].default for mode
 
 
 def describe_faults() -> str:
-    """Return a text with all kinds of faults, their fields with defaults, and their effect."""
+    """Return a text that lists all kinds of faults with their fields, defaults and effects."""
     lines: list[str] = []
     for kind, model in zip(FAULT_KINDS, _MODELS, strict=True):
         fields = [

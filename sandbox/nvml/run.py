@@ -1,8 +1,8 @@
 """Runs the node agent with a simulated NVML: `python -m sandbox.nvml.run --profile FILE -- AGENT.pyz ARGS...`.
 
-The agent reads NVML in a child process, started by the command in `GPU_PLATFORM_NVML_READER` if it is set. This
-module sets it to itself: in the agent's process it only runs the agent, in the child process it installs the
-simulated NVML into the zipapp's `pynvml`.
+The agent reads NVML in a child process, and starts it with the command in `GPU_PLATFORM_NVML_READER` if this is
+set. This module sets the variable to its own command. In the agent's process it only runs the agent. In the child
+process it installs the simulated NVML into the zipapp's `pynvml`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READ_COMMAND: Final = "read-nvml"
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the agent and exit with its exit code."""
     parser = argparse.ArgumentParser(prog="python -m sandbox.nvml.run", description=__doc__)
-    parser.add_argument("--faults", action=_ListFaults, help="list the kinds of faults, and exit")
+    parser.add_argument("--faults", action=_ListFaults, help="list the kinds of faults and exit")
     parser.add_argument("--profile", required=True, metavar="FILE", help="NodeProfile as JSON")
     parser.add_argument("agent", metavar="AGENT.pyz")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
@@ -39,13 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def agent_environment(profile: Path, agent: Path) -> dict[str, str]:
-    """Return the variables with which an agent reads the simulated NVML of a profile's file."""
+    """Return the environment variables that make an agent read the simulated NVML of a profile's file."""
     reader = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(profile), "--", str(agent)]
     return {READER_VARIABLE: json.dumps(reader), SYSFS_VARIABLE: os.devnull}
 
 
 class _ListFaults(argparse.Action):
-    """Option that prints and exits before required options are checked, like `--version`."""
+    """Option that prints and exits before argparse checks required options, like `--version`."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)
@@ -75,7 +75,7 @@ def _read(profile: str, agent: str, arguments: Sequence[str]) -> NoReturn:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends, also during a hanging call."""
+    """End this process when its parent ends, even during a call that hangs."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -81,7 +81,7 @@ def test_mig_mode_takes_the_links_of_its_gpu_down():
         ([{"kind": "pcie-width", "index": 0, "width": 3}], "[0].width: found 3; allowed: one of 1, 2, 4, 8"),
         (
             [{"kind": "nvml-hang", "call": "nvmlDeviceGetTempreature"}],
-            '[0].call: found "nvmlDeviceGetTempreature"; allowed: a function of NVML, such as '
+            '[0].call: found "nvmlDeviceGetTempreature"; allowed: an NVML function, such as '
             "nvmlDeviceGetTemperature. Fix: did you mean 'nvmlDeviceGetTemperature'",
         ),
     ],

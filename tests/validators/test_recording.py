@@ -260,7 +260,7 @@ def test_a_node_replays_one_recording_alone_and_none_of_more_gpus_than_it_has():
     fault = {"kind": "recorded-node", "recording": pack(json.dumps(to_recording(read("p5.48xlarge")[1])))}
     with pytest.raises(BadInput, match=r"8 GPUs.*at most 1"):
         read("g4dn.xlarge", fault)
-    with pytest.raises(BadInput, match="recorded-node alone"):
+    with pytest.raises(BadInput, match="only recorded-node"):
         read("p5.48xlarge", fault, {"kind": "nvml-hang"})
     with pytest.raises(BadInput, match="no packed recording"):
         read("p5.48xlarge", {"kind": "recorded-node", "recording": "x"})
