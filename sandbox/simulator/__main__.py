@@ -1,4 +1,4 @@
-"""`python -m sandbox.simulator --kubeconfig FILE`: run until SIGTERM or SIGINT, log to standard output."""
+"""`python -m sandbox.simulator --kubeconfig FILE`: run until SIGTERM or SIGINT, and log to standard output."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ def main() -> None:
     """Run the simulator."""
     parser = argparse.ArgumentParser(prog="python -m sandbox.simulator", description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--mig-seconds", type=float, default=0.5, help="duration of a MIG change (%(default)s)")
     parser.add_argument(
-        "--mig-seconds", type=float, default=0.5, help="how long a change of MIG takes (%(default)s)"
+        "--driver-seconds", type=float, default=0.5, help="duration of a driver restart (%(default)s)"
     )
     parser.add_argument(
-        "--driver-seconds", type=float, default=0.5, help="how long a driver restarts (%(default)s)"
+        "--agents",
+        type=int,
+        default=2,
+        help="maximum number of node agents at a time (%(default)s)",
     )
-    parser.add_argument("--agents", type=int, default=2, help="node agents that run at a time (%(default)s)")
     given = parser.parse_args()
 
     api = Api(given.kubeconfig)

@@ -1,4 +1,4 @@
-"""Status and Event that the kubelet writes about a pod that it refuses to run."""
+"""Status and Event that the kubelet writes for a pod that it refuses to run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TOPOLOGY: Final = "TopologyAffinityError"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why the kubelet refuses a pod that was bound to its node."""
+    """Why the kubelet rejects a pod that is bound to its node."""
 
     reason: str
     message: str
 
     def status(self) -> dict[str, Any]:
-        """Return the status of the pod (pkg/kubelet/kubelet.go, rejectPod)."""
+        """Return the status of the rejected pod (pkg/kubelet/kubelet.go, rejectPod)."""
         unready = [
             {"type": kind, "status": "False", "reason": "PodFailed"} for kind in ("Ready", "ContainersReady")
         ]
@@ -34,7 +34,7 @@ class Rejection:
         }
 
     def event(self, pod: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the Event about the pod, as a recorder of Events makes it (client-go, tools/record)."""
+        """Return the Event for the rejected pod, as an event recorder creates it (client-go, tools/record)."""
         metadata, node = pod["metadata"], pod["spec"]["nodeName"]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return {
@@ -62,5 +62,5 @@ class Rejection:
 
 
 def allocation_error(error: str) -> Rejection:
-    """Return the rejection for an error of a device plugin or resource manager (cm/admission/errors.go)."""
+    """Return the rejection for the error of a device plugin or resource manager (cm/admission/errors.go)."""
     return Rejection(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected")

@@ -1,6 +1,6 @@
-"""Runs one process by `agent_server` and ends as it does: `python agent_client.py SOCKET ARGUMENTS...`.
+"""Runs one process through `agent_server` and ends as it does: `python agent_client.py SOCKET ARGUMENTS...`.
 
-It is started for every agent, so it imports as little as possible.
+The client is started for every agent, so it imports as little as possible.
 """
 
 import json
@@ -13,7 +13,7 @@ _POLL_SECONDS = 1
 
 
 def main(address: str, arguments: list[str]) -> int:
-    """Pass arguments, environment, folder and standard streams to the server; return the exit code."""
+    """Pass arguments, environment, working directory and standard streams to the server; return the exit code."""
     parent = os.getppid()
     request = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
     with socket.socket(socket.AF_UNIX) as server:
@@ -28,7 +28,7 @@ def main(address: str, arguments: list[str]) -> int:
                 break
             except TimeoutError:
                 if os.getppid() != parent:
-                    return 1  # the end of this process ends the other one
+                    return 1  # the server kills its process when this client ends
     if not answer:
         print("the process that starts node agents has ended", file=sys.stderr)
         return 1

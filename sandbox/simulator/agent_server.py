@@ -1,11 +1,11 @@
-"""Runs node agents in processes that are forked from one with their modules imported.
+"""Runs node agents in forked processes whose modules are already imported.
 
 `python -m sandbox.simulator.agent_server AGENT.pyz FD` imports the zipapp's modules, the simulated NVML and the
-catalogue once, then serves the listening socket that it inherits. For each connection it forks a process with the
-arguments, environment, folder and standard streams that `agent_client.py` sends. A new interpreter takes 0.3 s of
-CPU time for an agent, and 0.4 s for its child that reads NVML, most of it for imports.
+catalogue once. Then it serves the listening socket that it inherits. For each connection, it forks a process with
+the arguments, environment, working directory and standard streams that `agent_client.py` sends. A new interpreter
+takes 0.3 s of CPU time for an agent, and 0.4 s for its child process that reads NVML, mostly for imports.
 
-A forked process is killed if its connection ends; otherwise the answer is its wait status.
+If a connection ends, its forked process is killed. If the process ends, the client receives its wait status.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from gpu_platform.catalog import Catalog, load_catalog
 from sandbox.nvml import install, mig_tables, parse_profile
 
 READ: Final = "read"
-"""First argument of a process that installs the simulated NVML of the profile that follows, and reads it."""
+"""First argument of a process that installs and reads the simulated NVML of a profile, which is the next argument.
+"""
 
 _BUFFER: Final = 1 << 16
 _PRELOADED: Final = ("validators.agent.cli", "validators.agent.nvml", "pynvml")
@@ -46,7 +47,7 @@ class _Request:
 
 
 def main(agent: str, listener: int) -> None:
-    """Serve until standard input ends; in a forked process, run the agent."""
+    """Serve until standard input ends. In a forked process, run the agent instead."""
     catalog = _preload(agent)
     request = _Server(socket.socket(fileno=listener)).serve()
     if request is not None:
@@ -55,12 +56,12 @@ def main(agent: str, listener: int) -> None:
 
 def _preload(agent: str) -> Catalog:
     sys.path.insert(0, agent)
-    with suppress(Exception):  # of a broken zipapp: each run of it reports the error
+    with suppress(Exception):  # with a broken zipapp, each run of the agent reports the error
         for name in _PRELOADED:
             importlib.import_module(name)
     catalog = load_catalog()
     mig_tables()
-    gc.freeze()  # a collection in a forked process would copy all of these pages
+    gc.freeze()  # a garbage collection in a forked process would copy all these pages
     return catalog
 
 
@@ -92,12 +93,12 @@ def _run(request: _Request, agent: str, catalog: Catalog) -> None:
 
 
 class _Server:
-    """The processes that were forked, each with the connection of its client."""
+    """The forked processes, each with the connection of its client."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._connections: dict[int, socket.socket] = {}
         self._listener = listener
-        self._wake, self._waker = socket.socketpair()  # readable after the end of a process
+        self._wake, self._waker = socket.socketpair()  # readable after a process has ended
         self._selector = selectors.DefaultSelector()
         for end in (self._wake, self._waker, listener):
             end.setblocking(False)
@@ -107,7 +108,7 @@ class _Server:
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
 
     def serve(self) -> _Request | None:
-        """Fork a process for each connection; return its request in that process, None in the server."""
+        """Fork a process for each connection. Return the request in the forked process, and None in the server."""
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is sys.stdin:
@@ -121,12 +122,12 @@ class _Server:
                     request = self._fork()
                     if request is not None:
                         return request
-                elif key.data in self._connections:  # its client ended first
+                elif key.data in self._connections:  # the client ended before its process
                     self._selector.unregister(key.fileobj)
                     os.kill(key.data, signal.SIGKILL)
 
     def _answer(self) -> None:
-        """Send the wait statuses of the processes that have ended."""
+        """Send their wait statuses to the clients of ended processes."""
         for pid, status in _ended():
             connection = self._connections.pop(pid)
             with suppress(KeyError):
@@ -154,11 +155,11 @@ class _Server:
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Handle a signal of which only the wake-up matters."""
+    """Do nothing, because the signal only has to wake the server."""
 
 
 def _accept(listener: socket.socket) -> tuple[socket.socket, _Request] | None:
-    """Return a connection and its request, or None if the client is gone already."""
+    """Return a connection and its request, or None if the client is already gone."""
     try:
         connection, _ = listener.accept()
         connection.setblocking(True)
@@ -176,7 +177,7 @@ def _accept(listener: socket.socket) -> tuple[socket.socket, _Request] | None:
 
 
 def _ended() -> list[tuple[int, int]]:
-    """Return process id and wait status of the ended processes."""
+    """Return the process ID and wait status of each ended process."""
     found: list[tuple[int, int]] = []
     while True:
         try:

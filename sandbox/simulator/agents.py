@@ -1,4 +1,4 @@
-"""Starts node agents by processes of `agent_server`, one for each zipapp."""
+"""Starts node agents through `agent_server` processes, one for each zipapp."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Final
 from sandbox.simulator.agent_server import READ
 
 _CLIENT: Final = Path(__file__).with_name("agent_client.py")
-_LONGEST: Final = 90  # characters of a folder; a socket's path has at most 107, 103 on macOS
-_MOST: Final = 2  # servers; a platform that is upgraded has pods of two zipapps for a while
+_LONGEST: Final = 90  # characters of a folder; a socket path has at most 107, or 103 on macOS
+_MOST: Final = 2  # servers; during an upgrade, a platform has pods with two zipapps
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,16 @@ class _Server:
     address: Path
 
     def stop(self) -> None:
-        """Stop the server, which kills the processes that it started."""
+        """Stop the server, which kills the processes that it forked."""
         self.process.communicate()  # closes its standard input
         self.address.unlink(missing_ok=True)
 
 
 class Agents:
-    """Commands that run node agents; files and sockets are in `folder`. Safe to use from several threads."""
+    """Commands that run node agents, with files and sockets in `folder`. Safe to use from several threads."""
 
     def __init__(self, folder: Path) -> None:
-        # Absolute, because clients run in folders of their own.
+        # The path is absolute, because clients run in other folders.
         self._folder = folder.resolve()
         self._short = ""
         if len(str(self._folder)) > _LONGEST:
@@ -45,11 +45,11 @@ class Agents:
         self._lock = threading.Lock()
 
     def command(self, agent: bytes, *arguments: str) -> list[str]:
-        """Return a command that ends as `AGENT.pyz ARGUMENTS...` does, whose bytes are `agent`."""
+        """Return a command that behaves like `AGENT.pyz ARGUMENTS...`. `agent` is the content of the zipapp."""
         return [sys.executable, "-I", "-S", str(_CLIENT), str(self._address(agent)), *arguments]
 
     def reader(self, agent: bytes, profile: Path) -> list[str]:
-        """Return the command of an agent's child process that reads the simulated NVML of a profile's file."""
+        """Return the command of an agent's child process, which reads the simulated NVML of a profile file."""
         return self.command(agent, READ, str(profile))
 
     def stop(self) -> None:
@@ -61,14 +61,14 @@ class Agents:
             shutil.rmtree(self._short, ignore_errors=True)
 
     def _address(self, agent: bytes) -> Path:
-        """Return the socket of the zipapp's server, which is started unless it runs."""
+        """Return the socket of the zipapp's server. The server is started unless it already runs."""
         digest = hashlib.sha256(agent).hexdigest()[:12]
         with self._lock:
             server = self._servers.pop(digest, None)
             if server is not None and server.process.poll() is not None:
                 server.stop()
                 server = None
-            self._servers[digest] = server or self._start(agent, digest)  # the last one is the last one used
+            self._servers[digest] = server or self._start(agent, digest)  # the most recently used is last
             while len(self._servers) > _MOST:
                 self._servers.pop(next(iter(self._servers))).stop()
             return self._servers[digest].address
@@ -78,7 +78,7 @@ class Agents:
         file.write_bytes(agent)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(address))
-            listener.listen()  # agents wait here until the server has its imports
+            listener.listen()  # agents wait here until the server has imported its modules
             number = listener.fileno()
             command = [sys.executable, "-m", "sandbox.simulator.agent_server", str(file), str(number)]
             return _Server(subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(number,)), address)

@@ -1,8 +1,8 @@
 """Allocatable CPU and memory of a node as a kubelet computes it: capacity - kube-reserved - eviction threshold.
 
-Source: kubernetes.io, "Reserve Compute Resources for System Daemons" (Node Allocatable). kube-reserved
-is the provider's published formula, implemented a second time: the sandbox checks the numbers of
-gpu_platform.planning and takes none from it.
+Source: kubernetes.io, "Reserve Compute Resources for System Daemons" (Node Allocatable). kube-reserved uses the
+provider's published formula in a second implementation. The sandbox checks the numbers of gpu_platform.planning
+and therefore does not use them.
 """
 
 from __future__ import annotations
@@ -14,29 +14,31 @@ from typing import Final
 from gpu_platform.catalog import MachineType
 
 MAX_PODS: Final = 110
-"""The kubelet's default `maxPods`; the nodes of the sandbox set none."""
+"""The kubelet's default `maxPods`. The sandbox's nodes do not set another value."""
 
-_EVICTION_MIB: Final = 100  # kubelet default evictionHard: memory.available<100Mi; EKS and GKE keep it
+_EVICTION_MIB: Final = 100  # kubelet default evictionHard: memory.available<100Mi; the default on EKS and GKE too
 
-# Upper end of each range in millicores, and the part of the range that is reserved, in 1/10000. EKS: awslabs/
-# amazon-eks-ami, nodeadm/internal/kubelet (getCPUMillicoresToReserve). GKE: "Plan GKE Standard node sizes".
+# Upper end of each range in millicores, and the reserved part of the range in 1/10000. EKS:
+# awslabs/amazon-eks-ami, nodeadm/internal/kubelet (getCPUMillicoresToReserve). GKE: "Plan GKE Standard node
+# sizes".
 _CPU_RANGES: Final = ((1_000, 600), (2_000, 100), (4_000, 50), (None, 25))
-# Upper end of each range in MiB, and the part that is reserved, in 1/100: "Plan GKE Standard node sizes".
+# Upper end of each range in MiB, and the reserved part of the range in 1/100: "Plan GKE Standard node sizes".
 _GKE_MEMORY_RANGES: Final = ((4_096, 25), (8_192, 20), (16_384, 10), (131_072, 6), (None, 2))
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAllocatable:
-    """What pods can request of a node: CPU in millicores, memory in MiB."""
+    """Allocatable resources of a node: CPU in millicores, memory in MiB."""
 
     cpu_millicores: int
     memory_mib: int
 
 
 def node_allocatable(machine: MachineType) -> NodeAllocatable:
-    """Return the allocatable CPU and memory of a node of a machine type.
+    """Return the allocatable CPU and memory of a node with a machine type.
 
-    Capacity is the advertised CPU and memory. A kubelet on premises has its defaults, which reserve nothing.
+    Capacity is the advertised CPU and memory. On premises, the kubelet has its default settings, which reserve
+    nothing.
     """
     cpu = machine.vcpu * 1000
     memory = machine.memory_mib
@@ -50,13 +52,13 @@ def node_allocatable(machine: MachineType) -> NodeAllocatable:
 
 
 def _nodeadm_pods(machine: MachineType) -> int:
-    """Return the pods that EKS images reserve memory for (nodeadm/internal/kubelet, CalcMaxPods)."""
+    """Return the number of pods that EKS images reserve memory for (nodeadm/internal/kubelet, CalcMaxPods)."""
     addresses = [machine.ips_per_eni - 1] * (machine.default_enis or 0) if machine.ips_per_eni else []
     return sum(addresses) + 2 if addresses else MAX_PODS
 
 
 def _reserved(total: int, ranges: Sequence[tuple[int | None, int]], scale: int) -> int:
-    """Return what is reserved of `total`: each range's part of what lies in it, rounded half up."""
+    """Return the reserved part of `total`, the sum over all ranges, rounded half up."""
     lower, reserved = 0, 0
     for upper, part in ranges:
         inside = (total if upper is None else min(total, upper)) - lower

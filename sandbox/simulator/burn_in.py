@@ -1,8 +1,9 @@
-"""Simulated results of active checks on a node, by its machine type and faults; pure functions.
+"""Simulated results of active checks on a node, by its machine type and faults. The functions are pure.
 
-Healthy figures are round ones of the hardware: a link's rate less its overhead. Those of NCCL on P5 and P4de are
-measured (awslabs/awsome-distributed-training, micro-benchmarks/nccl-tests, commit 0edaf152): 476 GB/s in a P5
-node, 487 between two, 78 between two P4de. What they are compared with are other facts, of the catalogue.
+Figures of healthy nodes are round values for the hardware: the rate of a link without its overhead. The NCCL
+figures of P5 and P4de are measured (awslabs/awsome-distributed-training, micro-benchmarks/nccl-tests, commit
+0edaf152): 476 GB/s in a P5 node, 487 GB/s between two P5 nodes, and 78 GB/s between two P4de nodes. The catalogue
+contains separate values, to which the checks compare these figures.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from sandbox.simulator.kube import Object
 
 _PART: Final = "BURN_IN_PART"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
-_HOST: Final[Mapping[int, float]] = {3: 12.5, 4: 25.2, 5: 55.3, 6: 110.0}  # by PCIe generation
+_HOST: Final[Mapping[int, float]] = {3: 12.5, 4: 25.2, 5: 55.3, 6: 110.0}  # GB/s by PCIe generation
 _DEVICE: Final[Mapping[str, float]] = {"volta": 45.0, "ampere": 262.0, "hopper": 372.0, "blackwell": 700.0}
 _REDUCE: Final[Mapping[str, float]] = {"volta": 125.0, "ampere": 232.0, "hopper": 476.0, "blackwell": 830.0}
 _NETWORK: Final[Mapping[str, float]] = {"volta": 10.0, "ampere": 78.3, "hopper": 487.1, "blackwell": 360.0}
-_PCIE_ONLY: Final = 11.0  # between GPUs without NVLink
+_PCIE_ONLY: Final = 11.0  # GB/s between GPUs without NVLink
 _PRODUCT, _OTHER_PRODUCT = "5c1d0f7a2b9e4386", "0000000000000bad"
 
 
 def burn_in_message(pod: Object, profile: NodeProfile, catalog: Catalog) -> str:
-    """Return the last message of a pod of active checks; empty for pods but the first of a Job."""
+    """Return the termination message of an active-check pod, or an empty string if it is not the first pod of its
+    Job.
+    """
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     if labels.get(_INDEX, "0") != "0":
         return ""
@@ -38,7 +41,7 @@ def burn_in_message(pod: Object, profile: NodeProfile, catalog: Catalog) -> str:
 
 
 def measured(profile: NodeProfile, catalog: Catalog, *, nodes: int) -> dict[str, Any]:
-    """Return the program's result on one node, or with another healthy node of its kind."""
+    """Return the check program's result on one node, or on it and a healthy node of the same type."""
     machine = catalog.machine_types[profile.machine_type]
     faults = profile.faults
     if gone := next((fault for fault in faults if isinstance(fault, GpuLost | GpuMissing)), None):

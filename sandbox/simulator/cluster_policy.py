@@ -1,4 +1,4 @@
-"""The fields of the ClusterPolicy that the operands read, with the operator's defaults."""
+"""The fields of the ClusterPolicy that operands read, with the operator's defaults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sandbox.simulator.driver_upgrade import UpgradePolicy, read_upgrade_policy
 class ClusterPolicy:
     """The part of a ClusterPolicy's spec that the simulated operands read.
 
-    A ConfigMap name is empty where the spec has none: then the device plugin has no config, and the MIG manager
+    A ConfigMap name is empty if the spec has none. The device plugin then has no config, and the MIG manager
     generates its config from the hardware. Source: gpu-operator api/nvidia/v1/clusterpolicy_types.go, IsEnabled.
     """
 
@@ -28,13 +28,15 @@ class ClusterPolicy:
     mig_default: str = ""
     runtime_class: str = "nvidia"
     driver_version: str = ""
-    """Driver that the operator installs; empty: it installs none, or its default, which is not simulated."""
+    """Driver version that the operator installs. Empty if it installs no driver, or its default, which is not
+    simulated.
+    """
     upgrades: UpgradePolicy | None = None
-    """None: drivers of running nodes are not upgraded."""
+    """Upgrade policy, or None if drivers of running nodes are not upgraded."""
 
 
 def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
-    """Return the operands' fields of a spec; a missing field has the operator's default."""
+    """Return the fields of a spec that operands read. A missing field has the operator's default."""
     plugin = _section(spec, "devicePlugin")
     plugin_config = _section(plugin, "config")
     manager = _section(spec, "migManager")
@@ -56,10 +58,11 @@ def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
 
 
 def runs_on_node(labels: Mapping[str, str], operand: str) -> bool:
-    """Return whether an operand runs on a node: label `nvidia.com/gpu.deploy.<operand>`, or `.operands` for all.
+    """Return whether an operand runs on a node, by its label `nvidia.com/gpu.deploy.<operand>`, or `.operands` for
+    all.
 
-    The operator sets them to "true" where they are absent or empty; with any other value the operand does not run.
-    Source: gpu-operator controllers/state_manager.go, addGPUStateLabels.
+    The operator sets these labels to "true" if they are absent or empty. With any other value, the operand does
+    not run. Source: gpu-operator controllers/state_manager.go, addGPUStateLabels.
     """
     if labels.get("nvidia.com/gpu.deploy.operands") == "false":
         return False
@@ -69,8 +72,8 @@ def runs_on_node(labels: Mapping[str, str], operand: str) -> bool:
 def default_labels(policy: ClusterPolicy, labels: Mapping[str, str], *, mig_capable: bool) -> dict[str, str]:
     """Return the labels that the operator itself sets on a GPU node.
 
-    A MIG-capable node without a MIG config gets the default `all-disabled` of the ClusterPolicy.
-    Source: gpu-operator controllers/nodelabeling_controller.go.
+    A MIG-capable node without a MIG config has the ClusterPolicy's default config `all-disabled`. Source:
+    gpu-operator controllers/nodelabeling_controller.go.
     """
     own = {names.GPU_PRESENT_LABEL: "true"}
     needs_default = policy.mig_manager and mig_capable and not labels.get(names.MIG_CONFIG_LABEL)

@@ -1,4 +1,4 @@
-"""The control loop: reconciles all nodes, pods and slices, then waits for a change."""
+"""The control loop, which reconciles all nodes, pods and slices and then waits for a change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _RETRY_SECONDS: Final = 0.5
 
 
 class Controller:
-    """The simulated operator of one API server. `mig_seconds`, `driver_seconds`: how long these changes take."""
+    """The simulated operator of one API server. `mig_seconds` and `driver_seconds` are the durations of these
+    changes.
+    """
 
     def __init__(
         self,
@@ -65,12 +67,12 @@ class Controller:
         self._pods = Pods(api, self._pod_objects, self._nodes, validation, catalog)
 
     def stop(self) -> None:
-        """Make `run` return soon. May be called from a signal handler."""
+        """Make `run` return soon. This method may be called from a signal handler."""
         self._stop.set()
         self._changed.set()
 
     def run(self) -> None:
-        """Work until `stop`."""
+        """Reconcile until `stop` is called."""
         for informer in (
             self._node_objects,
             self._pod_objects,
@@ -94,7 +96,7 @@ class Controller:
             first = False
 
     def _reconcile_all(self, *, first: bool) -> float:
-        """Reconcile every object once; return after how many seconds to do so again if nothing changes."""
+        """Reconcile every object once; return the seconds until the next reconciliation if nothing changes."""
         operator = self._operator()
         fault_maps = self._faults.all()
         faults: Mapping[str, str] = fault_maps[0].get("data") or {} if fault_maps else {}
@@ -141,10 +143,11 @@ class Controller:
         maps = self._config_maps.all()
         # The operator uses the oldest ClusterPolicy and ignores all others.
         owner = policies[0] if policies else None
-        # There is at most one; beside a ClusterPolicy it is not reconciled ("PrerequisiteNotMet").
+        # A cluster has at most one. Next to a ClusterPolicy, it is not reconciled ("PrerequisiteNotMet").
         clusters = self._gpu_clusters.all()
         cluster = clusters[0] if clusters and owner is None else None
-        # Without a ClusterPolicy drivers belong to NVIDIADrivers; the program writes the default one alone.
+        # Without a ClusterPolicy, drivers belong to NVIDIADrivers. The program only writes the default
+        # NVIDIADriver.
         drivers = self._nvidia_drivers.all() if owner is None else []
         driver = next((one for one in drivers if one.get("spec", {}).get("default") is True), None)
         return OperatorObjects(
@@ -163,7 +166,7 @@ class Controller:
         )
 
     def _runtime_class(self, operator: OperatorObjects) -> float:
-        """Create the RuntimeClass of pods that use the driver's libraries; the ClusterPolicy owns it."""
+        """Create the RuntimeClass for pods that use the driver's libraries. The ClusterPolicy owns it."""
         present = {each["metadata"]["name"] for each in self._runtime_classes.all()}
         if operator.policy is None or operator.owner is None or operator.policy.runtime_class in present:
             return _IDLE_SECONDS
@@ -186,12 +189,12 @@ def _release(owner: Object | None) -> str:
 
 
 def _reconcile(what: str, reconcile: Callable[[], float]) -> float:
-    """Call `reconcile` and return its delay; after an error of the API server return a short one."""
+    """Call `reconcile` and return its delay, or a short delay after an error of the API server."""
     try:
         return reconcile()
     except ApiError as error:
         if error.status in (404, 409):
-            return _IDLE_SECONDS  # it was deleted meanwhile, or replaced by another of the same name
+            return _IDLE_SECONDS  # deleted or replaced in the meantime
         log(f"{what}: {error}")
         return _RETRY_SECONDS
     except Exception:  # one malformed object must not stop the simulation of all others

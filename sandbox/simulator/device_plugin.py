@@ -1,7 +1,7 @@
 """The device plugin: its config file, the config of a node, and the resources that it advertises.
 
-Rules and messages follow NVIDIA/k8s-device-plugin 0.20.0 (api/config/v1, internal/rm, cmd/config-manager,
-cmd/nvidia-device-plugin, cmd/mps-control-daemon); each function names its file.
+The rules and messages follow NVIDIA/k8s-device-plugin 0.20.0 (api/config/v1, internal/rm, cmd/config-manager,
+cmd/nvidia-device-plugin, cmd/mps-control-daemon). Each function names its source file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sandbox.simulator.hardware import Hardware, VisibleGpu, mig_instances, with
 
 MIG_STRATEGIES: Final = ("none", "single", "mixed")
 NO_NUMA_NODE: Final = -1
-"""Instead of the NUMA node of a device whose machine does not show it."""
+"""NUMA node of a device if its machine does not show the NUMA node."""
 _PREFIX: Final = "nvidia.com/"
 _DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -26,14 +26,14 @@ SharingStrategy = Literal["none", "time-slicing", "mps"]
 
 
 class PluginError(Exception):
-    """The plugin does not start, so nothing is advertised. The message is that of the real plugin."""
+    """The plugin does not start, so it advertises nothing. The message matches the real plugin's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
     """The sharing block that applies to a simulated node.
 
-    `replicas`: resource name before renaming, to replicas of each device.
+    `replicas` maps resource names before renaming to the number of replicas per device.
     """
 
     strategy: SharingStrategy = "none"
@@ -42,13 +42,13 @@ class Sharing:
     replicas: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def replicas_of(self, resource: str) -> int:
-        """Return the replicas of one device of `resource`; 1 when it is not shared."""
+        """Return the number of replicas per device of `resource`, which is 1 if the resource is not shared."""
         return self.replicas.get(resource, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class PluginConfig:
-    """One config of the device plugin. `mig_strategy` None: not set in the file."""
+    """One config of the device plugin. `mig_strategy` is None if the file does not set it."""
 
     mig_strategy: str | None = None
     sharing: Sharing = field(default_factory=Sharing)
@@ -57,9 +57,10 @@ class PluginConfig:
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """One resource that the plugin registers. `single_only`: it refuses a request of more than one.
+    """One resource that the plugin registers. With `single_only`, the plugin refuses requests for more than one
+    unit.
 
-    `numa`, `healthy_numa`: its devices, and those of them that are healthy, by the NUMA node of their GPU.
+    `numa` and `healthy_numa` count all devices and the healthy devices by the NUMA node of their GPU.
     """
 
     count: int
@@ -73,12 +74,12 @@ class Advertised:
 
 
 def choose_config(label: str, default: str, keys: Collection[str]) -> str | None:
-    """Return the key of the config of a node, or None for the empty config.
+    """Return the key of a node's config, or None for the empty config; raises PluginError if there is no such key.
 
-    The node label first, then the ClusterPolicy's default, then (the operator sets the fallback `empty`) the
-    empty config. A missing key stops the config manager and with it the plugin's pod.
-    Source: cmd/config-manager/main.go, updateConfigName; gpu-operator object_controls.go. (The real message
-    leaves out the name of a missing default.)
+    The node label takes precedence over the ClusterPolicy's default. Without both, the plugin uses the empty
+    config, because the operator sets the fallback `empty`. A missing key stops the config manager and therefore
+    the plugin's pod. Source: cmd/config-manager/main.go, updateConfigName; gpu-operator object_controls.go. (The
+    real message does not contain the name of a missing default.)
     """
     if not keys:
         raise PluginError("no configuration files available")
@@ -93,9 +94,10 @@ def choose_config(label: str, default: str, keys: Collection[str]) -> str | None
 def resolve_mig_strategy(cluster_policy: str, config: PluginConfig) -> str:
     """Return the MIG strategy that applies.
 
-    The ClusterPolicy's `mig.strategy`, when set, is passed to the plugin as the variable MIG_STRATEGY, and a
-    variable overrides the file's `flags.migStrategy` (README, "Configuration": flag, variable, file); only
-    without it each node's config decides. Source: gpu-operator applyMIGConfiguration; config.go NewConfig.
+    The operator passes the ClusterPolicy's `mig.strategy`, if set, to the plugin as the variable MIG_STRATEGY. The
+    variable overrides the file's `flags.migStrategy` (README, "Configuration": flag, variable, file). Otherwise,
+    the config of each node determines the strategy. Source: gpu-operator applyMIGConfiguration; config.go
+    NewConfig.
     """
     return cluster_policy or config.mig_strategy or "none"
 
@@ -104,7 +106,7 @@ def resolve_mig_strategy(cluster_policy: str, config: PluginConfig) -> str:
 
 
 def parse_config(text: str) -> PluginConfig:
-    """Read one config; raises PluginError where the plugin refuses it. Like the plugin, it ignores unknown fields.
+    """Parse one config; raises PluginError if the plugin refuses it. Unknown fields are ignored, as in the plugin.
 
     Source: api/config/v1/config.go and replicas.go.
     """
@@ -124,7 +126,7 @@ def parse_config(text: str) -> PluginConfig:
     warnings: list[str] = []
     if config.get("resources"):
         warnings.append("Customizing the 'resources' field is not yet supported in the config. Ignoring...")
-    # Both blocks must parse; MPS overrides time-slicing (sharing.go).
+    # Both blocks must be valid, although MPS overrides time-slicing (sharing.go).
     time_slicing = _sharing(sharing, "timeSlicing", warnings) if "timeSlicing" in sharing else Sharing()
     mps = _sharing(sharing, "mps", warnings) if sharing.get("mps") is not None else None
     if mps is not None and time_slicing.strategy != "none":
@@ -223,7 +225,7 @@ def _unmarshal(reason: str) -> PluginError:
 
 
 def advertise(hardware: Hardware, config: PluginConfig, strategy: str) -> Mapping[str, Advertised]:
-    """Return what the plugin registers with the kubelet: resource name to count; raises PluginError.
+    """Return the resources that the plugin registers with the kubelet, by name; raises PluginError.
 
     Source: cmd/nvidia-device-plugin/main.go validateFlags; internal/rm/device_map.go; internal/plugin/mps.go;
     cmd/mps-control-daemon/mps/device.go.
@@ -269,9 +271,9 @@ def _counts(by_numa_node: Mapping[int, Mapping[str, int]], resource: str, replic
 
 
 def _devices(gpus: Sequence[VisibleGpu], strategy: str) -> Mapping[str, int]:
-    """Return the devices of each resource before sharing: GPUs, and MIG devices by the strategy."""
+    """Return the number of devices of each resource before sharing. The strategy determines the MIG resources."""
     if strategy == "none":
-        # The whole GPU is advertised, with or without MIG instances.
+        # The plugin advertises whole GPUs, with or without MIG instances.
         return _present({names.GPU_RESOURCE: len(gpus)})
     whole = _present({names.GPU_RESOURCE: len(without_mig(gpus))})
     instances = mig_instances(gpus)
@@ -305,9 +307,10 @@ def _check_mps(hardware: Hardware, sharing: Sharing, strategy: str) -> None:
 
 
 def mps_clients(compute_capability: str) -> int:
-    """Return the maximum of MPS clients of one GPU, as the MPS control daemon determines it.
+    """Return the maximum number of MPS clients per GPU, as the MPS control daemon determines it.
 
-    48 from compute capability 7.5 on, else 16: the daemon treats Volta (7.0) as older than Volta (device.go).
+    The maximum is 48 from compute capability 7.5 on, and 16 below, because the daemon treats Volta (7.0) as older
+    than Volta (device.go).
     """
     major, minor = (int(part) for part in compute_capability.split("."))
     return 48 if (major, minor) >= (7, 5) else 16

@@ -1,9 +1,9 @@
-"""The DRA driver: the devices that it publishes for a node's GPUs, as ResourceSlices. Pure.
+"""The DRA driver: the devices that it publishes for a node's GPUs as ResourceSlices. The functions are pure.
 
-Rules follow kubernetes-sigs/dra-driver-nvidia-gpu (cmd/gpu-kubelet-plugin: deviceinfo.go, mig.go, partitions.go,
-nvlib.go, driver.go), read 2026-11-21. MIG profiles and placements come from the sandbox's own tables
-(`sandbox/nvml/mig_tables.yaml`). Not simulated: PCIe root, NUMA node, copy engines, and multiprocessors, which a
-counter of compute slices replaces.
+The rules follow kubernetes-sigs/dra-driver-nvidia-gpu (cmd/gpu-kubelet-plugin: deviceinfo.go, mig.go,
+partitions.go, nvlib.go, driver.go), read 2026-11-21. MIG profiles and placements come from the sandbox's tables
+(`sandbox/nvml/mig_tables.yaml`). PCIe root, NUMA node and copy engines are not simulated. A counter of compute
+slices replaces the counter of multiprocessors.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _ARCHITECTURES: Final = {
     "hopper": "Hopper",
     "blackwell": "Blackwell",
 }
-_TOGGLE_MIG: Final = ("hopper", "blackwell")  # the MIG mode of these changes without a GPU reset
+_TOGGLE_MIG: Final = ("hopper", "blackwell")  # these change their MIG mode without a GPU reset
 
 
 def slice_specs(node: str, hardware: Hardware, *, dynamic_mig: bool) -> list[SliceSpec]:
-    """Return the ResourceSlices of a node: one pool with the node's name, without its generation.
+    """Return the ResourceSlices of a node, in one pool with the node's name. The pool's generation is not set.
 
-    Without partitions one slice has all devices. With partitions one slice has the counters, and each GPU has a
-    slice (Kubernetes 1.35 and newer: driver.go, generateSplitResourceSlices).
+    Without partitions, one slice contains all devices. With partitions, one slice contains the counters, and each
+    GPU has its own slice (Kubernetes 1.35 and newer: driver.go, generateSplitResourceSlices).
     """
     if not hardware.driver_answers:
         return []
@@ -52,15 +52,16 @@ def slice_specs(node: str, hardware: Hardware, *, dynamic_mig: bool) -> list[Sli
 
 
 def _dynamic_mig_table(hardware: Hardware) -> MigTable | None:
-    """Return the MIG table of GPUs whose partitions are published (nvlib.go, isDynamicMIGCapable), or None.
+    """Return the MIG table of GPUs with published partitions (nvlib.go, isDynamicMIGCapable), or None.
 
-    An Ampere GPU with MIG off falls back to whole GPUs; with MIG on it has partitions only, and no pool has that.
+    For an Ampere GPU with MIG off, the driver publishes whole GPUs. With MIG on, it publishes only partitions, but
+    no pool has this configuration.
     """
     return hardware.mig if hardware.gpu.architecture in _TOGGLE_MIG else None
 
 
 def _as_found(index: int, gpu: VisibleGpu, hardware: Hardware) -> Iterator[Device]:
-    """Yield the MIG devices of a GPU in MIG mode, and any other GPU itself."""
+    """Yield the MIG devices of a GPU in MIG mode, or the GPU itself."""
     if gpu.layout is None:
         yield {
             "name": f"gpu-{index}",
@@ -78,7 +79,7 @@ def _as_found(index: int, gpu: VisibleGpu, hardware: Hardware) -> Iterator[Devic
 
 
 def _partitions(index: int, gpu: VisibleGpu, hardware: Hardware, table: MigTable) -> list[Device]:
-    """Return the whole GPU and every GPU instance that it can have, each with what it consumes."""
+    """Return the whole GPU and every possible GPU instance as devices, each with the counters that it consumes."""
     whole = {
         "name": f"gpu-{index}",
         "attributes": {**_attributes(gpu, hardware), "type": {"string": "gpu"}, "uuid": {"string": gpu.uuid}},
@@ -129,7 +130,7 @@ def _attributes(gpu: VisibleGpu, hardware: Hardware) -> dict[str, dict[str, str]
 
 
 def semantic_version(version: str) -> str:
-    """Return a version in the driver's form, three numbers without leading zeros: 580.95.5 for 580.95.05."""
+    """Return a version in the driver's format, three numbers without leading zeros: 580.95.5 for 580.95.05."""
     numbers = [int(part) for part in version.split(".")]
     return ".".join(str(number) for number in (*numbers, 0, 0)[:3])
 

@@ -1,9 +1,9 @@
-"""The driver upgrade controller: which state a node goes to next, and what has to be done before. Pure.
+"""The driver upgrade controller: the next state of each node, and the steps before it. The functions are pure.
 
 States, limits and filters follow NVIDIA/k8s-operator-libs (pkg/upgrade: upgrade_state.go, upgrade_inplace.go,
 common_manager.go, pod_manager.go; api/upgrade/v1alpha1) and NVIDIA/gpu-operator (cmd/gpu-operator/main.go,
-gpuPodSpecFilter), read 2026-11-22; each function names its source. Not simulated: driver pods, safe driver load,
-requestor mode, several NVIDIADrivers.
+gpuPodSpecFilter), read 2026-11-22. Each function names its source. Driver pods, safe driver load, requestor mode
+and several NVIDIADrivers are not simulated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """How pods are evicted. `seconds` 0: without limit; `selector`: labels that a pod must have."""
+    """How pods are evicted. With `seconds` 0 there is no time limit. `selector` selects the pods by label."""
 
     force: bool = False
     seconds: float = 300.0
@@ -50,7 +50,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class UpgradePolicy:
-    """`driver.upgradePolicy` of a ClusterPolicy with `autoUpgrade`; the defaults are those of the CRD."""
+    """`driver.upgradePolicy` of a ClusterPolicy with `autoUpgrade`. The defaults match the CRD."""
 
     parallel: int = 1
     max_unavailable: int | str = "25%"
@@ -62,10 +62,11 @@ class UpgradePolicy:
 
 @dataclass(frozen=True, slots=True)
 class ManagedDriver:
-    """The driver that the operator installs, by its ClusterPolicy or, with DRA, by its NVIDIADriver.
+    """The driver that the operator installs, from its ClusterPolicy or, with DRA, from its NVIDIADriver.
 
-    `version` empty: it installs none, or its default, which is not simulated. `upgrades` None: drivers of running
-    nodes are not upgraded. `device_plugin`: whether its resources show that a node works again.
+    `version` is empty if the operator installs no driver, or its default, which is not simulated. `upgrades` is
+    None if drivers of running nodes are not upgraded. `device_plugin` is true if the device plugin's resources
+    show that a node works again.
     """
 
     version: str = ""
@@ -83,7 +84,7 @@ def read_nvidia_driver(spec: Mapping[str, Any]) -> ManagedDriver:
 
 
 def read_upgrade_policy(section: Mapping[str, Any]) -> UpgradePolicy | None:
-    """Return the policy of a spec, None where drivers are not upgraded automatically."""
+    """Return the upgrade policy of a spec, or None if drivers are not upgraded automatically."""
     if section.get("autoUpgrade") is not True:
         return None
     waits = _section(section, "waitForCompletion")
@@ -113,7 +114,7 @@ def _section(section: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _selector(section: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Read a selector of equalities, `app=train,tier=gpu`; None for an empty one."""
+    """Parse an equality-based label selector such as `app=train,tier=gpu`; return None for an empty selector."""
     text = str(section.get("podSelector") or "")
     return dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part) or None
 
@@ -123,19 +124,21 @@ def _selector(section: Mapping[str, Any]) -> Mapping[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What the controller knows of one node."""
+    """The state of one node as the controller sees it."""
 
     name: str
     state: State
     outdated: bool
-    """It runs another driver than the ClusterPolicy's."""
+    """Whether the node runs a different driver from the ClusterPolicy's."""
     unschedulable: bool = False
     ready: bool = True
     skipped: bool = False
 
 
 def available_slots(nodes: Sequence[NodeState], policy: UpgradePolicy) -> int:
-    """Return how many more nodes may start their upgrade (common_manager.go, GetUpgradesAvailable)."""
+    """Return the number of additional nodes that may start their upgrade (common_manager.go,
+    GetUpgradesAvailable).
+    """
     waiting = sum(node.state is State.UPGRADE_REQUIRED for node in nodes)
     idle = waiting + sum(node.state in (State.UNKNOWN, State.DONE) for node in nodes)
     slots = waiting if policy.parallel == 0 else policy.parallel - (len(nodes) - idle)
@@ -149,16 +152,16 @@ def available_slots(nodes: Sequence[NodeState], policy: UpgradePolicy) -> int:
 
 
 def scaled(value: int | str, total: int) -> int:
-    """Return a number, or a percentage of `total`, rounded up (intstr.GetScaledValueFromIntOrPercent)."""
+    """Return a number, or a percentage of `total` rounded up (intstr.GetScaledValueFromIntOrPercent)."""
     if isinstance(value, str) and value.endswith("%"):
         return math.ceil(total * int(value.removesuffix("%")) / 100)
     return int(value)
 
 
 def starting_nodes(nodes: Sequence[NodeState], policy: UpgradePolicy) -> tuple[str, ...]:
-    """Return the nodes that go from upgrade-required to cordon-required now.
+    """Return the nodes that now change from upgrade-required to cordon-required.
 
-    A node that somebody has cordoned goes on without a free slot (upgrade_inplace.go).
+    A node that somebody has already cordoned proceeds without a free slot (upgrade_inplace.go).
     """
     slots = available_slots(nodes, policy)
     found: list[str] = []
@@ -172,7 +175,7 @@ def starting_nodes(nodes: Sequence[NodeState], policy: UpgradePolicy) -> tuple[s
 
 
 def after_idle(node: NodeState) -> State:
-    """Return the state of a node that is not being upgraded (ProcessDoneOrUnknownNodes)."""
+    """Return the next state of a node that is not being upgraded (ProcessDoneOrUnknownNodes)."""
     if node.outdated:
         return State.UPGRADE_REQUIRED
     return State.DONE
@@ -183,7 +186,9 @@ def after_idle(node: NodeState) -> State:
 
 @dataclass(frozen=True, slots=True)
 class PodsToEvict:
-    """The pods that an eviction of a node removes. `refused`: why it cannot remove all that it must."""
+    """The pods that an eviction removes from a node. `refused` is the reason why it cannot remove all required
+    pods.
+    """
 
     pods: tuple[Object, ...] = ()
     refused: str = ""
@@ -206,7 +211,7 @@ def uses_gpu(pod: Object, claims: Claims) -> bool:
 
 
 def _claim_names(pod: Object) -> Iterator[tuple[str, str]]:
-    """Yield the claims of a pod that exist; one of a template has its name in the pod's status."""
+    """Yield the names of a pod's existing claims. The pod's status names the claims made from templates."""
     statuses: Sequence[Mapping[str, str]] = pod["status"].get("resourceClaimStatuses") or ()
     generated = {status["name"]: status.get("resourceClaimName") for status in statuses}
     for entry in pod["spec"].get("resourceClaims") or ():
@@ -215,7 +220,9 @@ def _claim_names(pod: Object) -> Iterator[tuple[str, str]]:
 
 
 def _holds_gpu(claim: Object | None) -> bool:
-    """Return whether a claim has a GPU; one that cannot be read counts (nodelabeling_controller.go)."""
+    """Return whether a claim has a GPU. A claim that cannot be read counts as one with a GPU
+    (nodelabeling_controller.go).
+    """
     if claim is None:
         return True
     status: Mapping[str, Any] = claim.get("status") or {}
@@ -226,7 +233,9 @@ def _holds_gpu(claim: Object | None) -> bool:
 
 
 def pods_to_delete(pods: Iterable[Object], eviction: Eviction, claims: Claims) -> PodsToEvict:
-    """Return the GPU pods of a node; all of them must be deletable (pod_manager.go, SchedulePodEviction)."""
+    """Return a node's GPU pods, or a refusal if one of them cannot be deleted (pod_manager.go,
+    SchedulePodEviction).
+    """
     wanted = [pod for pod in pods if uses_gpu(pod, claims)]
     for pod in wanted:
         if reason := _undeletable(pod, eviction, daemon_sets=False):
@@ -235,7 +244,7 @@ def pods_to_delete(pods: Iterable[Object], eviction: Eviction, claims: Claims) -
 
 
 def pods_to_drain(pods: Iterable[Object], eviction: Eviction) -> PodsToEvict:
-    """Return the pods of a node that `kubectl drain` evicts; those of DaemonSets stay (drain_manager.go)."""
+    """Return the pods of a node that `kubectl drain` evicts. DaemonSet pods stay (drain_manager.go)."""
     found: list[Object] = []
     for pod in pods:
         labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
@@ -256,7 +265,7 @@ def is_waited_for(pod: Object, policy: UpgradePolicy) -> bool:
 
 
 def _undeletable(pod: Object, eviction: Eviction, *, daemon_sets: bool) -> str:
-    """Return why kubectl's drain helper does not delete a pod; empty: it does."""
+    """Return why kubectl's drain helper does not delete a pod, or an empty string if it does."""
     controller = _controller(pod)
     if controller == "DaemonSet" and not daemon_sets:
         return "it belongs to a DaemonSet, which would start it again"
@@ -278,7 +287,7 @@ def _controller(pod: Object) -> str | None:
 
 
 def running_driver(annotations: Mapping[str, str], installed_by_operator: str, default: str) -> str:
-    """Return the driver that a node runs: what the operator installed, else what its machine started with."""
+    """Return the driver version of a node: the operator's, or the version that the machine started with."""
     own = annotations.get(names.SANDBOX_DRIVER_ANNOTATION) or default
     if not installed_by_operator:
         return own
@@ -286,7 +295,7 @@ def running_driver(annotations: Mapping[str, str], installed_by_operator: str, d
 
 
 def state_of(labels: Mapping[str, str]) -> State:
-    """Return the upgrade state of a node; one that is not known counts as none."""
+    """Return the upgrade state of a node. An unknown state counts as no state."""
     try:
         return State(labels.get(names.DRIVER_UPGRADE_STATE_LABEL, ""))
     except ValueError:

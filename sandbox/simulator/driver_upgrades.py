@@ -1,4 +1,4 @@
-"""Drives the upgrade of the driver node by node: labels, cordon, evictions, and the driver that a node runs."""
+"""Upgrades the driver node by node: sets labels, cordons, evicts pods, and changes the driver of a node."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from sandbox.simulator.driver_upgrade import (
 from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log
 
 _IDLE_SECONDS: Final = 60.0
-_AGAIN_SECONDS: Final = 1.0  # kubectl's drain helper asks again every 5 s where a budget refuses
+_AGAIN_SECONDS: Final = 1.0  # kubectl's drain helper retries every 5 s if a disruption budget refuses
 _CONFLICT: Final = 409
-_TOO_MANY_REQUESTS: Final = 429  # a disruption budget allows no eviction now
+_TOO_MANY_REQUESTS: Final = 429  # the disruption budget does not allow an eviction now
 
 
 class DriverUpgrades:
-    """The upgrade controller of all simulated nodes. `driver_seconds`: how long a driver restarts."""
+    """The upgrade controller of all simulated nodes. `driver_seconds` is the duration of a driver restart."""
 
     def __init__(self, api: Api, nodes: Informer, *, driver_seconds: float) -> None:
         self._api = api
         self._nodes = nodes
         self._driver_seconds = driver_seconds
         self._since: dict[tuple[str, State], float] = {}
-        """Since when a node is in its state (monotonic seconds)."""
+        """Start of each node's current state (monotonic seconds)."""
         self._reported: dict[str, str] = {}
         self._claims: Claims = {}
 
@@ -50,9 +50,9 @@ class DriverUpgrades:
         claims: Claims,
         driver: ManagedDriver | None,
     ) -> float:
-        """Move each node at most one state on; return after how many seconds to do so again.
+        """Move each node forward by at most one state; return the seconds until the next reconciliation.
 
-        `pods`: by node, all that are bound to it.
+        `pods` maps nodes to all pods that are bound to them.
         """
         if driver is None or not driver.version:
             return _IDLE_SECONDS
@@ -127,7 +127,7 @@ class DriverUpgrades:
     def _evict(
         self, node: Object, now: NodeState, eviction: Eviction, found: PodsToEvict, otherwise: State
     ) -> float:
-        """Evict pods until none is left; then restart the driver. A refusal, or the end of the time, ends it."""
+        """Evict pods until none remains, then restart the driver. A refusal or a timeout stops the eviction."""
         if found.refused:
             self._report(now.name, f"{otherwise}: {found.refused}")
             self._patch(node, state=otherwise)
@@ -182,12 +182,12 @@ class DriverUpgrades:
         if unschedulable is not None:
             body["spec"] = {"unschedulable": unschedulable or None}
         try:
-            # A state follows from the whole node: one cordoned meanwhile must not be upgraded as one that is not.
+            # The state depends on the whole node, for example on a cordon that was added in the meantime.
             self._nodes.patch(node, "", body, only_unchanged=True)
         except ApiError as error:
             if error.status != _CONFLICT:
                 raise
-            return  # the change wakes the control loop
+            return  # the change triggers the control loop
         if state not in (State.UNKNOWN, State.DONE):
             log(f"node {node['metadata']['name']}: driver upgrade: {state.value}")
 
@@ -198,7 +198,9 @@ class DriverUpgrades:
 
 
 def _uncordoned(node: Object) -> dict[str, Any]:
-    """Return how an upgrade ends: a node that was cordoned before stays so (updateNodeToUncordonOrDoneState)."""
+    """Return the final change of an upgrade. A node cordoned before stays cordoned
+    (updateNodeToUncordonOrDoneState).
+    """
     if INITIALLY_CORDONED_ANNOTATION in _annotations(node):
         return {"state": State.DONE, "annotations": {INITIALLY_CORDONED_ANNOTATION: None}}
     return {"state": State.UNCORDON_REQUIRED}
@@ -220,7 +222,7 @@ def _node_state(node: Object, target: str) -> NodeState:
 
 
 def _offers_gpus(node: Object) -> bool:
-    """Return whether the validator's pod would be ready: the device plugin advertises GPUs again."""
+    """Return whether the device plugin advertises GPUs again, so that the validator's pod would be ready."""
     allocatable: Mapping[str, str] = node["status"].get("allocatable") or {}
     return any(name.startswith("nvidia.com/") and count != "0" for name, count in allocatable.items())
 

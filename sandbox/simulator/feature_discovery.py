@@ -1,7 +1,7 @@
 """GPU feature discovery: the labels that describe a node's GPUs.
 
-Source: NVIDIA/k8s-device-plugin 0.20.0, internal/lm (nvml.go, resource.go, mig-strategy.go).
-Not simulated: the timestamp, and of MIG devices the multiprocessors and engines.
+Source: NVIDIA/k8s-device-plugin 0.20.0, internal/lm (nvml.go, resource.go, mig-strategy.go). The timestamp, and
+the multiprocessors and engines of MIG devices, are not simulated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Labels = dict[str, str]
 
 
 def feature_labels(hardware: Hardware, config: PluginConfig, strategy: str) -> Labels:
-    """Return every label that feature discovery sets; raises PluginError where it fails."""
+    """Return every label that feature discovery sets; raises PluginError if it fails."""
     if not hardware.driver_answers:
         raise PluginError("failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND")
     if not hardware.gpus:
@@ -44,7 +44,7 @@ def feature_labels(hardware: Hardware, config: PluginConfig, strategy: str) -> L
 
 
 def _version_labels(driver: str, cuda: int) -> Labels:
-    """Return the labels of a driver version `X.Y[.Z]` and of the newest CUDA that it supports."""
+    """Return the labels for a driver version `X.Y[.Z]` and for the newest CUDA version that it supports."""
     major, minor, revision = (*driver.split("."), "", "")[:3]
     cuda_major, cuda_minor = str(cuda // 1000), str(cuda % 1000 // 10)
     return {
@@ -64,9 +64,10 @@ def _version_labels(driver: str, cuda: int) -> Labels:
 
 
 def _gpu_labels(hardware: Hardware, sharing: Sharing) -> Labels:
-    """Return the labels of the GPUs themselves. A GPU in MIG mode is not shared itself.
+    """Return the labels of the GPUs themselves. A GPU in MIG mode is not shared as a whole.
 
-    With several products on a node the label has the last one of a Go map's random order; here the first GPU's.
+    If a node has several products, the real label has the last product in the random order of a Go map. Here it
+    has the first GPU's product.
     """
     product = hardware.gpus[0].product
     same = [gpu for gpu in hardware.gpus if gpu.product == product]
@@ -118,7 +119,7 @@ def _mig_attributes(hardware: Hardware, resource: str, profile: str) -> Labels:
 
 
 def _resource_labels(resource: str, product: str, count: int, sharing: Sharing | None) -> Labels:
-    """Return product, count, replicas and sharing strategy; replicas is 0 where `sharing` is None."""
+    """Return product, count, replicas and sharing strategy. If `sharing` is None, replicas is 0."""
     replicas = sharing.replicas_of(resource) if sharing else 0
     in_force = sharing if sharing is not None and replicas > 1 else None
     return {
@@ -130,7 +131,7 @@ def _resource_labels(resource: str, product: str, count: int, sharing: Sharing |
 
 
 def architecture_family(major: int, minor: int) -> str:
-    """Return the family of a compute capability (resource.go, getArchFamily)."""
+    """Return the architecture family of a compute capability (resource.go, getArchFamily)."""
     match major:
         case 7:
             return "volta" if minor < 5 else "turing"
@@ -147,12 +148,16 @@ def architecture_family(major: int, minor: int) -> str:
 
 
 def sanitise(text: str) -> str:
-    """Return a label value: invalid characters removed, spaces replaced by dashes (resource.go, sanitise)."""
+    """Return a valid label value: invalid characters are removed, and dashes replace spaces (resource.go,
+    sanitise).
+    """
     return "-".join(re.sub(r"[^A-Za-z0-9\-_. ]", "", text).split())
 
 
 def _dmi_product_name(hardware: Hardware) -> str:
-    """Return the content of /sys/class/dmi/id/product_name: the instance type on EC2, one name for all on GCP."""
+    """Return the content of /sys/class/dmi/id/product_name: the instance type on EC2, the same name for all on
+    GCP.
+    """
     return "Google Compute Engine" if hardware.machine.vendor == "gcp" else hardware.machine.name
 
 
@@ -160,14 +165,14 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-# The operands own the labels with these prefixes, except for some that people set.
+# Only operands set labels with these prefixes, apart from a few labels that users set.
 _OWN_PREFIXES = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "nvidia.com/mig-", "nvidia.com/mps.")
 _OTHERS = (names.MIG_CONFIG_LABEL, "nvidia.com/gpu.workload.config")
 _OTHERS_PREFIX = "nvidia.com/gpu.deploy."
 
 
 def is_operand_label(key: str) -> bool:
-    """Return whether only the operands set that node label, so that it is removed when they no longer set it."""
+    """Return whether only operands set this node label. Such a label is removed when they no longer set it."""
     return key.startswith(_OWN_PREFIXES) and key not in _OTHERS and not key.startswith(_OTHERS_PREFIX)
 
 

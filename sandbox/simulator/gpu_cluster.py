@@ -23,7 +23,7 @@ class GpuCluster:
 
 
 def read_gpu_cluster(spec: Mapping[str, Any]) -> GpuCluster:
-    """Return the DRA driver's fields of a spec. Unknown feature gates are ignored."""
+    """Return the fields of a spec that the DRA driver reads. Unknown feature gates are ignored."""
     driver = spec.get("draDriver")
     gates = cast("Mapping[str, Any]", driver).get("featureGates") if isinstance(driver, dict) else None
     dynamic = cast("Mapping[str, Any]", gates).get("DynamicMIG") if isinstance(gates, dict) else None

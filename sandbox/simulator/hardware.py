@@ -1,4 +1,4 @@
-"""The GPUs of a node as its driver shows them: everything that the operands know about the hardware."""
+"""The GPUs of a node as its driver shows them. Operands know nothing else about the hardware."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from gpu_platform.catalog import Gpu, MachineType
 from sandbox.nvml import MigTable, SimulatedNode, mig_table
 
 MigLayout = Mapping[str, int]
-"""GPU instances of one GPU: MIG profile to count."""
+"""GPU instances of one GPU: the count of each MIG profile."""
 
 GpuLayouts = tuple[MigLayout | None, ...]
-"""One entry a GPU, in index order; None: MIG mode is off."""
+"""One entry per GPU, in index order. An entry is None if MIG mode is off."""
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleGpu:
-    """One GPU that NVML counts. `layout` None: MIG mode is off. `lost`: every call about it fails.
+    """One GPU that NVML counts. `layout` is None if MIG mode is off. If `lost` is set, every call for the GPU
+    fails.
 
-    `numa_node` None: the machine does not show it.
+    `numa_node` is None if the machine does not show it.
     """
 
     product: str
@@ -29,15 +30,16 @@ class VisibleGpu:
     lost: bool = False
     uuid: str = field(default="", compare=False)
     pci_bus_id: str = field(default="", compare=False)
-    """As the kernel writes it: 0000:65:00.0."""
+    """PCI address in the kernel's format: 0000:65:00.0."""
     numa_node: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the driver of one node shows. `cuda_version` is encoded as in NVML: 12020 is 12.2.
+    """The hardware of one node as its driver shows it. `cuda_version` has NVML's encoding: 12020 is 12.2.
 
-    `fabric`: UUID of the NVLink fabric that connects the node with others; None: NVLink ends at the node.
+    `fabric` is the UUID of the NVLink fabric that connects the node with other nodes, or None if there is no such
+    fabric.
     """
 
     machine: MachineType
@@ -50,17 +52,19 @@ class Hardware:
 
     @property
     def mig(self) -> MigTable | None:
-        """The MIG table of the GPU model; None without MIG."""
+        """MIG table of the GPU model, or None for a model without MIG."""
         return mig_table(self.gpu.product)
 
     @property
     def layouts(self) -> GpuLayouts:
-        """The MIG layout of every GPU."""
+        """MIG layout of every GPU."""
         return tuple(gpu.layout for gpu in self.gpus)
 
 
 def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode, fabric: str | None = None) -> Hardware:
-    """Return what the driver of a simulated node shows, with its faults; `fabric`: of the rack that it is in."""
+    """Return the hardware, including faults, that a simulated node's driver shows. `fabric` is the fabric of its
+    rack.
+    """
     return Hardware(
         machine=machine,
         gpu=gpu,
@@ -84,7 +88,7 @@ def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode, fabric: str | N
 
 
 def mig_instances(gpus: Iterable[VisibleGpu]) -> dict[str, int]:
-    """Return the MIG instances on all of `gpus` together: profile to count."""
+    """Return the number of MIG instances of each profile on all of `gpus` together."""
     total: dict[str, int] = {}
     for gpu in gpus:
         for profile, count in (gpu.layout or {}).items():

@@ -1,4 +1,4 @@
-"""A small Kubernetes client: plain JSON objects, patches, and collections that watches keep current."""
+"""A small Kubernetes client with plain JSON objects, patches, and collections that watches keep up to date."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class ApiError(Exception):
 
 
 class Api:
-    """Requests to one API server. Safe to use from several threads."""
+    """Client of one API server. Safe to use from several threads."""
 
     def __init__(self, kubeconfig: Path) -> None:
         configuration = Configuration()
         load_kube_config(config_file=str(kubeconfig), client_configuration=configuration, persist_config=False)
-        configuration.proxy = None  # the API server is on this machine: ignore the proxy of the environment
+        configuration.proxy = None  # the API server is on this machine, so the environment's proxy is ignored
         configuration.connection_pool_maxsize = 16
         self.server: str = configuration.host
         self.authority: str = configuration.ssl_ca_cert or ""
@@ -61,7 +61,7 @@ class Api:
         return self._request("PATCH", path, body, _PATCH_TYPES[kind])
 
     def delete_now(self, path: str, uid: str) -> None:
-        """Delete the object with that uid without a grace period, if it still exists; raises ApiError."""
+        """Delete the object with this UID without a grace period if it still exists; raises ApiError."""
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
@@ -75,7 +75,7 @@ class Api:
                 raise
 
     def watch(self, path: str, selectors: Mapping[str, str], version: str) -> Iterator[Object]:
-        """Yield the watch events after `version`; ends when the server ends it. Raises ApiError."""
+        """Yield the watch events after `version` until the server ends the watch; raises ApiError."""
         timing = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
         timeout = urllib3.Timeout(connect=5, read=_WATCH_SECONDS + 30)
         response = self._open("GET", path + query({**selectors, **timing}), timeout, preload_content=False)
@@ -123,7 +123,8 @@ class Api:
 
 
 class Informer:
-    """The objects of one collection, kept current by a watch in a thread; empty for a kind that is not served yet.
+    """The objects of one collection. A watch in a thread keeps them up to date. Empty if the kind is not served
+    yet.
 
     `changed` is set after every change. Objects are replaced, never changed in place.
     """
@@ -141,17 +142,17 @@ class Informer:
         threading.Thread(target=self._run, name=f"watch {path}", daemon=True).start()
 
     def all(self) -> list[Object]:
-        """Return every object."""
+        """Return all objects."""
         with self._lock:
             return list(self._objects.values())
 
     def patch(self, item: Object, subresource: str, body: Object, *, only_unchanged: bool = False) -> Object:
         """Patch an object of the collection (strategic merge) and return the result; raises ApiError.
 
-        The result is stored at once, so that the next reconciliation does not read the old object.
-        `only_unchanged`: fails with status 409 where the object is newer than `item`.
+        The result is stored immediately, so that the next reconciliation does not read the old object. With
+        `only_unchanged`, the patch fails with status 409 if the object is newer than `item`.
         """
-        # With the uid the patch fails on a new object of the same name.
+        # With the UID, the patch fails on a new object with the same name.
         metadata = {**body.get("metadata", {}), "uid": item["metadata"]["uid"]}
         if only_unchanged:
             metadata["resourceVersion"] = item["metadata"]["resourceVersion"]
@@ -203,13 +204,13 @@ class Informer:
 
 
 def key_of(item: Object) -> str:
-    """Return `namespace/name`."""
+    """Return the object's key, `namespace/name`."""
     metadata = item["metadata"]
     return f"{metadata.get('namespace', '')}/{metadata['name']}"
 
 
 def _path_of(collection: str, item: Object) -> str:
-    """Return an object's path from the path of its collection, of all namespaces or of one."""
+    """Return an object's path from the path of its collection, which covers all namespaces or one."""
     metadata = item["metadata"]
     namespace = metadata.get("namespace")
     if namespace and "/namespaces/" not in collection:
@@ -219,15 +220,17 @@ def _path_of(collection: str, item: Object) -> str:
 
 
 def version_of(item: Object) -> int:
-    """Return an object's resource version, 0 for none. It increases with every change of the object."""
+    """Return an object's resource version, or 0 if it has none. The version increases with every change of the
+    object.
+    """
     return int(item.get("metadata", {}).get("resourceVersion", 0))
 
 
 def query(parameters: Mapping[str, str]) -> str:
-    """Return the query of a path, with its question mark; empty for no parameters."""
+    """Return the query string of a URL with its question mark, or an empty string without parameters."""
     return f"?{urlencode(parameters)}" if parameters else ""
 
 
 def log(line: str) -> None:
-    """Print one line with the time to standard output, unbuffered."""
+    """Print a line with the current time to standard output, unbuffered."""
     print(time.strftime("%H:%M:%S"), line, flush=True)

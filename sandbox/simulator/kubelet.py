@@ -13,7 +13,7 @@ from sandbox.simulator.allocatable import MAX_PODS, node_allocatable
 from sandbox.simulator.device_plugin import Advertised, allocate_error
 
 _DEVICES: Final = "nvidia.com/"
-# A root disk of 100 GiB less the kubelet's default eviction threshold, nodefs.available 10 %.
+# A root disk of 100 GiB minus the kubelet's default eviction threshold, nodefs.available 10 %.
 _DISK_GIB: Final = 100
 _DISK_LEFT_GIB: Final = 90
 
@@ -23,10 +23,10 @@ Quantities = Mapping[str, str]
 def node_status(
     machine: MachineType, advertised: Mapping[str, Advertised], present: Mapping[str, Quantities]
 ) -> dict[str, dict[str, str]]:
-    """Return the capacity and allocatable of a node, given those `present` in its status.
+    """Return the capacity and allocatable of a node. `present` contains the values in its current status.
 
-    A device resource that is no longer advertised remains with 0, as in the kubelet (nodestatus/setters.go). The
-    five minutes for which a kubelet keeps the capacity of a stopped plugin are not simulated.
+    A device resource that is no longer advertised remains with 0, as in the kubelet (nodestatus/setters.go). A
+    real kubelet keeps the capacity of a stopped plugin for five minutes, which is not simulated.
     """
     allocatable = node_allocatable(machine)
     capacity = {
@@ -50,7 +50,7 @@ def node_status(
 
 
 def status_patch(wanted: Mapping[str, Quantities], present: Mapping[str, Quantities]) -> dict[str, dict[str, str]]:
-    """Return the patch that makes `present` equal to `wanted`; empty where they are equal."""
+    """Return the patch that changes `present` to `wanted`, or an empty mapping if they are equal."""
     patch: dict[str, dict[str, str]] = {}
     for field, quantities in wanted.items():
         held = present.get(field, {})
@@ -65,7 +65,7 @@ def status_patch(wanted: Mapping[str, Quantities], present: Mapping[str, Quantit
 
 
 def rejection(pod: Mapping[str, Any], advertised: Mapping[str, Advertised]) -> Rejection | None:
-    """Return why a device plugin keeps a pod that was bound to the node from starting, or None.
+    """Return why a device plugin prevents the start of a pod on the node, or None if it does not.
 
     The device plugin is called for each container.
     """
@@ -77,13 +77,13 @@ def rejection(pod: Mapping[str, Any], advertised: Mapping[str, Advertised]) -> R
 
 
 def holds_devices(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod that was bound to a node has devices allocated; a pod that has ended has none."""
+    """Return whether a pod on a node has allocated devices. A pod that has ended has none."""
     ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return not ended and any(amount for _, amount in _device_requests(pod))
 
 
 def _device_requests(pod: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield each container's device requests. Extended resources are whole numbers, requests equal limits."""
+    """Yield the device requests of each container. Extended resources are integers, and requests equal limits."""
     spec = pod["spec"]
     for container in [*spec.get("initContainers", ()), *spec["containers"]]:
         limits: Quantities = container.get("resources", {}).get("limits", {})

@@ -1,7 +1,8 @@
-"""The MIG manager: applies a mig-parted config to the GPUs of a node.
+"""The MIG manager, which applies a mig-parted config to the GPUs of a node.
 
-Rules follow NVIDIA/mig-parted 0.15.0 (api/spec/v1, cmd/nvidia-mig-parted, pkg/mig); each function names its file.
-Which GPU instances the driver can create is decided by the sandbox's own tables (`sandbox/nvml/mig_tables.yaml`).
+The rules follow NVIDIA/mig-parted 0.15.0 (api/spec/v1, cmd/nvidia-mig-parted, pkg/mig). Each function names its
+source file. The sandbox's tables (`sandbox/nvml/mig_tables.yaml`) determine the GPU instances that the driver can
+create.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _FIELDS: Final = {"device-filter", "devices", "mig-enabled", "mig-devices"}
 
 
 class MigConfigError(Exception):
-    """The config is invalid, or has no entry of that name. The message is that of mig-parted."""
+    """The config is invalid, or has no entry with the requested name. The message matches mig-parted's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigEntry:
-    """One entry of a named config. `devices` None: all. `device_filter` empty: any GPU model."""
+    """One entry of a named config. `devices` is None for all GPUs. `device_filter` is empty for any GPU model."""
 
     devices: tuple[int, ...] | None
     enabled: bool
@@ -35,7 +36,7 @@ class MigEntry:
     device_filter: tuple[int, ...] = ()
 
     def matches(self, index: int, device_id: int | None) -> bool:
-        """Return whether the entry applies to the GPU at `index` with that PCI id (helpers.go)."""
+        """Return whether the entry applies to the GPU with this index and PCI device ID (helpers.go)."""
         if self.device_filter and device_id not in self.device_filter:
             return False
         return self.devices is None or index in self.devices
@@ -48,7 +49,7 @@ MigConfigs = Mapping[str, Sequence[MigEntry]]
 class MigOutcome:
     """The result of the MIG manager: the layouts, the state that it reports, and the reason.
 
-    `at_once`: no GPU had to change, so the state was never `pending`.
+    `at_once` is true if no GPU had to change, so that the state was never `pending`.
     """
 
     gpus: GpuLayouts
@@ -61,7 +62,7 @@ class MigOutcome:
 
 
 def parse_mig_configs(text: str) -> MigConfigs:
-    """Read `config.yaml`; raises MigConfigError. One invalid entry invalidates the file (api/spec/v1/spec.go)."""
+    """Parse `config.yaml`; raises MigConfigError. One invalid entry invalidates the file (api/spec/v1/spec.go)."""
     try:
         raw = yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
@@ -120,13 +121,13 @@ def _filter(value: object) -> tuple[int, ...]:
         return ()
     if not isinstance(wanted, list) or not all(isinstance(item, str) for item in cast("list[object]", wanted)):
         raise MigConfigError(f"device-filter is neither a string nor a list of strings: {value!r}")
-    # mig-parted reads an invalid id as 0, which no GPU has; a subsystem after ":" is not simulated.
+    # mig-parted reads an invalid ID as 0, which matches no GPU. A subsystem after ":" is not simulated.
     texts = [item.partition(":")[0] for item in cast("list[str]", wanted) if item]
     return tuple(int(text, 16) if _DEVICE_ID.fullmatch(text) else 0 for text in texts)
 
 
 def _layout(devices: Mapping[str, Any]) -> MigLayout:
-    """Read `mig-devices` (pkg/types/mig_config.go, AssertValidFormat)."""
+    """Parse `mig-devices` (pkg/types/mig_config.go, AssertValidFormat)."""
     for profile, count in devices.items():
         if not _PROFILE.fullmatch(str(profile)):
             raise MigConfigError(f"error validating values in 'mig-devices' field: invalid format for '{profile}'")
@@ -148,9 +149,10 @@ def _mapping(value: object, what: str) -> Mapping[str, Any]:
 
 
 def generated_configs(table: MigTable) -> MigConfigs:
-    """Return the configs that the manager generates from the hardware where the ClusterPolicy names no ConfigMap.
+    """Return the configs that the manager generates from the hardware if the ClusterPolicy names no ConfigMap.
 
-    `all-disabled`, `all-enabled`, `all-balanced` and one `all-<profile>` each (pkg/mig/builder).
+    They are `all-disabled`, `all-enabled`, `all-balanced` and an `all-<profile>` for each profile
+    (pkg/mig/builder).
     """
     configs: dict[str, list[MigEntry]] = {
         "all-disabled": [MigEntry(None, False, {})],
@@ -192,12 +194,13 @@ def reconfigure(
 ) -> MigOutcome:
     """Return the layouts of the GPUs after the config `selected` was applied.
 
-    The mode of every GPU of the config is set first, then the instances, GPU by GPU. The first layout that the
-    driver refuses ends the reconfiguration, and its GPU remains in MIG mode without instances. `busy` (the fault
-    `mig-config-failed`): a client uses the GPUs, so no GPU gets instances. `refused`: why no GPU can be changed,
-    such as pods that use instances: the driver destroys none in use. (It destroys idle instances of the same GPU
-    before; which pod uses which instance is not simulated, so here all of them remain.)
-    Source: pkg/mig/reconfigure/reconfigure.go; cmd/nvidia-mig-parted/{assert,apply}; pkg/mig/config/config.go.
+    First, the manager sets the MIG mode of every GPU in the config. Then it creates the instances, GPU by GPU. If
+    the driver refuses a layout, the reconfiguration ends, and this GPU remains in MIG mode without instances.
+    `busy` simulates the fault `mig-config-failed`: a client uses the GPUs, so no GPU gets instances. `refused` is
+    the reason why no GPU can be changed, such as pods that use instances. The driver does not destroy instances in
+    use. (The real driver destroys idle instances of the same GPU first. The simulator does not know which pod uses
+    which instance, so all instances remain.) Source: pkg/mig/reconfigure/reconfigure.go;
+    cmd/nvidia-mig-parted/{assert,apply}; pkg/mig/config/config.go.
     """
     if selected not in configs:
         return MigOutcome(current, "failed", f"selected mig-config not present: {selected}", at_once=True)
@@ -225,7 +228,7 @@ def reconfigure(
 def _create_instances(
     table: MigTable, steps: Sequence[tuple[MigEntry, int]], gpus: list[MigLayout | None]
 ) -> str | None:
-    """Set the instances of `gpus` in place, step by step; return the error of the first step that fails."""
+    """Create the instances in `gpus` in place, step by step; return the error of the first failed step."""
     for entry, index in steps:
         if entry.enabled and gpus[index] is None:
             return "unable to apply MIG config with MIG mode disabled"
@@ -241,7 +244,7 @@ def _create_instances(
 
 
 def _applied(steps: Sequence[tuple[MigEntry, int]], gpus: GpuLayouts) -> bool:
-    """Return whether the config covers every GPU and all have its layout (assert/config.go, assert/mode.go)."""
+    """Return whether the config covers every GPU and each has its layout (assert/config.go, assert/mode.go)."""
     last = {index: entry for entry, index in steps}
     return (
         len(last) == len(gpus)

@@ -1,4 +1,4 @@
-"""The desired state of a simulated node, from all operands together. Pure, without a clock."""
+"""The desired state of a simulated node, computed from all operands. The functions are pure and use no clock."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from sandbox.simulator.mig_manager import (
 MIG_CONFIG_KEY: Final = "config.yaml"
 
 ConfigMaps = Mapping[str, Mapping[str, str]]
-"""ConfigMaps of the operator's namespace: name to data."""
+"""Data of the ConfigMaps in the operator's namespace, by ConfigMap name."""
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredNode:
-    """The desired resources and labels of a node; the label of the MIG manager's state is not among them.
+    """The desired resources and labels of a node, without the label for the MIG manager's state.
 
-    `notes`: errors of the operands, for the log.
+    `notes` contains errors of the operands for the log.
     """
 
     advertised: Mapping[str, Advertised] = field(default_factory=dict[str, Advertised])
@@ -51,7 +51,7 @@ class DesiredNode:
 
 @dataclass(frozen=True, slots=True)
 class MigRequest:
-    """One MIG config that a node is to have: a digest that changes with the config, and the outcome."""
+    """One requested MIG config of a node: its outcome, and a digest that changes with the config."""
 
     digest: str
     outcome: MigOutcome
@@ -65,12 +65,12 @@ def desired_node(
     *,
     operands_stopped: bool,
 ) -> DesiredNode:
-    """Return the resources and labels of a node. `operands_stopped`: for a change of MIG, driver or operator."""
+    """Return a node's resources and labels. Operands are stopped during a change of MIG, driver or operator."""
     if policy is None:
         return DesiredNode()
     notes: list[str] = []
     advertised: Mapping[str, Advertised] = {}
-    # Feature discovery that fails, or is stopped, does not remove its labels.
+    # Failed or stopped feature discovery does not remove its labels.
     discovered = {key: value for key, value in node_labels.items() if is_operand_label(key)}
     plugin_runs = policy.device_plugin and runs_on_node(node_labels, "device-plugin")
     discovery_runs = policy.feature_discovery and runs_on_node(node_labels, "gpu-feature-discovery")
@@ -99,7 +99,7 @@ def desired_node(
 
 
 def _plugin_config(policy: ClusterPolicy, config_maps: ConfigMaps, node_labels: Mapping[str, str]) -> PluginConfig:
-    """Return the config that the node's plugin and feature discovery start with; raises PluginError."""
+    """Return the config for the node's device plugin and feature discovery at their start; raises PluginError."""
     name = policy.device_plugin_config
     if not name:
         return PluginConfig()
@@ -121,12 +121,12 @@ def mig_request(
     busy: bool,
     refused: str = "",
 ) -> MigRequest | None:
-    """Return the request to the MIG manager, or None where it does not run or the node names no config.
+    """Return the request to the MIG manager, or None if it does not run or the node names no config.
 
-    It runs on MIG-capable nodes only, and its pod does not start without its ConfigMap. `current`: the layouts
-    of the GPUs that the driver shows. The digest covers the config, or the error of a broken one, so that
-    a request that failed is not repeated, as in the real manager, not even when the cause of `refused` is gone.
-    A new attempt needs another label, or another content of the config.
+    The MIG manager runs only on MIG-capable nodes, and its pod does not start without its ConfigMap. `current`
+    contains the layouts of the GPUs that the driver shows. The digest covers the config, or the error of an
+    invalid config. A failed request is therefore not repeated, even if the cause of `refused` is gone, as in the
+    real manager. A new attempt requires another label or a changed config.
     """
     selected = node_labels.get(names.MIG_CONFIG_LABEL, "")
     if (
@@ -150,7 +150,7 @@ def mig_request(
 
 
 def _mig_configs(policy: ClusterPolicy, config_maps: ConfigMaps, table: MigTable) -> MigConfigs | None:
-    """Return the named configs, or None while their ConfigMap, or its key, is missing; raises MigConfigError."""
+    """Return the named configs, or None if their ConfigMap or its key is missing; raises MigConfigError."""
     if not policy.mig_config:
         return generated_configs(table)
     text = config_maps.get(policy.mig_config, {}).get(MIG_CONFIG_KEY)
@@ -166,9 +166,9 @@ def _digest(*parts: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MigMemory:
-    """The MIG state of a node's GPUs: the layout of each, and the digest and outcome of the last request.
+    """The MIG state of a node's GPUs: their layouts, and the digest and outcome of the last request.
 
-    It is stored in an annotation of the Node, since simulated hardware cannot store it.
+    The state is stored in an annotation of the Node, because simulated hardware cannot store it.
     """
 
     layouts: GpuLayouts
@@ -176,12 +176,12 @@ class MigMemory:
     state: str = ""
 
     def to_text(self) -> str:
-        """Return it as the annotation's text."""
+        """Return the state as the text of the annotation."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
 def read_mig_memory(text: str | None, gpu_count: int) -> MigMemory:
-    """Read the annotation; without it, or with one of other hardware, MIG is off on every GPU."""
+    """Parse the annotation. If it is missing or belongs to other hardware, MIG is off on every GPU."""
     fresh = MigMemory((None,) * gpu_count)
     try:
         raw = json.loads(text or "null")

@@ -1,4 +1,4 @@
-"""Simulated Nodes: the simulated machine of each, and the patches that give it its desired state."""
+"""Simulated Nodes: the simulated machine of each Node, and the patches that apply its desired state."""
 
 from __future__ import annotations
 
@@ -26,29 +26,31 @@ from sandbox.simulator.operands import operands_restart
 MIG_MEMORY_ANNOTATION: Final = "sandbox.gpu-platform.dev/mig-memory"
 
 _IDLE_SECONDS: Final = 60.0
-_KARPENTER_NODES: Final = "kwok://"  # provider ids of Karpenter's provider for KWOK
+_KARPENTER_NODES: Final = "kwok://"  # prefix of the provider IDs that Karpenter's KWOK provider sets
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorObjects:
-    """The current objects of the GPU Operator. `version` changes with any of them."""
+    """The current objects of the GPU Operator. `version` changes when any of them changes."""
 
     policy: ClusterPolicy | None
     owner: Object | None
     """The ClusterPolicy itself."""
     gpu_cluster: GpuCluster | None
-    """With DRA: the configuration of the driver. None beside a ClusterPolicy: a cluster has only one of them."""
+    """With DRA, the configuration of the driver. None if there is a ClusterPolicy, because a cluster has only one
+    of them.
+    """
     gpu_cluster_owner: Object | None
     config_maps: ConfigMaps
     version: tuple[int, ...]
     nvidia_driver: ManagedDriver | None = None
-    """With DRA: the driver of the operator's NVIDIADriver."""
+    """With DRA, the driver of the operator's NVIDIADriver."""
     release: str = ""
-    """The operator's release, by the label that the chart sets on its custom resource."""
+    """Release of the operator, from the label that the chart sets on its custom resource."""
 
     @property
     def driver(self) -> ManagedDriver | None:
-        """The driver that the operator installs."""
+        """Driver that the operator installs."""
         if self.policy is None:
             return self.nvidia_driver
         policy = self.policy
@@ -57,7 +59,7 @@ class OperatorObjects:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedMachine:
-    """The simulated machine of one Node. `profile`: the input of its simulated NVML."""
+    """The simulated machine of one Node. `profile` is the input of its simulated NVML."""
 
     machine: MachineType
     gpu: Gpu
@@ -69,7 +71,7 @@ class SimulatedMachine:
     notes: tuple[str, ...]
 
     def remembering(self, request: MigRequest) -> MigMemory:
-        """Return the MIG state after a request; a GPU that the driver does not show keeps its layout."""
+        """Return the MIG state after a request. A GPU that the driver does not show keeps its layout."""
         layouts = list(self.memory.layouts)
         for index, layout in zip(self.visible, request.outcome.gpus, strict=True):
             layouts[index] = layout
@@ -82,16 +84,16 @@ class NodeRecord:
 
     uid: str
     settled_at: tuple[object, ...] | None = None
-    """The inputs of the last reconciliation, if it left nothing to do."""
+    """Inputs of the last reconciliation if it left nothing to do, otherwise None."""
     advertised: Mapping[str, Advertised] = field(default_factory=dict[str, Advertised])
     profile: NodeProfile | None = None
     mig_change: tuple[str, float] | None = None
-    """Digest of the MIG request in progress, and its start (monotonic seconds)."""
+    """Digest and start time (monotonic seconds) of the MIG request in progress."""
     notes: tuple[str, ...] = ()
 
 
 def is_simulated(node: Object) -> bool:
-    """Return whether a Node is one of the sandbox's simulated nodes, with GPUs or without."""
+    """Return whether a Node is one of the sandbox's simulated nodes, with or without GPUs."""
     metadata = node["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     return (
@@ -102,7 +104,9 @@ def is_simulated(node: Object) -> bool:
 
 
 def unannounced_machine(node: Object) -> str | None:
-    """Return the machine type of a new Node of Karpenter's provider for KWOK, None once an annotation names it."""
+    """Return the machine type of a new Node from Karpenter's KWOK provider, or None if an annotation already names
+    it.
+    """
     metadata = node["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     labels: Mapping[str, str] = metadata.get("labels") or {}
@@ -115,9 +119,10 @@ def unannounced_machine(node: Object) -> str | None:
 def simulated_machine(
     node: Object, faults: str, catalog: Catalog, installed_by_operator: str = ""
 ) -> SimulatedMachine | str:
-    """Return the simulated machine of a Node with GPUs, or why there is none.
+    """Return the simulated machine of a Node with GPUs, or the reason why there is none.
 
-    `faults`: of this node, as JSON, or empty. `installed_by_operator`: the driver version of the ClusterPolicy.
+    `faults` contains the faults of this node as JSON, or is empty. `installed_by_operator` is the ClusterPolicy's
+    driver version.
     """
     annotations: Mapping[str, str] = node["metadata"]["annotations"]
     machine_type = annotations[names.SANDBOX_MACHINE_ANNOTATION]
@@ -156,7 +161,7 @@ def simulated_machine(
 
 
 def _fabric(node: Object, machine: MachineType, catalog: Catalog) -> str | None:
-    """Return the UUID of the fabric of a node's rack, which is its pool; None: NVLink ends at the node."""
+    """Return the fabric UUID of a node's rack, which is its pool, or None if no NVLink leaves the node."""
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     pool = labels.get(names.POOL_LABEL)
     if pool is None or catalog.nvlink_domain(machine) is None:
@@ -165,13 +170,15 @@ def _fabric(node: Object, machine: MachineType, catalog: Catalog) -> str | None:
 
 
 def _without_gpus(node: Object, catalog: Catalog) -> MachineType | None:
-    """Return the machine of a Node without GPUs: only its kubelet is simulated, and no operand runs there."""
+    """Return the machine of a Node without GPUs, or None. Only its kubelet is simulated, and no operand runs
+    there.
+    """
     machine = catalog.machine_types.get(node["metadata"]["annotations"][names.SANDBOX_MACHINE_ANNOTATION])
     return machine if machine is not None and not machine.has_gpus else None
 
 
 def has_gpus(node: Object, catalog: Catalog) -> bool:
-    """Return whether a simulated Node has GPUs, so that the operator's operands run on it."""
+    """Return whether a simulated Node has GPUs, and the operator's operands therefore run on it."""
     return catalog.has_gpus(node["metadata"]["annotations"][names.SANDBOX_MACHINE_ANNOTATION])
 
 
@@ -181,7 +188,7 @@ def _default_driver(catalog: Catalog) -> str:
 
 
 class Nodes:
-    """All simulated Nodes. `mig_seconds`: the duration of a MIG change."""
+    """All simulated Nodes. `mig_seconds` is the duration of a MIG change."""
 
     def __init__(self, informer: Informer, catalog: Catalog, *, mig_seconds: float) -> None:
         self._informer = informer
@@ -190,7 +197,7 @@ class Nodes:
         self._records: dict[str, NodeRecord] = {}
 
     def record(self, name: str) -> NodeRecord | None:
-        """Return the state of a Node that was reconciled and has a simulated machine."""
+        """Return the state of a reconciled Node, or None if it has no simulated machine."""
         record = self._records.get(name)
         return record if record is not None and record.profile is not None else None
 
@@ -203,7 +210,7 @@ class Nodes:
         }
 
     def announce(self, node: Object, machine_type: str) -> float:
-        """Name the machine type of a Node that Karpenter created, from which on it is simulated."""
+        """Annotate a Node that Karpenter created with its machine type, which starts its simulation."""
         annotations = {names.SANDBOX_MACHINE_ANNOTATION: machine_type}
         self._informer.patch(node, "", {"metadata": {"annotations": annotations}})
         return 0.0
@@ -211,9 +218,9 @@ class Nodes:
     def reconcile(
         self, node: Object, operator: OperatorObjects, faults: str, holders: Sequence[str] = ()
     ) -> float:
-        """Patch a Node where it differs from its desired state; return after how many seconds to do so again.
+        """Patch a Node if it differs from its desired state; return the seconds until the next reconciliation.
 
-        `holders`: the pods that have devices of the node.
+        `holders` contains the pods that have devices of the node.
         """
         name = node["metadata"]["name"]
         record = self._records.setdefault(name, NodeRecord(node["metadata"]["uid"]))
@@ -239,7 +246,7 @@ class Nodes:
             operator.config_maps,
             labels,
             simulated.hardware,
-            # Neither runs while its driver is replaced: the operator stops the clients of the driver.
+            # The operator stops the clients of a driver while the driver is replaced.
             operands_stopped=record.mig_change is not None
             or state_of(labels) is State.POD_RESTART_REQUIRED
             or operands_restart(node),
@@ -253,13 +260,13 @@ class Nodes:
             annotations[names.SANDBOX_RUNNING_DRIVER_ANNOTATION] = simulated.profile.driver_version
         node = self._patch_metadata(node, labels, wanted, annotations)
         if memory != simulated.memory:
-            return self.reconcile(node, operator, faults, holders)  # the layout of its GPUs has changed
+            return self.reconcile(node, operator, faults, holders)  # the layout of the GPUs has changed
         node = self._patch_status(node, simulated.machine, desired.advertised)
         if record.mig_change is None:
             node = self._end_start(node)
         record.advertised = desired.advertised
         record.profile = simulated.profile
-        # A patch returns what others changed since `read`, which was not considered here: reconcile once more.
+        # A patch also returns changes made by others since `read`, so the node is reconciled again.
         settled = version_of(node) == version_of(read) and record.mig_change is None
         record.settled_at = (version_of(node), operator.version, faults) if settled else None
         _note(name, record, (*simulated.notes, *desired.notes))
@@ -316,16 +323,16 @@ class Nodes:
         return self._informer.patch(node, "", {"metadata": metadata}) if metadata else node
 
     def _end_start(self, node: Object) -> Object:
-        """Remove the taint of a node that Karpenter created, once it offers what it will offer.
+        """Remove the startup taint of a node that Karpenter created, once the node offers its final resources.
 
-        Karpenter's provider writes a status with these resources before they exist: a pod could start on GPUs that
-        are still to be partitioned, which no kubelet lets happen.
+        Karpenter's provider writes these resources to the status before they exist. Without the taint, a pod could
+        start on GPUs that still have to be partitioned, which a real kubelet prevents.
         """
         taints: Sequence[Mapping[str, str]] = node.get("spec", {}).get("taints") or ()
         left = [one for one in taints if one["key"] != names.SANDBOX_STARTING_TAINT]
         if len(left) == len(taints):
             return node
-        # The list has the taints of others, too.
+        # The list also contains taints set by others.
         return self._informer.patch(node, "", {"spec": {"taints": left}}, only_unchanged=True)
 
     def _patch_status(self, node: Object, machine: MachineType, advertised: Mapping[str, Advertised]) -> Object:
@@ -337,7 +344,7 @@ class Nodes:
 
 
 def _refusal(holders: Sequence[str], *, failing: bool) -> str:
-    """Return the driver's error where no GPU of a node can be changed, else an empty text."""
+    """Return the driver's error if no GPU of a node can be changed, or an empty string."""
     if holders:
         who = ", ".join(holders)
         return f"error clearing MigConfig: error destroying Compute instance: In use by another client ({who})"

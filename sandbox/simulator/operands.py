@@ -1,8 +1,8 @@
-"""Simulates the restart of operands, node by node, for another release: GPUs are unavailable meanwhile.
+"""Simulates the restart of operands for another release, node by node. Meanwhile, a node's GPUs are unavailable.
 
-The operands are DaemonSets with a rolling update of one pod at a time (gpu-operator values.yaml,
-daemonsets.rollingUpdate.maxUnavailable: 1). While the device plugin restarts, the kubelet has no healthy device of
-it; pods that have devices keep them.
+The operands are DaemonSets that update one pod at a time (gpu-operator values.yaml,
+daemonsets.rollingUpdate.maxUnavailable: 1). While the device plugin restarts, the kubelet has no healthy devices
+from it. Pods with allocated devices keep them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RESTARTING: Final = " restarting"
 
 
 class Operands:
-    """The operands of all simulated nodes. `restart_seconds`: how long those of a node restart."""
+    """The operands of all simulated nodes. `restart_seconds` is the duration of a restart on one node."""
 
     def __init__(self, nodes: Informer, *, restart_seconds: float) -> None:
         self._nodes = nodes
@@ -27,10 +27,10 @@ class Operands:
         self._since: dict[str, float] = {}
 
     def reconcile(self, nodes: Sequence[Object], release: str) -> float:
-        """Restart the operands of the next node with another release; return after how many seconds to go on."""
+        """Restart the operands of the next node with another release; return the seconds until the next step."""
         if not release:
             return _IDLE_SECONDS
-        for node in (one for one in nodes if not _operands(one)):  # new nodes start with it
+        for node in (one for one in nodes if not _operands(one)):  # new nodes start with this release
             self._set(node, release)
         restarting = next((node for node in nodes if operands_restart(node)), None)
         if restarting is not None:
@@ -40,7 +40,7 @@ class Operands:
                 return left
             del self._since[name]
             self._set(restarting, release)
-            return _IDLE_SECONDS  # the patch is a change, which comes back here
+            return _IDLE_SECONDS  # the patch triggers another reconciliation
         following = next((node for node in nodes if _operands(node) not in ("", release)), None)
         if following is not None:
             log(f"node {following['metadata']['name']}: the operands of {release} start")
@@ -52,7 +52,7 @@ class Operands:
 
 
 def operands_restart(node: Object) -> bool:
-    """Return whether the operands of a node restart now."""
+    """Return whether the operands of a node are restarting."""
     return _operands(node).endswith(_RESTARTING)
 
 

@@ -1,4 +1,4 @@
-"""Pods on simulated nodes: admission by the kubelet and its device plugins, end, removal of orphaned pods."""
+"""Pods on simulated nodes: admission by the kubelet and device plugins, termination, removal of orphans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORPHAN_SECONDS: Final = 2.0
 
 
 class Pods:
-    """All pods that are bound to a node. KWOK sets them running; this class rejects, ends and checks them."""
+    """All pods that are bound to a node. KWOK sets them to running; this class rejects, ends and checks them."""
 
     def __init__(
         self, api: Api, informer: Informer, nodes: Nodes, validation: ValidationPods, catalog: Catalog
@@ -35,14 +35,14 @@ class Pods:
         self._nodes = nodes
         self._validation = validation
         self._rejections: dict[str, Rejection | None] = {}
-        """By uid: why a pod was rejected, None for an admitted pod."""
+        """Why each pod was rejected, by UID. None for an admitted pod."""
         self._held: dict[str, dict[str, Held]] = {}
-        """By node and uid: what pods have of the NUMA nodes, where the kubelet aligns it."""
+        """Units of the NUMA nodes that pods have, by node and UID, if the kubelet aligns pods."""
         self._alone_since: dict[str, float] = {}
-        """By uid: since when the node of a pod is missing (monotonic seconds)."""
+        """Time when the node of a pod was first missing, by UID (monotonic seconds)."""
 
     def forget_all_but(self, pods: Sequence[Object]) -> None:
-        """Drop the state of deleted pods, and what ended pods had."""
+        """Drop the state of deleted pods, and the resources of ended pods."""
         uids = {pod["metadata"]["uid"] for pod in pods}
         self._rejections = {uid: found for uid, found in self._rejections.items() if uid in uids}
         active = {pod["metadata"]["uid"] for pod in pods if not _ended(pod)}
@@ -54,9 +54,9 @@ class Pods:
         self._validation.forget_all_but(uids)
 
     def reconcile(self, pod: Object, nodes: Mapping[str, Object], *, first: bool) -> float:
-        """Admit, reject, validate or remove a pod; return after how many seconds to do so again.
+        """Admit, reject, validate or remove a pod; return the seconds until the next reconciliation.
 
-        `first`: this is the first reconciliation after the start of the simulator.
+        `first` is true in the first reconciliation after the simulator has started.
         """
         node = pod["spec"]["nodeName"]
         if node not in nodes:
@@ -78,9 +78,9 @@ class Pods:
         return self._end(pod, measured)
 
     def _end(self, pod: Object, message: str) -> float:
-        """End the containers of a running pod when their time is over; return after how many seconds to look.
+        """End the containers of a running pod when their time is over; return the seconds until the next check.
 
-        `message`: what the first container writes as its last message.
+        `message` is the termination message of the first container.
         """
         ending = ending_of(pod) if pod["status"].get("phase") == "Running" else None
         if ending is None:
@@ -94,14 +94,14 @@ class Pods:
         self._patch_status(pod, ended_status(pod, ending, now))
         if ending.exit_code:
             log(f"pod {key_of(pod)}: exit code {ending.exit_code}, {ending.reason} {ending.message}".rstrip())
-        return _IDLE_SECONDS  # a restart is a change, which comes back here
+        return _IDLE_SECONDS  # the patch triggers another reconciliation
 
     def _admit(self, pod: Object, node: Object, record: NodeRecord, *, ran_before: bool) -> bool:
-        """Reject a pod that its kubelet refuses, when it is first seen on its node; return whether it may run.
+        """Reject a new pod on a node if its kubelet refuses it; return whether the pod may run.
 
-        KWOK does not know of the rejection and sets the pod running at about the same time. So the pod may run for
-        an instant, and is patched until its phase is Failed. A pod that ran before the simulator started was
-        admitted.
+        KWOK does not know about the rejection and sets the pod to running at about the same time. The pod may
+        therefore run for a moment, and is patched until its phase is Failed. A pod that ran before the simulator
+        started counts as admitted.
         """
         uid = pod["metadata"]["uid"]
         if uid not in self._rejections:
@@ -119,7 +119,7 @@ class Pods:
         return False
 
     def _decide(self, pod: Object, node: Object, record: NodeRecord, *, ran_before: bool) -> Rejection | None:
-        """Return why the kubelet rejects a pod that is new to it; what an admitted pod gets is taken."""
+        """Return why the kubelet rejects a new pod, or None. An admitted pod takes its resources from the node."""
         if _ended(pod):
             return None
         aligned = self._aligned(node, record)
@@ -127,7 +127,7 @@ class Pods:
             held = self._held.setdefault(node["metadata"]["name"], {})
             got = admit(pod, aligned, held.values())
             if ran_before and isinstance(got, Rejection):
-                # A kubelet reads from its checkpoint what the pod has, which is unknown here.
+                # A kubelet reads the allocation of such a pod from its checkpoint, which does not exist here.
                 got = admit(pod, replace(aligned, policy="best-effort"), held.values())
             if not isinstance(got, Rejection):
                 held[pod["metadata"]["uid"]] = got
@@ -143,7 +143,7 @@ class Pods:
         return aligned_node(metadata.get("labels") or {}, metadata["annotations"], machine, record.advertised)
 
     def _remove_orphan(self, pod: Object) -> float:
-        """Remove a pod whose node was deleted, as the removal of a cloud's node does; Kubernetes waits 40 s."""
+        """Remove a pod whose node was deleted, as a cloud does when it removes the node. Kubernetes waits 40 s."""
         now = time.monotonic()
         left = self._alone_since.setdefault(pod["metadata"]["uid"], now) + _ORPHAN_SECONDS - now
         if left > 0:

@@ -1,8 +1,8 @@
-"""The kubelet's device manager and CPU manager: devices and CPUs of each NUMA node that a pod gets.
+"""The kubelet's device manager and CPU manager: the devices and CPUs of each NUMA node that a pod gets.
 
-Units are counted by NUMA node, not one by one: hints know no more of them. The CPUs of a machine are on its NUMA
-nodes in equal runs, and those that the kubelet reserves are the first. Of memory there are no hints: nodes of the
-sandbox have no static Memory Manager.
+The managers count the units of each NUMA node and do not track single units, because hints contain no more detail.
+Each NUMA node has an equal, consecutive range of the machine's CPUs, and the kubelet reserves the first CPUs.
+There are no memory hints, because the sandbox's nodes have no static Memory Manager.
 
 Source: kubernetes v1.36.3, pkg/kubelet/cm: topologymanager/scope_container.go, scope_pod.go;
 devicemanager/manager.go (devicesToAllocate, filterByAffinity); cpumanager/policy_static.go (guaranteedCPUs,
@@ -26,9 +26,9 @@ from sandbox.simulator.device_plugin import NO_NUMA_NODE, Advertised
 from sandbox.simulator.topology_manager import POLICIES, Hint, Policy, hints_of, merge
 
 Units = Mapping[int, int]
-"""NUMA node to units of a resource that are on it."""
+"""Units of a resource on each NUMA node."""
 Held = Mapping[str, Units]
-"""What one pod has, by resource."""
+"""Units that one pod has, by resource."""
 Container = Mapping[str, Any]
 
 _CPU: Final = "cpu"
@@ -39,7 +39,8 @@ _REFUSED: Final = Rejection(TOPOLOGY, "Resources cannot be allocated with Topolo
 class AlignedNode:
     """A node whose kubelet has a policy of the Topology Manager.
 
-    `present`: all units of each resource by NUMA node; `usable`: healthy devices, and CPUs that are not reserved.
+    `present` contains all units of each resource by NUMA node. `usable` contains only healthy devices and
+    unreserved CPUs.
     """
 
     policy: Policy
@@ -49,7 +50,7 @@ class AlignedNode:
 
     @property
     def numa_nodes(self) -> int:
-        """The NUMA nodes of its CPUs."""
+        """Number of NUMA nodes with CPUs."""
         return len(self.present[_CPU])
 
 
@@ -59,7 +60,7 @@ def aligned_node(
     machine: MachineType,
     advertised: Mapping[str, Advertised],
 ) -> AlignedNode | None:
-    """Return a node whose pool asks for a policy; None: its kubelet asks for no hints."""
+    """Return a node with the topology policy of its pool, or None if its kubelet does not use hints."""
     policy = POLICIES.get(labels.get(names.TOPOLOGY_POLICY_LABEL, ""))
     if policy is None:
         return None
@@ -77,7 +78,7 @@ def aligned_node(
 
 
 def admit(pod: Mapping[str, Any], node: AlignedNode, held: Iterable[Held]) -> Held | Rejection:
-    """Return what a pod gets of the node, or why the kubelet refuses it; `held`: what its other pods have."""
+    """Return the units of the node that a pod gets, or its rejection. `held` has the units of the other pods."""
     allocation = _Allocation(node, held)
     spec = pod["spec"]
     init: Sequence[Container] = spec.get("initContainers") or ()
@@ -100,7 +101,7 @@ def admit(pod: Mapping[str, Any], node: AlignedNode, held: Iterable[Held]) -> He
 
 
 def _requests(pod: Mapping[str, Any], container: Container, node: AlignedNode) -> dict[str, int]:
-    """Return the devices and exclusive CPUs that a container asks for, in the order of their managers."""
+    """Return the devices and exclusive CPUs that a container requests, in the order of their managers."""
     limits: Mapping[str, str] = container.get("resources", {}).get("limits") or {}
     wanted = {
         resource: int(parse_quantity(amount))
@@ -108,7 +109,7 @@ def _requests(pod: Mapping[str, Any], container: Container, node: AlignedNode) -
         if resource in node.present and resource != _CPU
     }
     guaranteed = pod["status"].get("qosClass") == "Guaranteed"
-    # With resources of the pod itself the CPU manager gives no hints (PodLevelResourceManagers is alpha).
+    # For pod-level resources, the CPU manager gives no hints (PodLevelResourceManagers is alpha).
     if guaranteed and not pod["spec"].get("resources"):
         cpus = parse_quantity(limits.get(_CPU, "0"))
         if cpus and cpus == int(cpus):
@@ -117,7 +118,7 @@ def _requests(pod: Mapping[str, Any], container: Container, node: AlignedNode) -
 
 
 def _of_pod(requests: Sequence[Mapping[str, int]], stays: Sequence[bool]) -> Mapping[str, int]:
-    """Return what a pod requests as a whole; `stays`: whether a container runs beside all that start after it."""
+    """Return the requests of a whole pod. `stays` shows for each container whether it runs until the pod ends."""
     running: Counter[str] = Counter()
     most: Counter[str] = Counter()
     for wanted, beside in zip(requests, stays, strict=True):
@@ -129,7 +130,7 @@ def _of_pod(requests: Sequence[Mapping[str, int]], stays: Sequence[bool]) -> Map
 
 
 class _Allocation:
-    """Devices and CPUs that one pod gets on a node, container after container."""
+    """Devices and CPUs of a node that one pod gets, container after container."""
 
     def __init__(self, node: AlignedNode, held: Iterable[Held]) -> None:
         self._node = node
@@ -142,7 +143,7 @@ class _Allocation:
         self.held: dict[str, Counter[int]] = {}
 
     def best_hint(self, wanted: Mapping[str, int]) -> tuple[Hint, bool]:
-        """Return the best hint for some resources, and whether the policy admits what asks for them."""
+        """Return the best hint for a request, and whether the policy admits the container or pod."""
         hints = [self._hints(resource, amount) for resource, amount in wanted.items()]
         return merge(self._node.policy, self._node.numa_nodes, hints)
 
@@ -154,9 +155,10 @@ class _Allocation:
         return hints_of(amount, present, self._free[resource], self._reusable.get(resource, {}))
 
     def take(self, resource: str, amount: int, mask: int | None, *, stays: bool) -> str | None:
-        """Give a container its units, those in the mask first; return an error where there are too few.
+        """Give a container its units, first from the NUMA nodes in the mask; return an error if there are too few.
 
-        `stays`: it may run when later containers do; else these can have what it had.
+        `stays` is true if the container may run together with later containers. Otherwise, these can reuse its
+        units.
         """
         free, reusable = self._free[resource], self._reusable.setdefault(resource, Counter())
         used, new = Counter[int](), Counter[int]()
@@ -173,7 +175,9 @@ class _Allocation:
         return None
 
     def _order(self, resource: str, left: int, mask: int | None) -> Callable[[int], tuple[bool, bool, int, int]]:
-        """Return the place of a NUMA node: those of the mask, then whole ones for CPUs, then the fullest."""
+        """Return a sort key for NUMA nodes: first nodes in the mask, for CPUs then unused nodes, then nodes with
+        the fewest free units.
+        """
         free, present = self._free[resource], self._node.present[resource]
 
         def place(node: int) -> tuple[bool, bool, int, int]:
@@ -185,7 +189,9 @@ class _Allocation:
 
 
 def _move(source: Counter[int], target: Counter[int], most: int, nodes: Iterable[int]) -> int:
-    """Move at most so many units of the given NUMA nodes, one node after the other; return how many."""
+    """Move at most `most` units from the given NUMA nodes, one node after another; return the number of moved
+    units.
+    """
     moved = 0
     for node in nodes:
         units = min(source[node], most - moved)

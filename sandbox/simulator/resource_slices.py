@@ -30,10 +30,10 @@ class ResourceSlices:
         self._classes = classes
         self._catalog = catalog
         self._published: dict[str, tuple[object, list[SliceSpec], str]] = {}
-        """By node: the inputs of its slices, the slices, and their digest."""
+        """Inputs of each node's slices, the slices, and their digest, by node."""
 
     def reconcile(self, node: Object, operator: OperatorObjects, faults: str) -> float:
-        """Publish a node's devices where they differ; return after how many seconds to do so again."""
+        """Publish a node's devices if they have changed; return the seconds until the next reconciliation."""
         name = node["metadata"]["name"]
         present = [one for one in self._slices.all() if one["spec"].get("nodeName") == name and _is_ours(one)]
         inputs = (node["metadata"]["uid"], version_of(node), operator.gpu_cluster, operator.driver, faults)
@@ -48,7 +48,7 @@ class ResourceSlices:
         for old in present:
             self._slices.delete_now(old)
         for index, spec in enumerate(wanted):
-            # If the watch has not delivered these slices yet, a second attempt fails by the name.
+            # If the watch has not delivered these slices yet, a second creation fails because the name exists.
             slice_name = f"{name}-{names.DRA_DRIVER}-{generation}-{index}"
             pool = {**spec["pool"], "generation": generation}
             self._api.create(SLICES, _slice(node, slice_name, digest, {**spec, "pool": pool}))
@@ -68,7 +68,9 @@ class ResourceSlices:
         )
 
     def reconcile_classes(self, owner: Object | None) -> float:
-        """Create missing DeviceClasses of the driver; `owner`: the GPUCluster that owns them, None without DRA."""
+        """Create missing DeviceClasses of the driver. `owner` is the GPUCluster that owns them, or None without
+        DRA.
+        """
         present = {each["metadata"]["name"] for each in self._classes.all()}
         if owner is not None:
             for name in TYPE_OF_CLASS:

@@ -1,7 +1,8 @@
-"""How long the containers of a simulated pod run, and how they end. Pure; the time is an argument.
+"""How long the containers of a simulated pod run, and how they end. The functions are pure; the time is an
+argument.
 
-KWOK sets a pod running and leaves it so. The pods of Jobs end, and so does every pod with an annotation about its
-end; as with a kubelet the pod's restartPolicy decides whether its containers start again.
+KWOK sets a pod to running and does not end it. The pods of Jobs end, and so do pods with an annotation about their
+end. As with a real kubelet, the pod's restartPolicy determines whether its containers start again.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from gpu_platform.base import names
 from sandbox.simulator.kube import Object
 
 DEFAULT_SECONDS: Final = 1.0
-"""Of a container whose command shows no duration."""
+"""Run time of a container if its command does not contain a duration."""
 INVALID: Final = "InvalidAnnotation"
-_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}  # of `sleep`, GNU coreutils and busybox
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}  # suffixes of `sleep` in GNU coreutils and busybox
 _SLEEP: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _SHELLS: Final = ("sh", "bash", "ash", "dash")
 _ANNOTATIONS: Final = (
@@ -32,7 +33,9 @@ _ANNOTATIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a pod's containers: after `seconds` (infinite: never) the first has `exit_code`, the others 0."""
+    """The end of a pod's containers. After `seconds`, the first has `exit_code`, the others 0. If infinite, they
+    never end.
+    """
 
     seconds: float
     exit_code: int = 0
@@ -41,13 +44,14 @@ class Ending:
 
 
 class InvalidAnnotation(Exception):
-    """An annotation that cannot be read; the message names it, its value and what is allowed."""
+    """An annotation that cannot be read. The message contains its name, its value and the allowed values."""
 
 
 def ending_of(pod: Object) -> Ending | None:
-    """Return how the containers of a pod end, or None where they run until the pod is deleted.
+    """Return how the containers of a pod end, or None if they run until the pod is deleted.
 
-    An annotation that cannot be read ends the pod at once with exit code 128 and the reason `InvalidAnnotation`.
+    An annotation that cannot be read ends the pod immediately with exit code 128 and the reason
+    `InvalidAnnotation`.
     """
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     if not _belongs_to_job(pod) and not any(name in annotations for name in _ANNOTATIONS):
@@ -90,17 +94,17 @@ def _exit_code(annotations: Mapping[str, str]) -> int:
 
 
 def command_seconds(container: Mapping[str, Any]) -> float:
-    """Return how long a container's command certainly runs: `sleep 10m` alone, or as the whole of `sh -c`.
+    """Return the seconds that a container's command takes if it is only `sleep 10m`, also as the whole of `sh -c`.
 
-    Infinite for `sleep infinity`; DEFAULT_SECONDS for every other command. Without `command` the image decides
-    what runs, so `args` alone show nothing.
+    The result is infinite for `sleep infinity`, and DEFAULT_SECONDS for every other command. Without `command`,
+    the image determines the program, so `args` are not enough.
     """
     command: Sequence[str] = container.get("command") or ()
     args: Sequence[str] = container.get("args") or ()
     words: list[str] = [*command, *args] if command else []
     if len(words) == 3 and _program(words[0]) in _SHELLS and words[1] == "-c":
         try:
-            # A shell would split or expand what these characters stand for.
+            # A shell would interpret or expand these characters.
             words = [] if re.search(r"[^\w\s./]", words[2]) else shlex.split(words[2])
         except ValueError:
             words = []
@@ -117,7 +121,9 @@ def _program(path: str) -> str:
 
 
 def seconds_left(pod: Object, ending: Ending, now: datetime) -> float:
-    """Return the seconds until the containers of a running pod end; 0 or less: they have ended."""
+    """Return the seconds until the containers of a running pod end. A value of 0 or less means that they have
+    ended.
+    """
     started = max(
         datetime.fromisoformat(status["state"]["running"]["startedAt"])
         for status in pod["status"]["containerStatuses"]
@@ -131,8 +137,8 @@ def seconds_left(pod: Object, ending: Ending, now: datetime) -> float:
 def ended_status(pod: Object, ending: Ending, now: datetime) -> dict[str, Any]:
     """Return the status of a pod whose containers end now, as a strategic merge patch.
 
-    The kubelet starts them again under the restartPolicy `Always`, and under `OnFailure` where one has failed.
-    (It starts only the failed ones, after a delay that grows; here all start again at once.)
+    The kubelet restarts the containers with the restartPolicy `Always`, and with `OnFailure` if one has failed. (A
+    real kubelet restarts only the failed containers, after a growing delay. Here, all restart immediately.)
     """
     policy = pod["spec"].get("restartPolicy", "Always")
     again = ending.reason != INVALID and (policy == "Always" or (policy == "OnFailure" and ending.exit_code != 0))
@@ -140,7 +146,7 @@ def ended_status(pod: Object, ending: Ending, now: datetime) -> dict[str, Any]:
     statuses: list[dict[str, Any]] = []
     for index, before in enumerate(pod["status"]["containerStatuses"]):
         ended = _terminated(before, ending if index == 0 else Ending(0.0), time)
-        status = dict(before)  # the API server replaces the whole list
+        status = dict(before)  # copied, because the API server replaces the whole list
         if again:
             count = before.get("restartCount", 0) + 1
             status |= {"restartCount": count, "lastState": ended, "state": {"running": {"startedAt": time}}}

@@ -1,10 +1,11 @@
-"""The kubelet's Topology Manager: hints on which NUMA nodes a resource can be, merged and judged by a policy.
+"""The kubelet's Topology Manager: hints about the NUMA nodes of each resource, which it merges and checks by a
+policy.
 
-A second implementation, after the kubelet's source: the sandbox checks the verdicts of gpu_platform.planning and
-takes none from it. Source: kubernetes v1.36.3, pkg/kubelet/cm: topologymanager/policy.go (filterProvidersHints,
-mergePermutation, HintMerger.compare), policy_restricted.go, policy_single_numa_node.go,
-devicemanager/topology_hints.go (generateDeviceTopologyHints), cpumanager/policy_static.go
-(generateCPUTopologyHints); read 2026-11-26.
+This is a second implementation, based on the kubelet's source. The sandbox checks the verdicts of
+gpu_platform.planning and therefore does not use them. Source: kubernetes v1.36.3, pkg/kubelet/cm:
+topologymanager/policy.go (filterProvidersHints, mergePermutation, HintMerger.compare), policy_restricted.go,
+policy_single_numa_node.go, devicemanager/topology_hints.go (generateDeviceTopologyHints),
+cpumanager/policy_static.go (generateCPUTopologyHints); read 2026-11-26.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ POLICIES: Final[Mapping[str, Policy]] = {
     "restricted": "restricted",
     "single-numa-node": "single-numa-node",
 }
-"""Policies that ask for hints; with `none` the kubelet asks nobody."""
+"""Policies that use hints. With the policy `none`, the kubelet requests no hints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """NUMA nodes on which a request can be met, as a bit mask; None: on any. `preferred`: it needs no fewer."""
+    """NUMA nodes that can meet a request, as a bit mask, or None for any. A `preferred` hint has the minimum
+    number of nodes.
+    """
 
     mask: int | None
     preferred: bool
@@ -40,8 +43,8 @@ def hints_of(
 ) -> Sequence[Hint]:
     """Return the hints for a request of one resource.
 
-    `present`: units by NUMA node, used or not; `free`: those that nobody has; `reusable`: those that init
-    containers of the same pod had, all of which are to be used.
+    `present` contains all units by NUMA node, and `free` only the units that nobody has. `reusable` contains the
+    units that init containers of the same pod had. All of these have to be reused.
     """
     fewest = len(present)
     possible: list[int] = []
@@ -56,9 +59,10 @@ def hints_of(
 
 
 def merge(policy: Policy, numa_nodes: int, provided: Sequence[Sequence[Hint] | None]) -> tuple[Hint, bool]:
-    """Return the best hint for all resources together, and whether the policy admits what asks for them.
+    """Return the best hint for all resources together, and whether the policy admits the container or pod.
 
-    `provided`: the hints for each resource; None: it has no preference; none at all: it is nowhere possible.
+    `provided` contains the hints for each resource. None means that the resource has no preference. An empty list
+    means that no NUMA nodes can meet the request.
     """
     everywhere = (1 << numa_nodes) - 1
     hints = [[_ANY] if one is None else [*one] or [_NONE_POSSIBLE] for one in provided]
@@ -98,10 +102,11 @@ def _merged(everywhere: int, permutation: Sequence[Hint]) -> Hint:
 
 
 def _rank(hint: Hint, widest: int) -> tuple[bool, bool, int, int]:
-    """Return the place of a hint: preferred first, the narrowest of these, then lower NUMA nodes.
+    """Return the sort key of a hint: preferred hints first, then narrower hints, then lower NUMA nodes.
 
-    Of hints that are not preferred, the widest of those that are no wider than the resource with the widest
-    narrowest hint comes first; then the narrowest.
+    The narrowest hint of each resource has a width, and `widest` is the maximum of these widths. Among hints that
+    are not preferred, those up to this width come first, the widest first. Wider hints follow, the narrowest
+    first.
     """
     mask = hint.mask or 0
     count = mask.bit_count()

@@ -1,7 +1,7 @@
-"""Run the node agent of validation pods, as a kubelet and a container runtime do on a real node.
+"""Runs the node agent of validation pods, as a kubelet and a container runtime do on a real node.
 
-The zipapp and the expectations are those of the ConfigMaps that the pod mounts, the token is one of its service
-account, and NVML is simulated. The verdict becomes the pod's readiness.
+The zipapp and the expectations come from the ConfigMaps that the pod mounts. The token belongs to the pod's
+service account, and NVML is simulated. The verdict becomes the pod's readiness.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from validators.agent.serve import REPUBLISH_SECONDS
 AGENT_KEY: Final = "agent.pyz"
 EXPECTATIONS_KEY: Final = "expectations.json"
 
-_READ_SECONDS: Final = 10  # the agent's own deadline for reading NVML; a simulated driver answers at once
-_AGENT_SECONDS: Final = 45  # a little more than reading, checking and publishing may take
+_READ_SECONDS: Final = 10  # the agent's limit for reading NVML; a simulated driver answers immediately
+_AGENT_SECONDS: Final = 45  # slightly more than the time for reading, checking and publishing
 _AGAIN_SECONDS: Final = 5.0
 _IDLE_SECONDS: Final = 60.0
 _TOKEN_SECONDS: Final = 3600
-_KEPT: Final = ("PATH", "PYTHONPATH", "HOME", "LANG", "TMPDIR")  # of the environment, for an agent
+_KEPT: Final = ("PATH", "PYTHONPATH", "HOME", "LANG", "TMPDIR")  # environment variables that an agent inherits
 _OURS: Final = "GPU_PLATFORM_"
 _QUIET_VERDICTS: Final = ("pass", "not-applicable")
 
@@ -46,7 +46,7 @@ PatchStatus = Callable[[Object, Object], None]
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """The files that a validation pod mounts. `version` changes with the content."""
+    """The files that a validation pod mounts. `version` changes with their content."""
 
     agent: str
     expectations: str
@@ -63,18 +63,22 @@ class Result:
 
 @dataclass(slots=True)
 class _Check:
-    """One validation pod. The agent's worker writes `result` and `ended`, the control loop the rest."""
+    """One validation pod. The agent's worker thread writes `result` and `ended`, and the control loop the other
+    fields.
+    """
 
     inputs: object = None
     running: bool = False
     result: Result | None = None
     ended: float = 0.0
     token: tuple[str, float] = ("", 0.0)
-    """The token and the end of its use (monotonic seconds)."""
+    """The token, and the time until which it is used (monotonic seconds)."""
 
 
 class ValidationPods:
-    """All validation pods. `changed` is set when an agent ends; `workers`: the most agents at a time."""
+    """All validation pods. `changed` is set when an agent ends. `workers` is the maximum number of agents at a
+    time.
+    """
 
     def __init__(self, api: Api, *, workers: int) -> None:
         self._api = api
@@ -91,10 +95,10 @@ class ValidationPods:
         self._stopped = False
 
     def reconcile(self, pod: Object, profile: NodeProfile, patch_status: PatchStatus) -> float:
-        """Start the agent of a pod, or show its result; return after how many seconds to do so again."""
+        """Start the agent of a pod, or show its result; return the seconds until the next reconciliation."""
         mounted = read_mounts(pod, self._config_maps.all())
         if mounted is None:
-            return _IDLE_SECONDS  # a kubelet waits for missing volumes as well
+            return _IDLE_SECONDS  # a kubelet also waits for missing volumes
         check = self._checks.setdefault(pod["metadata"]["uid"], _Check())
         if pod["status"].get("phase") != "Running":
             patch_status(pod, pod_status(pod, Result(ready=False, message="the agent is starting")))
@@ -166,7 +170,7 @@ class ValidationPods:
         with self._lock:
             if self._stopped:
                 return Result(ready=False, message="the simulator stops")
-            # In the process group of the simulator, so that both are stopped together.
+            # The agent is in the simulator's process group, so that both are stopped together.
             agent = subprocess.Popen(
                 command,
                 env=dict(environment),
@@ -212,7 +216,7 @@ class ValidationPods:
 
 
 def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
-    """Return the agent and the expectations of a pod's ConfigMap volumes, or None while one is missing."""
+    """Return the agent and the expectations from a pod's ConfigMap volumes, or None if one is missing."""
     by_name = {each["metadata"]["name"]: each for each in config_maps}
     agent: tuple[str, int] | None = None
     expectations: tuple[str, int] | None = None
@@ -230,15 +234,17 @@ def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
 
 
 def again_after(result: Result, since: float) -> float:
-    """Return after how many seconds an agent that ended `since` seconds ago runs again without a change.
+    """Return the seconds until an agent runs again without a change. It ended `since` seconds ago.
 
-    A good report is written again as often as by the agent of a real node.
+    A good report is written again as often as on a real node.
     """
     return (REPUBLISH_SECONDS if result.ready else _AGAIN_SECONDS) - since
 
 
 def pod_environment(pod: Object) -> dict[str, str]:
-    """Return the agent's environment variables: its own, and those of the downward API."""
+    """Return the agent's environment variables: the variables of its container, and the variables of the downward
+    API.
+    """
     metadata = pod["metadata"]
     variables = pod["spec"]["containers"][0].get("env") or ()
     ours = {one["name"]: one["value"] for one in variables if one["name"].startswith(_OURS) and "value" in one}
@@ -252,9 +258,9 @@ def pod_environment(pod: Object) -> dict[str, str]:
 
 
 def read_result(code: int, output: str, errors: str) -> Result:
-    """Return the result of an agent that has ended; only exit code 0 is ready.
+    """Return the result of an agent that has ended. Only exit code 0 means that the node is ready.
 
-    The message names every check that did not pass, else the last line of the agent's errors.
+    The message contains every check that did not pass, or otherwise the last line of the agent's errors.
     """
     last = (errors.strip().splitlines() or [f"exit code {code}"])[-1]
     try:
@@ -313,14 +319,14 @@ def pod_status(pod: Object, result: Result) -> dict[str, Any]:
 
 
 def _since(before: Mapping[str, Any] | None, status: str, now: str) -> str:
-    """Return since when a condition has its status."""
+    """Return the time since which a condition has its status."""
     if before is not None and before["status"] == status:
         return before.get("lastTransitionTime") or now
     return now
 
 
 def shown_result(pod: Object) -> Result | None:
-    """Return the result that a pod's status shows."""
+    """Return the result in a pod's status, or None if there is none."""
     for condition in pod["status"].get("conditions", ()):
         if condition["type"] == "Ready":
             return Result(condition["status"] == "True", condition.get("message", ""))
