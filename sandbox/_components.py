@@ -1,4 +1,4 @@
-"""Command lines of the sandbox's processes, which run in its data folder; relative paths refer to it."""
+"""Command lines of the sandbox's processes. They run in its data folder. Relative paths refer to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A process of the sandbox: its command, and the files whose change requires a restart."""
+    """A process of the sandbox: its command, and the files that require a restart when they change."""
 
     name: str
     command: Sequence[str]
@@ -34,7 +34,7 @@ class Component:
 
 
 def etcd(binaries: Binaries) -> Component:
-    """Return etcd, which listens only on sockets in the data folder that only its owner can access."""
+    """Return etcd. It listens only on sockets in the data folder, which only the folder's owner can access."""
     peer = "unix://etcd-peer:0"
     return Component(
         "etcd",
@@ -48,7 +48,7 @@ def etcd(binaries: Binaries) -> Component:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=sandbox={peer}",
             "--unsafe-no-fsync",  # data can only be lost if the whole machine crashes
-            "--backend-batch-interval=1s",  # ten times the default: its log has what the database file still lacks
+            "--backend-batch-interval=1s",  # ten times the default; etcd's log already has the data
             "--max-request-bytes=8388608",  # a large CRD with its managed fields exceeds etcd's default of 1.5 MiB
             "--log-level=warn",
         ],
@@ -65,7 +65,7 @@ def api_server(binaries: Binaries, layout: Layout, port: int) -> Component:
             f"--etcd-servers={_ETCD}",
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
-            "--endpoint-reconciler-type=none",  # it would fail: Endpoints do not allow loopback addresses
+            "--endpoint-reconciler-type=none",  # it would fail, because Endpoints do not allow loopback addresses
             f"--secure-port={port}",
             f"--cert-dir={layout.certificates.relative_to(layout.folder)}",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -94,8 +94,11 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             f"--kubeconfig={kubeconfig.relative_to(layout.folder)}",
             "--secure-port=0",
             "--leader-elect=false",
-            # It compiles every admission policy to warn of wrong types in its status, which nobody reads here, and
-            # that change of the policy has the API server compile it once more: 6 % of a deployment's CPU time.
+            # This controller compiles every admission policy to report wrong types in its status, which nobody
+            # reads.
+            #
+            # The status update makes the API server compile the policy again, which takes 6 % of a deployment's
+            # CPU time.
             "--controllers=*,-validatingadmissionpolicy-status-controller",
             "--use-service-account-credentials=true",
             f"--root-ca-file={layout.authority.relative_to(layout.folder)}",
@@ -103,7 +106,7 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
             "--concurrent-resource-quota-syncs=10",
-            "--resource-quota-sync-period=10s",  # a kind that is defined later is refused until it is counted
+            "--resource-quota-sync-period=10s",  # a resource kind defined later is refused until it is counted
             "--profiling=false",
         ],
         reads=[kubeconfig, layout.server_key],
@@ -120,7 +123,7 @@ def scheduler(binaries: Binaries, layout: Layout) -> Component:
 
 
 def kwok(binaries: Binaries, layout: Layout) -> Component:
-    """Return KWOK, which simulates the kubelets of nodes with its annotation, configured by stages.yaml."""
+    """Return KWOK, configured by stages.yaml. It simulates the kubelets of nodes that have its annotation."""
     stages = _HERE / "stages.yaml"
     kubeconfig = layout.component_kubeconfig("kwok")
     return Component(
@@ -139,7 +142,9 @@ def kwok(binaries: Binaries, layout: Layout) -> Component:
 
 
 def simulator(layout: Layout) -> Component:
-    """Return the simulator of GPU Operator and nodes, restarted if its code or the catalogue changes."""
+    """Return the simulator of the GPU Operator and the nodes. It is restarted if its code or the catalogue
+    changes.
+    """
     kubeconfig = layout.component_kubeconfig("sandbox-simulator")
     folders = (_HERE / "simulator", _HERE / "nvml", PACKAGE / "catalog")
     sources = [file for folder in folders for suffix in ("py", "yaml") for file in folder.rglob(f"*.{suffix}")]
@@ -151,7 +156,7 @@ def simulator(layout: Layout) -> Component:
 
 
 def kueue(binaries: Binaries, layout: Layout, port: int) -> Component:
-    """Return what runs Kueue's controller, restarted if its code changes."""
+    """Return the process that runs Kueue's controller. It is restarted if its code changes."""
     kubeconfig = layout.component_kubeconfig("kueue")
     command = [sys.executable, "-m", "sandbox.kueue", "--kubeconfig", str(kubeconfig)]
     command += ["--binary", str(binaries.path("kueue")), "--manifests", str(binaries.manifests("kueue"))]
@@ -162,7 +167,8 @@ def kueue(binaries: Binaries, layout: Layout, port: int) -> Component:
 def karpenter(binaries: Binaries, layout: Layout) -> Component:
     """Return Karpenter with the machine types of the catalogue.
 
-    Its metrics and health have no setting for the address: they listen on all interfaces, on free ports.
+    Karpenter has no setting for the addresses of its metrics and health endpoints. They listen on all interfaces,
+    on free ports.
     """
     kubeconfig = layout.component_kubeconfig("karpenter")
     command = ["env", f"KUBECONFIG={kubeconfig}", f"SYSTEM_NAMESPACE={SANDBOX_NAMESPACE}"]
@@ -172,16 +178,16 @@ def karpenter(binaries: Binaries, layout: Layout) -> Component:
 
 
 def environment(layout: Layout) -> Mapping[str, str]:
-    """Return the environment of all components, without the user's settings of the same programs."""
+    """Return the environment of all components, without the user's own settings for these programs."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    # The simulator is that of this code, also where another one is installed in the virtual environment.
+    # The simulator comes from this source tree, even if the virtual environment has another version.
     return {
         **kept,
         "PYTHONPATH": str(CODE_ROOT),
         "TMPDIR": str(layout.scratch),
         "KWOK_WORKDIR": str(layout.scratch),
-        # Of the Go programs: with one thread each, and memory for fewer collections, they take a quarter less
-        # CPU time, and are as fast for a cluster of this size.
+        # With one thread each and fewer garbage collections, the Go programs take a quarter less CPU time. For a
+        # cluster of this size they are as fast.
         "GOMAXPROCS": "1",
         "GOGC": "300",
     }

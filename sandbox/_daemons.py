@@ -23,7 +23,7 @@ from gpu_platform.base.interruption import deferred
 
 _POLL_SECONDS = 0.02
 
-# Kept so that ended children of this process are reaped, and Python does not warn that they still run.
+# Popen objects are kept so that Python reaps ended children and does not warn about running ones.
 _children: list[subprocess.Popen[bytes]] = []
 
 
@@ -36,7 +36,7 @@ class Daemon:
 
     @property
     def log(self) -> Path:
-        """Log file with standard output and error; the previous run is in `<log>.1`."""
+        """Log file with standard output and standard error. `<log>.1` contains the previous run."""
         return self.folder / "logs" / f"{self.name}.log"
 
     @property
@@ -44,7 +44,7 @@ class Daemon:
         return self.folder / "run" / f"{self.name}.json"
 
     def pid(self) -> int | None:
-        """Return the process id, which is also the process group's, or None if it does not run."""
+        """Return the process ID, which is also the process group ID, or None if the daemon does not run."""
         try:
             record = self._record.open()
         except FileNotFoundError:
@@ -65,10 +65,10 @@ class Daemon:
         reads: Iterable[Path] = (),
         prepare: Callable[[], None] | None = None,
     ) -> bool:
-        """Start `command` in the data folder unless it runs already; return whether it was started.
+        """Start `command` in the data folder unless it already runs; return whether it was started.
 
-        A process that was started with another command, or with other contents of the files in `reads`, is
-        restarted. `prepare` is called directly before a start.
+        A running process is restarted if `command` or the contents of the files in `reads` have changed. `prepare`
+        is called immediately before a start.
         """
         fingerprint = _fingerprint(command, reads)
         if self.pid() is not None:
@@ -81,7 +81,7 @@ class Daemon:
         return True
 
     def stop(self, *, grace_seconds: float) -> None:
-        """Stop the process and its group by SIGTERM, and after `grace_seconds` by SIGKILL.
+        """Stop the process group with SIGTERM, and with SIGKILL after `grace_seconds`.
 
         Raises:
             UnknownOutcome: the process does not end, for example because it waits for a broken disk.

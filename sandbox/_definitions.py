@@ -19,7 +19,7 @@ def read_definitions(folder: Path) -> list[Document]:
     """Return the CustomResourceDefinitions in the YAML files of `folder`.
 
     Raises:
-        BadInput: the folder is missing or has none, or a file is not YAML or holds something else.
+        BadInput: the folder is missing or has none, or a file is not YAML or contains other objects.
     """
     problems: list[Problem] = []
     definitions: list[Document] = []
@@ -46,5 +46,5 @@ def read_definitions(folder: Path) -> list[Document]:
 
 
 def _documents(file: Path) -> Iterator[Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where PyYAML has it: 10 times as fast
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 10 times as fast
     yield from yaml.load_all(file.read_text(), Loader=loader)

@@ -17,13 +17,12 @@ from typing import Final
 from sandbox._modules import DEFAULT
 
 _DAY_SECONDS: Final = 86_400
-# The API server signs its certificate for a year; it is renewed well before that.
+# The API server's self-signed certificate is valid for one year and is renewed well before its end.
 _CERTIFICATE_DAYS: Final = 300
 
 HOST: Final = "127.0.0.1"
 ADMIN: Final = "admin"
-# Users of the API server and their groups. The API server creates roles for the names of the two Kubernetes
-# components.
+# Users of the API server and their groups. The API server creates the roles of the two Kubernetes components.
 IDENTITIES: Final = {
     ADMIN: "system:masters",
     "system:kube-controller-manager": "",
@@ -37,14 +36,14 @@ IDENTITIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings that a sandbox keeps between two calls of `up`."""
+    """Settings that a sandbox keeps between two runs of `up`."""
 
     name: str
     api_port: int
-    kubernetes: str = DEFAULT.kubernetes  # of a sandbox that was made before it could be chosen
+    kubernetes: str = DEFAULT.kubernetes  # for sandboxes from before versions could be chosen
     """Minor version of the control plane."""
     kueue_port: int | None = None
-    """Port of Kueue's webhooks; None: the sandbox has had no stack with queues."""
+    """Port of Kueue's webhooks. None if the sandbox has never had a stack with queues."""
     karpenter: bool = False
     """Whether Karpenter creates nodes for pending pods."""
 
@@ -62,7 +61,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Lock of processes that change the sandbox; its existence marks the folder as a sandbox's."""
+        """Lock for processes that change the sandbox. A folder with this file is the data folder of a sandbox."""
         return self.folder / ".gpu-platform-sandbox.lock"
 
     @property
@@ -82,17 +81,17 @@ class Layout:
 
     @property
     def kueue(self) -> Path:
-        """Folder of Kueue's configuration and certificate."""
+        """Folder with Kueue's configuration and certificate."""
         return self.folder / "kueue"
 
     @property
     def instance_types(self) -> Path:
-        """File of the machine types that Karpenter may create."""
+        """File with the machine types that Karpenter may create."""
         return self.folder / "karpenter" / "instance-types.json"
 
     @property
     def certificates(self) -> Path:
-        """Folder in which the API server writes its key and its self-signed certificate."""
+        """Folder for the API server's key and self-signed certificate."""
         return self.folder / "pki"
 
     @property
@@ -144,7 +143,7 @@ class Layout:
         _write(self._settings, json.dumps(asdict(settings)) + "\n")
 
     def ensure_tokens(self) -> None:
-        """Create missing tokens of identities; the API server only reads them at its start."""
+        """Create the missing tokens of identities. The API server reads the tokens only when it starts."""
         known = self._tokens() if self.tokens.exists() else {}
         tokens = {user: known.get(user) or secrets.token_hex(24) for user in IDENTITIES}
         rows = [f'{tokens[user]},{user},{user},"{group}"\n' for user, group in IDENTITIES.items()]
@@ -166,17 +165,17 @@ class Layout:
         return time.time() - certificate.stat().st_mtime > _CERTIFICATE_DAYS * _DAY_SECONDS
 
     def write_kubeconfigs(self, settings: Settings) -> bool:
-        """Write the authority and all kubeconfigs; return False while there is no certificate yet."""
+        """Write the certificate authority and all kubeconfigs; return False if the certificate is missing."""
         try:
             chain = (self.certificates / "apiserver.crt").read_text()
         except FileNotFoundError:
             return False
         found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", chain, re.DOTALL)
-        if len(found) < 2:  # still being written: first the server's own certificate, then its authority's
+        if len(found) < 2:  # incomplete: the authority's certificate follows the server's
             return False
         _write(self.authority, found[-1])
         for user in IDENTITIES:
-            text = json.dumps(self._kubeconfig(settings, user), indent=2)  # JSON is YAML
+            text = json.dumps(self._kubeconfig(settings, user), indent=2)  # JSON is valid YAML
             _write(self.component_kubeconfig(user), text + "\n")
         return True
 
@@ -195,7 +194,7 @@ class Layout:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file atomically, readable by its owner only; an unchanged file is not written."""
+    """Replace a file atomically, readable only by its owner. An unchanged file is not written."""
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

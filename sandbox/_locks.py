@@ -1,4 +1,4 @@
-"""File lock between processes; the kernel releases it when its holder ends."""
+"""File lock between processes. The kernel releases the lock when its holder ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def file_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Generator[None]:
-    """Hold the exclusive lock on `path` while the body runs; `on_wait` is called before waiting for it."""
+    """Hold the exclusive lock on `path` while the body runs. `on_wait` is called before waiting for the lock."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as handle:
@@ -21,7 +21,7 @@ def file_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Gener
                 if on_wait is not None:
                     on_wait()
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            if _is_still_at(handle.fileno(), path):  # else its folder was removed meanwhile
+            if _is_still_at(handle.fileno(), path):  # otherwise the folder was removed in the meantime
                 yield
                 return
 

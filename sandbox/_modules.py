@@ -1,6 +1,7 @@
-"""The Go modules that pin the control plane's programs: the default one, and one for each other Kubernetes.
+"""The Go modules that pin the control plane's programs: the default module, and one for each other Kubernetes
+version.
 
-Standard library only, like `build`, which runs before the rest is installed.
+The module uses only the standard library, like `build`, which runs before the other packages are installed.
 """
 
 from __future__ import annotations
@@ -19,29 +20,31 @@ KUBERNETES: Final = "k8s.io/kubernetes"
 ETCD: Final = "go.etcd.io/etcd/server/v3"
 KWOK: Final = "sigs.k8s.io/kwok"
 _HERE: Final = Path(__file__).resolve().parent
-# Program by name, and the Go package that it is built from.
+# Programs of Kubernetes by name, each with the Go package that it is built from.
 _OF_KUBERNETES: Final = {
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
 }
 KUBERNETES_PROGRAMS: Final = tuple(_OF_KUBERNETES)
-# Of the default module alone: clients of any version, and a store that does not know Kubernetes.
+# Only the default module builds these programs: they work with every Kubernetes version.
 _OF_ALL_VERSIONS: Final = {"kwok": f"{KWOK}/cmd/kwok", "etcd": ETCD}
 
 
 @dataclass(frozen=True)
 class GoModule:
-    """One `go.mod` with its `go.sum`, and the programs that are built from it: name to Go package."""
+    """One `go.mod` with its `go.sum`, and the programs that are built from it. `packages` maps each program's name
+    to its Go package.
+    """
 
     folder: Path
     packages: dict[str, str]
     title: str = "control plane"
     copied: tuple[str, ...] = ()
-    """Files and folders of `copied_from` that are kept beside the programs, in `manifests`."""
+    """Files and folders of `copied_from` that are kept in `manifests`, next to the programs."""
     copied_from: str = KUEUE_MODULE
     stamped: bool = True
-    """Whether the programs report the version of Kubernetes."""
+    """Whether the programs report the Kubernetes version."""
     tags: tuple[str, ...] = ()
     """Build tags."""
 
@@ -58,7 +61,7 @@ class GoModule:
         return match[1]
 
     def only(self, programs: Collection[str]) -> GoModule:
-        """Return the module with some of its programs."""
+        """Return the module with only the given programs."""
         packages = {program: package for program, package in self.packages.items() if program in programs}
         return self if packages == self.packages else replace(self, packages=packages, title=join_words(packages))
 
@@ -69,7 +72,7 @@ class GoModule:
 
     @property
     def go_release(self) -> tuple[int, ...]:
-        """The Go release that the module asks for."""
+        """Go release that the module requires."""
         match = re.search(r"^go (\d+(?:\.\d+)*)$", self.go_mod, re.MULTILINE)
         if match is None:
             raise LookupError(f"no go directive in {self.folder / 'go.mod'}")
@@ -77,14 +80,14 @@ class GoModule:
 
     @property
     def flags(self) -> list[str]:
-        """Flags of `go list` and `go build`."""
+        """Flags for `go list` and `go build`."""
         tags = [f"-tags={','.join(self.tags)}"] if self.tags else []
-        # The linker would leave the DWARF out; not to write it first saves an eighth of the build's CPU time.
+        # The linker drops DWARF data anyway. Not writing the data at all saves an eighth of the build's CPU time.
         return ["-mod=readonly", "-trimpath", "-gcflags=all=-dwarf=false", f"-ldflags={self.link_flags}", *tags]
 
     @property
     def link_flags(self) -> str:
-        """Flags of the linker: the version that the programs report, no symbol table, no DWARF."""
+        """Linker flags: the version that the programs report, no symbol table, no DWARF data."""
         if not self.stamped:
             return "-s -w"
         kubernetes = self.pinned(KUBERNETES)
@@ -107,7 +110,7 @@ class GoModule:
     def build_key(self) -> str:
         """Name of the folder of the built programs: a hash of the pins, the link flags and the platform.
 
-        The Go release is left out, so that programs that are built start on a machine whose Go is gone or newer.
+        The hash does not cover the Go release, so that built programs still start after Go is removed or upgraded.
         """
         sums = (self.folder / "go.sum").read_text()
         parts = [self.go_mod, sums, self.link_flags, platform.system(), platform.machine()]
@@ -118,7 +121,7 @@ class GoModule:
 DEFAULT: Final = GoModule(_HERE, {**_OF_KUBERNETES, **_OF_ALL_VERSIONS})
 
 
-# Built for stacks with queues alone. Kueue's manifests are those of its Go module, outside this repository.
+# Built only for stacks with queues. Kueue's manifests come from its Go module, outside this repository.
 KUEUE: Final = GoModule(
     _HERE / "kueue",
     {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
@@ -126,7 +129,7 @@ KUEUE: Final = GoModule(
     copied=("config/components/crd/bases", "config/components/webhook/manifests.yaml"),
 )
 
-# Built on request alone: `python -m sandbox.build --karpenter`, or a sandbox that is started with it.
+# Built only on request: by `python -m sandbox.build --karpenter`, or for a sandbox that is started with it.
 KARPENTER: Final = GoModule(
     _HERE / "karpenter",
     {"karpenter": "sigs.k8s.io/karpenter/kwok"},
@@ -137,7 +140,8 @@ KARPENTER: Final = GoModule(
 )
 
 KEDA_MODULE: Final = "github.com/kedacore/keda/v2"
-# For tests alone, `python -m sandbox.build --keda`: it links the clients of every cloud, half an hour of CPU time.
+# Built only for tests, by `python -m sandbox.build --keda`. It links clients of every cloud: half an hour of CPU
+# time.
 KEDA: Final = GoModule(
     _HERE / "keda",
     {"keda-operator": f"{KEDA_MODULE}/cmd/operator", "keda-adapter": f"{KEDA_MODULE}/cmd/adapter"},
@@ -148,8 +152,9 @@ KEDA: Final = GoModule(
 )
 
 PROMETHEUS_MODULE: Final = "github.com/prometheus/prometheus"
-# For tests alone, `python -m sandbox.build --prometheus`, where Debian's package is not installed. The tag leaves
-# out service discovery (plugins/ of the module), which links the clients of every cloud; tests need none.
+# Built only for tests, by `python -m sandbox.build --prometheus`, if Debian's package is not installed.
+#
+# The build tag leaves out service discovery, which links the clients of every cloud. Tests need none.
 PROMETHEUS: Final = GoModule(
     _HERE / "prometheus",
     {program: f"{PROMETHEUS_MODULE}/cmd/{program}" for program in ("prometheus", "promtool")},
@@ -160,13 +165,13 @@ PROMETHEUS: Final = GoModule(
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Return words as a sentence lists them: `a, b and c`."""
+    """Join words as in a sentence: `a, b and c`."""
     *first, last = [*words] or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def module_of(kubernetes: str) -> GoModule:
-    """Return the module of a minor version; raises LookupError if there is none."""
+    """Return the module of a Kubernetes minor version; raises LookupError if there is none."""
     if kubernetes == DEFAULT.kubernetes:
         return DEFAULT
     folder = _HERE / "kubernetes" / kubernetes
@@ -176,6 +181,6 @@ def module_of(kubernetes: str) -> GoModule:
 
 
 def kubernetes_versions() -> tuple[str, ...]:
-    """Return the minor versions that a sandbox can have, the oldest first."""
+    """Return the Kubernetes minor versions that a sandbox can have, oldest first."""
     others = (file.parent.name for file in (_HERE / "kubernetes").glob("*/go.mod"))
     return tuple(sorted({DEFAULT.kubernetes, *others}, key=lambda version: int(version.partition(".")[2])))

@@ -25,7 +25,7 @@ REQUEST_SECONDS: Final = 30.0
 
 
 class _Refused(Exception):
-    """The API server refused a request; the text is its message."""
+    """The API server refused a request. The exception's text is the server's message."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
@@ -33,10 +33,10 @@ class _Refused(Exception):
 
 
 class _Client:
-    """Requests to the sandbox's API server, without the API classes of `kubernetes`: their import takes 0.9 s."""
+    """Client of the sandbox's API server. It avoids the API classes of `kubernetes`, whose import takes 0.9 s."""
 
     def __init__(self, layout: Layout, settings: Settings) -> None:
-        # Not by the proxy of the environment: the API server is on this machine.
+        # The environment's proxy is not used, because the API server is on this machine.
         self._pool = urllib3.PoolManager(ca_certs=str(layout.authority), timeout=REQUEST_SECONDS, retries=1)
         self._server = settings.server
         self._headers = {"Authorization": f"Bearer {layout.token(ADMIN)}"}
@@ -52,13 +52,13 @@ class _Client:
         return self._request("GET", path)
 
     def apply(self, path: str, document: Document) -> None:
-        """Apply an object by server-side apply."""
-        content = {"Content-Type": "application/apply-patch+yaml"}  # JSON is YAML
+        """Apply an object with server-side apply."""
+        content = {"Content-Type": "application/apply-patch+yaml"}  # JSON is valid YAML
         query = f"?fieldManager={_FIELD_MANAGER}&force=true"
         self._request("PATCH", f"{path}/{_name(document)}{query}", content, json.dumps(document))
 
     def delete_all(self, path: str) -> None:
-        """Delete the objects of a collection."""
+        """Delete all objects of a collection."""
         self._request("DELETE", path)
 
     def _request(
@@ -76,11 +76,12 @@ class _Client:
 def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> None:
     """Create the initial objects of a sandbox.
 
-    The definitions `given` are applied; ours, which permit any content, only where there is none yet.
+    The definitions in `given` are applied. The sandbox's own definitions permit any content, and are applied only
+    if the cluster does not have them yet.
 
     Raises:
         BadInput: the API server refuses definitions.
-        UnknownOutcome: it does not answer.
+        UnknownOutcome: the API server does not answer.
     """
     with _client(layout, settings) as client:
         present = {_name(item) for item in client.get(_DEFINITIONS)["items"]}
@@ -110,7 +111,7 @@ def kinds_are_served(layout: Layout, settings: Settings) -> bool:
 
 
 def pods_are_accepted(layout: Layout, settings: Settings) -> bool:
-    """Return whether the controllers have created what pods mount: service account and CA certificate."""
+    """Return whether the controllers have created the service account and the CA certificate that pods mount."""
     with _client(layout, settings) as client:
         try:
             client.get("/api/v1/namespaces/default/serviceaccounts/default")
@@ -123,7 +124,7 @@ def pods_are_accepted(layout: Layout, settings: Settings) -> bool:
 
 
 def forget_leases(layout: Layout, settings: Settings) -> None:
-    """Delete the leases of all nodes: a new KWOK would wait up to 40 s for those of a killed one."""
+    """Delete all node leases; otherwise a new KWOK waits up to 40 s for the leases of a killed KWOK to expire."""
     with _client(layout, settings) as client:
         client.delete_all("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
 
@@ -141,7 +142,7 @@ def _client(layout: Layout, settings: Settings) -> Generator[_Client]:
 
 
 def _json(text: bytes) -> Document:
-    """Return an answer's document, empty for one that is none."""
+    """Parse an answer as JSON; return an empty document if the answer is not a JSON object."""
     try:
         found: object = json.loads(text)
     except ValueError:
@@ -150,7 +151,7 @@ def _json(text: bytes) -> Document:
 
 
 def _is_established(definition: Document) -> bool:
-    conditions: Sequence[Document] = definition["status"].get("conditions") or []  # null in a new one
+    conditions: Sequence[Document] = definition["status"].get("conditions") or []  # null in a new definition
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 

@@ -1,4 +1,6 @@
-"""Reads where the programs of the control plane come from: the environment variable GPU_PLATFORM_CONTROL_PLANE."""
+"""Reads the environment variable GPU_PLATFORM_CONTROL_PLANE, which selects the source of the control plane's
+programs.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,16 @@ _VERSION_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the programs come from. By default they are downloaded, or built where that is not possible."""
+    """Source of the programs. By default, programs are downloaded, or built if they cannot be downloaded."""
 
     build_only: bool = False
     mirror: str = ""
-    """URL without a trailing slash, or empty."""
+    """URL of a mirror without a trailing slash, or empty."""
     folder: Path | None = None
 
 
 def read_origin() -> Origin:
-    """Return the origin that the environment variable names; raises BadInput if it names none."""
+    """Return the origin in the environment variable; raises BadInput if the value is invalid."""
     value = os.environ.get(VARIABLE, "")
     if not value:
         return Origin()
@@ -43,7 +45,7 @@ def read_origin() -> Origin:
         return Origin(folder=path)
     if path.is_absolute():
         fix = "create it and put the programs there, or unset the variable to download them"
-        raise BadInput(VARIABLE, [Problem(VARIABLE, f"{value!r}, which is no folder", _ALLOWED, fix)])
+        raise BadInput(VARIABLE, [Problem(VARIABLE, f"{value!r}, which is not a folder", _ALLOWED, fix)])
     if path.is_dir():
         fix = f"write the absolute path {path.resolve()}"
     else:
@@ -52,9 +54,10 @@ def read_origin() -> Origin:
 
 
 def named_folders(folder: Path, kubernetes: str) -> tuple[Path, ...]:
-    """Return where a named folder has the control plane of a minor version: its subfolder `1.36` and itself.
+    """Return the folders with the control plane of a minor version: the subfolder, such as `1.36`, and the folder
+    itself.
 
-    Raises BadInput with every program that is missing or is of another minor version.
+    Raises BadInput with every program that is missing or has another minor version.
     """
     folders = _search_path(folder, kubernetes)
     programs = {program: _find(folders, program) for program in DEFAULT.packages}
@@ -79,7 +82,7 @@ def named_folders(folder: Path, kubernetes: str) -> tuple[Path, ...]:
 def has_programs(folder: Path, module: GoModule) -> bool:
     """Return whether a named folder has the programs of an optional module, such as Kueue.
 
-    Raises BadInput where their manifests are missing.
+    Raises BadInput if the manifests of these programs are missing.
     """
     if any(_find((folder,), program) is None for program in module.packages):
         return False
@@ -114,7 +117,7 @@ def _find(folders: Iterable[Path], program: str) -> Path | None:
 def _version_problem(path: Path, folder: Path, kubernetes: str) -> Problem | None:
     version, failure = _read_version(path)
     if version is None:
-        allowed = "a program of Kubernetes for this machine, which answers --version"
+        allowed = "a Kubernetes program for this machine that answers --version"
         return Problem(str(path), failure, allowed)
     if version.removeprefix("v").startswith(f"{kubernetes}."):
         return None
@@ -123,7 +126,7 @@ def _version_problem(path: Path, folder: Path, kubernetes: str) -> Problem | Non
 
 
 def _read_version(path: Path) -> tuple[str | None, str]:
-    """Return the version that a program of Kubernetes reports, or None and the reason."""
+    """Return the version that a Kubernetes program reports, or None and the reason."""
     try:
         answer = subprocess.run(
             [str(path), "--version"],

@@ -1,6 +1,7 @@
-"""Downloads release binaries of the control plane and verifies them by the checksums that are published with them.
+"""Downloads release binaries of the control plane and verifies them against their published checksums.
 
-Standard library only, like `build`. Every URL is read through urllib, which uses the proxies of the environment.
+The module uses only the standard library, like `build`. It reads every URL through urllib, which uses the
+environment's proxies.
 """
 
 from __future__ import annotations
@@ -37,39 +38,41 @@ _STALL_SECONDS: Final = 30.0
 _TRIES: Final = 3
 _PAUSE_SECONDS: Final = 1.0
 _TRANSIENT: Final = (408, 416, 429)
-"""HTTP codes below 500 after which a transfer is tried again."""
+"""HTTP status codes below 500 after which a transfer is retried."""
 _CHUNK: Final = 1 << 18
 _MEGABYTE: Final = 1_000_000
 _LIMIT: Final = 4 * _MEGABYTE
-"""No file of checksums is larger."""
+"""Maximum size of a checksum file."""
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _SUM: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Publication:
-    """Where a project publishes a program: URLs without scheme, for {version}, {architecture}, {program}."""
+    """Where a project publishes a program. The URLs have no scheme, and placeholders {version}, {architecture} and
+    {program}.
+    """
 
     module: str
-    """The Go module whose version is the release."""
+    """Go module with the same version as the release."""
     file: str
     sums: str
-    """The checksum of the file: the sum alone, a list of sums, or a release of GitHub's API."""
+    """URL of the checksum: a single checksum, a list of checksums, or a release in GitHub's API."""
     member: str = ""
-    """Path of the program in the archive; empty if the file is the program."""
+    """Path of the program in the archive. Empty if the file is the program itself."""
 
 
 _DL: Final = "dl.k8s.io/release/{version}/bin/linux/{architecture}/{program}"
 _ETCD: Final = "github.com/etcd-io/etcd/releases/download/{version}"
 _KWOK: Final = "kubernetes-sigs/kwok/releases"
 # Sources, read on 2026-11-28:
-# - Kubernetes: https://kubernetes.io/releases/download/ and the CHANGELOG of each minor version, which has server
+# - Kubernetes: https://kubernetes.io/releases/download/ and the CHANGELOG of each minor version list server
 #   programs for Linux only; https://kubernetes.io/docs/tasks/tools/install-kubectl-linux/ has the checksum's URL.
 # - etcd: scripts/release.sh of etcd-io/etcd writes SHA256SUMS of the archives.
-# - KWOK: hack/releases.sh of kubernetes-sigs/kwok uploads the programs without checksums. GitHub computes the
-#   digest of each file of a release when it is uploaded, and its API has it since 2025-06-03:
+# - KWOK: hack/releases.sh of kubernetes-sigs/kwok uploads the programs without checksums. GitHub computes a digest
+#   of each release file when it is uploaded, and its API has returned the digest since 2025-06-03:
 #   https://github.blog/changelog/2025-06-03-releases-now-expose-digests-for-release-assets/
-# - Kueue, Karpenter and KEDA publish their controllers as container images only, so they are built.
+# - Kueue, Karpenter and KEDA publish their controllers only as container images, so they are built.
 _PUBLICATIONS: Final = {
     **{program: _Publication(KUBERNETES, _DL, f"{_DL}.sha256") for program in KUBERNETES_PROGRAMS},
     "etcd": _Publication(
@@ -88,7 +91,7 @@ _PUBLICATIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One program of a release; its URLs have no scheme."""
+    """One program of a release. Its URLs have no scheme."""
 
     program: str
     file: str
@@ -108,7 +111,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a program cannot be downloaded: a subject, such as `dl.k8s.io`, and its fault, `cannot be reached`."""
+    """Why a program cannot be downloaded: a subject, such as `dl.k8s.io`, and a fault, `cannot be reached`."""
 
     subject: str
     fault: str
@@ -116,7 +119,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The answers of the hosts: the checksum of each release, and why other programs cannot be downloaded."""
+    """The hosts' answers: the checksums of releases, and why other programs cannot be downloaded."""
 
     sums: Mapping[Release, str] = field(default_factory=dict[Release, str])
     reasons: Mapping[str, Reason] = field(default_factory=dict[str, Reason])
@@ -131,7 +134,7 @@ class _Failure(Exception):
 
 
 class _Cut(Exception):
-    """A transfer ended before the end of the file."""
+    """A transfer stopped before the end of the file."""
 
 
 class _WrongSum(Exception):
@@ -144,7 +147,9 @@ def published(module: GoModule) -> bool:
 
 
 def releases_of(module: GoModule) -> tuple[Release, ...]:
-    """Return the releases of a Go module's programs for this machine; none on platforms without them."""
+    """Return the releases of a Go module's programs for this machine, or nothing if there are none for its
+    platform.
+    """
     architecture = _ARCHITECTURES.get(platform.machine())
     if platform.system() != "Linux" or architecture is None:
         return ()
@@ -159,12 +164,12 @@ def releases_of(module: GoModule) -> tuple[Release, ...]:
 
 
 def release_key(releases: Iterable[Release]) -> str:
-    """Return the name of the folder of downloaded programs: a hash of versions and platform, for any mirror."""
+    """Return the folder name of downloaded programs: a hash of versions and platform, not of the mirror."""
     return "release-" + hashlib.sha256("\0".join(release.file for release in releases).encode()).hexdigest()[:16]
 
 
 def survey(module: GoModule, mirror: str = "") -> Survey:
-    """Ask the hosts, all at once, for the checksums of a module's programs; takes 3 s where none answers."""
+    """Request the checksums of a module's programs from all hosts at once. This takes 3 s if no host answers."""
     releases = releases_of(module)
     if not releases:
         reason = Reason("", f"there are no release binaries for {platform.system()} on {platform.machine()}")
@@ -190,9 +195,9 @@ def survey(module: GoModule, mirror: str = "") -> Survey:
 
 
 def download(sums: Mapping[Release, str], mirror: str, folder: Path, progress: Progress) -> dict[str, Reason]:
-    """Download releases into an existing folder, side by side; return why each program that is missing failed.
+    """Download releases in parallel into an existing folder; return why each missing program failed.
 
-    Raises UnknownOutcome if a file does not have its published checksum; it is deleted.
+    Raises UnknownOutcome if a file does not have its published checksum. Such a file is deleted.
     """
     events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
     gate = _Gate()
@@ -221,7 +226,7 @@ def download(sums: Mapping[Release, str], mirror: str, folder: Path, progress: P
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """Bytes that arrived, or the end of a transfer."""
+    """Progress of a transfer: the number of received bytes, or its end."""
 
     program: str
     size: int = 0
@@ -230,7 +235,7 @@ class _Event:
 
 
 class _Gate:
-    """Lets threads create files in a temporary folder until it is closed; then the folder can be removed."""
+    """Allows threads to create files in a temporary folder until it is closed. Then the folder can be removed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -238,20 +243,20 @@ class _Gate:
 
     @contextmanager
     def open(self) -> Generator[None]:
-        """Create files in the body; raises _Cut if the gate is closed."""
+        """Keep the gate open while the body creates files; raises _Cut if the gate is closed."""
         with self._lock:
             if self.closed.is_set():
-                raise _Cut("it is no longer needed")
+                raise _Cut("the file is no longer needed")
             yield
 
     def close(self) -> None:
-        """Wait until no thread creates a file, and let none do so any more."""
+        """Close the gate after all threads have finished creating files, so that no thread can create more."""
         with self._lock:
             self.closed.set()
 
 
 class _Transfer:
-    """One file on its way into a folder, in a thread of its own."""
+    """The transfer of one file into a folder. Each transfer runs in a separate thread."""
 
     def __init__(
         self,
@@ -272,7 +277,7 @@ class _Transfer:
         self._digest = hashlib.sha256()
 
     def run(self) -> None:
-        """Transfer the file, verify it and unpack it; report the end, however it ends."""
+        """Transfer, verify and unpack the file, and report the end of the transfer in every case."""
         try:
             self._transfer()
             with self._gate.open():
@@ -303,12 +308,12 @@ class _Transfer:
         if checksum != self._checksum:
             raise _WrongSum(
                 f"{self._url} has the SHA-256 sum {checksum}, but the published sum is {self._checksum}."
-                " The file was damaged or replaced; it is deleted. Run the command again, or set"
+                " The file was damaged or replaced, and was deleted. Run the command again, or set"
                 f" {VARIABLE}={BUILD} to build the programs from Go modules."
             )
 
     def _receive(self) -> None:
-        """Receive the file, or what is missing of it since the last try."""
+        """Receive the file, or the part that is missing since the last attempt."""
         size = self._path.stat().st_size if self._path.exists() else 0
         headers = {"Range": f"bytes={size}-"} if size else {}
         with _open(self._url, _STALL_SECONDS, headers) as response:
@@ -321,7 +326,7 @@ class _Transfer:
             with file:
                 while chunk := response.read1(_CHUNK):
                     if self._gate.closed.is_set():
-                        raise _Cut("it is no longer needed")
+                        raise _Cut("the file is no longer needed")
                     file.write(chunk)
                     self._digest.update(chunk)
                     received += len(chunk)
@@ -330,7 +335,9 @@ class _Transfer:
             raise _Cut(f"{received} of {length} bytes arrived")
 
     def _unpack(self) -> None:
-        """Make a verified file the program: take it from its archive, and let everybody run it."""
+        """Extract the program from a verified file if it is an archive, and make the program executable for
+        everybody.
+        """
         if not self._release.member:
             self._path.rename(self._program)
         else:
@@ -348,7 +355,7 @@ class _Transfer:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but never from an encrypted to an unencrypted address."""
+    """Follows redirects, but never from an encrypted to an unencrypted URL."""
 
     def __init__(self, on_redirect: Callable[[], None]) -> None:
         self._on_redirect = on_redirect
@@ -362,7 +369,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Return the request for the new address."""
+        """Return the request for the new URL; raises HTTPError if the URL is not encrypted."""
         self._on_redirect()
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
             raise urllib.error.HTTPError(newurl, code, "redirects to an unencrypted address", headers, fp)
@@ -375,19 +382,19 @@ def _open(
     headers: Mapping[str, str] | None = None,
     on_redirect: Callable[[], None] = lambda: None,
 ) -> http.client.HTTPResponse:
-    """Open a URL; `seconds` is the longest wait for the connection and for each part of the answer."""
+    """Open a URL. `seconds` is the timeout for the connection and for each part of the response."""
     request = urllib.request.Request(url, headers={"User-Agent": "gpu-platform", **(headers or {})})  # noqa: S310
     opener = urllib.request.build_opener(_Redirects(on_redirect))
     return cast("http.client.HTTPResponse", opener.open(request, timeout=seconds))
 
 
 def _read_sums(url: str) -> str | _Failure:
-    """Return a file of checksums, or why it cannot be read.
+    """Return the contents of a checksum file, or why it cannot be read.
 
-    A thread reads it, because no timeout of a socket ends the resolution of a host's name.
+    A separate thread reads the file, because a socket timeout does not cover DNS resolution.
     """
     host = urllib.parse.urlsplit(url).netloc
-    answers: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()  # None: the host has answered
+    answers: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()  # None: the host has answered.
 
     def read() -> None:
         try:
@@ -413,7 +420,7 @@ def _read_sums(url: str) -> str | _Failure:
 
 
 def _sum_of(name: str, text: str) -> str | None:
-    """Return the sum of a file in a list of sums, or in a release of GitHub's API."""
+    """Return the checksum of a file from a list of checksums or from a release in GitHub's API, or None."""
     if text.lstrip().startswith("{"):
         return _digest_of(name, text)
     for line in text.splitlines():
@@ -438,7 +445,7 @@ def _reason_of(error: Exception) -> Reason:
 
 
 def _describe(error: Exception) -> str:
-    """Return the cause of a failure, without the words that urllib puts around it."""
+    """Return the cause of a failure without the words that urllib adds to it."""
     reason = getattr(error, "reason", error)
     return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
 
@@ -448,6 +455,6 @@ def _url(path: str, mirror: str) -> str:
 
 
 def _start(run: Callable[[], object]) -> threading.Thread:
-    thread = threading.Thread(target=run, daemon=True)  # an interrupted command waits for no host
+    thread = threading.Thread(target=run, daemon=True)  # A daemon thread does not delay an interrupted command.
     thread.start()
     return thread

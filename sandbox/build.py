@@ -1,12 +1,12 @@
 """Provides the control plane's programs in the versions that `go.mod` pins, once per machine and version.
 
-They are release binaries. Programs that cannot be downloaded are built from their Go modules. The environment
-variable GPU_PLATFORM_CONTROL_PLANE can forbid the download, or name a mirror or a folder with the programs.
+The programs are release binaries. A program that cannot be downloaded is built from its Go module. The environment
+variable GPU_PLATFORM_CONTROL_PLANE can forbid downloads, or name a mirror or a folder with the programs.
 
-`python -m sandbox.build` provides the default Kubernetes version ahead of the first `up`. `--all` provides every
-version, which tests of upgrades need; otherwise another version is provided when a sandbox asks for it.
-`--karpenter`, `--keda` and `--prometheus` build these, too. `--plan` only prints what a first run will do and how
-long that takes. The module needs the standard library only, so that it runs before other packages are installed.
+`python -m sandbox.build` provides the default Kubernetes version before the first `up`. `--all` provides every
+version, for tests of upgrades. Otherwise, another version is provided when a sandbox needs it. `--karpenter`,
+`--keda` and `--prometheus` build these programs, too. `--plan` only prints what a first run will do and how long
+that takes. The module uses only the standard library, so that it runs before other packages are installed.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Binaries:
         return next(found, self.folders[0] / program)
 
     def manifests(self, program: str) -> Path:
-        """Folder of the manifests that are kept beside a program."""
+        """Return the folder with the manifests of a program, which is next to the program."""
         return self.path(program).parent / "manifests"
 
 
 def pinned_version(module: str, kubernetes: str | None = None) -> str:
-    """Return the version that is pinned for a Go module, such as `v1.36.3`; `kubernetes`: default the newest."""
+    """Return the pinned version of a Go module, such as `v1.36.3`, by default for the newest Kubernetes."""
     return (module_of(kubernetes) if kubernetes is not None else DEFAULT).pinned(module)
 
 
@@ -74,15 +74,16 @@ def binaries(
     keda: bool = False,
     prometheus: bool = False,
 ) -> Binaries:
-    """Return the programs of a Kubernetes version, by default DEFAULT's; downloads or builds missing ones.
+    """Return the programs of a Kubernetes version, by default the default module's. Downloads or builds missing
+    programs.
 
     `kueue`, `karpenter`, `keda` and `prometheus` add these programs, which are built.
 
     Raises:
-        LookupError: a sandbox cannot have that version.
-        BadInput: the environment variable has a wrong value, or the folder that it names lacks programs.
-        UnknownOutcome: a download has a wrong checksum, a named mirror lacks programs, there is no Go and none
-            could be installed, the build failed, or the cache is not writable.
+        LookupError: a sandbox cannot have this version.
+        BadInput: the environment variable has a wrong value, or its folder lacks programs.
+        UnknownOutcome: a download has a wrong checksum, a named mirror lacks programs, Go is missing and
+            cannot be installed, the build failed, or the cache is not writable.
     """
     origin = read_origin()
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
@@ -95,7 +96,7 @@ def binaries(
 
 
 def plan() -> str | None:
-    """Return how this machine gets the default version and how long that takes, or None if it has the programs."""
+    """Return how the default version is obtained and how long that takes, or None if it is already there."""
     origin = read_origin()
     if origin.folder is not None:
         named_folders(origin.folder, DEFAULT.kubernetes)
@@ -114,19 +115,21 @@ def plan() -> str | None:
 
 
 def installed_version() -> str | None:
-    """Return the Kubernetes version of the programs that this machine has, or None if it has none."""
+    """Return the Kubernetes version of the programs on this machine, or None if there are none."""
     return version_of(None) if is_built() else None
 
 
 def version_of(kubernetes: str | None) -> str:
-    """Return the release of a minor version that sandboxes run, such as `v1.36.3`; by default DEFAULT's."""
+    """Return the release of a minor version that sandboxes run, such as `v1.36.3`; by default the newest minor
+    version's.
+    """
     folder = read_origin().folder
     named = named_version(folder, kubernetes or DEFAULT.kubernetes) if folder is not None else None
     return named or pinned_version(KUBERNETES, kubernetes)
 
 
 def is_built(kubernetes: str | None = None) -> bool:
-    """Return whether this machine has the programs of a Kubernetes version, by default DEFAULT's."""
+    """Return whether this machine has the programs of a Kubernetes version, by default the newest."""
     origin = read_origin()
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
     if origin.folder is not None:
@@ -145,7 +148,7 @@ def has_keda() -> bool:
 
 
 def built_prometheus(program: str) -> Path | None:
-    """Return `prometheus` or `promtool` where this machine has built them."""
+    """Return the path of `prometheus` or `promtool` if this machine has built it, otherwise None."""
     found = _folder(PROMETHEUS) / program
     return found if found.exists() else None
 
@@ -159,7 +162,7 @@ def _release_folder(module: GoModule) -> Path:
 
 
 def _named_binaries(folder: Path, module: GoModule, optional: Iterable[GoModule], progress: Progress) -> Binaries:
-    """Return the programs in a named folder; builds optional ones that it lacks."""
+    """Return the programs in a named folder; builds optional programs that the folder lacks."""
     folders = [*named_folders(folder, module.kubernetes)]
     for each in optional:
         if not has_programs(folder, each):
@@ -189,7 +192,7 @@ def _missing(module: GoModule) -> GoModule:
 
 
 def _provide(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path, ...]:
-    """Return the folders that have a module's programs; downloads or builds them if the cache has none."""
+    """Return the folders with a module's programs; downloads or builds them if the cache has none."""
     folders = _existing(module, origin)
     if folders is not None:
         return folders
@@ -197,7 +200,7 @@ def _provide(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path
     waiting = "Waiting for another process that provides the sandbox's control plane"
     try:
         with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.waiting(waiting)):
-            folders = _existing(module, origin)  # another process may have provided them while this one waited
+            folders = _existing(module, origin)  # Another process may have provided them while this one waited.
             return folders if folders is not None else _download_or_build(module, origin, progress)
     except OSError as error:
         raise UnknownOutcome(f"Building the sandbox's control plane into {folder} failed: {error}") from error
@@ -216,7 +219,7 @@ def _download_or_build(module: GoModule, origin: Origin, progress: Progress) -> 
 
 
 def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress) -> Mapping[str, Reason]:
-    """Download what the hosts have into a folder; return why each other program has to be built."""
+    """Download the available programs into a folder; return why each other program has to be built."""
     answers = _survey(module, origin)
     if not answers.sums:
         return answers.reasons
@@ -231,7 +234,7 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
         failures = download(answers.sums, origin.mirror, complete, progress)
         if origin.mirror and failures:
             raise _mirror_error(origin, failures)
-        # All or nothing: an interrupted download leaves no folder, and an incomplete folder gets whole programs.
+        # An interrupted download leaves no folder, and an incomplete folder is replaced by complete programs.
         if folder.exists():
             for program in complete.iterdir():
                 program.rename(folder / program.name)
@@ -241,7 +244,7 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
 
 
 def _survey(module: GoModule, origin: Origin) -> Survey:
-    """Return what can be downloaded; raises UnknownOutcome if a named mirror lacks a program."""
+    """Return the programs that can be downloaded; raises UnknownOutcome if a named mirror lacks a program."""
     if origin.build_only:
         return Survey(reasons=dict.fromkeys(module.packages, Reason(f"{VARIABLE}={BUILD}", "is set")))
     answers = survey(module, origin.mirror)
@@ -259,7 +262,7 @@ def _mirror_error(origin: Origin, reasons: Mapping[str, Reason]) -> UnknownOutco
 
 
 def _because(reasons: Mapping[str, Reason]) -> str:
-    """Return the reasons as a clause; subjects with the same fault are named together."""
+    """Return the reasons as a clause. Subjects with the same fault are named together."""
     subjects: dict[str, dict[str, None]] = {}
     for reason in reasons.values():
         subjects.setdefault(reason.fault, {})[reason.subject] = None
@@ -276,8 +279,9 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Provide the programs that are missing; returns the exit code."""
-    # A shell's background job ignores SIGINT; a build that make started there has to end with make.
+    """Provide the missing programs; return the exit code."""
+    # A background job of a shell ignores SIGINT by default, but a build that make started must end together with
+    # make.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
@@ -286,7 +290,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(line)
             return 0
         for version in kubernetes_versions() if "--all" in arguments else (DEFAULT.kubernetes,):
-            # No Rich: an installer may be replacing it.
+            # Rich is not used, because an installer may be replacing it.
             binaries(
                 Progress(plain=True),
                 version,
@@ -298,7 +302,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return int(error.exit_code)
     except KeyboardInterrupt:
-        print("building the sandbox's control plane: interrupted; what is compiled is kept", file=sys.stderr)
+        print("building the sandbox's control plane: interrupted; compiled packages are kept", file=sys.stderr)
         return 130
     return 0
 

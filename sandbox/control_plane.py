@@ -1,8 +1,8 @@
 """Starts, repairs, inspects and removes sandboxes: Kubernetes control planes on this machine with simulated nodes.
 
-The processes are real (etcd, API server, controller manager, scheduler) and keep running after the command
-that starts them; KWOK and the simulator replace the nodes. All of them listen on the loopback address or on
-sockets in the sandbox's data folder.
+The processes are real (etcd, API server, controller manager, scheduler) and keep running after the command that
+started them. KWOK and the simulator replace the nodes. All processes listen on the loopback address or on sockets
+in the sandbox's data folder.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from sandbox._modules import DEFAULT, KARPENTER
 from sandbox.diagnosis import diagnose, require_disk
 from sandbox.versions import check_kubernetes
 
-_START_SECONDS: Final = 300.0  # a start takes 4 s; on a machine with a load of 30, over 120 s
+_START_SECONDS: Final = 300.0  # A start takes 4 s, and over 120 s on a machine with a load of 30.
 _ANSWER_SECONDS: Final = 60.0  # for components that ran before and only have to answer
 _POLL_SECONDS: Final = 0.05
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 
-# In the order in which they start; they stop in reverse order.
+# Components in the order of their start. They stop in reverse order.
 _NAMES: Final = (
     "etcd",
     "kube-apiserver",
@@ -47,8 +47,8 @@ _NAMES: Final = (
     "kube-scheduler",
     "kwok",
     "simulator",
-    "kueue",  # only with queues
-    "karpenter",  # only with autoscaled pools, or on request
+    "kueue",  # only for stacks with queues
+    "karpenter",  # only for autoscaled pools, or on request
 )
 
 State = Literal["running", "degraded", "stopped", "absent"]
@@ -56,7 +56,9 @@ State = Literal["running", "degraded", "stopped", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Current state of a sandbox; `pids` has the process id of each component, None if it does not run."""
+    """Current state of a sandbox. `pids` has the process ID of each component, or None if the component does not
+    run.
+    """
 
     name: str
     state: State
@@ -83,20 +85,26 @@ def up(
     karpenter_offers: Mapping[str, Mapping[str, int]] | None = None,
     progress: Progress | None = None,
 ) -> Status:
-    """Start the sandbox `name`; build its programs, create its data and restart components as needed.
+    """Start the sandbox `name`. Builds its programs, creates its data and restarts components if needed.
 
-    Args: name: lower-case letters, digits and hyphens; sandboxes of different names can run at the same time.
-    data_dir: an empty or new folder for its data, default `paths.sandbox_dir(name)`, which becomes a link to
-    it. Only needed in the first `up`. api_port: the API server's TCP port; by default a free one, which the
-    sandbox keeps. crds_dir: folder of CustomResourceDefinitions to install instead of the permissive ones.
-    kubernetes: minor version of the control plane; by default the one that the sandbox has, of a new one the
-    newest. A newer one upgrades the sandbox in place. kueue, karpenter: run these, from now on. karpenter_offers:
-    extended resources of a node by machine type, for types that Karpenter creates; None or empty: as they are.
-    progress: shows the progress of long steps.
+    Args:
+        name: Lower-case letters, digits and hyphens. Sandboxes with different names can run at the same time.
+        data_dir: An empty or new folder for the data, by default `paths.sandbox_dir(name)`, which otherwise
+            becomes a link to this folder. Needed only in the first `up`.
+        api_port: TCP port of the API server. By default, the sandbox chooses a free port and keeps it.
+        crds_dir: Folder of CustomResourceDefinitions to install instead of the permissive ones.
+        kubernetes: Minor version of the control plane, by default the sandbox's current version, or the newest
+            for a new sandbox. A newer version upgrades the sandbox in place.
+        kueue: Run Kueue from now on.
+        karpenter: Run Karpenter from now on.
+        karpenter_offers: Extended resources of a node by machine type, for types that Karpenter creates. None or
+            an empty mapping leaves them unchanged.
+        progress: Shows the progress of long steps.
 
-    Raises: BadInput: the name, folder, port or version cannot be used, or `crds_dir` contains other files.
-    UnknownOutcome: the disk is full, or a component could not be built or started; the message has the end of
-    its log.
+    Raises:
+        BadInput: The name, folder, port or version cannot be used, or `crds_dir` contains other files.
+        UnknownOutcome: The disk is full, or a component could not be built or started. The message contains the
+            end of the component's log.
     """
     progress = progress or Progress()
     definitions = read_definitions(crds_dir) if crds_dir else []
@@ -129,14 +137,14 @@ def up(
 
 
 def down(name: str, *, keep_data: bool = False) -> Status:
-    """Stop all processes of the sandbox `name` and, unless `keep_data`, remove its data folder."""
+    """Stop all processes of the sandbox `name`. Unless `keep_data` is set, also remove its data folder."""
     home = _home(name)
     layout = Layout(home.resolve())
     if layout.lock.exists():
         waiting = f"Waiting for another process that starts or stops sandbox {name}"
         with file_lock(layout.lock, on_wait=lambda: Progress(quiet=True).waiting(waiting)):
             for component in reversed(_NAMES):
-                # Processes only need time to write their data if it is kept.
+                # Processes need time to write their data only if it is kept.
                 Daemon(component, layout.folder).stop(grace_seconds=10.0 if keep_data else 0.0)
             if not keep_data:
                 shutil.rmtree(layout.folder)
@@ -146,12 +154,12 @@ def down(name: str, *, keep_data: bool = False) -> Status:
 
 
 def has_data(name: str) -> bool:
-    """Return whether a sandbox has a data folder, also one whose first start was interrupted."""
+    """Return whether a sandbox has a data folder, even if its first start was interrupted."""
     return Layout(_home(name).resolve()).lock.exists()
 
 
 def names() -> list[str]:
-    """Return the names of the sandboxes of this machine, running or stopped."""
+    """Return the names of this machine's sandboxes, running or stopped."""
     folder = sandbox_dir("").resolve()
     if not folder.is_dir():
         return []
@@ -191,7 +199,7 @@ def status(name: str) -> Status:
 
 
 class _Starter:
-    """One `up` of a sandbox, while its lock is held."""
+    """One run of `up` for a sandbox, while the sandbox's lock is held."""
 
     def __init__(
         self,
@@ -256,13 +264,13 @@ class _Starter:
         return status(self._name)
 
     def stop_started(self) -> None:
-        """Stop the components that this `up` started; the data stay, and the next `up` continues."""
+        """Stop the components that this `up` started. The data remains, and the next `up` continues."""
         for component in reversed(_NAMES):
             if component not in self._ran:
                 Daemon(component, self._layout.folder).stop(grace_seconds=5.0)
 
     def _settings(self, api_port: int | None) -> Settings:
-        """Return the settings to use; stops all components first if the port or certificate changes."""
+        """Return the settings to use. If the port or certificate changes, first stop all components."""
         layout = self._layout
         known = layout.settings()
         runs = Daemon("kube-apiserver", layout.folder).pid() is not None
@@ -270,7 +278,7 @@ class _Starter:
             settings = replace(known, kubernetes=self._kubernetes)
         else:
             if api_port is not None and not _is_free(api_port):
-                fix = "omit it to get a free one"
+                fix = "omit it to use a free port"
                 raise BadInput("sandbox", [Problem("--api-port", f"{api_port}, in use", "a free port", fix)])
             settings = Settings(self._name, api_port or _free_port(), self._kubernetes)
         if self._kueue and settings.kueue_port is None:
@@ -284,7 +292,7 @@ class _Starter:
                 Daemon(component, layout.folder).stop(grace_seconds=10.0)
             if layout.certificate_is_old():
                 shutil.rmtree(layout.certificates)
-        layout.write_settings(settings)  # first, so that an upgrade that is interrupted goes on
+        layout.write_settings(settings)  # written first, so that an interrupted upgrade continues
         return settings
 
     def _ensure(self, component: Component, prepare: Callable[[], None] | None = None) -> None:
@@ -307,7 +315,7 @@ class _Starter:
             time.sleep(_POLL_SECONDS)
 
     def _keep_alive(self) -> None:
-        """Restart components that ended; raise UnknownOutcome if this `up` had started one of them."""
+        """Restart components that ended; raise UnknownOutcome if this `up` started one of them."""
         for name, ensure in list(self._ensured.items()):
             daemon = Daemon(name, self._layout.folder)
             if daemon.pid() is not None:
@@ -330,17 +338,17 @@ def _home(name: str) -> Path:
 
 
 def _claim(name: str, data_dir: Path | None) -> Path:
-    """Return the data folder of the sandbox `name`, which is created if it does not exist."""
+    """Return the data folder of the sandbox `name`. It is created if it does not exist."""
     home = _home(name)
     wanted = (data_dir or home).expanduser().resolve()
     if home.exists() and home.resolve() != wanted:
         fix = f"run `gpu-platform sandbox down --name {name}` first, or use another name"
         raise BadInput("sandbox", [Problem("--data-dir", str(wanted), f"its folder {home.resolve()}", fix)])
     wanted.mkdir(parents=True, exist_ok=True)
-    # `down` removes this folder, so it must not contain other files.
+    # The folder must not contain other files, because `down` removes it.
     if not Layout(wanted).lock.exists() and any(wanted.iterdir()):
         raise BadInput("sandbox", [Problem("--data-dir", f"other files in {wanted}", "an empty or new folder")])
-    if home.is_symlink() and not home.exists():  # to a folder that was deleted
+    if home.is_symlink() and not home.exists():  # the link's folder was deleted
         home.unlink()
     if data_dir is not None and not home.exists():
         home.parent.mkdir(parents=True, exist_ok=True)

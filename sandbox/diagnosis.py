@@ -1,4 +1,4 @@
-"""Explains why the API server of a sandbox may not answer: a full disk, a stopped component, its log."""
+"""Explains why a sandbox's API server may not answer: a full disk, a stopped component, or the end of its log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpu_platform.base.errors import UnknownOutcome
 from gpu_platform.base.paths import sandbox_dir
 from sandbox._daemons import Daemon
 
-LOW_DISK_MIB: Final = 512  # etcd, logs and audit of a sandbox grow by some 10 MiB an hour
-NO_DISK_MIB: Final = 64  # etcd cannot even create its write-ahead log, which has 64 MiB
+LOW_DISK_MIB: Final = 512  # etcd, logs and audit data of a sandbox grow by about 10 MiB an hour
+NO_DISK_MIB: Final = 64  # etcd cannot even create its write-ahead log, which takes 64 MiB
 _COMPONENTS: Final = ("etcd", "kube-apiserver")
 
 
 def diagnose(name: str) -> str:
-    """Return the likely cause why the API server of a sandbox does not answer, with the next step."""
+    """Return the likely reason why the API server of a sandbox does not answer, with the next step."""
     folder = sandbox_dir(name).resolve()
     parts: list[str] = []
     if (free := free_mib(folder)) < LOW_DISK_MIB:
@@ -25,7 +25,7 @@ def diagnose(name: str) -> str:
         f"{component} of the sandbox does not run." for component in _COMPONENTS if not _runs(component, folder)
     ]
     logs = ", ".join(str(Daemon(component, folder).log) for component in _COMPONENTS)
-    parts.append(f"Logs: {logs}. `gpu-platform sandbox up --name {name}` starts what does not run")
+    parts.append(f"Logs: {logs}. `gpu-platform sandbox up --name {name}` starts the stopped components")
     return " ".join(parts)
 
 
@@ -39,7 +39,7 @@ def require_disk(folder: Path) -> None:
 
 
 def free_mib(folder: Path) -> int:
-    """Return the free space of the disk of a folder, or of the nearest folder above that exists, in MiB."""
+    """Return the free disk space of a folder, or of its nearest existing parent folder, in MiB."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return shutil.disk_usage(folder).free // (1024 * 1024)

@@ -1,4 +1,6 @@
-"""Checks which Kubernetes version a sandbox can get: one that can be built, the same or the next minor version."""
+"""Checks that a sandbox can have a Kubernetes version: it must be available, and the same or the next minor
+version.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,21 @@ from sandbox._modules import kubernetes_versions
 
 
 def kubernetes_of(home: Path) -> str | None:
-    """Return the minor version of a sandbox, None where its data folder has none."""
+    """Return the minor version of a sandbox, or None if its data folder does not contain one."""
     settings = Layout(home.resolve()).settings()
     return settings.kubernetes if settings is not None else None
 
 
 def check_kubernetes(home: Path, name: str, wanted: str | None, place: str) -> None:
-    """Raise BadInput if a sandbox cannot get a Kubernetes version.
+    """Raise BadInput if a sandbox cannot have a Kubernetes version.
 
-    Args: home: its data folder, which may not exist yet. wanted: minor version, None: the one that it has.
-    place: where the version is written.
+    Args:
+        home: Data folder of the sandbox, which may not exist yet.
+        name: Name of the sandbox.
+        wanted: Minor version, or None to keep the sandbox's version.
+        place: Place of the version in the input, for the error message.
 
-    A control plane is upgraded by one minor version at a time and never downgraded: a newer API server may have
+    A control plane is upgraded by one minor version at a time and never downgraded. A newer API server may have
     stored objects in a form that an older one cannot read (Kubernetes version skew policy, read 2026-11-22).
     """
     if wanted is None:
@@ -37,7 +42,7 @@ def check_kubernetes(home: Path, name: str, wanted: str | None, place: str) -> N
     found = f"{wanted!r} for sandbox {name} of Kubernetes {current}"
     steps = _minor(wanted) - _minor(current)
     if steps < 0:
-        fix = f"delete it with `gpu-platform sandbox down --name {name}`, or use a sandbox of another name"
+        fix = f"delete it with `gpu-platform sandbox down --name {name}`, or use a sandbox with another name"
         allowed = f"{current} or the next version: a control plane cannot be downgraded"
         raise BadInput("sandbox", [Problem(place, found, allowed, fix)])
     if steps > 1:

@@ -1,4 +1,5 @@
-"""Karpenter in a sandbox: its own controllers with its provider for KWOK, which creates simulated nodes.
+"""Karpenter in a sandbox: its real controllers with its KWOK provider, which creates simulated nodes.
 
-go.mod pins the program. Its CRDs are those of the same Go module. `instance_types` writes what it may create.
+go.mod pins the program. Its CRDs come from the same Go module. `instance_types` writes the machine types that
+Karpenter may create.
 """

@@ -1,8 +1,8 @@
-"""The machine types that Karpenter may create in a sandbox: those of the catalogue, in one region.
+"""The machine types that Karpenter may create in a sandbox: the catalogue's EC2 types, in one region.
 
 Karpenter's KWOK provider reads them from a file (kwok/README.md of sigs.k8s.io/karpenter v1.14.1, "Specifying
-Instance Types"). What pods can use of a node is computed as the sandbox's kubelet does it, so that the node turns
-out as Karpenter expects it. Capacity is on-demand or spot; there are no reservations.
+Instance Types"). The allocatable resources of a node are computed as in the sandbox's kubelet, so that the node
+has the resources that Karpenter expects. Capacity is on-demand or spot. There are no reservations.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from gpu_platform.catalog import Catalog, MachineType
 from sandbox.simulator.allocatable import MAX_PODS, node_allocatable
 
 REGION: Final = "us-east-2"
-_PRICED: Final = (REGION, "us-east-1")  # prices only say which machine type is cheaper
+_PRICED: Final = (REGION, "us-east-1")  # prices only determine which machine type is cheaper
 ZONES: Final = tuple(f"{REGION}{letter}" for letter in "abc")
-# What the provider takes off the capacity of every node (kwok/cloudprovider/helpers.go, newInstanceType).
+# Amount that the provider subtracts from the capacity of every node (kwok/cloudprovider/helpers.go,
+# newInstanceType).
 _KWOK_CPU_MILLICORES: Final = 100
 _KWOK_MEMORY_MIB: Final = 10
 _DISK: Final = "90Gi"
-# Spot nodes are cheaper than others: Karpenter takes the cheapest that a NodePool allows. Not a price of AWS.
+# Spot nodes are cheaper, and Karpenter takes the cheapest nodes that a NodePool allows. Not an AWS price.
 _SPOT_PART: Final = 0.4
-_UNPRICED: Final = 1.0  # of a machine type without a list price
+_UNPRICED: Final = 1.0  # price of a machine type without a list price
 
 
 def instance_types(
     catalog: Catalog, offers: Mapping[str, Mapping[str, int]] | None = None
 ) -> list[dict[str, Any]]:
-    """Return the content of the file: every EC2 machine type with a known list price, and those of `offers`.
+    """Return the content of the file: every EC2 machine type with a known list price, and the types in `offers`.
 
-    `offers`: of autoscaled pools: extended resources of a node by machine type, where GPUs may be shared.
+    `offers` contains, for the machine types of autoscaled pools, the extended resources of a node. These take GPU
+    sharing into account.
     """
     offers = offers or {}
     found: list[dict[str, Any]] = []
@@ -39,7 +41,7 @@ def instance_types(
         prices = (catalog.price(machine, region) for region in _PRICED if machine.vendor == "aws")
         price = next((one.usd_per_hour for one in prices if one is not None), None)
         if machine.name in offers:
-            # A pool names its machine type, so the price decides nothing.
+            # The price does not matter, because an autoscaled pool names its machine type.
             found.append(_instance_type(machine, price or _UNPRICED, offers[machine.name]))
         elif price is not None:
             whole = {names.GPU_RESOURCE: machine.gpu_count} if machine.has_gpus else {}

@@ -1,4 +1,4 @@
-"""`python -m sandbox.kueue`: run Kueue's controller until SIGTERM or SIGINT, log to standard output."""
+"""`python -m sandbox.kueue`: run Kueue's controller until SIGTERM or SIGINT, and log to standard output."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sandbox.simulator.kube import Api, log
 
 
 def main() -> None:
-    """Run the controller while the stack asks for it."""
+    """Run the controller while the stack requires it."""
     parser = argparse.ArgumentParser(prog="python -m sandbox.kueue", description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--binary", type=Path, required=True, metavar="FILE", help="Kueue's program")
-    parser.add_argument("--manifests", type=Path, required=True, metavar="FOLDER", help="of its Go module")
-    parser.add_argument("--folder", type=Path, required=True, metavar="FOLDER", help="of its files")
-    parser.add_argument("--port", type=int, required=True, help="of its webhooks")
+    parser.add_argument("--binary", type=Path, required=True, metavar="FILE", help="Kueue's executable")
+    parser.add_argument("--manifests", type=Path, required=True, metavar="FOLDER", help="folder of its Go module")
+    parser.add_argument("--folder", type=Path, required=True, metavar="FOLDER", help="folder for its files")
+    parser.add_argument("--port", type=int, required=True, help="port of its webhooks")
     given = parser.parse_args()
     runner = Runner(
         Api(given.kubeconfig), given.kubeconfig, given.binary, given.manifests, given.folder, given.port

@@ -1,4 +1,4 @@
-"""Kueue's CRDs and webhooks as a sandbox registers them: the controller is on this machine instead of in a pod."""
+"""Kueue's CRDs and webhooks for a sandbox, where the controller runs on this machine instead of in a pod."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SERVICE: Final = "kueue-webhook-service"
 SECRET: Final = "kueue-webhook-server-cert"  # noqa: S105 - its name
 DEFINITIONS: Final = "config/components/crd/bases"
 WEBHOOKS: Final = "config/components/webhook/manifests.yaml"
-# Where Kueue puts its certificate authority; it does not start otherwise.
+# Kueue writes its certificate authority into these CRDs. Without their conversion webhook it does not start.
 _CONVERTED: Final = frozenset({"clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads"})
 
 
 def definitions(folder: Path, port: int) -> list[Document]:
-    """Return Kueue's CustomResourceDefinitions; `folder`: of the Go module's files."""
+    """Return Kueue's CustomResourceDefinitions. `folder` contains the files of the Go module."""
     found: list[Document] = []
     for document in read_definitions(folder / DEFINITIONS):
         if document["spec"]["names"]["plural"] in _CONVERTED:
@@ -38,8 +38,8 @@ def definitions(folder: Path, port: int) -> list[Document]:
 def webhooks(folder: Path, port: int, authority: str, selector: Mapping[str, Any]) -> list[Document]:
     """Return Kueue's webhook configurations.
 
-    `authority`: base64 of the certificate authority; `selector`: of the namespaces whose Jobs and pods Kueue
-    manages, which Kueue's chart gives to the same webhooks.
+    `authority` is the certificate authority in base64. `selector` selects the namespaces whose Jobs and pods Kueue
+    manages. Kueue's chart sets the same selector on the same webhooks.
     """
     found: list[Document] = []
     for document in yaml.safe_load_all((folder / WEBHOOKS).read_text("utf-8")):
@@ -54,9 +54,9 @@ def webhooks(folder: Path, port: int, authority: str, selector: Mapping[str, Any
 
 
 def service() -> Document:
-    """Return the Service by which the API server reaches the controller: a name for this machine.
+    """Return the Service through which the API server reaches the controller. It resolves to this machine.
 
-    The certificate that Kueue makes is for the Service's name, so it is reached by that and not by a URL.
+    Kueue creates its certificate for the Service's name. The webhooks therefore use the Service and not a URL.
     """
     return {
         "apiVersion": "v1",

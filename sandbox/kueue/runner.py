@@ -1,7 +1,7 @@
-"""Runs Kueue's controller as a kubelet would run its pod: with its ConfigMap and Secret as files.
+"""Runs Kueue's controller as a kubelet would run its pod, with its ConfigMap and Secret as files.
 
-It runs while the stack's ConfigMap `kueue-manager-config` exists, and after that until the deletion of Kueue's
-objects, which it has to finish, is done.
+The controller runs while the stack's ConfigMap `kueue-manager-config` exists. After that, it still runs until
+Kueue has finished the deletion of its objects.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sandbox.simulator.kube import Api, ApiError, Informer, log
 
 CONFIG_MAP: Final = "kueue-manager-config"
 CONFIG_KEY: Final = "controller_manager_config.yaml"
-_RUNNING: Final = "running"  # key of the ConfigMap: the engine waits for it
+_RUNNING: Final = "running"  # key of the ConfigMap that the deployment engine waits for
 _HOST: Final = "127.0.0.1"
 _TICK_SECONDS: Final = 0.2  # while Kueue starts or ends
 _IDLE_SECONDS: Final = 5.0
 _STOP_SECONDS: Final = 10.0
 _KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
-# Kinds whose deletion Kueue finishes.
+# Kinds of objects that have a finalizer of Kueue.
 _FINISHED_BY_KUEUE: Final = ("clusterqueues", "resourceflavors", "topologies", "admissionchecks", "workloads")
 _WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1"
 _COLLECTIONS: Final = {
@@ -37,7 +37,9 @@ _COLLECTIONS: Final = {
 
 
 class Runner:
-    """Keeps the controller running. `folder`: for its files; `manifests`: files of Kueue's Go module."""
+    """Keeps the controller running. `folder` is for its files. `manifests` contains the files of Kueue's Go
+    module.
+    """
 
     def __init__(self, api: Api, kubeconfig: Path, binary: Path, manifests: Path, folder: Path, port: int) -> None:
         self._api = api
@@ -49,14 +51,14 @@ class Runner:
         self._changed = threading.Event()
         self._stopped = False
         self._process: subprocess.Popen[bytes] | None = None
-        self._config: str | None = None  # that the process was started with
+        self._config: str | None = None  # configuration of the running process
         self._serves = False
         namespace = f"/api/v1/namespaces/{NAMESPACE}"
         self._maps = Informer(api, f"{namespace}/configmaps", self._changed)
         self._secrets = Informer(api, f"{namespace}/secrets", self._changed)
 
     def run(self) -> None:
-        """Run until `stop`."""
+        """Run until `stop` is called."""
         while not self._stopped:
             settled = self._process is None if self._wanted() is None else self._serves
             self._changed.wait(_IDLE_SECONDS if settled else _TICK_SECONDS)
@@ -69,7 +71,7 @@ class Runner:
         self._end()
 
     def stop(self) -> None:
-        """End `run`, and with it the controller."""
+        """End `run`, which also ends the controller."""
         self._stopped = True
         self._changed.set()
 
@@ -107,7 +109,7 @@ class Runner:
             self._create(f"/api/v1/namespaces/{NAMESPACE}/{kind}", body)
         self._certificates.mkdir(parents=True, exist_ok=True)
         config = self._folder / "config.json"
-        config.write_text(json.dumps(self._here(json.loads(wanted))), "utf-8")  # JSON is YAML
+        config.write_text(json.dumps(self._here(json.loads(wanted))), "utf-8")  # JSON is valid YAML
         command = [
             str(self._binary),
             f"--config={config}",
@@ -123,7 +125,7 @@ class Runner:
         return self._folder / "certificates"
 
     def _here(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the configuration of a controller that is one process on this machine."""
+        """Adapt the configuration to a controller that runs as one process on this machine."""
         return {
             **config,
             "namespace": NAMESPACE,
@@ -131,7 +133,7 @@ class Runner:
             "metrics": {**config["metrics"], "bindAddress": "0"},
             "webhook": {"host": _HOST, "port": self._port, "certDir": str(self._certificates)},
             "leaderElection": {"leaderElect": False},
-            # Its server for positions in queues needs an API server with aggregation.
+            # The visibility server needs an API server with the aggregation layer.
             "featureGates": {**config.get("featureGates", {}), "VisibilityOnDemand": False},
         }
 
@@ -148,7 +150,7 @@ class Runner:
         log("kueue: stopped")
 
     def _has_work(self) -> bool:
-        """Return whether the controller runs and objects wait for it to be deleted."""
+        """Return whether the controller runs and still has to finish the deletion of objects."""
         if self._process is None:
             return False
         for kind in _FINISHED_BY_KUEUE:
@@ -173,7 +175,7 @@ class Runner:
                 new.replace(file)
 
     def _certificate(self) -> Mapping[str, bytes]:
-        """Return the files of Kueue's Secret, empty until Kueue has filled it; the certificate itself last."""
+        """Return the files in Kueue's Secret, the certificate last, or nothing until Kueue has filled it."""
         for secret in self._secrets.all():
             if secret["metadata"]["name"] == SECRET:
                 data = cast("Mapping[str, str]", secret.get("data") or {})
@@ -194,7 +196,7 @@ class Runner:
                 self._api.patch(f"{path}/{document['metadata']['name']}", document, "merge")
 
     def _unregister(self) -> None:
-        """Delete the webhooks: without a controller they would refuse every workload of a team."""
+        """Delete the webhooks; without a controller, they would refuse every workload of a team."""
         for kind in _COLLECTIONS.values():
             for item in cast("list[Mapping[str, Any]]", self._api.get(f"{_WEBHOOKS}/{kind}")["items"]):
                 if item["metadata"]["name"].startswith("kueue-"):

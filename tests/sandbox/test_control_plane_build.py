@@ -229,7 +229,7 @@ def test_an_interrupted_build_ends_go_and_leaves_nothing(go: Go, cache: Path, nu
     process.send_signal(number)
     said = process.communicate()[1]
     assert process.returncode == 130
-    assert said.endswith("interrupted; what is compiled is kept\n")
+    assert said.endswith("interrupted; compiled packages are kept\n")
     assert not work[0].exists()
     assert [path.name for path in (cache / "control-plane").iterdir()] == ["build.lock"]
     assert not running(go), "go is left running"
