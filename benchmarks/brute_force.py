@@ -1,13 +1,14 @@
-"""Brute force for `capacity`: do the pods of all quotas fit the nodes of a small stack file?
+"""Check by brute force whether the pods of all quotas fit on the nodes of a small stack file, for `capacity`.
 
-Every placement is tried. Nothing here calls the planner or reads its catalogue: the machines, what a kubelet
-reserves, and the pods that a quota stands for are written down a second time, from the same sources. Of a stack
-file it knows the fields that `random_stacks.py` writes.
+The search tries every placement. The module neither calls the planner nor reads its catalogue. It repeats the
+machine types, the kubelet's reservations and the pods of each quota from the same sources. It supports the stack
+file fields that `random_stacks.py` writes.
 
-A node has CPU, memory, a number of pods, units of each GPU resource, EFA interfaces and huge pages; a pod takes of
-all, and its GPUs are on as few NUMA nodes as can be where the kubelet aligns them. Pods of a team run on any node
-with their resource, since its members may tolerate the taints of a pool; nodes for training or inference are for
-teams that may use the priority class of that name, where other pools have the resource.
+A node has CPU, memory, a maximum number of pods, units of each GPU resource, EFA interfaces and huge pages. A pod
+can request each of these. If the kubelet aligns pods, the GPUs of a pod are on as few NUMA nodes as possible. The
+pods of a team run on any node with their resource, because team members may tolerate the taints of a pool. Nodes
+for training or inference are only for teams that may use the priority class of that name, if other pools have the
+resource.
 
 Sources: EC2 and Compute Engine documentation (machine types); awslabs/amazon-eks-ami (reserved CPU and memory,
 pods); Google Cloud, "Plan GKE Standard node sizes"; NVIDIA MIG user guide (memory slices); docs/capacity.md (the
@@ -28,13 +29,14 @@ MOST_STATES: Final = 30_000
 
 
 class TooLarge(Exception):
-    """There are more different placements than this search can try."""
+    """The search has more different placements than it can try."""
 
 
 class Machine(NamedTuple):
-    """A machine type. Memory in MiB; `interfaces` and `addresses` (of each interface) of EC2 alone.
+    """A machine type. Memory is in MiB. Only EC2 types have `interfaces` and `addresses` (per interface).
 
-    `numa`: GPUs of each NUMA node; empty: not known, or all GPUs are on one.
+    `numa` contains the number of GPUs of each NUMA node. It is empty if this is unknown or all GPUs are on one
+    node.
     """
 
     vendor: str
@@ -63,7 +65,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "e2-standard-4": Machine("gcp", 4, 16_384),
     "dgx-a100-640gb": Machine("on-prem", 256, 2_097_152, 8, numa=(2, 2, 2, 2)),
 }
-MEMORY_SLICES: Final = {  # of 8 of an A100; the key has the rounded memory of the model
+MEMORY_SLICES: Final = {  # of the 8 slices of an A100; the key has the rounded memory of the GPU model
     "1g.5gb": 1, "2g.10gb": 2, "3g.20gb": 4, "4g.20gb": 4, "7g.40gb": 8,
     "1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8,
 }  # fmt: skip
@@ -72,9 +74,10 @@ _HUGE_PAGES_OF_POD: Final = 5120
 
 
 class Node(NamedTuple):
-    """What is free. `units`: of each resource, in the order of `Fleet.resources`.
+    """Free resources of a node. `units` contains the units of each resource, in the order of `_Fleet.resources`.
 
-    `numa`: free GPUs of each NUMA node where the kubelet aligns pods, and `gpus`, all of them.
+    If the kubelet aligns pods, `numa` contains the free GPUs of each NUMA node, and `gpus` all GPUs of each NUMA
+    node.
     """
 
     pool: int
@@ -90,7 +93,7 @@ class Node(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """Requests of one pod; `pools`: CPU and memory by each pool that it may run on."""
+    """Requests of one pod. `pools` contains the CPU and memory request for each pool that the pod may run on."""
 
     resource: int | None
     units: int
@@ -100,7 +103,8 @@ class Pod(NamedTuple):
 
 
 def fits(stack: Mapping[str, Any]) -> str:
-    """Return the verdict of `capacity`: `placed` or `impossible`, at the desired size, else at the largest.
+    """Return the verdict of `capacity`: `placed` if the pods fit at the desired or at the largest size, or
+    `impossible`.
 
     Raises TooLarge.
     """
@@ -116,7 +120,7 @@ def fits(stack: Mapping[str, Any]) -> str:
 
 
 def has_units(stack: Mapping[str, Any]) -> bool:
-    """Return whether the desired nodes have enough units of each resource in all, however pods are placed."""
+    """Return whether the desired nodes have enough units of each resource in total, wherever pods are placed."""
     fleet = _Fleet(stack)
     nodes = fleet.nodes([pool["count"]["desired"] for pool in stack["pools"]])
     pods = [pod for team in stack["teams"] for pod in fleet.pods_of(team)]
@@ -132,9 +136,11 @@ def empty_nodes(stack: Mapping[str, Any]) -> list[Node]:
 
 
 def place_all(nodes: Sequence[Node], pods: Sequence[Pod]) -> bool:
-    """Put each pod on each node in turn. Placements that leave the same behind are one."""
+    """Return whether all pods fit, by trying every node for each pod. Equal states of the nodes are tried only
+    once.
+    """
     states = {tuple(sorted(nodes))}
-    # Pods that few pools suit, and the large ones, first: the answer is the same, and fewer states are tried.
+    # Placing large pods and pods with few pools first leaves fewer states to try, with the same result.
     for pod in sorted(
         pods, key=lambda pod: (len(pod.pools), -pod.units, -max(pod.pools.values(), default=(0, 0))[0])
     ):
@@ -153,7 +159,8 @@ def _put(nodes: tuple[Node, ...], pod: Pod) -> Iterator[tuple[Node, ...]]:
 
 
 def _aligned(node: Node, pod: Pod) -> Iterator[Node]:
-    """Yield the node for each choice of the pod's GPUs that its kubelet accepts: as few NUMA nodes as can be.
+    """Yield the node after each choice of the pod's GPUs that the kubelet accepts, on as few NUMA nodes as
+    possible.
 
     Source: kubernetes, pkg/kubelet/cm/devicemanager/topology_hints.go and topologymanager, v1.36.3.
     """
@@ -235,7 +242,9 @@ class _Fleet:
         )
 
     def _topology_policy(self, pool: Mapping[str, Any], machine: Machine) -> str:
-        """Return the kubelet's policy; parts of GPUs are asked for one by one, and one is always aligned."""
+        """Return the kubelet's policy. Shared GPUs and MIG instances are requested singly, so they need no
+        alignment.
+        """
         if pool.get("sharing", {"mode": "none"})["mode"] != "none":
             return "none"
         if "topology" in pool:
@@ -273,7 +282,7 @@ class _Fleet:
             return Pod(None, 0, 0, 0, need)
         if pool.get("sharing", {}).get("mode", "none") == "none":
             units = workload.get("gpus", 1)
-            # Pods that have all GPUs of a node communicate with other nodes.
+            # Pods with all GPUs of a node communicate with other nodes.
             efa = self._efa(pool) if units == MACHINES[pool["machine_type"]].gpus else 0
             return Pod(self.resources.index(GPU), units, efa, _HUGE_PAGES_OF_POD if efa else 0, need)
         profile = workload.get("profile")
@@ -282,13 +291,15 @@ class _Fleet:
         return Pod(self.resources.index((named or others)[0]), 1, 0, 0, need)
 
     def _gpus_of_unit(self, resource: int) -> Fraction:
-        """Return the GPUs of a unit, on average over the pools that have it."""
+        """Return the number of GPUs in a unit of a resource, averaged over the pools that have the resource."""
         name = self.resources[resource]
         each = [offers[name][1] for offers in self.offers if name in offers]
         return sum(each, Fraction(0)) / len(each)
 
     def _at_most(self, request: tuple[int, int], index: int, resource: int) -> tuple[int, int]:
-        """Return a request, at most what its unit's part of the GPUs is of the node."""
+        """Return the request, capped at the part of the node's CPU and memory that matches the unit's part of its
+        GPUs.
+        """
         part = self.offers[index][self.resources[resource]][1] / MACHINES[self.pools[index]["machine_type"]].gpus
         node = self.empty[index]
         return min(request[0], int(node.cpu * part)), min(request[1], int(node.memory * part))
@@ -300,7 +311,7 @@ class _Fleet:
 
 
 def _offers(pool: Mapping[str, Any]) -> dict[str, tuple[int, Fraction]]:
-    """Return the units of each resource of a node, and the GPUs of one of them."""
+    """Return the units of each resource on a node, and the number of GPUs in one unit."""
     gpus, sharing = MACHINES[pool["machine_type"]].gpus, pool.get("sharing", {"mode": "none"})
     if not gpus:
         return {}
@@ -347,25 +358,27 @@ def _daemonsets(provider: str, machine: Machine, efa: int) -> tuple[int, int, in
     """Return the millicores, MiB and pods that DaemonSets request on a node."""
     found = [(50, 64, 1)]  # the node agent
     if provider != "sandbox":
-        found.append((100, 130, 2))  # what the owner adds
+        found.append((100, 130, 2))  # allowance for the owner's DaemonSets
     if (provider in ("eks", "gke") and machine.gpus) or provider == "existing":
-        found.append((0, 0, 9))  # the operator's
+        found.append((0, 0, 9))  # DaemonSets of the GPU Operator
     if provider == "eks" or (provider == "existing" and machine.vendor == "aws"):
         found += [(50, 0, 1), (100, 0, 1), (30, 120, 1), (0, 0, 1), (10, 30, 2)]  # add-ons
         if provider == "existing":
-            found += [(0, 0, 1), (30, 104, 1), (10, 40, 1)]  # any driver of volumes
+            found += [(0, 0, 1), (30, 104, 1), (10, 40, 1)]  # a volume driver, if any
             found += [(100, 50, 1)] if machine.efa else []
         found += [(10, 20, 1)] if efa else []
     elif provider != "sandbox":
         found.append((344, 596, 11))
         if machine.vendor == "gcp" and (machine.gpus or provider == "existing"):
-            found.append((150, 64, 1))  # the driver's installer
+            found.append((150, 64, 1))  # the driver installer
     cpu, memory, pods = (sum(column) for column in zip(*found, strict=True))
     return cpu, memory, pods
 
 
 def _reserved_cpu(cores: int) -> int:
-    """Return millicores: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest."""
+    """Return the reserved millicores: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of
+    the rest.
+    """
     return round(sum((60, 10, 5, 5)[:cores]) + max(0, cores - 4) * 2.5)
 
 

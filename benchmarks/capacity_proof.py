@@ -2,9 +2,10 @@
 
     python benchmarks/capacity_proof.py --stacks 10000 --seed 1
 
-`brute_force.py` says what the right verdict is, and shares neither code nor data with the planner. Stacks that the
-planner refuses (a quota above all nodes), and those with too many placements to try, are replaced by others; their
-numbers are printed. Exit code 1: a verdict differs, or is `unknown`.
+`brute_force.py` computes the correct verdict, and shares neither code nor data with the planner. If the planner
+refuses a stack because a quota exceeds all nodes, or a stack has too many placements to try, another stack takes
+its place. The program prints the number of these stacks. It exits with code 1 if a verdict differs or is
+`unknown`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from gpu_platform.stack.loaded import plan_platform
 
 
 class Compared(NamedTuple):
-    """A stack and both verdicts; `planner` is None where it refuses the stack, `truth` where it is too large."""
+    """A stack and both verdicts. `planner` is None if the planner refuses the stack, `truth` if the stack is too
+    large.
+    """
 
     seed: int
     provider: str
@@ -40,7 +43,7 @@ class Compared(NamedTuple):
 
 
 def compare(seed: int) -> Compared:
-    """Return the verdicts of the planner and of brute force about the stack of a seed."""
+    """Return the verdicts of the planner and of brute force for the stack of a seed."""
     stack = random_stack(seed)
     provider = stack["cluster"]["provider"]
     try:
@@ -61,10 +64,10 @@ def verdict_of_capacity(stack: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Compare as many stacks as were asked for, and print what was found."""
+    """Compare the requested number of stacks and print the results; return the exit code."""
     parser = argparse.ArgumentParser(description="Compare every verdict of `capacity` with brute force.")
     parser.add_argument("--stacks", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1, help="of the first stack")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first stack")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     began = time.monotonic()
@@ -95,14 +98,17 @@ def main() -> int:
         workers.shutdown(cancel_futures=True)
     for (provider, verdict), number in sorted(verdicts.items()):
         print(f"{provider}: {number} {verdict}")
-    print(f"impossible though the nodes have enough units of each resource in all: {by_packing}")
-    print(f"not compared: {refused} that the planner refuses, {too_large} with too many placements to try")
+    print(f"impossible although the nodes have enough units of each resource in total: {by_packing}")
+    print(
+        f"not compared: {refused} stacks that the planner refuses,"
+        f" {too_large} stacks with too many placements to try"
+    )
     print(f"{verdicts.total()} stacks from seed {given.seed}: {len(wrong)} verdicts differ from brute force")
     return 1 if wrong else 0
 
 
 def _enough(workers: ProcessPoolExecutor, first: int) -> Iterator[Compared]:
-    """Yield one comparison after the other, in the order of the seeds."""
+    """Yield the comparisons in the order of the seeds."""
     seeds = count(first)
     while True:
         yield from workers.map(compare, islice(seeds, 400), chunksize=20)

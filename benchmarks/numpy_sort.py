@@ -1,9 +1,10 @@
-"""The order that NumPy's default sort gives to equal values, without NumPy.
+"""The order in which NumPy's default sort leaves equal values, implemented without NumPy.
 
-pandas sorts a table by a column with it. It is a quicksort, which exchanges equal values: the first, the middle
-and the last one of a range are put in order, the middle one divides the range, and ranges of up to 16 are sorted
-by insertion. Source: numpy/numpy, numpy/core/src/npysort/quicksort.c.src (aquicksort), before NumPy 1.25, with
-which some processors have another one; read 2026-11-26. Left out: the heap sort of ranges divided too often.
+pandas uses this sort to order a table by a column. It is a quicksort, which exchanges equal values. It puts the
+first, the middle and the last value of a range in order, divides the range at the middle value, and sorts ranges
+of up to 16 values by insertion. Source: numpy/numpy, numpy/core/src/npysort/quicksort.c.src (aquicksort), before
+NumPy 1.25, which uses another sort on some processors; read 2026-11-26. The heap sort of ranges that are divided
+too often is not implemented.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _SMALL: Final = 15
 
 
 def argsort(values: Sequence[float]) -> list[int]:
-    """Return the places of the values in ascending order."""
+    """Return the indices of the values in ascending order of the values."""
     places = list(range(len(values)))
     ranges = [(0, len(places) - 1)]
     while ranges:
@@ -24,13 +25,13 @@ def argsort(values: Sequence[float]) -> list[int]:
             middle = _divide(values, places, first, last)
             ranges += [(first, middle - 1), (middle + 1, last)]
         elif first < last:
-            # Insertion keeps the order of equal values, as sorted() does.
+            # Insertion preserves the order of equal values, as sorted() does.
             places[first : last + 1] = sorted(places[first : last + 1], key=values.__getitem__)
     return places
 
 
 def _divide(values: Sequence[float], places: list[int], first: int, last: int) -> int:
-    """Move what is less than a value before it and what is more behind it, and return where it is then."""
+    """Partition a range around its median of three, and return the final position of that value."""
     middle = first + (last - first) // 2
     for left, right in ((first, middle), (middle, last), (first, middle)):
         if values[places[right]] < values[places[left]]:

@@ -1,12 +1,13 @@
-"""Orders of jobs of published schedulers, as admissions of a rehearsal: FIFO, SJF and SRTF on virtual clusters.
+"""Job orders of published schedulers, as admissions of a rehearsal: FIFO, SJF and SRTF on virtual clusters.
 
-Each team has a pool of its own (a virtual cluster), and a job of n GPUs is n pods of one GPU. All GPUs of a job
-are placed at once, consolidated: up to the GPUs of a node on one node, the one with the least free that fits; more
-on free nodes, and the rest on the node with the most free.
+Each team has a separate pool (a virtual cluster), and a job with n GPUs is n pods with one GPU each. All GPUs of a
+job are placed at once and consolidated. A job that fits on one node runs on the fitting node with the fewest free
+GPUs. A larger job fills free nodes, and its remaining GPUs are on the node with the most free GPUs.
 
-Followed: S-Lab-System-Group/HeliosArtifact (Hu et al., "Characterization and Prediction of Deep Learning Workloads
-in Large-Scale GPU Datacenters", SC 2021) at commit bdaae10, framework/QSSF Service: policies/fifo.py, sjf.py and
-srtf.py, policies/placer/consolidate.py. Read 2026-11-26. Times are whole seconds there; so they must be here.
+The code follows S-Lab-System-Group/HeliosArtifact (Hu et al., "Characterization and Prediction of Deep Learning
+Workloads in Large-Scale GPU Datacenters", SC 2021) at commit bdaae10, framework/QSSF Service: policies/fifo.py,
+sjf.py and srtf.py, policies/placer/consolidate.py. Read 2026-11-26. Times are whole seconds there, so they must be
+whole seconds here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from extensions.capacity.rehearsal.simulator import Actions, Admission
 
 
 def consolidated(cluster: PoolNodes, gpus: int) -> dict[int, int] | None:
-    """Return GPUs by node for a job; None: it has to wait."""
+    """Return the number of GPUs of a job on each node, or None if the job has to wait."""
     free = cluster.by_free[0]
     whole = len(free) - 1
     if gpus <= whole:
@@ -36,12 +37,12 @@ def consolidated(cluster: PoolNodes, gpus: int) -> dict[int, int] | None:
 
 
 def restart_seconds(gpus: int) -> float:
-    """Return what a job runs longer for each time that it is stopped (policies/policy.py, ckpt_overhead)."""
+    """Return the seconds that each stop adds to a job's run time (policies/policy.py, ckpt_overhead)."""
     return 7.0 if gpus == 1 else 30.0 if gpus <= 8 else 60.0
 
 
 class _Clusters:
-    """Virtual clusters of which those that changed are looked at, once at each time."""
+    """Virtual clusters. At each time, only the clusters that changed are scheduled, once each."""
 
     def __init__(self, actions: Actions) -> None:
         self._actions = actions
@@ -59,7 +60,7 @@ class _Clusters:
         self._changed[job.job.team] = None
 
     def _place(self, job: Job, now: float) -> bool:
-        """Start a job if it has nodes."""
+        """Start a job if its GPUs fit on the nodes; return whether it started."""
         cluster = self._pools[job.job.team]
         places = consolidated(cluster, job.shape.pods)
         if places is None:
@@ -73,7 +74,7 @@ class _Clusters:
 
 
 class InOrder(_Clusters):
-    """The jobs of a cluster start in one order; the first one that does not fit holds back all behind it."""
+    """Starts the jobs of each cluster in a fixed order. A job that does not fit holds back all jobs behind it."""
 
     def __init__(self, actions: Actions, key: Callable[[Job], float]) -> None:
         super().__init__(actions)
@@ -93,11 +94,11 @@ class InOrder(_Clusters):
 
 
 class ShortestRemaining(_Clusters):
-    """The jobs with the least left run, as many as the GPUs of the cluster are enough for; others are stopped.
+    """Runs the jobs with the shortest remaining time that the cluster has enough GPUs for, and stops all others.
 
-    GPUs of a job that is among these and finds no nodes, because those that are free are scattered, stay free.
-    Which jobs these are changes only when one arrives or ends: a job that runs may overtake one that found no
-    nodes, but the GPUs are enough for both.
+    If such a job finds no nodes because the free GPUs are scattered, these GPUs stay free. The choice of jobs
+    changes only when a job arrives or ends. A running job may overtake a job that found no nodes, but the cluster
+    has enough GPUs for both.
     """
 
     def __init__(self, actions: Actions) -> None:
@@ -154,15 +155,15 @@ def _duration(job: Job) -> float:
 
 
 def fifo(actions: Actions) -> Admission:
-    """Admit jobs in the order in which they arrive."""
+    """Admit jobs in the order of their arrival."""
     return InOrder(actions, _arrival)
 
 
 def sjf(actions: Actions) -> Admission:
-    """Admit the job with the shortest duration first; jobs that run are never stopped."""
+    """Admit the job with the shortest duration first. Running jobs are never stopped."""
     return InOrder(actions, _duration)
 
 
 def srtf(actions: Actions) -> Admission:
-    """Run the jobs with the least left."""
+    """Run the jobs with the shortest remaining time."""
     return ShortestRemaining(actions)

@@ -2,16 +2,16 @@
 
     python benchmarks/queue_replay.py --trace philly_trace.csv --clusters philly_vc.csv [--orders fifo,sjf,srtf]
 
-Trace: Philly's job log or a table in the form of Helios, as `gpu-platform rehearse` reads them. Clusters: a CSV
-with columns `vc` and `node num` (or `nodes`); jobs of other virtual clusters are left out. The trace is rehearsed
-(extensions.capacity.rehearsal) with the orders and the consolidated placement of the published simulator
-(queue_orders.py). Published figures stand beside the trace and the clusters that they belong to
-(queue_replay_published.yaml).
+The trace is Philly's job log or a table in the Helios format, as `gpu-platform rehearse` reads them. The clusters
+are a CSV file with the columns `vc` and `node num` (or `nodes`). Jobs of other virtual clusters are left out. The
+trace is rehearsed (extensions.capacity.rehearsal) with the orders and the consolidated placement of the published
+simulator (queue_orders.py). If the trace and the clusters have published figures, the output shows them next to
+the results (queue_replay_published.yaml).
 
-The published simulator ends a job under SRTF one second after its last one; so does this. Jobs that arrive
-together keep the order of the file; those of the published table have the order that the published simulator's
-sort gives them (numpy_sort.py).
-docs/queue-replay.md says how to get the traces, and how far both simulators agree.
+Under SRTF the published simulator ends a job one second after its last second, and so does this program. Jobs that
+arrive together keep the order of the file. Those jobs of the published table keep the order of the published
+simulator's sort (numpy_sort.py). docs/queue-replay.md describes how to get the traces, and how closely both
+simulators agree.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FORMS: Final = ("helios", "philly")
 
 
 def read_clusters(path: Path) -> dict[str, int]:
-    """Read the nodes of each virtual cluster."""
+    """Read the number of nodes of each virtual cluster."""
     with path.open(newline="") as file:
         found = {row["vc"].strip(): int(row.get("nodes") or row["node num"]) for row in csv.DictReader(file)}
     if not found or min(found.values()) < 1:
@@ -59,7 +59,7 @@ def read_clusters(path: Path) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Time window of replayed jobs: from `start` on, at most `seconds` after the first job."""
+    """Time window of replayed jobs. It opens at `start` and ends `seconds` after its first job."""
 
     start: float | None = None
     seconds: float | None = None
@@ -67,14 +67,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The jobs of a replay, and how many are left out by reason."""
+    """The jobs of a replay, and the number of jobs left out for each reason."""
 
     jobs: Sequence[TraceJob]
     left_out: Mapping[str, int]
 
 
 def sorted_lines(table: Path) -> list[int]:
-    """Return the lines of a table in the form of Helios as log_process.py of the artifact sorts them."""
+    """Return the line numbers of a table in the Helios format, in the order of the artifact's log_process.py."""
     with table.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         found = [(reader.line_num, seconds_of(row["submit_time"]) or 0.0) for row in reader]
@@ -88,9 +88,10 @@ def jobs_of(
     window: Window,
     lines: Sequence[int] | None = None,
 ) -> Replayed:
-    """Return the jobs of the virtual clusters, by their arrival, as pods of one GPU.
+    """Return the jobs of the virtual clusters in the order of their arrival, as pods with one GPU each.
 
-    `lines`: lines of the table by arrival; the jobs are then sorted once more, as the published simulator does.
+    `lines` contains the lines of the table in the order of arrival. If it is given, the jobs are sorted a second
+    time, as in the published simulator.
     """
     rank = {line: at for at, line in enumerate(lines or ())}
     left_out = Counter(trace.left_out)
@@ -121,7 +122,7 @@ def jobs_of(
 
 
 def platform_of(clusters: Mapping[str, int], gpus_per_node: int) -> Platform:
-    """Return one pool and one team for each virtual cluster; CPU and memory are always enough."""
+    """Return one pool and one team for each virtual cluster, with enough CPU and memory for every job."""
     pools = tuple(
         RehearsalPool(
             name=name,
@@ -144,7 +145,7 @@ def platform_of(clusters: Mapping[str, int], gpus_per_node: int) -> Platform:
 
 
 def replay(jobs: Sequence[TraceJob], clusters: Mapping[str, int], gpus_per_node: int, order: str) -> Recorded:
-    """Rehearse the jobs in one order; a stopped job goes on where it was."""
+    """Rehearse the jobs in one order. A stopped job resumes from the point where it stopped."""
     longer = 1.0 if order == "srtf" else 0.0
     jobs = [
         TraceJob(
@@ -159,7 +160,9 @@ def replay(jobs: Sequence[TraceJob], clusters: Mapping[str, int], gpus_per_node:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Of the jobs of a virtual cluster: mean completion and queueing time in seconds, and preemptions."""
+    """Mean completion and queueing time in seconds, and the number of preemptions, of the jobs of a virtual
+    cluster.
+    """
 
     jobs: int
     completion: float
@@ -168,7 +171,7 @@ class Means:
 
 
 def means(recorded: Recorded, clusters: Mapping[str, int], gpus_per_node: int) -> dict[str, Means]:
-    """Return the means by virtual cluster and of all jobs together; without clusters that have no jobs."""
+    """Return the means of each virtual cluster that has jobs, and of all jobs together."""
     found = report(platform_of(clusters, gpus_per_node), recorded, steps=1)
     return {
         one.team or ALL: Means(one.jobs, one.completion.mean, one.wait.mean, one.preemptions)
@@ -182,9 +185,9 @@ def means(recorded: Recorded, clusters: Mapping[str, int], gpus_per_node: int) -
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Published means by virtual cluster and order (completion, queueing), and the window of their jobs.
+    """Published means by virtual cluster and order (completion, queueing), and the time window of their jobs.
 
-    `table`: they belong to the published table, and not to the log that it was made from.
+    `table` is true if the means belong to the published table, and false if they belong to the original log.
     """
 
     table: bool
@@ -193,7 +196,7 @@ class Published:
 
 
 def published_for(path: Path, trace: Trace, clusters: Mapping[str, int], gpus_per_node: int) -> Published | None:
-    """Return the figures that were published for a trace on these clusters; None: there are none."""
+    """Return the figures that were published for a trace on these clusters, or None if there are none."""
     known: Any = yaml.safe_load(PUBLISHED.read_text("utf-8"))
     if dict(clusters) != known["nodes"] or gpus_per_node != known["gpus_per_node"]:
         return None
@@ -208,7 +211,7 @@ def published_for(path: Path, trace: Trace, clusters: Mapping[str, int], gpus_pe
 
 
 def _git_blob(path: Path) -> str:
-    """Return the id that Git gives the contents of a file."""
+    """Return the Git blob ID of a file."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
@@ -217,7 +220,7 @@ def _git_blob(path: Path) -> str:
 
 
 def rows(name: str, found: Mapping[str, Means], published: Published | None) -> list[tuple[str, ...]]:
-    """Return the rows of one virtual cluster: what was found by order, and published figures beside it."""
+    """Return the rows of one virtual cluster: the results of each order, next to the published figures."""
     rows: list[tuple[str, ...]] = []
     for order, one in found.items():
         known = published.means[name].get(order) if published is not None else None
@@ -240,14 +243,14 @@ def rows(name: str, found: Mapping[str, Means], published: Published | None) -> 
 
 
 def _beside(mine: float, known: Sequence[float] | None, at: int) -> tuple[str, str]:
-    """Return a published figure, and the difference of the replayed one from it."""
+    """Return a published figure, and the difference between the replayed figure and the published one."""
     if known is None:
         return "-", "-"
     return f"{known[at]:,.0f}", f"{100 * (mine / known[at] - 1):+.1f} %"
 
 
 def orders_of(text: str) -> list[str]:
-    """Read `fifo,sjf`."""
+    """Parse a comma-separated list of orders, such as `fifo,sjf`."""
     chosen = text.split(",")
     if unknown := [one for one in chosen if one not in ORDERS]:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(ORDERS)}")
@@ -255,30 +258,36 @@ def orders_of(text: str) -> list[str]:
 
 
 def date_of(text: str) -> float:
-    """Read a date, with or without time."""
+    """Parse a date, with or without a time, as seconds."""
     try:
         return float(seconds_of(datetime.fromisoformat(text).isoformat()) or 0.0)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no date such as 2017-10-01") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a date such as 2017-10-01") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what the arguments (by default those of the process) ask for, and print one table."""
+    """Replay a trace and print one table. `arguments` are the command-line arguments, by default those of the
+    process.
+    """
     parser = argparse.ArgumentParser(description="Replay a trace on virtual clusters under FIFO, SJF and SRTF.")
-    parser.add_argument("--trace", type=Path, required=True, help="job log of Philly, or a table as Helios has it")
+    parser.add_argument(
+        "--trace", type=Path, required=True, help="Philly's job log, or a table in the Helios format"
+    )
     parser.add_argument("--clusters", type=Path, required=True, help="CSV with columns vc and nodes")
     parser.add_argument("--gpus-per-node", type=int, default=8)
     parser.add_argument("--orders", type=orders_of, default=list(ORDERS))
     parser.add_argument(
-        "--from", type=date_of, dest="start", help="no jobs that arrive before (Philly: 2017-10-01)"
+        "--from", type=date_of, dest="start", help="leave out jobs that arrive earlier (Philly: 2017-10-01)"
     )
-    parser.add_argument("--seconds", type=float, help="no jobs that arrive so long after the first one")
+    parser.add_argument(
+        "--seconds", type=float, help="leave out jobs that arrive later than this after the first one"
+    )
     given = parser.parse_args(arguments)
     try:
         clusters = read_clusters(given.clusters)
         trace = read_trace(given.trace)
         if trace.form not in _FORMS:
-            parser.error(f"{given.trace}: a trace in the form of {trace.form}; allowed: {', '.join(_FORMS)}")
+            parser.error(f"{given.trace}: a trace in the format of {trace.form}; allowed: {', '.join(_FORMS)}")
     except BadInput as problem:
         parser.error("\n".join(f"{given.trace}: {one}" for one in problem.problems))
     except (OSError, ValueError, KeyError) as problem:
@@ -294,7 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for reason, count in replayed.left_out.items():
         print(f"left out: {count:,} jobs {reason}", file=sys.stderr)
     if not replayed.jobs:
-        parser.error("no job is left")
+        parser.error("no jobs are left")
     by_order: dict[str, dict[str, Means]] = {}
     for order in given.orders:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Random small stack files for proofs about the planner, as documents, without a call of the planner."""
+"""Random small stack files for proofs about the planner, as documents built without the planner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PROFILES: Final = {"1g": 5, "2g": 10, "3g": 20, "4g": 20, "7g": 40}
 
 
 def random_stack(seed: int) -> dict[str, Any]:
-    """Return a platform object. Some are no stack that the planner accepts."""
+    """Return a stack file as a document. The planner refuses some of these stacks."""
     draw = Random(seed)
     provider = draw.choice(list(CLUSTERS))
     pools = [_pool(draw, provider, name) for name in "abc"[: draw.choice((1, 1, 2, 2, 3))]]
@@ -157,7 +157,7 @@ def _workload(draw: Random, pool: dict[str, Any], node: Node, number: int) -> di
 
 
 def _part(draw: Random, free: int) -> int:
-    """Return a part of what is free on a node, sometimes just what fits, or one unit more."""
+    """Return a random part of a node's free resource: an arbitrary part, an even fraction, or one unit more."""
     if draw.random() < 0.4:
         return max(1, free // draw.choice((1, 2, 3, 4)) + draw.choice((0, 0, 1)))
     return max(100, int(free * draw.choice((0.1, 0.24, 0.3, 0.45, 0.6, 0.9))))

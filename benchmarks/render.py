@@ -2,10 +2,11 @@
 
 Run it by hand:  .venv/bin/python benchmarks/render.py [--sizes 1 10 100] [--runs 5]
 
-Render and bare SDK are whole processes, imports included, and each render writes a new folder. The bare side reads
-the inputs that `render` wrote and registers each with its class of the SDK under the SDK's own mock monitor: no
-stack file, no plan, no files. Policies are what `check` does beyond recording: their import, and their evaluation.
-CPU seconds (user and system), the least of all runs, because other processes slow down each of them.
+Render and the bare SDK run as whole processes, imports included, and each render writes a new folder. The bare SDK
+process reads the inputs that `render` wrote. It registers each input with its SDK class under the SDK's mock
+monitor, without a stack file, a plan or files. The policies' time is the time that `check` spends beyond
+recording: their import and their evaluation. The figures are CPU seconds (user and system), the minimum over all
+runs, because other processes slow down each run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_POOLS = 200  # of a stack file
+MOST_POOLS = 200  # maximum of a stack file
 
 BARE = """
 import importlib, json, re, sys
@@ -77,7 +78,7 @@ pulumi.runtime.test(program)()
 """
 
 
-# As `check` does it, garbage collection included.
+# Garbage collection is included, as in `check`.
 POLICIES = """
 import gc, sys, time
 gc.disable()
@@ -93,9 +94,9 @@ print(time.process_time() - started)
 
 
 def stack_of(size: int) -> dict[str, Any]:
-    """Return the platform of stack `local` with its teams `size` times, and its pools too as long as they may be.
+    """Return the stack `local` with its teams repeated `size` times, and its pools too, up to the maximum number.
 
-    Where no more pools are allowed, they have more nodes instead.
+    Beyond the maximum number of pools, the pools have more nodes instead.
     """
     local = yaml.safe_load((ROOT / "stacks" / "Pulumi.local.yaml").read_text("utf-8"))
     platform = local["config"]["gpu-platform:platform"]
@@ -120,9 +121,9 @@ def stack_of(size: int) -> dict[str, Any]:
 
 
 def run(command: list[str]) -> tuple[float, str]:
-    """Run a command, and return its CPU time, s, and what it printed."""
+    """Run a command, and return its CPU time in seconds and its output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # As on a user's machine: without compiled modules the compiler is most of what either side takes.
+    # As for a user, modules are compiled once: otherwise compilation takes most of the time on both sides.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -148,7 +149,8 @@ def main() -> None:
             stack.write_text(yaml.safe_dump(document), "utf-8")
             bare = Path(folder) / "bare.py"
             bare.write_text(BARE, "utf-8")
-            # In turn, so that a drift of the machine's speed meets all of them; the first one compiles modules.
+            # The programs run in turn, so that changes in the machine's speed affect all. The first run compiles
+            # modules.
             for number in range(arguments.runs + 1):
                 out = Path(folder) / f"out-{number}"
                 program = str(Path(sys.executable).with_name("gpu-platform"))

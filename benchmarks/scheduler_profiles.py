@@ -1,16 +1,16 @@
-"""How many GPUs of a fleet profiles of kube-scheduler get to work, on traces in the form of openb.
+"""Percentage of a fleet's GPUs that kube-scheduler profiles put to use, on traces in the openb format.
 
     python benchmarks/scheduler_profiles.py --nodes NODES.csv --pods PODS.csv [PODS.csv ...] [--seeds 42-44]
 
-Nodes: columns cpu_milli, memory_mib, gpu, model. Pods: cpu_milli, memory_mib, num_gpu and gpu_spec (models that
-will do, joined by |; empty: any). The traces: alibaba/clusterdata, cluster-trace-gpu-v2023,
-openb_node_list_gpu_node.csv and openb_pod_list_*.csv. kube-scheduler knows no parts of a GPU, so a pod with a
-share requests a whole GPU here.
+The node list has the columns cpu_milli, memory_mib, gpu and model. A pod list has the columns cpu_milli,
+memory_mib, num_gpu and gpu_spec, which contains the acceptable models, joined by |, or is empty for any model. The
+traces are openb_node_list_gpu_node.csv and openb_pod_list_*.csv in alibaba/clusterdata, cluster-trace-gpu-v2023.
+kube-scheduler does not support fractions of a GPU, so a pod with a share requests a whole GPU here.
 
-Pods are drawn from the trace with replacement until they request 130 % of all GPUs, and placed one by one without
-departures (Weng et al., "Beware of Fragmentation", USENIX ATC 2023, as the paper describes it). The figure is the
-part of all GPUs that is in use then, in percent. Profiles: the default one, and `gpu-packed`, which
-`gpu-platform scheduler-config` prints, with the scores of planning/scheduling/state.py.
+Pods are drawn from the trace with replacement until they request 130 % of all GPUs. They are placed one by one,
+and no pod leaves (Weng et al., "Beware of Fragmentation", USENIX ATC 2023, as the paper describes it). The result
+is the percentage of all GPUs that are then in use. The profiles are the default profile and `gpu-packed`, which
+`gpu-platform scheduler-config` prints. Both use the scores of planning/scheduling/state.py.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PROFILES: Final[tuple[ProfileName, ...]] = ("default", "packed")
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """What pods can use on a node: CPU in millicores, memory in MiB, GPUs of one model."""
+    """Allocatable resources of a node: CPU in millicores, memory in MiB, and GPUs of one model."""
 
     cpu_milli: int
     memory_mib: int
@@ -49,7 +49,9 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """What a pod requests: CPU in millicores, memory in MiB, whole GPUs of one of `models` (empty: of any)."""
+    """Requests of a pod: CPU in millicores, memory in MiB, and whole GPUs of one of `models`, or of any if it is
+    empty.
+    """
 
     cpu_milli: int
     memory_mib: int
@@ -58,7 +60,7 @@ class PodShape:
 
 
 def read_nodes(path: Path) -> list[NodeShape]:
-    """Read the node list; raises OSError, ValueError and KeyError where the file cannot be read."""
+    """Read the node list. Raises OSError, ValueError or KeyError if the file cannot be read."""
     with path.open(newline="") as file:
         return [
             NodeShape(int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])
@@ -67,7 +69,7 @@ def read_nodes(path: Path) -> list[NodeShape]:
 
 
 def read_pods(path: Path) -> list[PodShape]:
-    """Read the pod list; raises OSError, ValueError and KeyError where the file cannot be read."""
+    """Read the pod list. Raises OSError, ValueError or KeyError if the file cannot be read."""
     with path.open(newline="") as file:
         return [
             PodShape(
@@ -94,7 +96,7 @@ def resampled(pods: Sequence[PodShape], capacity: int, seed: int) -> list[PodSha
 
 
 class ProfilePlacer:
-    """Places one pod after the other on the first node with the best score of a profile."""
+    """Places pods one after another, each on the first node with the best score of a profile."""
 
     def __init__(self, nodes: Sequence[NodeShape], profile: ProfileName) -> None:
         self._profile: ProfileName = profile
@@ -103,8 +105,8 @@ class ProfilePlacer:
         self._scores: dict[PodShape, list[int]] = {}
 
     def place(self, pod: PodShape) -> int | None:
-        """Place a pod and return the index of its node; None: it fits none."""
-        # A score changes only on the node that a pod was placed on.
+        """Place a pod and return the index of its node, or None if the pod does not fit on any node."""
+        # A placement changes the score of only its node.
         scores = self._scores.setdefault(pod, [self._score(pod, state) for state in self._states])
         best = max(range(len(scores)), key=scores.__getitem__)
         if scores[best] < 0:
@@ -131,7 +133,7 @@ def _group(pod: PodShape) -> PodGroup:
 
 
 def allocated(profile: ProfileName, nodes: Sequence[NodeShape], pods: Sequence[PodShape], seed: int) -> float:
-    """Return the part of all GPUs that is in use, in percent."""
+    """Return the percentage of all GPUs that are in use."""
     capacity = sum(node.gpus for node in nodes)
     placer = ProfilePlacer(nodes, profile)
     arriving = resampled(pods, capacity, seed)
@@ -139,7 +141,7 @@ def allocated(profile: ProfileName, nodes: Sequence[NodeShape], pods: Sequence[P
 
 
 def seeds_of(text: str) -> list[int]:
-    """Read `42-51` or `1,2,3`."""
+    """Parse seeds such as `42-51` or `1,2,3`."""
 
     def parts() -> Iterator[int]:
         for part in text.split(","):
@@ -150,8 +152,8 @@ def seeds_of(text: str) -> list[int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a row for each trace: the mean of the seeds for each profile."""
-    parser = argparse.ArgumentParser(description="How many GPUs profiles of kube-scheduler get to work.")
+    """Print a row for each trace, with the mean over all seeds for each profile."""
+    parser = argparse.ArgumentParser(description="Measure how many GPUs kube-scheduler profiles put to use.")
     parser.add_argument("--nodes", type=Path, required=True)
     parser.add_argument("--pods", type=Path, required=True, nargs="+")
     parser.add_argument("--seeds", type=seeds_of, default=seeds_of("42-44"))
@@ -163,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"cannot read the trace: {problem!r}")
     for name, pods in traces.items():
         if not any(node.gpus for node in nodes) or not any(pod.gpus for pod in pods):
-            parser.error(f"{name}: no node has a GPU, or no pod asks for one")
+            parser.error(f"{name}: no node has a GPU, or no pod requests one")
     table = Table("trace", "seeds", *(f"{profile} %" for profile in PROFILES), box=None)
     for name, pods in traces.items():
         means: list[str] = []

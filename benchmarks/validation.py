@@ -1,10 +1,10 @@
-"""How long the validation of a fleet takes: the agent's pass on each node, and the report of all of them.
+"""CPU time of the validation of a fleet: the agent's checks on each node, and the report of all nodes.
 
 Run it by hand:  .venv/bin/python benchmarks/validation.py [--nodes 10 100 1000] [--machine p5.48xlarge]
 
-Seconds of CPU. Each node is a simulated NVML under the real pynvml, read and checked one after the other in this
-process, as its agent does by itself on a node. Some nodes have a random fault; one that is not found makes the
-exit code 1.
+The figures are CPU seconds. Each node is a simulated NVML below the real pynvml. This process reads and checks the
+nodes one after another, although on a real node an agent checks only its own node. Some nodes have a random fault.
+If a fault is not detected, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ FAULTS: Sequence[Mapping[str, Any]] = (
 
 
 def main() -> int:
-    """Print a line for each size; return 1 where a fault was not found."""
+    """Print a line for each size; return 1 if a fault was not detected, otherwise 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--machine", default="p5.48xlarge")
     parser.add_argument("--faults", type=int, default=10, help="nodes with a random fault")
     parsed = parser.parse_args()
     print(f"{'nodes':>6} {'agents, s':>10} {'ms/node':>8} {'report, s':>10} {'ms/node':>8} {'faults found':>13}")
-    measure(2, parsed.machine, 1)  # what is imported and cached once
+    measure(2, parsed.machine, 1)  # import modules and fill caches before the measurement
     missed = 0
     for count in parsed.nodes:
         broken = min(parsed.faults, count)
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def measure(count: int, machine_type: str, broken: int) -> tuple[float, float, int]:
-    """Return the seconds of all agents and of the report, and how many of the broken nodes fail."""
+    """Return the CPU seconds of all agents and of the report, and the number of faulty nodes that fail."""
     catalog = load_catalog()
     machine = catalog.machine_types[machine_type]
     expectations = expectations_for_machine(machine, catalog, DeclaredNode(pool="train", driver_version=DRIVER))

@@ -54,9 +54,9 @@ def test_pods_are_drawn_until_they_request_130_percent() -> None:
 @pytest.mark.parametrize(
     ("nodes", "pods", "message"),
     [
-        ("", POD, "no node has a GPU, or no pod asks for one"),
-        (NODE, "", "no node has a GPU, or no pod asks for one"),
-        (NODE, "p,1000,100,0,0,\n", "no node has a GPU, or no pod asks for one"),
+        ("", POD, "no node has a GPU, or no pod requests one"),
+        (NODE, "", "no node has a GPU, or no pod requests one"),
+        (NODE, "p,1000,100,0,0,\n", "no node has a GPU, or no pod requests one"),
         ("n,8000,8000,two,T4\n", POD, "cannot read the trace"),
     ],
 )
