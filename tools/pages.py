@@ -1,7 +1,7 @@
 """Add the site of a version to the folder of all published sites: `python -m tools.pages SITE PAGES VERSION`.
 
-Each version has a folder, and `latest` is a copy of the newest one. The root forwards to `latest`. `versions.json`
-is what the theme's selector of versions reads.
+Each version has a folder, and `latest` is a copy of the newest one. The root forwards to `latest`. The theme's
+version selector reads `versions.json`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FORWARD: Final = (
 
 
 def publish(site: Path, pages: Path, version: str) -> None:
-    """Copy the site of a version, such as 0.2.0, and renew what depends on all of them."""
+    """Copy the site of a version, such as 0.2.0, and update the files that depend on all versions."""
     _replace(site, pages / version)
     versions = sorted((folder.name for folder in pages.iterdir() if _is_version(folder.name)), key=_order)
     newest = versions[-1]

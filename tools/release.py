@@ -1,10 +1,10 @@
-"""Check that everything agrees on the version of a release, and print its notes.
+"""Check that the version of a release is the same everywhere, and print its release notes.
 
     python -m tools.release check v0.2.0
     python -m tools.release notes 0.2.0
 
-The version is set in `pyproject.toml`. Other files have a copy where they cannot read it from there. The release
-workflow runs this before anything is installed, so it needs the standard library only.
+The version is set in `pyproject.toml`. Other files have a copy if they cannot read it from there. The release
+workflow runs this module before anything is installed, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpu_platform.base.paths import PROJECT_ROOT
 
 CHANGE_LOG: Final = "CHANGELOG.md"
 COPIES: Final = {
-    "extensions/training/pyproject.toml": r'^version = "(.+)"$',  # a distribution that images of jobs install
+    "extensions/training/pyproject.toml": r'^version = "(.+)"$',  # a distribution that job images install
     "policies/PulumiPolicy.yaml": r"^version: (.+)$",  # read by the Pulumi CLI
     "uv.lock": r'^name = "gpu-platform"\nversion = "(.+)"$',
     "validators/agent/__init__.py": r'^AGENT_VERSION = "(.+)"$',  # runs on nodes, without the project
@@ -38,7 +38,7 @@ def project_version(root: Path) -> str:
 
 
 def problems(root: Path, tag: str | None = None) -> list[Problem]:
-    """Return where the project disagrees about its version; with a tag also what keeps it from being released."""
+    """Return the places with a wrong version. With a tag, also return what prevents a release."""
     version = project_version(root)
     sections = _sections(root)
     dated = [match[1] for title in sections if (match := _DATED.fullmatch(title))]
@@ -66,7 +66,7 @@ def problems(root: Path, tag: str | None = None) -> list[Problem]:
 
 
 def notes(root: Path, version: str) -> str:
-    """Return what the change log has for a version. Raises BadInput for a version that it does not have."""
+    """Return the changelog section of a version; raises BadInput if there is none."""
     sections = {match[1]: text for title, text in _sections(root).items() if (match := _DATED.fullmatch(title))}
     if version not in sections:
         known = ", ".join(sections)
@@ -88,9 +88,9 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.release", description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    check = commands.add_parser("check", help="check that tag, versions and change log agree")
+    check = commands.add_parser("check", help="check that the tag, the versions and the changelog agree")
     check.add_argument("tag", nargs="?", help="tag of the release, such as v0.2.0")
-    commands.add_parser("notes", help="print what the change log has for a version").add_argument("version")
+    commands.add_parser("notes", help="print the changelog section of a version").add_argument("version")
     arguments = parser.parse_args()
     try:
         if arguments.command == "notes":

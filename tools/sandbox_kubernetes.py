@@ -1,8 +1,8 @@
 """Write the Go module of another Kubernetes version for sandboxes: `python -m tools.sandbox_kubernetes v1.35.4`.
 
-It asks the ordinary Go module proxy for the release, maps its staging modules to the release that matches, and
-lets `go mod tidy` pin the rest. Then add the version to `only` of the sandbox in support_dates.yaml, and build it:
-`gpu-platform sandbox up --name try --kubernetes 1.35`.
+The command reads the release from the ordinary Go module proxy, maps the staging modules to the matching release,
+and lets `go mod tidy` pin the other modules. Then add the version to `only` of the sandbox in support_dates.yaml,
+and build it: `gpu-platform sandbox up --name try --kubernetes 1.35`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _HEAD = (
 
 
 def write_module(release: str, folder: Path) -> None:
-    """Write go.mod and go.sum of a Kubernetes release such as v1.35.4 to a folder."""
+    """Write the go.mod and go.sum of a Kubernetes release, such as v1.35.4, to a folder."""
     downloaded: dict[str, Any] = json.loads(
         _go("mod", "download", "-json", f"k8s.io/kubernetes@{release}", folder=Path("/"))
     )
     module: dict[str, Any] = json.loads(_go("mod", "edit", "-json", str(downloaded["GoMod"]), folder=Path("/")))
-    # The release asks for its staging modules at v0.0.0 and replaces them inside its own tree only.
+    # The release requires its staging modules at v0.0.0 and replaces them only inside its source tree.
     staging = [one["Path"] for one in module["Require"] if one["Version"] == "v0.0.0"]
     tools = "".join(f"\tk8s.io/kubernetes/cmd/{program}\n" for program in _PROGRAMS)
     replaced = "".join(f"\t{path} => {path} v0.{release.removeprefix('v1.')}\n" for path in staging)
@@ -53,7 +53,7 @@ def _minor(release: str) -> str:
 
 
 def _go(*arguments: str, folder: Path) -> str:
-    # GOWORK off: a workspace around the checkout is not ours. GOTOOLCHAIN local: no other Go is downloaded.
+    # GOWORK=off ignores a Go workspace around the checkout. GOTOOLCHAIN=local prevents the download of another Go.
     env = {**os.environ, "GOWORK": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
     return subprocess.run(
         ["go", *arguments], cwd=folder, env=env, check=True, stdout=subprocess.PIPE, text=True
@@ -61,7 +61,7 @@ def _go(*arguments: str, folder: Path) -> str:
 
 
 def main() -> None:
-    """Write the module of the release on the command line."""
+    """Write the Go module of the release on the command line."""
     (release,) = sys.argv[1:] or sys.exit("usage: python -m tools.sandbox_kubernetes RELEASE")
     write_module(release, GO_MODULE / "kubernetes" / _minor(release))
 

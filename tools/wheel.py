@@ -1,7 +1,7 @@
-"""Puts the Pulumi program and the packages beside gpu_platform into the wheel, below `gpu_platform/_bundle`.
+"""Puts the Pulumi program and the packages next to gpu_platform into the wheel, below `gpu_platform/_bundle`.
 
-At the top level of an environment such common names as `components` would be taken from its user. An editable
-install has the whole checkout on the path instead.
+At the top level of an environment, common names such as `components` could conflict with the user's modules. An
+editable install instead has the whole checkout on the path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PACKAGES = ("components", "extensions", "policies", "sandbox", "validators")
 
 
 class BuildWithBundle(build_py):
-    """Builds the packages of a wheel, or of an editable install."""
+    """Builds the packages of a wheel or of an editable install."""
 
     build_lib: str  # pyrefly: ignore[bad-override-mutable-attribute]
     package_dir: dict[str, str]  # pyrefly: ignore[bad-override-mutable-attribute]
@@ -34,7 +34,7 @@ class BuildWithBundle(build_py):
         self.packages = [*self.packages, BUNDLE, *(f"{BUNDLE}.{package}" for package in bundled)]
 
     def build_package_data(self) -> None:
-        """Copy the data, and let the policy pack run in the environment of the caller: a wheel has no `.venv`."""
+        """Copy the data, and remove the pack's `virtualenv` setting, because a wheel has no `.venv`."""
         super().build_package_data()
         if not self.editable_mode:
             pack = Path(self.build_lib, *BUNDLE.split("."), "policies", "PulumiPolicy.yaml")

@@ -1,4 +1,6 @@
-"""`python -m tools.dashboards`: write the dashboards' JSON, which the program reads; `--check`: compare it."""
+"""`python -m tools.dashboards`: write the dashboards' JSON files, which the program reads. `--check` only compares
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ FOLDER = Path(__file__).resolve().parents[2] / "gpu_platform" / "planning" / "mo
 
 
 def documents() -> Mapping[str, str]:
-    """Return the JSON of every dashboard by its file's name."""
+    """Return the JSON of every dashboard, by file name."""
     return {
         f"{board.name}.json": JSONEncoder(sort_keys=True, indent=1).encode(build(board)) + "\n" for board in BOARDS
     }
 
 
 def main() -> int:
-    """Write or compare the files; returns the exit code."""
+    """Write or compare the files; return the exit code."""
     found = documents()
     if "--check" in sys.argv[1:]:
         stale = [name for name, text in found.items() if not _is(FOLDER / name, text)]

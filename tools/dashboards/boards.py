@@ -1,4 +1,4 @@
-"""The dashboards: fleet, team, node, workload, cost. Their queries use recorded metrics alone."""
+"""The dashboards: fleet, team, node, workload and cost. Their queries use only recorded metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STAT_HEIGHT: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One panel: what it shows, its query, and the label by which its series are named."""
+    """One panel: its title, its query, and the label that names its series."""
 
     title: str
     expr: str
@@ -32,7 +32,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One dashboard. `variables`: name and the query of its values."""
+    """One dashboard. `variables` maps names to the queries for their values."""
 
     name: str
     title: str
@@ -101,7 +101,7 @@ BOARDS: Final = (
                 unit="currencyUSD",
                 kind="stat",
                 span=8,
-                description="USD/h of whole GPUs that pods hold, by the prices of the plan",
+                description="cost of the whole GPUs that pods hold, in USD/h at the plan's prices",
             ),
             _ratio("In use by workload", f"workload:active:ratio{{{_OF_TEAM}}}", "{{namespace}} {{workload}}"),
             _ratio(
@@ -238,7 +238,7 @@ BOARDS: Final = (
                 expr=f"sum(pool:idle_cost:usd_per_hour{{{_OF_POOL}}})",
                 unit="currencyUSD",
                 kind="stat",
-                description="of pools with whole GPUs: the part of the time in which they are not active",
+                description="cost of the GPUs' idle time, only for pools with whole GPUs",
             ),
             Panel(
                 title="Cost by pool",
@@ -263,7 +263,7 @@ BOARDS: Final = (
                 expr="namespace:cost:usd_per_hour * on (namespace) namespace:active:ratio",
                 unit="currencyUSD",
                 legend="{{namespace}}",
-                description="what it holds, times the share of time in which that is active",
+                description="cost of the team's GPUs, times the share of time in which they are active",
             ),
         ),
     ),
@@ -304,7 +304,7 @@ _KINDS: Final[Mapping[str, Callable[[], Any]]] = {
 
 
 def _placed(panels: tuple[Panel, ...]) -> Iterator[Any]:
-    """Yield panels in rows of the whole width."""
+    """Yield the panels in rows, each row as wide as the dashboard."""
     x = y = tallest = 0
     for panel in panels:
         height = _STAT_HEIGHT if panel.kind == "stat" else _TIME_SERIES_HEIGHT

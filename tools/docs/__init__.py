@@ -1,1 +1,1 @@
-"""The generated parts of the documentation: `docs/reference/*.md`, and quoted output in the other pages."""
+"""Generates `docs/reference/*.md`, and the quoted output in the other pages of the documentation."""

@@ -1,4 +1,4 @@
-"""`python -m tools.docs` writes the generated pages and outputs; `--check` fails when one is out of date."""
+"""`python -m tools.docs` writes the generated pages and outputs; `--check` fails if any is out of date."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def generated() -> Mapping[Path, str]:
 
 
 def stale(files: Mapping[Path, str]) -> list[str]:
-    """Return a diff for every file whose text on disk differs from `files`."""
+    """Return a diff for each file whose text on disk differs from the text in `files`."""
     found: list[str] = []
     for path, text in files.items():
         old = path.read_text("utf-8") if path.exists() else ""
@@ -48,7 +48,7 @@ def main() -> int:
     """Write or check the files; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.docs", description=__doc__)
     parser.add_argument(
-        "--check", action="store_true", help="change nothing; exit code 1 when a file is out of date"
+        "--check", action="store_true", help="change nothing; exit with code 1 if a file is out of date"
     )
     arguments = parser.parse_args()
     files = generated()

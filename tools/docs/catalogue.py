@@ -1,4 +1,4 @@
-"""The reference of the catalogue: GPU models, MIG profiles, machine types, operator releases; with sources."""
+"""Reference page of the catalogue, with sources: GPU models, MIG profiles, machine types, operator releases."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _INTRODUCTION = """
 # Catalogue
 
 The facts that planning uses, from `gpu_platform/catalog/facts/*.yaml`. Each entry names its source and the date
-on which it was read. An empty cell means that the value is not known; what is not known is not expected by the
-validator and is printed as unknown, never as zero.
+on which it was read. An empty cell means that the value is not known. The validator does not expect such a
+value, and commands print it as unknown, never as zero.
 
-Prices are on-demand list prices by region; `usd_per_hour` of a pool replaces them. The tables of machine types
-have the price in us-east-1 (EC2) and us-central1 (Compute Engine), and a table below each has every region that
-is known to offer the type. A region without a price is `unknown`: no other region's price is used for it.
+Prices are on-demand list prices by region. A pool's `usd_per_hour` replaces them. The tables of machine types
+have the price in us-east-1 (EC2) and us-central1 (Compute Engine). A second table has the prices in every region
+that is known to offer the type. A region without a price is `unknown`: no other region's price is used for it.
 """
 _MIB_PER_GIB = 1024
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the reference page in Markdown."""
     catalog = load_catalog()
     parts = [
         GENERATED + _INTRODUCTION,
         "## GPU models\n",
         _gpus(catalog.gpus.values()),
         "## MIG profiles\n",
-        "A profile takes a run of memory slices that begins at one of the starts; "
-        "`gpu-platform mig list --gpu MODEL` prints the layouts that follow.\n",
+        "A profile takes consecutive memory slices from one of its starts on. "
+        "`gpu-platform mig list --gpu MODEL` prints the resulting layouts.\n",
         *_mig(catalog.gpus.values()),
         "## Machine types\n",
     ]
@@ -79,7 +79,7 @@ def _drivers(gpu: Gpu) -> str:
 
 
 def _mig(gpus: Iterable[Gpu]) -> Iterable[str]:
-    header = ("Profile", "Compute slices", "Memory slices", "Memory MiB", "Most on a GPU", "Starts")
+    header = ("Profile", "Compute slices", "Memory slices", "Memory MiB", "Maximum per GPU", "Starts")
     for gpu in gpus:
         if gpu.mig is None:
             continue
@@ -138,7 +138,7 @@ def _machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
 
 
 def _cpu_machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
-    """Return the table of machine types of CPU pools."""
+    """Return the table of machine types for CPU pools."""
     sources = _Sources()
     header = ("Machine type", "vCPU", "Memory GiB", "Architecture", "Local NVMe GB", "USD/h", "Source")
     rows = table(
@@ -165,7 +165,9 @@ def _reference_price(machine: MachineType, catalog: Catalog) -> str:
 
 
 def _prices(machines: Sequence[MachineType], catalog: Catalog) -> str:
-    """Return each machine type with its price by region; regions that offer it and have no price are `unknown`."""
+    """Return each machine type with its prices by region. A region that offers the type without a known price is
+    `unknown`.
+    """
     sources = _Sources()
     rows: list[tuple[str, str, str]] = []
     for machine in machines:
@@ -237,17 +239,17 @@ def _branches(catalog: Catalog) -> str:
 
 
 class _Sources:
-    """Numbers the sources of one table, which lists them below it."""
+    """Numbers the sources of one table for the list below it."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def number(self, source: Source) -> str:
-        """Return the number of a source."""
+        """Return the number of a source, and add a new source to the list."""
         return str(self._numbers.setdefault(_source(source), len(self._numbers) + 1))
 
     def listed(self) -> str:
-        """Return the list; the cells that use it were made before."""
+        """Return the list of sources. Call it after all cells of the table have been created."""
         return "Sources:\n\n" + "".join(f"{number}. {text}\n" for text, number in self._numbers.items())
 
 

@@ -1,4 +1,6 @@
-"""The reference of the validator's checks: the texts of `checks.yaml`, and severity and remedy of the checks."""
+"""Reference page of the validator's checks, from the texts in `checks.yaml` and the checks' severities and
+remedies.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,12 @@ _TEXTS = Path(__file__).with_name("checks.yaml")
 _MACHINE_TYPE = "p5.48xlarge"
 _LAYOUT = {"1g.10gb": 7}
 
-_OF_OTHERS = ("retired-pages", "persistence", "processes")  # that this machine type's expectations do not have
+_OF_OTHERS = ("retired-pages", "persistence", "processes")  # not expected of this machine type
 
 _INTRODUCTION = """
 # Validator checks
 
-`gpu-platform validate` and the gate of `up` run these checks; [Validation](../validation.md) says how. Each
+`gpu-platform validate` and the gate of `up` run these checks; [Validation](../validation.md) describes how. Each
 result has one of four verdicts: `pass`, `fail`, `not-applicable` (nothing is expected) and `unknown` (the value
 could not be read).
 
@@ -49,7 +51,7 @@ everything.
 
 
 def page() -> str:
-    """Return the page. Raises KeyError where a check and `checks.yaml` do not fit together."""
+    """Return the reference page in Markdown; raises KeyError if the checks and `checks.yaml` do not match."""
     texts = yaml.safe_load(_TEXTS.read_text("utf-8"))
     node = dict(_node_checks())
     cluster = {check.id: check.to_json() for check in _cluster_checks()}
@@ -62,13 +64,13 @@ def page() -> str:
         (
             GENERATED + _INTRODUCTION,
             "## On the node\n",
-            "The node agent compares what NVML reports with the Plan.\n",
+            "The node agent compares NVML's values with the plan.\n",
             _table(texts["node"], node),
             "## From Kubernetes\n",
-            "`up` and `validate` compare the objects of nodes and pools in the API with the Plan.\n",
+            "`up` and `validate` compare the API objects of nodes and pools with the plan.\n",
             _table(texts["cluster"], cluster),
             "## Active checks\n",
-            "`gpu-platform burn-in` measures idle nodes, where the stack file has `validation.burn_in`.\n",
+            "`gpu-platform burn-in` measures idle nodes if the stack file contains `validation.burn_in`.\n",
             _table(texts["active"], active),
             "## Simulated faults\n",
             "`gpu-platform sandbox fault NODE FAULT` takes these as JSON: `kind` and the fields after it.\n",
@@ -95,7 +97,7 @@ def _table(texts: Mapping[str, Mapping[str, str]], checks: Mapping[str, Mapping[
 
 
 def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield each check of the agent with its severity and the remedy that it prints for a broken node."""
+    """Yield each check of the agent, with its severity and its remedy for a broken node."""
     catalog = load_catalog()
     machine = catalog.machine_types[_MACHINE_TYPE]
     declared = DeclaredNode(driver_version="580.65.06", mig_layouts=[_LAYOUT] * machine.gpu_count)
@@ -106,7 +108,7 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
     document["expect"] |= {check: {"value": True, "source": ""} for check in _OF_OTHERS}
     expectations = parse_expectations(json.dumps(document), _MACHINE_TYPE)
     found: dict[str, Mapping[str, str]] = {}
-    # With a GPU missing the checks by index are unknown, so that a full node is checked as well.
+    # If a GPU is missing, the checks by index are unknown, so a full node is checked, too.
     for count in (machine.gpu_count, machine.gpu_count - 1):
         for entry in run_checks(_broken(count), expectations):
             if entry["id"] not in found or not found[entry["id"]]["remediation"]:
@@ -115,7 +117,7 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _broken(gpus: int) -> Snapshot:
-    """Return a node on which every reading is wrong."""
+    """Return a node with a wrong value for every reading."""
     return Snapshot(
         gpus=tuple(
             GpuSnapshot(
@@ -169,7 +171,7 @@ def _broken(gpus: int) -> Snapshot:
 
 
 def _cluster_checks() -> Iterator[CheckResult]:
-    """Yield the failure of each cluster check on a node of which everything is wrong."""
+    """Yield the failure of each cluster check on a node with only wrong properties."""
     expectation = NodeExpectation(
         pool="train",
         allocatable={names.GPU_RESOURCE: 8},
@@ -186,7 +188,7 @@ def _cluster_checks() -> Iterator[CheckResult]:
         "metadata": {"name": "NODE", "labels": labels},
         "status": {"conditions": conditions},
     }
-    # The device plugin's own mistakes are more common than a wrong config label, which has a check of its own.
+    # Mistakes of the device plugin are more common than a wrong config label, which has a separate check.
     plain = {**node, "metadata": {"name": "NODE", "labels": dict(expectation.labels)}}
     for check in check_node(plain, expectation):
         if check.id == "allocatable":
@@ -210,7 +212,7 @@ def _cluster_checks() -> Iterator[CheckResult]:
 
 
 def _active_checks() -> Iterator[CheckResult]:
-    """Yield the failure of each active check on a node of which everything is slow or wrong."""
+    """Yield the failure of each active check on a node with only slow or wrong results."""
     least = LeastBandwidth(gb_per_second=1.0, source="")
     pod = PodPlan(workload=_pause())
     pool = BurnInPoolPlan(

@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands themselves."""
+"""Reference page of the command line, generated from the commands themselves."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _INTRODUCTION = """
 _EXIT_CODES = {
     ExitCode.GOOD: "success",
     ExitCode.FINDING: "a finding: violated policy, failed validation, illegal layout, quotas that do not fit",
-    ExitCode.BAD_INPUT: "bad input: the message names the place, what was found, what is allowed, and the fix",
+    ExitCode.BAD_INPUT: "bad input: the message names the place, the wrong value, the allowed values, and the fix",
     ExitCode.UNKNOWN: "unknown: a tool, a cluster or a driver did not answer",
 }
 _WIDTH = 100
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the reference page in Markdown."""
     commands = list(commands_of(typer.main.get_command(app), ("gpu-platform",)))
     summary = table(
         ("Command", "What it does"),

@@ -1,10 +1,10 @@
-"""Quoted output of commands: a comment names the command, the block after it holds what the command prints.
+"""Quoted output of commands. A comment names the command, and the block after it contains the command's output.
 
     <!-- output: gpu-platform mig check --gpu A100-80GB 3g.40gb:2 1g.10gb:1 -->
     ```text
     ```
 
-A command may use what is in the repository; it must need neither cluster nor cloud nor network.
+A command may use files in the repository, but must not require a cluster, a cloud or network access.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _OUTPUT = re.compile(
 
 
 def documents() -> list[Path]:
-    """Return every page that people write."""
+    """Return every handwritten page."""
     docs = PROJECT_ROOT / "docs"
     pages = [path for path in sorted(docs.rglob("*.md")) if path.parent != docs / "reference"]
     return [*sorted(PROJECT_ROOT.glob("*.md")), *pages]
 
 
 def with_outputs(text: str) -> str:
-    """Return a page with every quoted output replaced by the current one."""
+    """Return a page after replacing every quoted output with the current output."""
 
     def replaced(match: re.Match[str]) -> str:
         lines = [part for line in output_of(shlex.split(match["command"])).splitlines() for part in _wrapped(line)]
@@ -49,7 +49,7 @@ def with_outputs(text: str) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Wrap a long sentence as a terminal would, indented; rows of tables, which have columns, stay whole."""
+    """Wrap a long sentence with an indent, as a terminal would. Rows of tables stay whole."""
     text = line.strip()
     if len(line) <= _WIDTH or "  " in text:
         return [line]
@@ -60,7 +60,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def output_of(arguments: list[str]) -> str:
-    """Return what a command prints, on both streams, whatever its exit code."""
+    """Return the output of a command on both streams, whatever its exit code."""
     printed = io.StringIO()
     with (
         mock.patch.dict(os.environ, {"COLUMNS": str(_WIDTH), "NO_COLOR": "1", "TERM": "dumb"}),

@@ -1,4 +1,4 @@
-"""Draw a quoted output of a page as an SVG picture of a terminal, for the README."""
+"""Draws a quoted output of a page as an SVG picture of a terminal, for the README."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STYLES: Final = {
     r"(?m)^(stack|resources|GPUs|GPU pods|nodes|cost|waste|kubeconfig)(?= )": "cyan",
     r"\b(\d+) of \1\b": "green",
 }
-# The frame of a terminal without rich's web font: a picture loads nothing from other hosts.
+# Rich's SVG frame of a terminal without its web font, because a picture must not load anything from other hosts.
 _FRAME: Final = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
@@ -42,7 +42,7 @@ _FRAME: Final = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xml
 
 
 def quoted(page: str, command: str) -> str:
-    """Return the output that a page quotes for a command. Raises LookupError if the page has none."""
+    """Return the output that a page quotes for a command; raises LookupError if the page has none."""
     match = re.search(_BY_HAND.format(command=re.escape(command)), page, re.DOTALL | re.MULTILINE)
     if match is None:
         raise LookupError(f"no output of {command}")
@@ -50,7 +50,7 @@ def quoted(page: str, command: str) -> str:
 
 
 def picture(command: str, output: str) -> str:
-    """Return the SVG of a terminal with a command and its output."""
+    """Return an SVG of a terminal that shows a command and its output."""
     text = Text(f"$ {command}\n{output}")
     for pattern, style in _STYLES.items():
         text.highlight_regex(pattern, style)

@@ -1,4 +1,6 @@
-"""The reference of the policy rules: what each catches, its settings, and an example on either side of it."""
+"""Reference page of the policy rules: the purpose of each rule, its settings, and an allowed and a forbidden
+example.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,21 @@ EXAMPLES = PROJECT_ROOT / "tests" / "policies" / "examples"
 _INTRODUCTION = """
 # Policy rules
 
-The rules of the policy pack. [Policies](../policies.md) says how to run, configure and exempt them. Every rule
-accepts `exempt`; other settings are in the rule's own table. The manifests below are tested: each rule is
-violated by the wrong one and satisfied by the right one.
+The rules of the policy pack. [Policies](../policies.md) describes how to run, configure and exempt them. Every
+rule accepts `exempt`; the table of a rule lists its other settings. Tests check that each rule is violated by its
+wrong example and satisfied by its right example.
 """
 
 _DIFFERENCES = """
 ## Where the two differ
 
-Rules about objects that members create are enforced a second time by the API server, by admission policies of each
-team's namespace with the same ids. Those below run before a deployment alone:
+The API server enforces rules about objects that members create a second time, with admission policies for each
+team's namespace that have the same ids. The following rules run only before a deployment:
 """
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the reference page in Markdown."""
     ordered = sorted(rules(), key=lambda rule: rule.id)
     summary = table(
         ("Rule", "Severity", "Default level", "Requirement"),
@@ -42,13 +44,13 @@ def page() -> str:
 
 
 def _differences() -> str:
-    """Return the section on what runs before a deployment alone."""
+    """Return the section about the rules that run only before a deployment."""
     rows = [
         (f"[{code(rule.id)}](#{rule.id})", rule.before_only)
         for rule in sorted(rules(), key=lambda rule: rule.id)
         if rule.before_only
     ]
-    return "\n".join((_DIFFERENCES, table(("Rule", "Why admission has none"), rows)))
+    return "\n".join((_DIFFERENCES, table(("Rule", "Why admission has no such rule"), rows)))
 
 
 def _section(rule: Rule[Any, Any]) -> str:

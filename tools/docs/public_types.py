@@ -1,4 +1,4 @@
-"""Write the typed dictionaries of the public components from the models of the stack file."""
+"""Generates the typed dictionaries of the public components from the models of the stack file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from components.public._models import DESCRIPTIONS, LEFT_OUT, MODELS, TAGS
 
 _HEAD: Final = '''"""Mappings of the stack file as typed dictionaries, by `python -m tools.docs` from its models.
 
-Each key is one of the stack file's, with the same meaning, and is checked by the same models: see the page of the
-stack file in docs/reference. What the models take in two forms (a number, or a mapping of numbers) is `Any`.
-Numbers are `float` also where only a whole number is allowed: packaged components receive every number as one.
+Each key has the same meaning and the same checks as in the stack file; see its page in docs/reference. A value
+that the models accept in two forms (a number, or a mapping of numbers) is `Any`. Numbers are `float` even if only
+integers are allowed, because packaged components receive every number as a float.
 
-No `from __future__ import annotations`: the SDK makes the package's schema of the annotations as they are.
+There is no `from __future__ import annotations`, because the SDK derives the package's schema from annotations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,15 @@ from typing import Any, Required, TypedDict
 import pulumi
 '''
 _OUTPUTS: Final = {("PlatformCluster", "kubeconfig"), ("PlatformCluster", "subnets"), ("Workload", "image")}
-"""Fields that may be Outputs, as `INPUTS` of components/public/_arguments.py says by place."""
+"""Fields that may be Outputs. `INPUTS` in components/public/_arguments.py lists them by place."""
 _SETTINGS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "Pool": ("PoolSettings", ("name",)),
     "Team": ("TeamSettings", ("name", "queue", "identity")),
 }
-"""Typed dictionaries in two parts: what the component for one takes, too, and what only its platform takes."""
+"""Typed dictionaries in two parts. The settings are also arguments of the single component.
+
+The second part lists the fields that only a whole platform uses.
+"""
 _NAMES: Final = {model.__name__: name for name, models in MODELS.items() for model in models}
 _SIMPLE: Final = {"boolean": "bool", "integer": "float", "number": "float", "string": "str"}
 
@@ -38,12 +41,12 @@ Schema = Mapping[str, Any]
 
 
 def module() -> str:
-    """Return the text of components/public/stack_file_types.py."""
+    """Return the source of components/public/stack_file_types.py."""
     return "\n\n".join([_HEAD, *(text for name in _in_order() for text in _classes(name))])
 
 
 def _in_order() -> Iterator[str]:
-    """Yield the names, each after those that its fields have."""
+    """Yield the names of the typed dictionaries, each after the dictionaries that its fields use."""
     done: set[str] = set()
 
     def needed(name: str) -> Iterator[str]:
@@ -60,7 +63,7 @@ def _in_order() -> Iterator[str]:
 
 @cache
 def _fields(name: str) -> Mapping[str, Schema]:
-    """Return the JSON Schema of each key; the first model of a union decides."""
+    """Return the JSON Schema of each key. In a union, the first model with the key determines its schema."""
     found: dict[str, Schema] = {}
     for model in MODELS[name]:
         for key, schema in model.model_json_schema()["properties"].items():
@@ -82,7 +85,7 @@ def _classes(name: str) -> Iterator[str]:
     settings, own = _SETTINGS.get(name, ("", ()))
     if settings:
         shared = [key for key in fields if key not in own]
-        yield _class(settings, f"{name} without its name and what only a whole platform says of it.", name, shared)
+        yield _class(settings, f"{name} without its name and the fields for whole platforms only.", name, shared)
         yield _class(name, _description(name), name, own, base=settings)
     else:
         yield _class(name, _description(name), name, list(fields))
@@ -110,7 +113,7 @@ def _description(name: str) -> str:
 
 
 def _forms(schema: Schema) -> Iterator[Schema]:
-    """Yield the forms that a value may have, without null."""
+    """Yield the possible types of a value, without null."""
     for branch in schema.get("anyOf") or schema.get("oneOf") or ():
         yield from _forms(branch)
     if ("type" in schema or "$ref" in schema or "const" in schema) and schema.get("type") != "null":
@@ -120,10 +123,10 @@ def _forms(schema: Schema) -> Iterator[Schema]:
 def _hint(schema: Schema) -> str:
     hints = {_of_form(form) for form in _forms(schema)}
     named = hints & MODELS.keys()
-    if named and hints - named == {"str"}:  # the mapping, or the name of one that a stack file declares once
+    if named and hints - named == {"str"}:  # the mapping, or the name of a mapping that a stack file declares once
         hints = named
     hint = hints.pop() if len(hints) == 1 else "Any"
-    # Null says something where it is not what is left out, such as `finished_after: null`.
+    # Null is allowed only if it differs from the default, as in `finished_after: null`.
     nullable = any(form.get("type") == "null" for form in schema.get("anyOf", ())) and schema.get("default")
     return f"{hint} | None" if nullable else hint
 
@@ -149,7 +152,7 @@ def _values(form: Schema) -> Schema:
 
 
 def _named_in(schema: Schema) -> Iterator[str]:
-    """Yield the typed dictionaries in a schema."""
+    """Yield the names of the typed dictionaries in a schema."""
     for form in _forms(schema):
         if name := _NAMES.get(form.get("$ref", "").rpartition("/")[2]):
             yield name

@@ -1,4 +1,4 @@
-"""The reference of the stack file, from its JSON Schema."""
+"""Reference page of the stack file, generated from its JSON Schema."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _INTRODUCTION = """
 # Stack file
 
 A stack file is `stacks/Pulumi.<stack>.yaml`. Everything is under `config`, key `gpu-platform:platform`; the
-paths below begin there. An unknown field is an error. Editors complete and check the file by
-`stacks/platform.schema.json`, which `gpu-platform schema` writes, when its first line is `#
-yaml-language-server: $schema=./platform.schema.json`.
+paths below begin there. An unknown field is an error. Editors complete and check the file with
+`stacks/platform.schema.json` if its first line is `# yaml-language-server: $schema=./platform.schema.json`.
+`gpu-platform schema` writes this schema.
 
 Fields in **bold** are required.
 """
@@ -25,7 +25,7 @@ Node = Mapping[str, Any]
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the reference page in Markdown."""
     definitions: Mapping[str, Node] = stack_file_schema()["$defs"]
     places: dict[str, list[str]] = {}
     for root, path in (("Environment", ""), ("TeamStack", "")):
@@ -35,7 +35,7 @@ def page() -> str:
 
 
 def _walk(name: str, path: str, definitions: Mapping[str, Node], places: dict[str, list[str]]) -> None:
-    """Record where each definition occurs, in reading order."""
+    """Record the places of each definition, in reading order."""
     first = name not in places
     paths = places.setdefault(name, [])
     if path not in paths:
@@ -53,7 +53,7 @@ def _is_node(value: object) -> TypeGuard[Node]:
 
 
 def _references(node: Node) -> list[tuple[str, str]]:
-    """Return the definitions that a field's type names, each with what the path gains: `[]` or `.<name>`."""
+    """Return the definitions in a field's type, each with its addition to the path: `[]` or `.<name>`."""
     if "$ref" in node:
         return [(node["$ref"].removeprefix(_REFERENCE), "")]
     found = [pair for key in ("anyOf", "oneOf") for option in node.get(key, ()) for pair in _references(option)]
@@ -119,7 +119,7 @@ def _default(node: Node) -> str:
 
 
 def _allowed(node: Node) -> str:
-    """Return the limits of a field's values, those of a list's items and a union's options included."""
+    """Return the limits of a field's values, including the limits of list items and of a union's options."""
     parts: list[str] = []
     if "const" in node:
         parts.append(code(node["const"]))

@@ -1,1 +1,1 @@
-"""Compares the catalogue's machine types with a cloud's API, and writes the differences on request."""
+"""Compares the catalogue's machine types with a cloud's API, and updates the catalogue on request."""

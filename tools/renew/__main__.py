@@ -1,6 +1,8 @@
-"""`python -m tools.renew aws|gcp`: show where the catalogue's machine types differ from what the cloud says now.
+"""`python -m tools.renew aws|gcp`: show where the catalogue's machine types differ from the cloud's current
+values.
 
-Reads with your own credentials and changes nothing there. Exit code 0: equal, 1: it differs, 2: it was not asked.
+The command reads with your credentials and changes nothing in the cloud. It exits with code 0 if nothing differs,
+1 if something differs, and 2 if the cloud could not be queried.
 """
 
 from __future__ import annotations
@@ -24,20 +26,20 @@ FACTS = Path(__file__).resolve().parents[2] / "gpu_platform" / "catalog" / "fact
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Ask, print what differs, and write it on request; return the exit code."""
+    """Query the cloud, print the differences, and write them on request; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.renew", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("cloud", choices=["aws", "gcp"])
-    parser.add_argument("--names", action="store_true", help="aws: names alone, from botocore; asks nobody")
+    parser.add_argument("--names", action="store_true", help="aws: compare only names from botocore, without AWS")
     parser.add_argument("--region", action="append", default=[], help="compare in this region; repeatable")
-    parser.add_argument("--prices", action="store_true", help="aws: list prices, too")
-    parser.add_argument("--project", help="gcp: a project of yours, through which Google is asked")
+    parser.add_argument("--prices", action="store_true", help="aws: also compare list prices")
+    parser.add_argument("--project", help="gcp: a project of yours for the requests to Google")
     parser.add_argument("--write", action="store_true", help="write the cloud's values to the catalogue's files")
     parser.add_argument("--format", choices=["text", "json"], default="text")
     options = parser.parse_args(words)
     if options.cloud == "gcp" and not options.project:
         parser.error("gcp: add --project PROJECT")
     if not options.region and not options.names:
-        parser.error("add --region REGION: offers and prices are those of regions")
+        parser.error("add --region REGION, because offers and prices depend on the region")
     catalog = load_catalog()
     try:
         comparison = _compare(catalog, options)
@@ -86,11 +88,11 @@ def _print(comparison: Comparison, written: int | None) -> None:
         if seen.facts:
             print(new_entry(seen.name, seen.gpu, seen.facts))
     if comparison.is_equal:
-        print("the catalogue says what the cloud says")
+        print("the catalogue matches the cloud")
     elif written is None:
-        print("write it with --write, then set the date of the source")
+        print("write the differences with --write, then set the date of the source")
     else:
-        print(f"{written} of {len(comparison.differences)} written: set the date of the source, and read the diff")
+        print(f"{written} of {len(comparison.differences)} written: set the source's date, and review the diff")
 
 
 if __name__ == "__main__":

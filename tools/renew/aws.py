@@ -1,7 +1,7 @@
-"""EC2's machine types as AWS describes them: DescribeInstanceTypes, and GetProducts for list prices.
+"""EC2 machine types as AWS describes them: DescribeInstanceTypes, and GetProducts for list prices.
 
-Both are read-only: ec2:DescribeInstanceTypes and pricing:GetProducts. Without credentials there are the names
-alone, from the model of EC2's API that botocore has.
+Both calls are read-only: ec2:DescribeInstanceTypes and pricing:GetProducts. Without credentials, only the names
+are available, from botocore's model of the EC2 API.
 """
 
 # boto3 and botocore have no types.
@@ -18,12 +18,12 @@ from tools.renew.compare import DescribedType, Value
 
 VENDOR: Final = "aws"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
-_GPU_NAMES: Final = re.compile(r"[gp]\d\w*(-\w+)?\.\w+")  # families p and g; g4ad has AMD's GPUs
-PRICING_REGION: Final = "us-east-1"  # of the few with an endpoint of the price list
+_GPU_NAMES: Final = re.compile(r"[gp]\d\w*(-\w+)?\.\w+")  # families p and g; g4ad has AMD GPUs
+PRICING_REGION: Final = "us-east-1"  # one of the few regions with a price list endpoint
 
 
 def named_types() -> frozenset[str]:
-    """Return the names in EC2's model that may have GPUs, without asking AWS; a newer botocore has more."""
+    """Return the machine types in botocore's EC2 model that may have GPUs. A newer botocore knows more types."""
     from botocore.loaders import create_loader
 
     model = create_loader().load_service_model("ec2", "service-2")
@@ -32,7 +32,7 @@ def named_types() -> frozenset[str]:
 
 
 def described(apis: Mapping[str, AwsApi], wanted: Collection[str]) -> Sequence[DescribedType]:
-    """Return the types with NVIDIA GPUs, and those that are wanted; asks each region, raises NotLookedAt."""
+    """Return the types with NVIDIA GPUs and the types in `wanted`, from all regions; raises NotLookedAt."""
     found: dict[str, Mapping[str, Any]] = {}
     regions: dict[str, list[str]] = {}
     for region, api in apis.items():
@@ -48,7 +48,7 @@ def described(apis: Mapping[str, AwsApi], wanted: Collection[str]) -> Sequence[D
 
 
 def list_prices(api: AwsApi, machine_type: str) -> Mapping[str, float]:
-    """Return the on-demand list prices of Linux on shared tenancy by region, USD/h; raises NotLookedAt."""
+    """Return the on-demand list prices for Linux on shared tenancy, in USD/h by region; raises NotLookedAt."""
     wanted = {
         "instanceType": machine_type,
         "operatingSystem": "Linux",
@@ -63,7 +63,7 @@ def list_prices(api: AwsApi, machine_type: str) -> Mapping[str, float]:
         product: Mapping[str, Any] = json.loads(text)
         attributes: Mapping[str, str] = product["product"]["attributes"]
         if attributes.get("locationType") != "AWS Region":
-            continue  # local zones have prices of their own
+            continue  # local zones have separate prices
         for term in product["terms"].get("OnDemand", {}).values():
             for dimension in term["priceDimensions"].values():
                 if price := float(dimension["pricePerUnit"].get("USD", 0)):

@@ -1,4 +1,4 @@
-"""Compare machine types as a cloud's API describes them with those of the catalogue."""
+"""Compares the machine types in a cloud's API with the machine types in the catalogue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELDS: Final = (
     "local_nvme_gb",
     "accelerator_label",
 )
-"""Fields of `MachineType` that a cloud's API tells; each cloud tells a part of them."""
+"""Fields of `MachineType` that a cloud's API reports. Each cloud reports only some of them."""
 
 Value = int | float | str
 
@@ -29,9 +29,9 @@ Value = int | float | str
 class DescribedType:
     """One machine type as a cloud describes it now.
 
-    `facts`: by field of `MachineType`. `usd_per_hour`: on-demand list prices by region. `zones`: names of the
-    zones that offer it, by region; none: the region alone is told. `gpu`: the cloud's name of its GPU; empty: no
-    NVIDIA GPU.
+    `facts` has values by field of `MachineType`. `usd_per_hour` has on-demand list prices by region. `zones` has
+    the names of the zones that offer the type, by region. The zones of a region are empty if the cloud reports
+    only the region. `gpu` is the cloud's name of the GPU, or empty if it is not an NVIDIA GPU.
     """
 
     name: str
@@ -43,7 +43,9 @@ class DescribedType:
 
 @dataclass(frozen=True)
 class Difference:
-    """One value of a machine type that differs from the catalogue; `where`: a field, or `price REGION`."""
+    """One value of a machine type that differs from the catalogue. `where` is a field, or for example `price
+    REGION`.
+    """
 
     machine_type: str
     where: str
@@ -53,10 +55,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs, by machine type.
+    """Differences between the catalogue and the cloud, by machine type.
 
-    `new`: with GPUs, neither in the catalogue nor refused by it, and the cloud's facts of it. `gone`: in the
-    catalogue, but not described by the cloud in the regions that were asked.
+    `new` has the machine types with GPUs that the catalogue neither contains nor excludes. `gone` has the machine
+    types of the catalogue that the cloud does not describe in the queried regions.
     """
 
     differences: tuple[Difference, ...]
@@ -65,7 +67,7 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the catalogue equals the cloud's API."""
+        """Whether the catalogue matches the cloud's API."""
         return not (self.differences or self.new or self.gone)
 
 
@@ -93,7 +95,7 @@ def _differences(
 ) -> Iterable[Difference]:
     for field in FIELDS:
         if field not in seen.facts or (field == "rdma_interfaces" and not machine.has_gpus):
-            continue  # EFA of machines without GPUs is not planned, and left out of the catalogue
+            continue  # the catalogue leaves out EFA of machines without GPUs, because nothing plans it
         said: Value | None = getattr(machine, field)
         if said != seen.facts[field]:
             yield Difference(machine.name, field, said, seen.facts[field])

@@ -1,7 +1,7 @@
-"""Compute Engine's machine types as Google describes them: machineTypes.aggregatedList.
+"""Compute Engine machine types as Google describes them: machineTypes.aggregatedList.
 
-The permission is compute.machineTypes.list. Prices are not renewed: Cloud Billing sells parts, and which part
-belongs to a machine is in its text alone.
+The call requires the permission compute.machineTypes.list. Prices are not updated, because Cloud Billing sells
+components and only names their machine type in a text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ARCHITECTURES: Final = {"X86_64": "amd64", "ARM64": "arm64"}
 
 
 def described(api: GoogleApi, project: str, wanted: Collection[str]) -> Sequence[DescribedType]:
-    """Return the types with NVIDIA GPUs, and those that are wanted; raises NotLookedAt and Disabled."""
+    """Return the types with NVIDIA GPUs and the types in `wanted`; raises NotLookedAt and Disabled."""
     found: dict[str, Mapping[str, Any]] = {}
     zones: dict[str, dict[str, list[str]]] = {}
     for zone, one in _pages(api, project):
@@ -38,7 +38,7 @@ def described(api: GoogleApi, project: str, wanted: Collection[str]) -> Sequence
 
 
 def _pages(api: GoogleApi, project: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """Yield zones and the machine types in them."""
+    """Yield each machine type with its zone."""
     query: dict[str, str] = {}
     while True:
         answer = api.get("compute", f"compute/v1/projects/{project}/aggregated/machineTypes", _PERMISSION, **query)

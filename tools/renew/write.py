@@ -1,4 +1,6 @@
-"""Writes differences into the catalogue's files, entry by entry: comments, order and everything else stay."""
+"""Writes differences into the catalogue's files, entry by entry. Comments, order and all other content stay
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from tools.renew.compare import Difference, Value
 
 
 def with_differences(text: str, differences: Iterable[Difference]) -> tuple[str, frozenset[Difference]]:
-    """Return the text of a file of facts with the cloud's values, and the differences that it holds a place for.
+    """Return the text of a catalogue file with the cloud's values, and the differences that it now contains.
 
-    A fact goes into the entry of its machine type; a price into the type's line of prices that has the region.
+    A fact is written to the entry of its machine type, and a price to the type's line of prices with the region.
     """
     done: set[Difference] = set()
     for difference in differences:
@@ -24,7 +26,7 @@ def with_differences(text: str, differences: Iterable[Difference]) -> tuple[str,
 
 
 def write(folder: Path, differences: Iterable[Difference]) -> frozenset[Difference]:
-    """Write differences to the files of a folder; return those that are to be written by hand."""
+    """Write differences to the files of a folder; return the differences that must be written by hand."""
     left = frozenset(differences)
     for file in sorted(folder.glob("*.yaml")):
         old = file.read_text("utf-8")
@@ -36,7 +38,7 @@ def write(folder: Path, differences: Iterable[Difference]) -> frozenset[Differen
 
 
 def new_entry(name: str, gpu: str, facts: Mapping[str, Value]) -> str:
-    """Return the line of a machine type that the catalogue does not have; a person adds its source and NVLinks."""
+    """Return a catalogue line for a new machine type. Its source and NVLinks have to be added by hand."""
     fields = {"name": name, "gpu": gpu, **{field: value for field, value in facts.items() if value != 0}}
     return "  - {" + ", ".join(f"{field}: {value}" for field, value in fields.items()) + "}"
 
