@@ -69,7 +69,7 @@ MEMORY_SLICES: Final = {  # of the 8 slices of an A100; the key has the rounded 
     "1g.5gb": 1, "2g.10gb": 2, "3g.20gb": 4, "4g.20gb": 4, "7g.40gb": 8,
     "1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8,
 }  # fmt: skip
-_HUGE_PAGES: Final = 5128 * 2  # MiB on a node with EFA
+_HUGE_PAGES: Final = 5128 * 2  # MiB of huge pages on a node with EFA
 _HUGE_PAGES_OF_POD: Final = 5120
 
 
@@ -282,7 +282,7 @@ class _Fleet:
             return Pod(None, 0, 0, 0, need)
         if pool.get("sharing", {}).get("mode", "none") == "none":
             units = workload.get("gpus", 1)
-            # Pods with all GPUs of a node communicate with other nodes.
+            # Pods that use all GPUs of a node also request EFA, to communicate with other nodes.
             efa = self._efa(pool) if units == MACHINES[pool["machine_type"]].gpus else 0
             return Pod(self.resources.index(GPU), units, efa, _HUGE_PAGES_OF_POD if efa else 0, need)
         profile = workload.get("profile")

@@ -42,7 +42,7 @@ def restart_seconds(gpus: int) -> float:
 
 
 class _Clusters:
-    """Virtual clusters. At each time, only the clusters that changed are scheduled, once each."""
+    """Virtual clusters. Only clusters that have changed are scheduled, once for each point in time."""
 
     def __init__(self, actions: Actions) -> None:
         self._actions = actions

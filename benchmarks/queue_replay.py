@@ -10,7 +10,7 @@ the results (queue_replay_published.yaml).
 
 Under SRTF the published simulator ends a job one second after its last second, and so does this program. Jobs that
 arrive together keep the order of the file. Those jobs of the published table keep the order of the published
-simulator's sort (numpy_sort.py). docs/queue-replay.md describes how to get the traces, and how closely both
+simulator's sort (numpy_sort.py). docs/queue-replay.md describes how to get the traces and how closely both
 simulators agree.
 """
 
@@ -266,9 +266,7 @@ def date_of(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Replay a trace and print one table. `arguments` are the command-line arguments, by default those of the
-    process.
-    """
+    """Replay a trace and print one table. `arguments` are the arguments of the command line."""
     parser = argparse.ArgumentParser(description="Replay a trace on virtual clusters under FIFO, SJF and SRTF.")
     parser.add_argument(
         "--trace", type=Path, required=True, help="Philly's job log, or a table in the Helios format"
@@ -287,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         clusters = read_clusters(given.clusters)
         trace = read_trace(given.trace)
         if trace.form not in _FORMS:
-            parser.error(f"{given.trace}: a trace in the format of {trace.form}; allowed: {', '.join(_FORMS)}")
+            parser.error(f"{given.trace}: a trace in the {trace.form} format; allowed: {', '.join(_FORMS)}")
     except BadInput as problem:
         parser.error("\n".join(f"{given.trace}: {one}" for one in problem.problems))
     except (OSError, ValueError, KeyError) as problem:

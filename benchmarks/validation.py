@@ -45,7 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--machine", default="p5.48xlarge")
-    parser.add_argument("--faults", type=int, default=10, help="nodes with a random fault")
+    parser.add_argument("--faults", type=int, default=10, help="number of nodes with a random fault")
     parsed = parser.parse_args()
     print(f"{'nodes':>6} {'agents, s':>10} {'ms/node':>8} {'report, s':>10} {'ms/node':>8} {'faults found':>13}")
     measure(2, parsed.machine, 1)  # import modules and fill caches before the measurement

@@ -412,7 +412,7 @@ def test_the_published_means_of_an_order_have_the_same_durations() -> None:
         (HEAD + "b,x,8,1,60\n", "vc,nodes\na,1\n", "no jobs are left"),
         (HEAD + "a,x,8,1,60\n", "vc,nodes\na,0\n", "needs a node"),
         (HEAD + "a,x,8,1,60\n", "cluster\na\n", "clusters.csv"),
-        ("team,arrival,duration,gpus\na,0,1,1\n", "vc,nodes\na,1\n", "in the form of table"),
+        ("team,arrival,duration,gpus\na,0,1,1\n", "vc,nodes\na,1\n", "in the table format"),
     ],
 )
 def test_what_cannot_be_replayed_is_one_error(
