@@ -59,7 +59,7 @@ def page() -> str:
     active = {check.id: check.to_json() for check in _active_checks()}
     for kind, found in (("node", node), ("cluster", cluster), ("active", active)):
         if odd := set(found) ^ set(texts[kind]):
-            raise KeyError(f"{_TEXTS.name}, {kind}: {', '.join(sorted(odd))}: without text, or without a check")
+            raise KeyError(f"{_TEXTS.name}, {kind}: {', '.join(sorted(odd))}: has no text or no check")
     return "\n".join(
         (
             GENERATED + _INTRODUCTION,

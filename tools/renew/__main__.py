@@ -1,5 +1,4 @@
-"""`python -m tools.renew aws|gcp`: show where the catalogue's machine types differ from the cloud's current
-values.
+"""`python -m tools.renew aws|gcp`: compare the catalogue's machine types with the cloud's values.
 
 The command reads with your credentials and changes nothing in the cloud. It exits with code 0 if nothing differs,
 1 if something differs, and 2 if the cloud could not be queried.
@@ -32,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--names", action="store_true", help="aws: compare only names from botocore, without AWS")
     parser.add_argument("--region", action="append", default=[], help="compare in this region; repeatable")
     parser.add_argument("--prices", action="store_true", help="aws: also compare list prices")
-    parser.add_argument("--project", help="gcp: a project of yours for the requests to Google")
+    parser.add_argument("--project", help="gcp: your project for the requests to Google Cloud")
     parser.add_argument("--write", action="store_true", help="write the cloud's values to the catalogue's files")
     parser.add_argument("--format", choices=["text", "json"], default="text")
     options = parser.parse_args(words)
