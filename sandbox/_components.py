@@ -76,7 +76,7 @@ def api_server(binaries: Binaries, layout: Layout, port: int) -> Component:
             "--authorization-mode=Node,RBAC",
             f"--service-cluster-ip-range={_SERVICES}",
             "--allow-privileged=true",
-            "--enable-priority-and-fairness=false",  # the few clients of one machine need no fair queues
+            "--enable-priority-and-fairness=false",  # the few local clients need no fair queuing
             "--profiling=false",
         ],
         reads=[layout.tokens],

@@ -49,7 +49,7 @@ def build_programs(module: GoModule, folder: Path, progress: Progress) -> None:
 
 
 def _fetch(go: _GoCommand, progress: Progress) -> frozenset[str]:
-    """Download the modules that are missing, and return the packages that are not compiled yet."""
+    """Download missing modules, and return the packages that are not compiled yet."""
     with progress.count("Fetching Go modules", "modules") as fetched:
 
         def read(line: str) -> None:

@@ -48,7 +48,7 @@ class _Client:
         self._pool.clear()
 
     def get(self, path: str) -> Document:
-        """Return an object or a list."""
+        """Return the object or list at an API path."""
         return self._request("GET", path)
 
     def apply(self, path: str, document: Document) -> None:

@@ -331,7 +331,7 @@ class _Starter:
 def _home(name: str) -> Path:
     """Return the path of the sandbox `name`: its data folder, or a link to it."""
     if _NAME.fullmatch(name) is None:
-        allowed = "at most 42 lower-case letters, digits and hyphens, first and last a letter or digit"
+        allowed = "at most 42 lower-case letters, digits and hyphens, starting and ending with a letter or digit"
         plain = re.sub("[^a-z0-9-]+", "-", name.casefold()).strip("-")[:42] or "local"
         raise BadInput("sandbox", [Problem("--name", repr(name), allowed, f"for example {plain!r}")])
     return sandbox_dir(name)

@@ -27,7 +27,7 @@ _TICK_SECONDS: Final = 0.2  # while Kueue starts or ends
 _IDLE_SECONDS: Final = 5.0
 _STOP_SECONDS: Final = 10.0
 _KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
-# Kinds of objects that have a finalizer of Kueue.
+# Kinds of objects whose deletion Kueue has to complete.
 _FINISHED_BY_KUEUE: Final = ("clusterqueues", "resourceflavors", "topologies", "admissionchecks", "workloads")
 _WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1"
 _COLLECTIONS: Final = {

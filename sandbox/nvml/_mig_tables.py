@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 ENGINES: Final = ("decoders", "encoders", "jpeg-engines", "ofa-engines")
-"""Media engines in the order of nvidia-smi's columns. The names are those of the DRA driver's counters."""
+"""Media engines in the order of nvidia-smi's columns. The DRA driver's counters have the same names."""
 
 _MEMORY_STEP_MIB: Final = 32  # nvidia-smi rounds GiB to two decimals; every captured size is a multiple of 32 MiB
 _ROW: Final = re.compile(

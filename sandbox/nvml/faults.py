@@ -52,7 +52,7 @@ class GpuLost(GpuFault):
 
 
 class WrongProduct(GpuFault):
-    """The GPU is another model."""
+    """The GPU is a different model."""
 
     kind: Literal["wrong-product"] = "wrong-product"
     product: str
@@ -66,7 +66,7 @@ class MemoryShort(GpuFault):
 
 
 class DuplicateUuid(GpuFault):
-    """The GPU reports the UUID of GPU 0. GPU 0 reports the UUID of GPU 1."""
+    """The GPU reports the UUID of GPU 0, or the UUID of GPU 1 if it is GPU 0 itself."""
 
     kind: Literal["duplicate-uuid"] = "duplicate-uuid"
 

@@ -196,10 +196,12 @@ def reconfigure(
 
     First, the manager sets the MIG mode of every GPU in the config. Then it creates the instances, GPU by GPU. If
     the driver refuses a layout, the reconfiguration ends, and this GPU remains in MIG mode without instances.
-    `busy` simulates the fault `mig-config-failed`: a client uses the GPUs, so no GPU gets instances. `refused` is
-    the reason why no GPU can be changed, such as pods that use instances. The driver does not destroy instances in
-    use. (The real driver destroys idle instances of the same GPU first. The simulator does not know which pod uses
-    which instance, so all instances remain.) Source: pkg/mig/reconfigure/reconfigure.go;
+    `busy` simulates the fault `mig-config-failed`: a client uses the GPUs, so no instances are created. `refused`
+    is the reason why no GPU can be changed, such as pods that use instances. The driver does not destroy instances
+    in use. (The real driver first destroys idle instances of the same GPU. The simulator does not know which pod
+    uses which instance, so all instances remain.)
+
+    Source: pkg/mig/reconfigure/reconfigure.go;
     cmd/nvidia-mig-parted/{assert,apply}; pkg/mig/config/config.go.
     """
     if selected not in configs:

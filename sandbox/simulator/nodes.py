@@ -35,7 +35,7 @@ class OperatorObjects:
 
     policy: ClusterPolicy | None
     owner: Object | None
-    """The ClusterPolicy itself."""
+    """The ClusterPolicy object that owns the RuntimeClass."""
     gpu_cluster: GpuCluster | None
     """With DRA, the configuration of the driver. None if there is a ClusterPolicy, because a cluster has only one
     of them.
@@ -128,7 +128,7 @@ def simulated_machine(
     machine_type = annotations[names.SANDBOX_MACHINE_ANNOTATION]
     machine = catalog.machine_types.get(machine_type)
     if machine is None:
-        return f"machine type {machine_type!r} is not in the catalogue: no status"
+        return f"machine type {machine_type!r} is not in the catalogue, so the node has no status"
     if not machine.has_gpus:
         return f"machine type {machine_type!r} has no GPUs"
     gpu = catalog.gpu_of(machine)

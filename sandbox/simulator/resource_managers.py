@@ -1,4 +1,4 @@
-"""The kubelet's device manager and CPU manager: the devices and CPUs of each NUMA node that a pod gets.
+"""The kubelet's device manager and CPU manager: the NUMA nodes of a pod's devices and CPUs.
 
 The managers count the units of each NUMA node and do not track single units, because hints contain no more detail.
 Each NUMA node has an equal, consecutive range of the machine's CPUs, and the kubelet reserves the first CPUs.
@@ -130,7 +130,7 @@ def _of_pod(requests: Sequence[Mapping[str, int]], stays: Sequence[bool]) -> Map
 
 
 class _Allocation:
-    """Devices and CPUs of a node that one pod gets, container after container."""
+    """The devices and CPUs that a node allocates to one pod, container by container."""
 
     def __init__(self, node: AlignedNode, held: Iterable[Held]) -> None:
         self._node = node

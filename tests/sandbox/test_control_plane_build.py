@@ -173,7 +173,7 @@ def test_a_failed_build_shows_what_go_said_and_leaves_nothing_that_looks_built(
 
 def test_a_go_that_fails_in_silence_is_named_with_its_exit_code(go: Go) -> None:
     go.install(fails_at="build")
-    with pytest.raises(UnknownOutcome, match="go ended with 1 and without a message"):
+    with pytest.raises(UnknownOutcome, match="go ended with 1, without a message"):
         build.binaries(QUIET)
 
 
