@@ -1,4 +1,4 @@
-"""Stacks in the shapes that companies have: existing networks, racks, blocks, spot, CPU pools, own rules."""
+"""Stacks as companies have them: existing networks, racks, capacity blocks, spot nodes, CPU pools, own rules."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ POD_SUBNETS: Final = {
     "us-east-2b": "subnet-6a1b2c3d4e5f60718",
     "us-east-2c": "subnet-7a1b2c3d4e5f60718",
 }
-# Leaves an interface of network card 0, which pods need where they have subnets of their own.
+# This layout leaves one interface of network card 0 free, which pods need if they have their own subnets.
 _TRAIN_WITH_POD_SUBNETS: Final = _pool(
     "train", "p5.48xlarge", "training", 2, zones=["us-east-2a"], network={"layout": "efa-primary"}
 )

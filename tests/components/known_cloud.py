@@ -1,4 +1,4 @@
-"""Runs a program as `pulumi up` would, with a cloud that the SDK's mock monitor plays: every output is known."""
+"""Runs a program as `pulumi up` would, on a cloud that the SDK's mock monitor simulates. Every output is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pulumi.runtime.stack import run_pulumi_func
 def deploy_on(cloud: Mocks, program: Callable[[], Any]) -> Any:
     """Return the value of the output that the program returns.
 
-    Raises what the program raises, also late, in what waits for an output.
+    Raises every exception of the program, including those raised later in an apply.
     """
     result: list[Any] = []
 
@@ -35,7 +35,7 @@ def deploy_on(cloud: Mocks, program: Callable[[], Any]) -> Any:
 
 
 def _run_to_the_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Leave no task behind where a program stops half-way."""
+    """Run to completion, and leave no task behind if the program stops early."""
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda _loop, _context: None)
     asyncio.set_event_loop(loop)

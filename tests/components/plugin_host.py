@@ -1,4 +1,4 @@
-"""The Pulumi plugin as the engine runs it: a process of its own that constructs components by gRPC."""
+"""The Pulumi plugin as the engine runs it: a separate process that constructs components over gRPC."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 
 
 def output(value: str | None = None) -> dict[str, Any]:
-    """Return an Output as the engine sends it to a plugin; unknown without a value."""
+    """Return an Output as the engine sends it to a plugin. It is unknown if `value` is not set."""
     known = {} if value is None else {"value": value}
     return {_SIGNATURE: _OUTPUT, "dependencies": ["urn:pulumi:test::mine::aws:iam/role:Role::nodes"], **known}
 
 
 @dataclass
 class Refused(Exception):
-    """What the engine shows its user: a message, and a reason by property."""
+    """The error that the engine shows to its user: a message, and a reason for each property."""
 
     message: str
     reasons: Mapping[str, str]
@@ -62,7 +62,7 @@ class _Monitor(resource_pb2_grpc.ResourceMonitorServicer):
 
 
 class _Engine(engine_pb2_grpc.EngineServicer):
-    """Takes what the plugin logs."""
+    """Accepts and discards the plugin's log messages."""
 
     def Log(self, request: Any, context: Any) -> Any:
         return empty_pb2.Empty()
@@ -70,7 +70,7 @@ class _Engine(engine_pb2_grpc.EngineServicer):
 
 @contextmanager
 def _served(add: Callable[[Any, Any], None], servicer: Any) -> Generator[str]:
-    """Serve by gRPC on this machine; yield the address."""
+    """Serve over gRPC on this machine, and yield the address."""
     server = grpc.server(ThreadPoolExecutor(4))
     add(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -91,7 +91,7 @@ class Plugin:
         return self._stub.GetSchema(provider_pb2.GetSchemaRequest(), timeout=120).schema
 
     def construct(self, component: str, name: str, inputs: Mapping[str, Any]) -> tuple[Recorded, dict[str, Any]]:
-        """Return what a component registers, and its outputs. Raises Refused."""
+        """Return the resources that a component registers, and its outputs. Raises Refused."""
         properties = struct_pb2.Struct()
         properties.update(dict(inputs))
         monitor = _Monitor()
@@ -125,7 +125,7 @@ def _refused(error: Any) -> Exception:
 
 @contextmanager
 def running_plugin() -> Generator[Plugin]:
-    """Start the plugin as the language host does, and stop it."""
+    """Start the plugin as the language host does, and stop it at the end."""
     with _served(engine_pb2_grpc.add_EngineServicer_to_server, _Engine()) as engine:
         command = [sys.executable, str(PROJECT_ROOT / "plugin"), engine]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

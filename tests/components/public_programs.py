@@ -1,4 +1,4 @@
-"""Programs that use the public components, recorded in process."""
+"""Programs that use the public components, recorded in this process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TRAIN: Mapping[str, Any] = {"machine_type": "p4de.24xlarge", "count": {"desired"
 
 
 def recorded(declare: Callable[[], object], *, stack: str = "test") -> Recorded:
-    """Return what a program registers that does what `declare` does."""
+    """Return the resources that a program registers when it runs `declare`."""
     token = DECLARATION.set(declare)
     try:
         program = PROGRAMS / "declared_by_the_test.py"
@@ -45,7 +45,7 @@ def recorded(declare: Callable[[], object], *, stack: str = "test") -> Recorded:
 
 
 def refused(declare: Callable[[], object]) -> str:
-    """Return the message with which a program is refused."""
+    """Return the error message with which a program is refused."""
     with pytest.raises(ProgramError) as error:
         recorded(declare)
     return str(error.value)

@@ -1,4 +1,4 @@
-"""What the components register for add-ons."""
+"""The resources that the components register for add-ons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`charts` and `chart_mirror`: additional Helm values and repositories of every chart that a stack installs."""
+"""`charts` and `chart_mirror`: additional Helm values and repositories for every chart that a stack installs."""
 
 from __future__ import annotations
 

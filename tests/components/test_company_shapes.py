@@ -1,4 +1,4 @@
-"""Each shape of stack that a company has plans, keeps the rules, and is rendered with every output unknown."""
+"""Each company's stack shape can be planned, satisfies the rules, and renders with every output unknown."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tests.components.gke.gke_api import node_pool
 from tests.components.gke.gke_cluster_api import cluster
 from tests.support.recorded import Recorded, record_platform
 
-pytestmark = pytest.mark.xdist_group("shapes")  # each is run once
+pytestmark = pytest.mark.xdist_group("shapes")  # so that each shape is run once
 
 TODAY = datetime.date(2026, 11, 25)
 EVERY = pytest.mark.parametrize("name", SHAPES)
 UNKNOWN = "'unknown' does not match"
-"""What a model of AWS says of an id that a preview does not know."""
+"""The error from a model of the AWS API for an id that is unknown in a preview."""
 
 
 def rendered(name: str) -> Recorded:
-    """Return what the program registers for a shape when no output of the cloud is known."""
+    """Return the resources that the program registers for a shape when every cloud output is unknown."""
     return record_platform(shape(name))
 
 
@@ -83,7 +83,7 @@ def test_no_shape_has_a_policy_that_allows_everything_on_everything(name: str) -
             continue
         text = record.inputs["policy"]
         if not isinstance(text, str) or not text.startswith("{"):
-            continue  # it names an output
+            continue  # it is a reference to an output
         for statement in json.loads(text)["Statement"]:
             assert statement["Action"] != "*", record.urn
 

@@ -1,4 +1,4 @@
-"""What the components register for the shipped stacks, and that each can be used alone."""
+"""The resources that the components register for the shipped stacks. Each component also works by itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STACKS = ["local", "dev", "speech", "eks-training", "gke-training", "eks-monitor
 
 
 def kubernetes_resources(recorded: Recorded) -> list[ResourceRecord]:
-    """Return what goes to the cluster; fails where nothing does."""
+    """Return the resources that are created in the cluster. Fails if there are none."""
     found = [record for record in recorded.resources if record.type.startswith("kubernetes:")]
     assert found
     return found
@@ -74,7 +74,7 @@ def test_every_resource_hangs_below_a_component_and_goes_through_the_clusters_pr
         assert f"::{cluster}::" in record.provider, record.urn
 
 
-# Those of clouds are compared with what is made where outputs are known in tests of their own.
+# Stacks on clouds have separate tests, which compare previews with deploys that know every output.
 @pytest.mark.parametrize("name", [name for name in STACKS if not name.startswith(("eks-", "gke-"))])
 def test_a_preview_with_every_output_unknown_registers_the_same_resources(stack: Stack, name: str) -> None:
     known = record_stack(
@@ -123,7 +123,7 @@ def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_ones_left_a
     patched = [r.inputs["metadata"]["name"] for r in stack("dev").of("NodePatch")]
     assert patched == ["dgx-01", "dgx-02"]
     assert not stack("dev").has("Node")
-    assert all("spec" not in r.inputs for r in stack("dev").of("NodePatch")), "taints have other owners too"
+    assert all("spec" not in r.inputs for r in stack("dev").of("NodePatch")), "taints also have other owners"
 
 
 def test_the_validation_pods_reach_all_gpus_without_taking_one_and_nothing_else_of_the_node(stack: Stack) -> None:
@@ -133,7 +133,7 @@ def test_the_validation_pods_reach_all_gpus_without_taking_one_and_nothing_else_
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "all"
     assert pod["runtimeClassName"] == "nvidia"
     assert not any("nvidia.com" in name for name in container["resources"]["limits"])
-    # Runtimes take the variable from privileged containers alone.
+    # Container runtimes accept the variable only from privileged containers.
     assert container["securityContext"] == {
         "privileged": True,
         "readOnlyRootFilesystem": True,

@@ -1,4 +1,4 @@
-"""Racks: what the program registers on each cloud with every output unknown."""
+"""Racks: the resources that the program registers on each cloud with every output unknown."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_workload_has_a_compute_domain_and_its_pods_claim_the_channel(provider
     claim = {"name": "pretrain-channel", "resourceClaimTemplateName": "pretrain-channel"}
     assert pod["resourceClaims"][0] == claim
     assert pod["containers"][0]["resources"]["claims"][0] == {"name": "pretrain-channel"}
-    # The template is the driver's.
+    # The DRA driver creates the template, not the program.
     templates = [one for one in recording.resources if one.type.endswith(":ResourceClaimTemplate")]
     assert "pretrain-channel" not in [one.inputs["metadata"]["name"] for one in templates]
 

@@ -1,4 +1,4 @@
-"""What is rendered for CPU pools beside GPU pools, on each cloud and in the sandbox, seen from outside."""
+"""The rendered resources for CPU pools next to GPU pools, on each cloud and in the sandbox."""
 
 from __future__ import annotations
 

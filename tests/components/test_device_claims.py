@@ -1,4 +1,4 @@
-"""DRA: what the program registers, by the recorded program of a whole stack."""
+"""The resources that the program registers for DRA, recorded from the program of a complete stack."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""No declared object of an extension API loses all fields of a part that another stack file gives fields.
+"""No object of a CRD kind becomes empty in a part that has fields in another stack file.
 
-Server-side apply makes null of a mapping whose last field goes, and a CRD refuses null where it has an object:
-kubectl and the provider of Pulumi cannot deploy such a change (seen with a Cohort on Kubernetes 1.36, 2026-11-29).
+Server-side apply sets a mapping to null when its last field is removed, and a CRD refuses null for an object.
+kubectl and the Pulumi provider cannot deploy such a change (observed with a Cohort on Kubernetes 1.36,
+2026-11-29).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.stack.field_cases import STACKS
 from tests.support.recorded import record_platform, record_shipped
 
 SHIPPED = ("dev", "eks-monitoring", "eks-training", "gke-monitoring", "gke-training", "local")
-# The API server itself reads null of its own kinds as an object without fields.
+# For its built-in kinds, the API server accepts null as an object without fields.
 OF_KUBERNETES = ("rbac", "admissionregistration", "networking", "storage", "scheduling", "resource")
 
 Part = tuple[str, ...]
@@ -31,7 +32,7 @@ QUEUED = (queued(8), queued(16), queued(8, topology=False), queued(16, topology=
 
 
 def is_of_extension(record: ResourceRecord) -> bool:
-    """Return whether a record is an object whose kind a CRD defines."""
+    """Return whether a CRD defines the kind of the object in this record."""
     package, _, rest = record.type.partition(":")
     group = rest.partition("/")[0]
     if package != "kubernetes" or "." not in group or group == "helm.sh":
@@ -40,7 +41,7 @@ def is_of_extension(record: ResourceRecord) -> bool:
 
 
 def parts(value: object, path: Part) -> Iterator[tuple[Part, bool]]:
-    """Yield each mapping of a manifest outside lists, which are replaced as a whole, and whether it is empty."""
+    """Yield each mapping of a manifest and whether it is empty. Lists are replaced as a whole, so skip them."""
     if isinstance(value, Mapping):
         yield path, not value
         for key, inner in value.items():

@@ -1,4 +1,4 @@
-"""Jobs on several nodes with GPU NICs, beside the test pods that Google publishes for them."""
+"""Jobs on several nodes with GPU NICs, compared with the test pods that Google publishes for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.fabric_pods import fabric_pods
 
 Object = dict[str, Any]
 PUBLISHED = {one.name: one for one in fabric_pods()}
-# The interface of the first GPU network, by Google's manifests.
+# The number of the first GPU network interface in Google's manifests.
 FIRST = {"TCPX": 1, "TCPXO": 1, "RDMA of A3 Ultra": 2, "RDMA of A4": 2, "RDMA of A4X": 2}
 MEGA = MACHINES[1]
 with_machines = pytest.mark.parametrize("machine", MACHINES, ids=lambda one: one.published.replace(" ", "-"))
@@ -38,7 +38,7 @@ def containers(pod: Object) -> dict[str, Object]:
 
 
 def host_paths(pod: Object, container: Object) -> dict[str, str]:
-    """Return host paths by path in the container."""
+    """Return the host paths by their path in the container."""
     volumes = {one["name"]: one.get("hostPath", {}).get("path") for one in pod["spec"]["volumes"]}
     return {
         mount["mountPath"]: path
@@ -75,7 +75,7 @@ def test_the_daemon_of_a_job_is_the_published_one_as_a_sidecar(machine: Machine)
         sidecars = pod["spec"].get("initContainers", [])
         assert [one["name"] for one in sidecars] == [name for name in containers(example) if "daemon" in name]
         for sidecar in sidecars:
-            # Without it the pods of a Job never end.
+            # Without this policy, the pods of a Job never end.
             assert sidecar["restartPolicy"] == "Always"
             theirs = containers(example)[sidecar["name"]]
             for field in ("image", "command", "env"):
@@ -83,7 +83,7 @@ def test_the_daemon_of_a_job_is_the_published_one_as_a_sidecar(machine: Machine)
             added = sidecar["securityContext"]["capabilities"]["add"]
             assert added == theirs["securityContext"]["capabilities"]["add"]
             ours, expected = host_paths(pod, sidecar), host_paths(example, theirs)
-            # Of TCPX the folder of sockets is one of the pod, not of the node.
+            # With TCPX, the socket folder is a volume of the pod, not a host path.
             expected.pop("/run/tcpx", None)
             assert ours == expected
 
@@ -94,7 +94,7 @@ def test_the_container_of_a_job_has_the_libraries_of_the_published_one_read_only
     theirs = containers(example)["test" if "test" in containers(example) else "nccl-test"]
     expected = set(host_paths(example, theirs).values()) - {"/run/tcpx"}
     if machine.published == "RDMA of A4X":
-        expected.add("/home/kubernetes/bin/gib")  # its image has the plugin; those of members have not
+        expected.add("/home/kubernetes/bin/gib")  # only the published image contains the plugin
     for kind, pod in job_pods(platform_with_jobs(machine)).items():
         main = pod["spec"]["containers"][0]
         assert set(host_paths(pod, main).values()) == expected, kind
@@ -107,7 +107,7 @@ def test_the_container_of_a_job_has_the_libraries_of_the_published_one_read_only
 def test_sockets_of_tcpx_are_in_a_folder_that_daemon_and_job_share() -> None:
     for pod in job_pods(platform_with_jobs(MACHINES[0])).values():
         folders = [one["name"] for one in pod["spec"]["volumes"] if one.get("emptyDir") == {}]
-        (socket,) = [name for name in folders if name != "scratch"]  # that of the job alone
+        (socket,) = [name for name in folders if name != "scratch"]  # scratch belongs to the job
         mounted = {
             name: [one["mountPath"] for one in container["volumeMounts"] if one["name"] == socket]
             for name, container in containers(pod).items()
@@ -146,7 +146,7 @@ def test_the_guide_s_training_on_several_nodes_is_as_complete_as_a_declared_job(
 def test_main_container_and_sidecar_request_what_the_pod_declares(machine: Machine) -> None:
     platform = platform_with_jobs(machine)
     for one in (*platform["teams"][0]["training_jobs"], *platform["teams"][0]["inference_services"]):
-        one |= {"cpu": "120", "memory": "400Gi"}  # of two NUMA nodes, as their GPUs
+        one |= {"cpu": "120", "memory": "400Gi"}  # from two NUMA nodes, like the GPUs
     pods = job_pods(platform)
     for kind in ("training", "inference"):
         requests = [one["resources"]["requests"] for one in containers(pods[kind]).values()]
@@ -184,7 +184,7 @@ def test_jobs_on_racks_whose_owner_installs_no_dra_driver_have_no_compute_domain
 
 
 def started(pod: Object, profile: Path, wanted: list[str]) -> dict[str, str]:
-    """Return variables as the command of a pod's container sees them, with a profile of the test's own."""
+    """Return the environment of a pod's command, with the node's profile script replaced by one of this test."""
     container = pod["spec"]["containers"][0]
     command = [*container["command"]]
     command[-len(wanted) :] = ["env"]

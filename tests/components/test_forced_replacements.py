@@ -1,7 +1,8 @@
-"""What a preview announces of the inputs that a cloud cannot change, so that another value replaces the resource.
+"""The replacements that a preview announces for inputs that a cloud cannot change in place.
 
-The played clouds know these inputs by kind of resource (`tests/support/played_cloud/kinds.yaml`). Each that the
-program sets is a property of pools (`catalog/facts/pool_changes.yaml`), a setting of the cluster, or constant.
+The simulated clouds know these inputs for each kind of resource (`tests/support/played_cloud/kinds.yaml`). Each
+one that the program sets is a property of pools (`catalog/facts/pool_changes.yaml`), a cluster setting, or
+constant.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the cluster that is compared with the last deployment."""
+    """A cluster setting that is compared with the last deployment."""
 
     name: str
 
@@ -43,8 +44,8 @@ def by(*names: str) -> Property:
 
 CLUSTER = by("cluster_name", "region", "vpc", "cluster_role")
 GKE_CLUSTER = by("cluster", "project", "location", "network")
-CONSTANT = "the program has one value for it"
-NAMED = "Pulumi's name of the resource, which has one name in every stack"
+CONSTANT = "the program always sets the same value"
+NAMED = "Pulumi's name of the resource, which is the same in every stack"
 
 ANNOUNCED: Mapping[str, Mapping[str, Property | Setting | str]] = {
     "aws:eks/nodeGroup:NodeGroup": {
@@ -83,7 +84,7 @@ ANNOUNCED: Mapping[str, Mapping[str, Property | Setting | str]] = {
         "cluster": GKE_CLUSTER,
         "project": by("project"),
         "location": by("location"),
-        "name": "only the system nodes have one, which is constant",
+        "name": "only the system nodes have a name, which is constant",
         "networkConfig.acceleratorNetworkProfile": by("additional_networks"),
         "networkConfig.additionalNodeNetworkConfigs": by("additional_networks", "gpu_network_ranges"),
         "placementPolicy": by("placement_policy"),
@@ -119,7 +120,7 @@ ANNOUNCED: Mapping[str, Mapping[str, Property | Setting | str]] = {
         "privateClusterConfig.masterIpv4CidrBlock": by("control_plane_cidr"),
     },
     "gcp:compute/subnetwork:Subnetwork": {
-        "name": "part of the name of the VPC, which follows from the cluster's",
+        "name": "part of the VPC's name, which is derived from the cluster's name",
         "network": by("network"),
         "region": by("location"),
         "project": by("project"),
@@ -137,7 +138,7 @@ KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8
 
 
 def set_by(recorded: Recorded) -> Iterator[tuple[str, str]]:
-    """Yield kind and path of each input that is set, that updates do not ignore, and that cannot be changed."""
+    """Yield the kind and path of each set input that cannot be changed in place and that updates do not ignore."""
     for record in recorded.resources:
         for path in kinds()[record.type].replaces if record.type in ANNOUNCED else ():
             value: object = record.inputs
@@ -153,7 +154,7 @@ def test_every_input_that_forces_a_replacement_is_announced_or_constant() -> Non
         shown |= set(set_by(recorded_of(form)))
     assert {kind for kind, _ in shown} == set(ANNOUNCED)
     missing = {(kind, path) for kind, path in shown if path not in ANNOUNCED[kind]}
-    assert not missing, "another value replaces the resource: announce it, or say why it never changes"
+    assert not missing, "a different value replaces the resource: announce it, or document why it never changes"
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])

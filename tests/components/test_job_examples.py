@@ -1,7 +1,7 @@
-"""The objects of the stack file of examples/jobs satisfy the policy pack and their kinds' real definitions.
+"""The objects in the stack file of examples/jobs satisfy the policy pack and the CRDs of their kinds.
 
-Their programs run in tests/extensions/training/torch_needed/test_examples.py, pods in
-tests/e2e/test_run_job_examples.py.
+tests/extensions/training/torch_needed/test_examples.py runs their programs, and tests/e2e/test_run_job_examples.py
+runs their pods.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _name(one: dict[str, Any]) -> str:
 
 
 def pod_specs(value: Any) -> list[dict[str, Any]]:
-    """Return the specs of pods anywhere in an object."""
+    """Return all pod specs in an object."""
     if isinstance(value, list):
         return [spec for one in value for spec in pod_specs(one)]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""`KubernetesObject` registers what the typed classes of pulumi_kubernetes register."""
+"""`KubernetesObject` registers the same resources as the typed classes of pulumi_kubernetes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain `pulumi up` cannot change the MIG layout of live nodes: a hook refuses what was not done node by node."""
+"""A plain `pulumi up` cannot change the MIG layout of live nodes: a hook refuses a change without a rollout."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def recorded(provider: str, layout: dict[str, int], folder: Any, **pool: Any) ->
 
 
 def nodes_of(provider: str, program: RecordedProgram) -> ResourceRecord:
-    """The resource whose labels reach the live nodes of the pool."""
+    """Return the resource whose labels are set on the live nodes of the pool."""
     kind = CASES[provider][2]
     return next(
         one
@@ -175,7 +175,7 @@ OWN_POOL: dict[str, Any] = {
 
 
 def nodes_of_own_program(**arguments: Any) -> list[ResourceRecord]:
-    """The nodes of a pool in a program of one's own."""
+    """Return the nodes of a pool that is declared in a user's program."""
     # pyrefly: ignore[bad-unpacking]
     return in_own_program(lambda: GpuNodePool("lab", {**OWN_POOL, **arguments})).of("Node")
 

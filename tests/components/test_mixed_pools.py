@@ -1,4 +1,4 @@
-"""Pools of several images in one cluster: what is rendered has one device plugin on each, seen from outside."""
+"""Pools with different node images in one cluster: each rendered pool has exactly one device plugin."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def rendered(spec: dict[str, Any]) -> Recorded:
 
 
 def without_label(records: list[dict[str, Any]], label: str) -> list[dict[str, Any]]:
-    """The same records, as if nobody had set a label."""
+    """Return the same records without this label."""
 
     def strip(value: Any) -> Any:
         if isinstance(value, dict):

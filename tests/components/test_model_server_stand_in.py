@@ -1,7 +1,7 @@
-"""A model server that is slow to load, busy and streaming, under the probes and the end that its Deployment has.
+"""A model server that loads slowly, is busy or streams, with the probes and the shutdown of its Deployment.
 
-The kubelet is played by its documented rules (Kubernetes docs, "Configure Liveness, Readiness and Startup Probes",
-and "Pod Lifecycle", termination; read 2026-11-29), ten times as fast as it is.
+The kubelet is simulated by its documented rules (Kubernetes docs, "Configure Liveness, Readiness and Startup
+Probes", and "Pod Lifecycle", termination; read 2026-11-29), at ten times its real speed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from tests.support.ports import free_port
 
 pytestmark = pytest.mark.long
 
-SECOND = 0.1  # how long a second of the manifest takes here
+SECOND = 0.1  # seconds that one second of the manifest takes in this test
 
-# As usual servers do (vLLM, TGI, Triton behind uvicorn): nothing listens while weights load, health is answered in
-# the queue of requests, and at SIGTERM nothing new is taken while streams are finished.
+# It behaves like common model servers (vLLM, TGI, Triton behind uvicorn). It does not listen while it loads
+# weights. It answers health requests from the request queue. After SIGTERM, it accepts no new requests and
+# finishes its streams.
 SERVER = """
 import http.server, signal, sys, threading, time
 port, load, health, stream = int(sys.argv[1]), *map(float, sys.argv[2:5])
@@ -55,7 +56,7 @@ server.server_close()
 
 @dataclass
 class Kubelet:
-    """Runs one container: probes it, and ends it. `events`: what it did, in order."""
+    """Runs, probes and stops one container. `events` contains its actions in order."""
 
     container: Mapping[str, Any]
     grace: float
@@ -74,7 +75,7 @@ class Kubelet:
             return False
 
     def starts(self) -> bool:
-        """Probe until the server has started; kill it after the threshold of failures."""
+        """Probe until the server has started, or kill it after the maximum number of failures."""
         probe = self.container["startupProbe"]
         for _ in range(probe["failureThreshold"]):
             if self.probe("startupProbe"):
@@ -85,7 +86,7 @@ class Kubelet:
         return False
 
     def watch(self, seconds: float) -> None:
-        """Probe a started server for some seconds of the manifest, side by side."""
+        """Run both probes of a started server in parallel for a number of manifest seconds."""
         threads = [
             threading.Thread(target=self._watch, args=(kind, what, seconds))
             for kind, what in (("readinessProbe", "not ready"), ("livenessProbe", "killed by livenessProbe"))
@@ -106,7 +107,7 @@ class Kubelet:
             time.sleep(probe["periodSeconds"] * SECOND)
 
     def end(self) -> int:
-        """Run preStop, send SIGTERM, and SIGKILL when the grace period is over; return the exit code."""
+        """Run preStop, send SIGTERM, and send SIGKILL when the grace period is over. Return the exit code."""
         asked = time.monotonic()
         time.sleep(self.container["lifecycle"]["preStop"]["sleep"]["seconds"] * SECOND)
         self.process.send_signal(signal.SIGTERM)
@@ -122,7 +123,7 @@ Start = Callable[..., Kubelet]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Return a function that starts a server and returns its kubelet. Times: seconds of the manifest."""
+    """Return a function that starts a server and returns its kubelet. Times are in seconds of the manifest."""
     made: list[Kubelet] = []
     program = tmp_path / "server.py"
     program.write_text(SERVER, "utf-8")
@@ -156,7 +157,7 @@ def test_a_server_whose_queue_answers_in_two_seconds_stays_ready(start: Start) -
 def test_a_saturated_server_gets_no_requests_for_a_while_and_is_not_killed(start: Start) -> None:
     running = start()
     assert running.starts()
-    running.process.send_signal(signal.SIGSTOP)  # nothing answers, for two minutes
+    running.process.send_signal(signal.SIGSTOP)  # it does not answer for two minutes
     running.watch(120)
     running.process.send_signal(signal.SIGCONT)
     assert running.events == ["not ready"]
@@ -184,7 +185,7 @@ def test_a_client_that_has_not_heard_of_the_end_yet_is_still_served(start: Start
     assert running.starts()
     ending = threading.Thread(target=running.end)
     ending.start()
-    time.sleep(5 * SECOND)  # endpoints and gateways follow within seconds
+    time.sleep(5 * SECOND)  # endpoints and gateways are updated within seconds
     with urllib.request.urlopen(f"http://127.0.0.1:{running.port}/healthz", timeout=60) as answer:
         assert answer.status == 200
     ending.join()

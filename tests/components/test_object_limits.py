@@ -1,4 +1,4 @@
-"""How much a team can write to the API server: every kind that a Role lets it create has a limit."""
+"""How many objects a team can create in the API server: every kind that its Roles may create has a limit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.planning.conftest import environment, pool, team
 from tests.support.recorded import Recorded, record_platform
 
 EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
-# What a ResourceQuota counts by a name of its own.
+# The kinds that a ResourceQuota counts under their plain name.
 NAMED = {"pods", "services", "configmaps", "secrets", "persistentvolumeclaims"}
-# By the objects that members write, as many as these say.
+# Controllers create these, as many as the members' objects require.
 MADE_BY_CONTROLLERS = {"count/controllerrevisions.apps"}
 
 
@@ -34,7 +34,7 @@ def hard(found: Recorded, name: str) -> dict[str, str]:
 
 
 def created(found: Recorded) -> Iterator[str]:
-    """Yield the keys of all that the Roles of a team let it create."""
+    """Yield the quota key of each kind that a team's Roles may create."""
     for name in ("team-member", "team-admin"):
         for rule in found.one("Role", name).inputs["rules"]:
             for group in rule["apiGroups"]:

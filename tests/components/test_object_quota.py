@@ -1,4 +1,4 @@
-"""Whether `quota.objects` has room for the objects of what a stack file declares."""
+"""`quota.objects` must have room for the objects that a stack file declares."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def stack(provider: str, objects: dict[str, Any], **rest: Any) -> dict[str, Any]
 
 
 def refused(platform: dict[str, Any]) -> dict[str, str]:
-    """Return the fix by field of `quota.objects`."""
+    """Return the fix for each refused field of `quota.objects`."""
     with pytest.raises(BadInput) as caught:
         record_platform(platform)
     place = "teams[0].quota.objects."
@@ -93,4 +93,4 @@ def test_services_that_controllers_make_count_too() -> None:
     few = stack("eks", {"services": 1}, addons=addons, entries={"ray_clusters": [ray]})
     assert refused(few) == {
         "services": "write quota.objects.services: 4"
-    }  # of both JobSets, the Ray head and chat
+    }  # for both JobSets, the Ray head and chat

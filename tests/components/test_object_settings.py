@@ -1,4 +1,4 @@
-"""`images`, `objects` and `pools[].tags`: registries, pull secrets, labels and tags of a company."""
+"""`images`, `objects` and `pools[].tags`: a company's registries, pull secrets, labels and tags."""
 
 from __future__ import annotations
 

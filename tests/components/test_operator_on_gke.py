@@ -1,4 +1,4 @@
-"""What operator and node agent are rendered to on GKE, where a pool of each kind stands beside the other."""
+"""The rendered operator and node agent on GKE, with one pool of each kind in the same cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stack of a team registers of what its environment gives it: volumes and the service account."""
+"""The volumes and service account that a team's stack takes from its environment, as resources."""
 
 from __future__ import annotations
 

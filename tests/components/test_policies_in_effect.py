@@ -1,4 +1,4 @@
-"""Members get their rights, and workloads start, when API servers act on the policies of their namespace."""
+"""RoleBindings and workloads are created only after the API servers enforce the policies of their namespace."""
 
 from __future__ import annotations
 

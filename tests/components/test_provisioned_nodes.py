@@ -1,4 +1,4 @@
-"""Queued provisioning of GKE: what gets nodes for a workload before it starts, and for how long."""
+"""Queued provisioning on GKE: which nodes a workload gets before it starts, and how long it keeps them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ BEFORE_THE_START = 1800
 
 
 def recorded(**flex: Any) -> Recorded:
-    """Return a platform with a queued pool, whose nodes live for at most `max_run_duration`, and one of its jobs
-    by each API."""
+    """Return a platform with a queued pool and one job for each API. `flex` is added to the pool's capacity."""
     stack = STACKS["gke"]
     queued = {
         **stack["pools"][0],
@@ -109,7 +108,7 @@ def test_the_queue_asks_for_nodes_on_the_flavor_of_the_pool_alone(found: Recorde
 def test_nodes_of_a_job_live_for_its_deadline_and_for_what_comes_before_its_start(
     found: Recorded, kind: str, name: str, hours: int
 ) -> None:
-    """Kueue reads the annotation of what it queues: of a CronJob that is each Job."""
+    """Kueue reads the annotation of the object that it queues, which is each Job of a CronJob."""
     one = inputs(found, kind, name)
     queued = one["spec"]["jobTemplate"] if kind == "CronJob" else one
     assert queued["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "default"

@@ -1,4 +1,4 @@
-"""The public components beside node pools, and all of them together: the resources that a stack file gives."""
+"""The public components besides node pools register the same resources as a stack file."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TEAM: dict[str, Any] = {"quota": {"gpus": 8}, "priority": "training", "members":
 
 
 def sections(stack: str) -> dict[str, Any]:
-    """Return the sections of a shipped stack that a platform takes."""
+    """Return the sections of a shipped stack that a platform accepts."""
     platform: Any = read_stack_file(find_stack_file(stack)).platform
     return {key: value for key, value in platform.items() if key not in ("kind", "policy")}
 
 
 def custom(program: Recorded) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """Return the inputs of all that a program registers apart from components and providers."""
+    """Return the inputs of all registered resources except components and providers."""
     return {
         (record.type, record.name): record.inputs
         for record in program.resources
@@ -133,7 +133,7 @@ def test_the_parts_together_register_the_resources_of_the_whole() -> None:
     assert custom(parts) == custom(Recorded(record_shipped("local")))
     [quota] = [one for one in parts.of("Namespace") if one.name == "vision"]
     gates = {one.urn for one in parts.of("DaemonSet")}
-    assert gates <= set(quota.dependencies), "a team comes after the proof"
+    assert gates <= set(quota.dependencies), "a team comes after the validation"
 
 
 def test_an_output_may_be_the_kubeconfig_the_subnet_and_the_image_of_a_platform() -> None:

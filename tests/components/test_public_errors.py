@@ -1,4 +1,4 @@
-"""Wrong arguments of the public components: one message with every problem, each at the argument's own name."""
+"""Wrong arguments of the public components: one message lists every problem, each with its argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def node_pool(**arguments: Any) -> GpuNodePool:
     return GpuNodePool("train", {"cluster": SANDBOX, **TRAIN, **arguments})
 
 
-OUTPUT = object()  # replaced by an Output where the program runs: an Output needs its event loop
+OUTPUT = object()  # replaced by a real Output inside the program, because an Output needs its event loop
 
 
 def with_outputs(value: Any) -> Any:
@@ -31,7 +31,7 @@ def with_outputs(value: Any) -> Any:
 
 
 def places(message: str) -> list[str]:
-    """Return where the problems of a message are."""
+    """Return the places of the problems in a message."""
     return [line.strip("- ").split(": ")[0] for line in message.splitlines()[1:]]
 
 

@@ -1,4 +1,4 @@
-"""The programs of examples/: rendered in process, or compared with the schema of the plugin that they use."""
+"""The programs in examples/: rendered in this process, or compared with the schema of the plugin that they use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE = (PROJECT_ROOT / "docs" / "components.md").read_text("utf-8")
 
 
 def block(language: str) -> str:
-    """Return the page's code in a language."""
+    """Return the page's code block in a language."""
     return "".join(re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL))
 
 
@@ -39,7 +39,7 @@ def project(folder: Path) -> Any:
 
 
 def rendered(name: str, **config: str) -> Recorded:
-    """Return what a Python example registers."""
+    """Return the resources that a Python example registers."""
     folder = EXAMPLES / name
     named = project(folder)["name"]
     values = {f"{named}:{key}": value for key, value in config.items()}
@@ -72,7 +72,7 @@ def test_the_pool_and_the_quota_of_python_on_an_existing_cluster_follow_the_node
 
 
 def misfits(schema: Any, properties: Mapping[str, Any], values: Mapping[str, Any], place: str) -> Iterator[str]:
-    """Yield where values are not of the schema: unknown names, wrong kinds."""
+    """Yield each place where values do not match the schema: unknown names, wrong types and missing keys."""
     for name, value in values.items():
         if name not in properties:
             yield f"{place}.{name}"
@@ -102,7 +102,7 @@ def _misfits_at(schema: Any, declared: Any, value: Any, place: str) -> Iterator[
 
 
 def configured(value: Any, config: Mapping[str, Any]) -> Any:
-    """Return properties with a value for each configuration key: the CLI gives a plugin plain values of them."""
+    """Return properties with a plain value for each configuration key, as the CLI passes them to a plugin."""
     if isinstance(value, dict):
         return {key: configured(each, config) for key, each in value.items()}
     if isinstance(value, list):
@@ -160,7 +160,7 @@ def test_the_page_names_every_argument_and_output(schema: Any) -> None:
             r"[a-zA-Z_]+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)))
         )
     )
-    # "All keys of a stack file's ...": their page is written from the models.
+    # The page refers to "All keys of a stack file's ...", which the generated reference lists.
     of_models = {camel_case(key) for name in ("Pool", "Team", "ValidationSettings") for key in fields_of(name)}
     for resource in schema["resources"].values():
         for name in (*(resource["inputProperties"].keys() - of_models), *resource["properties"]):

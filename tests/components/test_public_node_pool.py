@@ -1,4 +1,4 @@
-"""`GpuNodePool` in a program of one's own: on each cloud, with Outputs, and the same pool as in a stack file."""
+"""`GpuNodePool` in a user's program: on each cloud, with Outputs, and the same pool as in a stack file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
 
 
 def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]]:
-    """Return cluster, pools (each one first once) and operator of a shipped stack, on a cluster that exists."""
+    """Return cluster, pools and operator of a shipped stack on an existing cluster, once with each pool first."""
     platform: Any = read_stack_file(find_stack_file(stack)).platform
     cluster = {key: value for key, value in platform["cluster"].items() if key not in ("create", "logins", "oidc")}
     pools = platform["pools"]
@@ -118,7 +118,7 @@ def test_a_node_group_takes_outputs_of_the_programs_own_resources() -> None:
     [group] = program.of("NodeGroup")
     assert group.inputs["subnetIds"] == [UNKNOWN]
     assert group.inputs["nodeRoleArn"] == UNKNOWN
-    assert group.inputs["clusterName"] == UNKNOWN, "it comes after the security group, and so after the cluster"
+    assert group.inputs["clusterName"] == UNKNOWN, "it depends on the security group, and so on the cluster"
     assert any("role:Role::nodes" in urn for urn in group.property_dependencies["nodeRoleArn"])
     assert program.program.outputs["node group"] == UNKNOWN
 
@@ -186,7 +186,7 @@ def test_the_declared_pool_has_the_components_name_and_no_cluster() -> None:
         assert pool(SANDBOX).pool == {"name": "train", **TRAIN}
         assert pool(SANDBOX, name="big").pool["name"] == "big"
 
-    # The second pool of that component name is refused by the engine, so that both lines have run.
+    # The engine refuses the second pool of that name, which proves that both lines have run.
     assert "the same parent" in refused(declare)
 
 

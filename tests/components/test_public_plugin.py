@@ -1,4 +1,4 @@
-"""The Pulumi plugin: its schema, and components constructed for programs in other languages."""
+"""The Pulumi plugin: its schema, and components that it constructs for programs in other languages."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_key_is_required_where_every_model_requires_it(name: str) -> None:
         frozenset(field.alias or name for name, field in model.model_fields.items() if field.is_required())
         for model in MODELS[name]
     ]
-    tag = {"Capacity": "type", "Sharing": "mode"}.get(name)  # of a union, and so required
+    tag = {"Capacity": "type", "Sharing": "mode"}.get(name)  # the tag of a union is required
     keys = getattr(stack_file_types, name).__required_keys__
     assert keys == frozenset.intersection(*required) | ({tag} if tag else set())
 
@@ -70,13 +70,13 @@ def test_every_section_of_an_environment_is_an_argument_of_a_platform(schema: An
     from gpu_platform.stack import Environment
 
     declared = set(schema["resources"]["gpu-platform:index:GpuPlatform"]["inputProperties"])
-    # What it is, what the policy pack reads, names for variables, and what `gpu-platform up` and `destroy` read.
+    # Left out: kind, named sharing settings, and fields that only the policy pack, `up` or `destroy` reads.
     left_out = {"kind", "policy", "sharing", "protect"}
     assert declared == {camel_case(name) for name in Environment.model_fields if name not in left_out}
 
 
 def inputs_of(schema: Any, properties: Mapping[str, Any], place: str = "") -> set[str]:
-    """Return the places of a component's inputs that may be Outputs, in the spelling of `INPUTS`."""
+    """Return the paths of a component's inputs that may be Outputs, in the spelling of `INPUTS`."""
     found: set[str] = set()
     for name, declared in properties.items():
         found |= _inputs_at(schema, declared, f"{place}.{name}" if place else name)
@@ -101,7 +101,7 @@ def test_the_schema_and_the_components_agree_on_what_may_be_an_output(schema: An
     declared = inputs_of(schema, schema["resources"][f"gpu-platform:index:{component}"]["inputProperties"])
     sections = {place.split(".")[0] for place in declared}
     reachable = {place for place in in_camel_case if place.split(".")[0] in sections}
-    if component == "GpuPlatform":  # a platform's cluster has no connection but these
+    if component == "GpuPlatform":  # a platform's cluster accepts only these Outputs
         reachable -= {place for place in reachable if place.startswith("cluster.")}
         reachable |= {"cluster.kubeconfig", "cluster.subnets.*"}
     assert declared == reachable

@@ -1,4 +1,4 @@
-"""What the components register for a stack with queues."""
+"""The resources that the components register for a stack with queues."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_pulumi_does_not_wait_for_the_queues_of_a_team_that_somebody_holds(
 
 
 def test_queues_that_somebody_holds_stay_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pulumi's provider takes over what kubectl set, and removes what the program does not declare."""
+    """Pulumi's provider takes over fields that kubectl set, and removes those that are not declared."""
     monkeypatch.setenv(names.HELD_VARIABLE, '{"vision": {"ClusterQueue": "Hold"}, "search": {}}')
     found = recorded(queued(), tmp_path)
     assert found.one("ClusterQueue", "vision").inputs["spec"]["stopPolicy"] == "Hold"
@@ -195,7 +195,7 @@ def test_the_queue_puts_no_pod_without_gpus_on_gpu_nodes_and_job_templates_toler
 
 
 def test_all_patches_of_templates_are_one_mutation(tmp_path: Path) -> None:
-    # For each mutation the API server writes and reads the object: 30 of them took a minute for one of a megabyte.
+    # The API server encodes the object again for each mutation: 30 of them took a minute for an object of 1 MB.
     policy = recorded(queued(), tmp_path).one("MutatingAdmissionPolicy", "queue-templates-of-vision")
     assert len(policy.inputs["spec"]["mutations"]) == 1
 

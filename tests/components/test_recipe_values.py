@@ -14,7 +14,7 @@ from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.components.company_shapes import shape
 from tests.support.recorded import Recorded
 
-# Each has a pool that trains over RDMA; AL2023 on EKS, COS with the operator's device plugin on GKE.
+# Each stack has a pool that trains over RDMA, with AL2023 on EKS, or COS and the operator's device plugin on GKE.
 BY_CLOUD = {"eks": "existing-vpc", "gke": "shared-vpc"}
 each_cloud = pytest.mark.parametrize("cloud", BY_CLOUD)
 
@@ -38,7 +38,7 @@ def variables(component: dict[str, Any]) -> dict[str, str]:
 
 @each_cloud
 def test_the_device_plugin_hands_devices_over_by_cdi_as_the_operator_sets_it(cloud: str) -> None:
-    """With `cdi.enabled: true`, the default of the chart of v26.7.0, the operator sets `cdi-annotations,cdi-cri`.
+    """With `cdi.enabled: true`, the default in chart v26.7.0, the operator sets `cdi-annotations,cdi-cri`.
 
     Source: NVIDIA/gpu-operator v26.7.0, deployments/gpu-operator/values.yaml and controllers/object_controls.go.
     """
@@ -65,7 +65,7 @@ def test_the_toolkit_that_the_operator_installs_gives_no_gpus_to_unprivileged_po
 
 @each_cloud
 def test_admission_refuses_pods_of_teams_that_ask_for_gpus_by_a_variable(cloud: str) -> None:
-    """EKS' images have the toolkit, so its setting there is the image's: admission holds on every cloud."""
+    """On EKS, the toolkit and its settings are part of the image. The admission policy applies on every cloud."""
     assert values("eks")["toolkit"] == {"enabled": False}
     rules = [
         one

@@ -1,4 +1,4 @@
-"""No team may have a namespace in which the program or a chart runs, whether it is installed or not."""
+"""No team may use a namespace of the program or of a chart, whether the chart is installed or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each role of a team may do, asked of a real API server's authorizer."""
+"""The permissions of each team role, checked with the authorizer of a real API server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Asked = Callable[[str, str, str, str], bool]
 
 @pytest.fixture(scope="module")
 def may(sandbox: Status) -> Iterator[Asked]:
-    """Return whether a role may use a verb on a resource at a place, on a sandbox with the team."""
+    """Return a function that reports whether a role may use a verb on a resource, in a sandbox with the team."""
     client = KubernetesClient(sandbox.kubeconfig)
     program = record_program(
         HERE / "programs" / "team_with_roles.py",

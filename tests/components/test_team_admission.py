@@ -1,4 +1,4 @@
-"""What the API server is told to refuse in a team's namespace."""
+"""The admission policies that make the API server refuse objects in a team's namespace."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_claims_and_their_templates_are_evaluated_in_the_versions_that_have_the_
     (rule,) = spec["matchConstraints"]["resourceRules"]
     assert (rule["apiGroups"], rule["apiVersions"]) == (["resource.k8s.io"], ["v1", "v1beta2"])
     assert rule["resources"] == ["resourceclaims", "resourceclaimtemplates"]
-    # An older version has other fields: only converted can its objects be judged.
+    # Older versions have other fields, so the API server must convert the objects before the policy checks them.
     assert spec["matchConstraints"].get("matchPolicy", "Equivalent") == "Equivalent"
     assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"] * 2
 

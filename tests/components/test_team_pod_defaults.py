@@ -1,4 +1,4 @@
-"""What the API server is told to add to pods in a team's namespace."""
+"""The admission policies that make the API server add defaults to pods in a team's namespace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_team_has_a_policy_for_pods_that_are_created_in_its_namespace_and_
         assert spec["matchConstraints"]["namespaceSelector"]["matchLabels"] == {
             "kubernetes.io/metadata.name": team
         }
-        # The first bounds what the second and the expressions cost.
+        # The first condition limits the cost of the second one and of the expressions.
         assert [one["name"] for one in spec["matchConditions"]] == ["has-few-containers", "requests-gpus"]
         binding = found.one("MutatingAdmissionPolicyBinding", policy.name).inputs["spec"]
         assert binding == {"policyName": policy.name}

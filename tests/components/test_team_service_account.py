@@ -1,4 +1,4 @@
-"""The service account of a team's pods, on a real API server: what pods get that name it, and others do not."""
+"""The service account of a team on a real API server: pods that name it use its pull secret but mount no token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STACK = "registry-team"
 
 @pytest.fixture(scope="module")
 def client(sandbox: Status) -> Iterator[KubernetesClient]:
-    """A client of a sandbox with a team that has an image pull secret."""
+    """A client for a sandbox with a team that has an image pull secret."""
     program = record_program(
         Path(__file__).parent / "programs" / "team_with_pull_secret.py",
         project="gpu-platform",

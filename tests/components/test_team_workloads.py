@@ -1,4 +1,4 @@
-"""Objects of what teams declare to run, read as the API server, the policy pack and the controllers would."""
+"""The objects of declared workloads, read as the API server, the policy pack and the controllers read them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def manifest(found: Recorded, kind: str, name: str) -> dict[str, Any]:
 
 
 def templates(node: Any) -> list[dict[str, Any]]:
-    """Return all specs of pods below a node."""
+    """Return all pod specs below a node."""
     if isinstance(node, list):
         return [spec for one in node for spec in templates(one)]
     if not isinstance(node, dict):
@@ -141,13 +141,13 @@ def test_pods_satisfy_pod_security_restricted_and_are_queued(found: Recorded, ki
 def test_what_a_queue_does_not_let_change_replaces_the_object(found: Recorded, kind: str, name: str) -> None:
     (one,) = (each for each in found.resources if re.fullmatch(rf"vision/{kind}/{name}[0-9a-f]*", each.name))
     queue = 'metadata.labels["kueue.x-k8s.io/queue-name"]'
-    assert (queue in one.replace_on_changes) is (kind != "Deployment")  # its pods wait, not itself
+    assert (queue in one.replace_on_changes) is (kind != "Deployment")  # only its pods wait
     counted = "spec.leaderWorkerTemplate.workerTemplate.spec.containers[*].resources.requests"
     assert (counted in one.replace_on_changes) is (kind == "LeaderWorkerSet")
 
 
 def test_no_object_violates_a_rule_of_the_policy_pack(found: Recorded) -> None:
-    hosts = {"route-host": {"hosts": ["chat.example.com"]}}  # as `check` passes those of the services
+    hosts = {"route-host": {"hosts": ["chat.example.com"]}}  # as `check` passes them
     report = evaluate([one.to_json() for one in found.resources], hosts, datetime.date(2026, 11, 23))
     own = [one for one in report.violations if "vision" in one.resource and "policy" not in one.rule]
     assert [f"{one.rule}: {one}" for one in own] == []
@@ -174,7 +174,7 @@ def test_a_job_set_restarts_lost_pods_for_free_and_fails_on_exit_codes_that_stop
 
 
 def test_messages_of_the_job_controller_match_the_rules_of_a_job_set(found: Recorded) -> None:
-    """Messages as Kubernetes writes them: pkg/controller/job/pod_failure_policy.go, read 2026-11-23."""
+    """The messages are copied from Kubernetes: pkg/controller/job/pod_failure_policy.go, read 2026-11-23."""
     spec = manifest(found, "JobSet", "pretrain-jobset")["spec"]
     patterns = {
         rule["name"]: rule["onJobFailureMessagePatterns"][0]
@@ -187,7 +187,7 @@ def test_messages_of_the_job_controller_match_the_rules_of_a_job_set(found: Reco
     )
     ended = lost.replace("DisruptionTarget", "TerminatedByKueue")
     saved, stop = failed.format(75, 1), failed.format(2, 2)
-    # The first rule that matches counts (JobSet, keps/262-ConfigurableFailurePolicy; read 2026-11-25).
+    # The first matching rule applies (JobSet, keps/262-ConfigurableFailurePolicy; read 2026-11-25).
     matching = {
         message: next(name for name, one in patterns.items() if re.search(one, message))
         for message in (lost, ended, saved, stop)
@@ -234,7 +234,7 @@ def test_a_service_of_several_nodes_leaves_its_replicas_to_the_autoscaler_too() 
 
 
 def test_pods_of_a_copy_find_each_other_by_a_service_of_their_own() -> None:
-    """LeaderWorkerSet would take the Service of the entry, which has only leaders that are ready."""
+    """LeaderWorkerSet would otherwise use the workload's Service, which selects only leaders that are ready."""
     wide = recorded(inference_services=[{**SERVICE, "nodes": 2}])
     assert wide.one("LeaderWorkerSet", "chat").inputs["spec"]["networkConfig"] == {
         "subdomainPolicy": "UniquePerReplica"
@@ -289,7 +289,7 @@ def test_a_metric_that_is_missing_keeps_the_replicas_of_an_autoscaled_service(fo
     assert scaled["triggers"][0]["metadata"]["ignoreNullValues"] == "false"
     assert scaled["fallback"] == {"failureThreshold": 3, "replicas": 2, "behavior": "currentReplicasIfHigher"}
     behavior = scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
-    # One pod in the time that its model may take to load.
+    # It adds one pod in the time that the model may take to load.
     assert behavior["scaleUp"]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 600}]
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
 

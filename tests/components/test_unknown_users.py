@@ -1,4 +1,4 @@
-"""Pods of a user id that their image does not know have a name and a home."""
+"""Pods with a user id that their image does not know have a user name and a home directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN = 54321
 
 
 def environments(objects: Any) -> list[dict[str, str]]:
-    """Return the variables of the main container of each pod below a node."""
+    """Return the environment variables of the main container of each pod below a node."""
     return [
         {one["name"]: one.get("value", "") for one in spec["containers"][0].get("env") or ()}
         for spec in templates(objects)
@@ -59,5 +59,5 @@ def test_a_program_that_asks_for_its_users_name_and_home_runs_with_these_variabl
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
-    assert "uid not found" in run({"HOME": "/"})  # as the runtime starts it
+    assert "uid not found" in run({"HOME": "/"})  # as the container runtime starts it
     assert run(env) == "True"

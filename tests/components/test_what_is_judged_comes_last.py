@@ -1,6 +1,6 @@
-"""What the API server judges by policies and quotas is written after them: one change may widen and use them.
+"""Objects are written after the policies and quotas that apply to them, so one change can widen and use a rule.
 
-With the Pulumi CLI objects are written side by side, in no other order than that of their dependencies.
+The Pulumi CLI writes objects in parallel. Only dependencies determine their order.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ADDONS = {
 
 
 def busy(provider: str, **fields: Any) -> dict[str, Any]:
-    """Return a stack of a cloud whose team runs something of every kind."""
+    """Return a stack on a cloud whose team runs a workload of every kind."""
     stack = copy.deepcopy(dict(STACKS[provider]))
     reached = [{"namespace": "envoy-gateway-system", "ports": [8080]}]
     work = {"quota": {"gpus": 48}, "ingress": reached, **_WORK}
@@ -86,7 +86,7 @@ STACKS_OF_WORK = {
 
 
 def kind_of(record: ResourceRecord) -> str:
-    """Return group and resource as rules of policies name them, as `apps/deployments`."""
+    """Return the group and resource of an object as policy rules name them, such as `apps/deployments`."""
     group = str(record.inputs["apiVersion"]).rpartition("/")[0]
     return f"{group}/{plural(str(record.inputs['kind']))}"
 
@@ -107,7 +107,7 @@ def counted_kinds(quota: ResourceRecord) -> set[str]:
 
 
 def judges(found: Recorded, team: str) -> Iterator[tuple[ResourceRecord, set[str]]]:
-    """Yield what judges objects of a team's namespace, with the kinds that it judges."""
+    """Yield the policies, bindings and quotas of a team's namespace, with the kinds that they apply to."""
     for verb in ("Validating", "Mutating"):
         if not found.has(f"{verb}AdmissionPolicy"):
             continue
@@ -128,7 +128,7 @@ def judges(found: Recorded, team: str) -> Iterator[tuple[ResourceRecord, set[str
 def test_what_a_team_s_policies_and_quotas_judge_is_written_after_them(stack: dict[str, Any]) -> None:
     found = record_platform(stack)
     team = stack["teams"][0]["name"]
-    # A quota that is older than the definitions of the kinds that it counts refuses them for minutes.
+    # A quota created before the CRDs of the kinds that it counts refuses these kinds for minutes.
     rules = [one for one in judges(found, team) if one[0].name != f"{team}/addon-object-quota"]
     objects = [
         one

@@ -1,4 +1,4 @@
-"""Fields of the objects of declared workloads on which requests, drains, restarts and placement depend."""
+"""Fields of workload objects that requests, drains, restarts and placement depend on."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ GROUP = "kueue.x-k8s.io/podset-group-name"
 
 @pytest.fixture(scope="module")
 def found() -> Recorded:
-    """One entry of each kind with queues and a topology."""
+    """One workload of each kind, with queues and a topology."""
     return recorded()
 
 
 @pytest.fixture(scope="module")
 def few() -> Recorded:
-    """Services of one copy, of a copy that is scaled, of two copies across nodes, and batch jobs that run once."""
+    """Services with one copy, an autoscaled copy or two copies across nodes, and batch jobs that run once."""
     one = {"name": "one", "pool": "train", "image": IMAGE, "gpus": 4, "run_as_user": 1000, "startup": "12s"}
     scaled = {**one, "name": "scaled", "autoscaling": {"max_replicas": 2, "query": "q", "threshold": 1}}
     whole = {**one, "name": "open", "route": {"gateway": "edge/public"}}
@@ -86,7 +86,7 @@ def test_a_route_leads_from_its_gateway_to_the_port_of_the_service_and_its_pods(
 
 def test_a_route_without_a_host_has_all_hosts_of_its_gateway(few: Recorded) -> None:
     spec = manifest(few, "HTTPRoute", "open")["spec"]
-    assert "hostnames" not in spec  # an empty list is refused by nobody, and matches as none does
+    assert "hostnames" not in spec  # an empty list would pass validation and match the same hosts as no list
     assert spec["rules"][0]["matches"][0]["path"]["value"] == "/"
 
 
@@ -102,7 +102,7 @@ def test_a_pod_of_a_service_ends_after_nobody_sends_to_it_any_more(found: Record
 
 def test_a_service_across_nodes_asks_the_leaders_of_its_copies_alone(few: Recorded) -> None:
     selector = manifest(few, "Service", "large")["spec"]["selector"]
-    # A label that LeaderWorkerSet adds to its pods; 0: the leader.
+    # LeaderWorkerSet adds this label to its pods. 0 is the leader.
     assert selector == {"app.kubernetes.io/name": "large", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
 
 
@@ -132,7 +132,7 @@ def test_a_drain_takes_one_copy_at_a_time(found: Recorded, few: Recorded) -> Non
     assert selects(
         budget["spec"]["selector"]["matchLabels"], manifest(found, "Deployment", "chat")["spec"]["template"]
     )
-    # With a worker its whole copy starts anew: the budget counts workers, too.
+    # If a worker is evicted, its whole copy restarts. So the budget counts workers, too.
     of_copies = manifest(few, "PodDisruptionBudget", "large")["spec"]["selector"]["matchLabels"]
     copies = manifest(few, "LeaderWorkerSet", "large")["spec"]["leaderWorkerTemplate"]
     assert selects(of_copies, copies["leaderTemplate"])
@@ -207,7 +207,7 @@ def test_pods_that_train_together_are_placed_close_to_each_other(found: Recorded
 
 
 def test_leader_and_workers_of_a_copy_are_placed_as_one_group(found: Recorded) -> None:
-    """Kueue has a pod set of leaders and one of workers, and places each by itself unless both name a group."""
+    """Kueue places the pod sets of leaders and workers independently unless both name the same group."""
     group = manifest(found, "LeaderWorkerSet", "large")["spec"]["leaderWorkerTemplate"]
     for role in ("leaderTemplate", "workerTemplate"):
         annotations = group[role]["metadata"]["annotations"]
@@ -259,7 +259,7 @@ def test_a_notebook_ends_when_nobody_uses_it_and_at_its_deadline(found: Recorded
 def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others(few: Recorded) -> None:
     spec = manifest(few, "Job", "sweep")["spec"]
     assert spec["completionMode"] == "Indexed"
-    assert (spec["completions"], spec["parallelism"]) == (3, 3)  # no more at a time than there are
+    assert (spec["completions"], spec["parallelism"]) == (3, 3)  # never more at a time than there are parts
     assert spec["backoffLimitPerIndex"] == 4
     assert spec["maxFailedIndexes"] == 3
     assert "backoffLimit" not in spec
@@ -268,14 +268,14 @@ def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others
     assert lost["action"] == "Ignore"
     assert [one["type"] for one in lost["onPodConditions"]] == ["DisruptionTarget", "TerminatedByKueue"]
     assert (stop["action"], stop["onExitCodes"]["values"]) == ("FailJob", [126, 127])
-    # A pod failure policy has no effect on pods that restart in place, and is refused with them.
+    # A pod failure policy has no effect on pods that restart in place, and Kubernetes refuses the combination.
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
 
 
 def test_a_training_job_has_its_attempts_by_each_api(found: Recorded) -> None:
     retries, pods = 3, JOB["replicas"]
     job = manifest(found, "Job", "pretrain-job")["spec"]
-    # All pods fail with one of them: an attempt costs as many failures as there are pods.
+    # When one pod fails, all fail. So each attempt costs as many failures as there are pods.
     assert job["backoffLimit"] == retries * pods
     assert job["podReplacementPolicy"] == "Failed"
     assert job["activeDeadlineSeconds"] == 24 * 3600

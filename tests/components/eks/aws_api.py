@@ -1,8 +1,8 @@
-"""Turns recorded inputs of aws: resources into the requests that the provider makes of them, as AWS spells them.
+"""Turns recorded inputs of aws: resources into the requests that the provider makes from them, as AWS spells them.
 
-Most inputs are called as in the API but for their case; where the provider has its own word, a table says so and
-only there. An input that neither the API nor a table knows is an error, so nothing passes unseen. What is unknown
-before the deploy becomes a plausible value of the type that the API has there.
+Most inputs differ from the API's parameters only in case. A table lists the inputs that the provider names
+differently. An input that neither the API nor a table knows is an error, so no input passes unchecked. A value
+that is unknown before the deploy becomes a plausible value of the parameter's type.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from botocore.model import ServiceModel
 from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 OWN_ID = "the-id-of-what-the-first-request-made"
-SUFFIX = "-1a2b3c4"  # Pulumi names what has no name after its logical name
+SUFFIX = "-1a2b3c4"  # Pulumi names a resource without a name after its logical name
 
 
 class NotInTheApi(AssertionError):
-    """An input that the API of AWS does not have; the message says where it stands."""
+    """An input that the AWS API does not have. The message contains its path."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request: boto3's service and operation, and the parameters."""
+    """One request: the boto3 service and operation, and the parameters."""
 
     service: str
     operation: str
@@ -36,7 +36,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Spelt:
-    """An input whose parameter is called otherwise."""
+    """An input whose parameter has a different name."""
 
     api: str
     convert: Callable[[Any], Any] = lambda value: value
@@ -44,19 +44,19 @@ class Spelt:
 
 @dataclass(frozen=True)
 class ProvidersOwn:
-    """An input that reaches no parameter of this request."""
+    """An input that is not a parameter of this request."""
 
     why: str
 
 
-Shape = Any  # of botocore.model: which of members, member, key and value it has depends on its kind
+Shape = Any  # A shape of botocore.model. Its kind decides whether it has members, member, key or value.
 Table = Mapping[tuple[str, str], Spelt | ProvidersOwn]
-"""By shape of the API and input key."""
+"""The key is the name of the API shape and the input key."""
 
 
 @cache
 def service_model(service: str) -> ServiceModel:
-    """Return botocore's model of a service: what boto3 and AWS's own command line work from."""
+    """Return the botocore model of a service, which boto3 and the AWS CLI are built on."""
     return botocore.session.get_session().get_service_model(service)
 
 
@@ -68,12 +68,12 @@ def call(service: str, operation: str, inputs: Mapping[str, Any], table: Table |
 
 
 def without(inputs: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """Return the other inputs."""
+    """Return the inputs without these keys."""
     return {key: value for key, value in inputs.items() if key not in keys}
 
 
 def tags(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return EC2's way to tag what a request makes."""
+    """Return the tags in the form that EC2 expects in a create request."""
     return {"tagSpecifications": [{"resourceType": kind, "tags": inputs["tags"]}]} if inputs.get("tags") else {}
 
 
@@ -109,8 +109,8 @@ def _value(shape: Shape, value: Any, table: Table, place: str) -> Any:
     if shape.type_name == "map" and isinstance(value, Mapping):
         return {key: _value(shape.value, one, table, f"{place}.{key}") for key, one in value.items()}
     if shape.type_name == "boolean" and value in ("true", "false"):
-        return value == "true"  # the provider's way to tell false from nothing
-    return value  # of a wrong type: the API's model says so
+        return value == "true"  # the provider's way to distinguish false from unset
+    return value  # a wrong type is reported when the value is compared with the API model
 
 
 _PLAUSIBLE = {
@@ -127,7 +127,7 @@ _PLAUSIBLE = {
 
 
 def plausible(shape: Shape, place: str) -> Any:
-    """Return a value that AWS could take there."""
+    """Return a value that AWS could accept at this place."""
     match shape.type_name:
         case "list":
             return [plausible(shape.member, place)]

@@ -1,4 +1,4 @@
-"""The requests that the AWS provider makes of a cluster's own resources: VPC, roles, the cluster, its add-ons."""
+"""The requests that the AWS provider makes for a cluster's resources: VPC, roles, the cluster and add-ons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Inputs = Mapping[str, Any]
 Maker = Callable[[str, Inputs], list[Call]]
 
 _TABLE: Table = {
-    # what the provider calls otherwise
+    # inputs that the provider names differently
     ("CreateClusterRequest", "vpcConfig"): Spelt("resourcesVpcConfig"),
     ("CreateClusterRequest", "encryptionConfig"): Spelt("encryptionConfig", lambda one: [one]),
     ("CreateClusterRequest", "enabledClusterLogTypes"): Spelt(
@@ -33,7 +33,7 @@ _TABLE: Table = {
     ("AttachRolePolicyRequest", "role"): Spelt("RoleName"),
     ("PutRolePolicyRequest", "role"): Spelt("RoleName"),
     ("PutRolePolicyRequest", "policy"): Spelt("PolicyDocument"),
-    # what takes effect at other times
+    # inputs that take effect in a later request
     ("CreateAddonRequest", "resolveConflictsOnUpdate"): ProvidersOwn("of UpdateAddon"),
     ("CreateKeyRequest", "deletionWindowInDays"): ProvidersOwn("of ScheduleKeyDeletion"),
 }
@@ -54,7 +54,7 @@ def _ec2(operation: str, kind: str) -> Maker:
 
 
 def _attributes(operation: str, own: str, inputs: Inputs, *keys: str) -> list[Call]:
-    """EC2 changes one attribute at a time, after the fact."""
+    """Return one request for each attribute, because EC2 changes attributes one at a time after the creation."""
     return [call("ec2", operation, {own: OWN_ID, key: {"value": inputs[key]}}) for key in keys if key in inputs]
 
 
@@ -88,7 +88,10 @@ def _route_table(_: str, inputs: Inputs) -> list[Call]:
 
 
 def _default_security_group(_: str, inputs: Inputs) -> list[Call]:
-    """The provider makes none: it looks up the one that is there, and revokes the rules that it finds in it."""
+    """Return the lookup of the default security group, because the provider creates none.
+
+    The provider finds the existing group and revokes the rules that it has.
+    """
     if set(inputs) - {"vpcId", "ingress", "egress", "tags"} or inputs["ingress"] or inputs["egress"]:
         raise NotInTheApi(f"a default security group has no mapping for {inputs}")
     filters = [{"name": "vpc-id", "values": [inputs["vpcId"]]}, {"name": "group-name", "values": ["default"]}]

@@ -12,10 +12,10 @@ from tests.components.eks.aws_api import Call, Shape, service_model
 
 
 def problems(call: Call) -> list[str]:
-    """Return what AWS's model of the operation has against a request.
+    """Return how a request violates the AWS model of its operation.
 
-    botocore checks types, unknown and required members and lower limits; enums, patterns and upper limits are in
-    its models too, for the server to check, and are checked here.
+    botocore checks types, unknown and required members, and lower limits. Its models also contain enums, patterns
+    and upper limits, which only the server checks. This function checks them as well.
     """
     shape = service_model(call.service).operation_model(call.operation).input_shape
     assert shape is not None
@@ -58,6 +58,6 @@ def _too_many(shape: Shape, size: int, place: str) -> Iterator[str]:
 
 
 def _as_python(pattern: str) -> str:
-    """Java's words for classes of characters, and its pairs of surrogates, are not Python's."""
+    """Translate a Java pattern: names of character classes and surrogate pairs differ in Python."""
     pattern = pattern.replace(r"\uD800\uDC00-\uDBFF\uDFFF", r"\U00010000-\U0010FFFF")
     return pattern.replace(r"\p{L}", r"\w").replace(r"\p{Z}", r"\s").replace(r"\p{N}", r"\d")

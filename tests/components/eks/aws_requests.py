@@ -1,4 +1,4 @@
-"""The requests that the AWS provider makes of each kind of resource that the EKS components register."""
+"""The requests that the AWS provider makes for each kind of resource that the EKS components register."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Inputs = Mapping[str, Any]
 
 
 def requests_of(record: ResourceRecord) -> list[Call]:
-    """Return what the provider asks of AWS to make a resource; raises NotInTheApi for what is not known."""
+    """Return the requests that the provider makes to create a resource. Raises NotInTheApi for an unknown kind."""
     maker = _MAKERS.get(record.type)
     if maker is None:
         raise NotInTheApi(f"{record.urn}: no mapping for {record.type}")
@@ -64,7 +64,7 @@ def _node_group(name: str, inputs: Inputs) -> list[Call]:
 
 
 def _scheduled_action(_: str, inputs: Inputs) -> list[Call]:
-    # The provider sends no size of -1 (terraform-provider-aws, internal/service/autoscaling/schedule.go).
+    # The provider omits sizes of -1 (terraform-provider-aws, internal/service/autoscaling/schedule.go).
     sizes = ("minSize", "maxSize", "desiredCapacity")
     sent = {key: value for key, value in inputs.items() if key not in sizes or value != -1}
     return [call("autoscaling", "PutScheduledUpdateGroupAction", sent)]
@@ -73,14 +73,14 @@ def _scheduled_action(_: str, inputs: Inputs) -> list[Call]:
 def _security_group(name: str, inputs: Inputs) -> list[Call]:
     group = {"groupName": inputs.get("name", name + SUFFIX), **tags("security-group", inputs)}
     made = call("ec2", "CreateSecurityGroup", {**group, **without(inputs, "name", "tags")})
-    # A new group may send anywhere: the provider takes that away.
+    # A new security group allows all egress traffic. The provider removes that rule.
     anywhere = {"ipProtocol": "-1", "ipRanges": [{"cidrIp": "0.0.0.0/0"}]}
     closed = call("ec2", "RevokeSecurityGroupEgress", {"groupId": OWN_ID, "ipPermissions": [anywhere]})
     return [made, closed]
 
 
 def _rule(operation: str) -> Callable[[str, Inputs], list[Call]]:
-    """A rule of a security group, from or to another group."""
+    """Return the requests for a security group rule whose source or destination is another group."""
 
     def make(_: str, inputs: Inputs) -> list[Call]:
         permission = {

@@ -1,4 +1,4 @@
-"""Runs a stack's program as `pulumi up` would, with an account of moto in place of AWS."""
+"""Runs a stack's program as `pulumi up` would, with a moto account instead of AWS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.recorded import Recorded
 
 
 def deploy(loaded: LoadedStack, cloud: MotoCloud) -> Recorded:
-    """Make every AWS resource of a stack in `cloud`; return what the program registered."""
+    """Create every AWS resource of a stack in `cloud`, and return what the program registered."""
 
     class Deployer(recording._Recorder):
         def RegisterResource(

@@ -1,6 +1,6 @@
-"""The fields of Karpenter's v1 objects that this platform writes, and their values: a check without the CRDs.
+"""The fields and values of Karpenter's v1 objects that this platform writes, to check objects without the CRDs.
 
-Source: CRDs of karpenter-provider-aws v1.14.1. A field that is not here is a misspelt one, or a new one.
+Source: CRDs of karpenter-provider-aws v1.14.1. A field that is not listed here is either misspelt or new.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Shape = Any
-"""A type, a pattern, a set of values, a list of one shape, or a mapping; the key `*` stands for any key."""
+"""A type, a pattern, a set of values, a list with one shape, or a mapping. The key `*` matches any key."""
 
 _DURATION = re.compile(r"([0-9]+(s|m|h))+")
 _DURATION_OR_NEVER = re.compile(r"([0-9]+(s|m|h))+|Never")
@@ -86,7 +86,7 @@ ALWAYS = {
 
 
 def misfits(value: Any, shape: Shape, path: str = "spec") -> Iterator[str]:
-    """Yield where a value has a field that its shape has not, or another value than it allows."""
+    """Yield each place where a value has a field or a value that its shape does not allow."""
     if isinstance(shape, Mapping):
         if not isinstance(value, Mapping):
             yield f"{path}: {value!r} is no object"
@@ -98,7 +98,7 @@ def misfits(value: Any, shape: Shape, path: str = "spec") -> Iterator[str]:
                 yield f"{path}.{key}: no such field"
     elif isinstance(shape, list):
         if not isinstance(value, list) or not value:
-            yield f"{path}: {value!r} is no list of something"
+            yield f"{path}: {value!r} is not a non-empty list"
             return
         for index, inner in enumerate(value):
             yield from misfits(inner, shape[0], f"{path}[{index}]")

@@ -1,4 +1,4 @@
-"""AWS as the SDK's mock monitor plays it in a deploy: every output is known, lookups answer from data."""
+"""AWS in a deploy, simulated by the SDK's mock monitor: outputs are known, lookups return prepared data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 from tests.components.known_cloud import deploy_on
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""What a provider function gives for its arguments; None: AWS has no such thing."""
+"""The result of a provider function for its arguments, or None if the object does not exist in AWS."""
 
 CLUSTER_OUTPUTS: Mapping[str, Any] = {
     "endpoint": "https://ABC.gr7.us-east-2.eks.amazonaws.com",
@@ -20,7 +20,7 @@ CLUSTER_OUTPUTS: Mapping[str, Any] = {
 
 
 class KnownAws(Mocks):
-    """Answers with the inputs and what AWS adds to them; remembers what was made."""
+    """Returns the inputs and what AWS adds to them as outputs. Keeps what was created."""
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
         self._answers = answers or {}
@@ -46,9 +46,9 @@ class KnownAws(Mocks):
 
 
 def deploy(program: Callable[[], Any], answers: Mapping[str, Answer] | None = None) -> tuple[KnownAws, Any]:
-    """Run a program as `pulumi up` would; return what it made, and the value of the output that it returns.
+    """Run a program as `pulumi up` would. Return what it created, and the value of the output that it returns.
 
-    Raises what the program raises, also late, in what waits for an output.
+    Raises every exception of the program, including those raised later in an apply.
     """
     aws = KnownAws(answers)
     return aws, deploy_on(aws, program)

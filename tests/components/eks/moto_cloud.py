@@ -1,7 +1,7 @@
-"""An AWS account in this process (moto's server), and an engine that makes there what a program registers.
+"""An AWS account in this process (moto's server), and an engine that creates there what a program registers.
 
-The program runs as in `pulumi up`: what a resource turns out to be is what the next one is given. So requests come
-in the order of the program's dependencies, and ids in them are those of resources that are there.
+The program runs as in `pulumi up`: the outputs of one resource are the inputs of the next. Requests therefore
+arrive in the order of the program's dependencies, and the ids in them belong to resources that exist.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Answer = Mapping[str, Any]
 
 
 class MotoCloud:
-    """The account: every request is compared with the API's model, and sent where moto has the operation."""
+    """The account. It compares every request with the API model, and sends it if moto supports the operation."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
@@ -53,11 +53,11 @@ class MotoCloud:
         self.cluster_security_group_id = ""
 
     def client(self, service: str) -> Any:
-        """Return boto3's client of a service."""
+        """Return the boto3 client for a service."""
         return _client(self._endpoint, service)
 
     def make(self, record: ResourceRecord) -> tuple[str, dict[str, Any]]:
-        """Make a resource; return its id, and what is known of it beside its inputs."""
+        """Create a resource. Return its id and its outputs in addition to the inputs."""
         made: dict[str, Any] = {}
         own_id = ""
         for index, call in enumerate(requests_of(record)):
@@ -77,7 +77,7 @@ class MotoCloud:
         return own_id, made
 
     def make_cluster_security_group(self, subnets: list[str]) -> str:
-        """Make what EKS makes for control plane and nodes, and moto leaves out; return its id."""
+        """Create the cluster security group, which EKS creates but moto does not. Return its id."""
         ec2 = self.client("ec2")
         vpc_id = ec2.describe_subnets(SubnetIds=subnets)["Subnets"][0]["VpcId"]
         made = ec2.create_security_group(GroupName="eks-cluster-sg", Description="made by EKS", VpcId=vpc_id)
@@ -85,7 +85,7 @@ class MotoCloud:
         return self.cluster_security_group_id
 
     def make_auto_scaling_group(self, node_group: Mapping[str, Any], made: Mapping[str, Any]) -> None:
-        """Make the group that EKS makes for a node group, with EKS's tag, where moto makes up its name alone."""
+        """Create the tagged Auto Scaling group of a node group, which EKS creates but moto only names."""
         (name,) = [group["name"] for one in made["resources"] for group in one["autoscalingGroups"]]
         owned = {"Key": f"k8s.io/cluster-autoscaler/{node_group['clusterName']}", "Value": "owned"}
         template = node_group["launchTemplate"]
@@ -108,7 +108,7 @@ class MotoCloud:
 
 
 def moto_has(call: Call) -> bool:
-    """Return whether moto answers an operation: its responses have a method for each one."""
+    """Return whether moto supports an operation, that is, whether its responses class has a method for it."""
     responses = importlib.import_module(f"moto.{call.service}.responses")
     return hasattr(getattr(responses, _RESPONSES[call.service]), xform_name(call.operation))
 
@@ -122,7 +122,7 @@ def _with_own_id(value: Any, own_id: str) -> Any:
 
 
 def _turned_out(record: ResourceRecord, answer: Answer) -> dict[str, Any]:
-    """Return a resource's id and outputs, as the provider reads them from AWS's answer."""
+    """Return a resource's id and outputs as the provider reads them from the AWS response."""
     maker = _OUTPUTS.get(record.type)
     if maker is not None and answer:
         return maker(answer)
@@ -146,7 +146,7 @@ def _cluster(answer: Answer) -> dict[str, Any]:
 
 
 def _at(*path: str | int) -> Callable[[Any], dict[str, Any]]:
-    """Where AWS's answer has the id, where that is all that the program asks for."""
+    """Return a function that reads only the id, from this path of the AWS response."""
 
     def found(answer: Any) -> dict[str, Any]:
         for step in path:
@@ -202,8 +202,8 @@ _OUTPUTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 
 @cache
 def _endpoint() -> str:
-    """Start moto's server once in this process, and return its URL; it ends with the process."""
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it writes a line for every request
+    """Start moto's server once in this process, and return its URL. The server ends with the process."""
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it logs a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -218,17 +218,18 @@ def _client(endpoint: str, service: str) -> Any:
         endpoint_url=endpoint,
         aws_access_key_id="testing",
         aws_secret_access_key="testing",
-        # A request is sent once, however long the answer takes: a second one would create the same thing again.
+        # A request is sent only once, however long the response takes. A second one would create the same thing
+        # again.
         config=Config(read_timeout=PATIENCE_SECONDS, retries={"total_max_attempts": 1}),
     )
 
 
 @contextmanager
 def moto_cloud() -> Generator[MotoCloud]:
-    """Give an empty account; AWS's own policies are in it, so that no role gets one that does not exist."""
+    """Yield an empty account with the AWS managed policies, so that a role with an unknown policy is refused."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
-        # Not moto's reset, which makes all that it has anew, policies included, before it forgets it.
+        # moto's own reset would first load all default data again, managed policies included.
         for service in _RESPONSES:
             get_backend(service).clear()
         yield MotoCloud(_endpoint())

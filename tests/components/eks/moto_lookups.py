@@ -1,4 +1,4 @@
-"""An existing cluster in an account of moto, and the results of the AWS provider's functions for it."""
+"""An existing cluster in a moto account, and the results of the AWS provider's functions for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SERVICE_CIDR = "172.20.0.0/16"
 
 
 def make_cluster(cloud: MotoCloud, name: str, zones: tuple[str, ...]) -> None:
-    """Make a cluster by hand, with a private subnet in each zone."""
+    """Create a cluster outside the program, with a private subnet in each zone."""
     ec2 = cloud.client("ec2")
     vpc_id = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnets = []
@@ -34,7 +34,7 @@ def make_cluster(cloud: MotoCloud, name: str, zones: tuple[str, ...]) -> None:
 
 
 def answer(cloud: MotoCloud, function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a function of the provider gives; KeyError for one that is not known."""
+    """Return the result of a provider function. Raises KeyError for an unknown function."""
     return _FUNCTIONS[function](cloud, arguments)
 
 

@@ -1,4 +1,4 @@
-"""Every form of EKS node group that a stack can ask for."""
+"""Every form of EKS node group that a stack can declare."""
 
 from __future__ import annotations
 
@@ -88,4 +88,4 @@ FORMS: dict[str, dict[str, Any]] = {
     "g5g-arm": {"machine_type": "g5g.2xlarge", "workload": "development"},
     "own-image": {"machine_type": "g6e.12xlarge", "workload": "inference", "image": {"ami": AMI}},
 }
-"""By name: what differs from one training node of p5.48xlarge."""
+"""For each form, the fields that differ from a training pool with one p5.48xlarge node."""

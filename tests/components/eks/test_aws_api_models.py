@@ -1,4 +1,4 @@
-"""Rendered resources of EKS compared with botocore's models of the AWS API."""
+"""Rendered EKS resources, compared with the botocore models of the AWS API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLUSTERS = {
 
 
 def of_aws(recorded: Recorded) -> list[ResourceRecord]:
-    """What the program makes of AWS; what it only reads is left out."""
+    """Return the AWS resources that the program creates, without those that it only reads."""
     return [r for r in recorded.resources if r.type.startswith("aws:") and not r.external]
 
 
@@ -84,7 +84,7 @@ def test_every_node_image_of_the_catalogue_is_an_ami_type_of_eks() -> None:
     assert [name for name in ours if name not in known] == []
 
 
-# The checks themselves: each of these would otherwise let a wrong input through unseen.
+# The checks themselves: without these tests, a check that accepts a wrong input would go unnoticed.
 
 
 @pytest.mark.parametrize(

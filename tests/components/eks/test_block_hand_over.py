@@ -1,4 +1,4 @@
-"""The hand-over from one capacity block to the next, as resources; every output of the cloud is unknown."""
+"""The resources for the handover from one capacity block to the next, with every cloud output unknown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EARLIEST, LATER = "train-0a1b2c3d4e5f60718", "train-1a1b2c3d4e5f60718"
 
 
 def recorded(capacity: dict[str, Any], run: str = "usual", **cluster: Any) -> Recorded:
-    """Record a stack; `run`: another one for another environment, since recordings are kept."""
+    """Record a stack. Recordings are cached, so pass another `run` for a recording in another environment."""
     pool = {
         "machine_type": "p5.48xlarge",
         "count": {"desired": 2, "max": 4},

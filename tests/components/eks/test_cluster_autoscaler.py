@@ -1,4 +1,4 @@
-"""What is rendered of the Cluster Autoscaler, and the tags by which it knows the Auto Scaling groups."""
+"""The rendered Cluster Autoscaler, and the tags that it uses to find the Auto Scaling groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An EKS cluster in the network and by the rules of a company: existing VPC, IAM boundary, tags, own key."""
+"""An EKS cluster under a company's rules: existing VPC, IAM boundary, tags and customer-managed key."""
 
 from __future__ import annotations
 

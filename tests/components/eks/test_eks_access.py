@@ -1,4 +1,4 @@
-"""What is rendered for those who log in to an EKS cluster."""
+"""The resources that are rendered for the users who log in to an EKS cluster."""
 
 from __future__ import annotations
 
@@ -46,4 +46,4 @@ def test_a_cluster_accepts_tokens_of_its_oidc_provider(base: dict[str, Any]) -> 
         "clientId": "kubernetes",
         "groupsClaim": "groups",
     }
-    assert provider.delete_before_replace, "a cluster has one at most"
+    assert provider.delete_before_replace, "a cluster has at most one identity provider"

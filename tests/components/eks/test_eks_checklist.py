@@ -1,4 +1,4 @@
-"""What is rendered of EKS pools, line by line of checklist.md beside this file."""
+"""The rendered EKS pools, for each line of checklist.md in this folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRAINING = FORMS["p5-block"]
 
 
 def rendered(form: dict[str, Any]) -> Recorded:
-    """Record a pool on a cluster that is there."""
+    """Record a pool on an existing cluster."""
     return record_eks(form, cluster=EXISTING)
 
 
@@ -38,7 +38,7 @@ def node_group(form: dict[str, Any]) -> dict[str, Any]:
 
 
 def subnets_of(form: dict[str, Any]) -> list[str]:
-    """The subnets, on a cluster that the program makes, whose ids the node group gets."""
+    """Return the subnets of the node group, on a cluster that the program creates."""
     recorded = record_eks(form)
     record = recorded.one("NodeGroup", "train")
     by_urn = {one.urn: one.name for one in recorded.of("Subnet")}
@@ -48,15 +48,15 @@ def subnets_of(form: dict[str, Any]) -> list[str]:
 
 
 def interfaces(form: dict[str, Any]) -> dict[tuple[int, int], str]:
-    """Network card and device of each interface, and its type."""
+    """Return the type of each interface, by network card and device."""
     found = template(form)["networkInterfaces"]
     types = {(one["networkCardIndex"], one["deviceIndex"]): one["interfaceType"] for one in found}
-    assert len(types) == len(found), "two interfaces on one device of a card"
+    assert len(types) == len(found), "two interfaces have the same card and device index"
     return types
 
 
 def node_config(form: dict[str, Any]) -> dict[str, Any]:
-    """The NodeConfig in the user data."""
+    """Return the NodeConfig in the user data."""
     message = email.message_from_bytes(base64.b64decode(template(form)["userData"]))
     assert message.get_content_type() == "multipart/mixed"
     (part,) = cast("list[Message]", message.get_payload())
@@ -112,7 +112,7 @@ def test_eks_1_pools_without_efa_leave_the_interfaces_to_eks() -> None:
     assert "networkInterfaces" not in template(FORMS["g6e-on-demand"])
 
 
-# 2. Every interface. Which groups they are shows where their ids are known: test_eks_on_moto.py
+# 2. Every interface. test_eks_on_moto.py checks the security groups, because their ids are known there.
 
 
 @pytest.mark.parametrize("form", EFA_FORMS)
@@ -237,7 +237,7 @@ def test_eks_5_spot_spot_never_with_a_reservation() -> None:
     found = template(FORMS["g5-spot"])
     assert node_group(FORMS["g5-spot"])["capacityType"] == "SPOT"
     assert "capacityReservationSpecification" not in found
-    assert "instanceMarketOptions" not in found, "EKS writes the spot market itself and refuses it in a template"
+    assert "instanceMarketOptions" not in found, "EKS sets the spot market itself and refuses it in a template"
 
 
 def test_eks_5_eks_scales_a_block_pool_to_0_so_its_desired_size_is_not_set_back() -> None:

@@ -49,7 +49,7 @@ def made(*pools: dict[str, Any], **rest: Any) -> Recorded:
 
 
 def of_the_cluster(recorded: Recorded, kind: str) -> list[ResourceRecord]:
-    """Only those below the cluster: pools have launch templates and node groups, too."""
+    """Return the records below the cluster. Pools have launch templates and node groups, too."""
     return [record for record in recorded.of(kind) if "index:EksCluster" in record.parent]
 
 
@@ -66,7 +66,7 @@ def statements(documents: Iterable[str]) -> list[dict[str, Any]]:
 
 
 class ZonesOfUsEast1(KnownAws):
-    """An account in which us-east-1e is the zone without control planes, and us-east-1b in the first of two."""
+    """An account in which us-east-1e is use1-az3, a zone without control planes."""
 
     ids: Mapping[str, str] = {"us-east-1a": "use1-az1", "us-east-1b": "use1-az2", "us-east-1e": "use1-az3"}
 
@@ -305,7 +305,7 @@ def test_nodes_can_reach_out_as_long_as_they_are_there() -> None:
 
 def test_protect_changes_nothing_but_protection() -> None:
     def without_protection(recorded: Recorded) -> list[str]:
-        """Every run of a program has new ids and another order."""
+        """Return the resources as sorted JSON without ids, because ids and order differ between runs."""
         texts = [
             json.dumps(replace(record, protect=False, outputs={}, revealed_inputs=None).to_json(), sort_keys=True)
             for record in recorded.resources
@@ -356,7 +356,7 @@ def test_every_add_on_is_pinned_and_eks_installs_none_by_itself() -> None:
     assert versions == {
         name: addon.versions[CREATED["kubernetes"]]
         for name, addon in load_catalog().eks_addons.items()
-        # Only with such storage.
+        # These are installed only if the stack has such storage.
         if name not in ("aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver")
     }
 
@@ -582,7 +582,7 @@ def test_subnets_that_are_looked_up_are_unknown_in_a_preview_and_those_of_the_st
 
 
 def deployed(*pools: dict[str, Any]) -> KnownAws:
-    """What a deploy makes of the cluster alone, where every output is known."""
+    """Deploy only the cluster, with every output known, and return the account."""
     plan = plan_eks(*pools, cluster=CREATED).cluster.cloud
     assert isinstance(plan, EksClusterPlan)
     known, _ = deploy(

@@ -1,4 +1,4 @@
-"""An existing cluster: looked up, checked, and only then passed to its pools."""
+"""An existing cluster: it is looked up and checked before it is passed to its pools."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answers(
         filters = {one["name"]: one["values"] for one in arguments["filters"]}
         assert filters["vpc-id"] == ["vpc-1"]
         assert arguments["tags"] == {"kubernetes.io/role/internal-elb": "1"}
-        (pattern,) = filters["availability-zone"]  # EC2's ? is also fnmatch's
+        (pattern,) = filters["availability-zone"]  # EC2's ? means the same in fnmatch
         return {"ids": [one for zone, ids in subnets.items() if fnmatch(zone, pattern) for one in ids]}
 
     return {

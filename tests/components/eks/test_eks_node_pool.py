@@ -22,7 +22,7 @@ BOUGHT_BY_THE_HOUR = [name for name in FORMS if name not in RESERVED]
 
 
 def all_forms(**cluster: Any) -> Recorded:
-    """One stack with a pool of every form."""
+    """Record one stack with a pool of every form."""
     return record_eks(*({**form, "name": name} for name, form in FORMS.items()), cluster={**CREATED, **cluster})
 
 
@@ -221,7 +221,7 @@ def test_pools_of_every_form_keep_all_rules_of_the_policy_pack(cluster: dict[str
     [("taints", "gpu-node-taint"), ("labels", "topology-for-multi-gpu")],
 )
 def test_the_policy_pack_sees_eks_pools_as_they_are(key: str, rule: str) -> None:
-    """Without taints or labels and user data the same pool breaks the rules that it keeps otherwise."""
+    """Without its taints, or its labels and user data, the same pool violates a rule that it otherwise passes."""
     records = [r.to_json() for r in record_eks(FORMS["p5-block"]).resources]
     for record in records:
         if record["type"].endswith(":NodeGroup") and record["name"] == "train":

@@ -1,4 +1,4 @@
-"""EKS pools of every form, made through boto3 on moto's server in the order of the program, and read back."""
+"""EKS pools of every form, created with boto3 on moto's server in the program's order, and read back."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.components.eks.pool_forms import FORMS
 from tests.support.eks_stacks import CREATED, EXISTING, load_eks, record_eks
 from tests.support.recorded import Recorded
 
-pytestmark = pytest.mark.xdist_group("moto")  # what is made is made once, and shared
+pytestmark = pytest.mark.xdist_group("moto")  # the stack is created once and shared by these tests
 WITH_EFA = [name for name in FORMS if name.startswith("p")]
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """A stack that is up in an account of moto."""
+    """A stack that is deployed in a moto account."""
 
     recorded: Recorded
     cloud: MotoCloud
@@ -34,7 +34,7 @@ class Deployed:
         return self.cloud.ids[self.recorded.one(kind, name).urn]
 
     def parameters(self, operation: str, name: str) -> dict[str, Any]:
-        """What was asked for the pool `name`."""
+        """Return the parameters of the request for the pool `name`."""
         (found,) = [
             call.parameters
             for call in self.cloud.sent
@@ -47,7 +47,7 @@ class Deployed:
         return own in (name, f"{name}-1a2b3c4")
 
     def launch_template(self, pool: str) -> dict[str, Any]:
-        """The template's data as EC2 describes it."""
+        """Return the data of the launch template as EC2 describes it."""
         versions = self.cloud.client("ec2").describe_launch_template_versions(
             LaunchTemplateId=self.id_of("LaunchTemplate", pool)
         )["LaunchTemplateVersions"]
@@ -55,7 +55,7 @@ class Deployed:
         return versions[0]["LaunchTemplateData"]
 
     def node_group(self, pool: str) -> dict[str, Any]:
-        """The node group as EKS describes it."""
+        """Return the node group as EKS describes it."""
         cluster, _, name = self.id_of("NodeGroup", pool).partition(":")
         return self.cloud.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
 
@@ -74,7 +74,7 @@ LOOKED_UP = {key: value for key, value in EXISTING.items() if key != "subnets"}
 
 @pytest.fixture(scope="module", params=["made", "found"])
 def up(request: pytest.FixtureRequest) -> Iterator[Deployed]:
-    """One stack with a pool of every form, on a cluster that it makes, or that it finds."""
+    """One stack with a pool of every form, on a cluster that it creates or on an existing one."""
     with moto_cloud() as cloud:
         if request.param == "found":
             make_cluster(cloud, "ml", ("us-east-2a", "us-east-2b"))
@@ -86,7 +86,7 @@ def up(request: pytest.FixtureRequest) -> Iterator[Deployed]:
 def test_the_launch_template_that_exists_is_the_one_that_was_requested(up: Deployed, pool: str) -> None:
     asked = up.parameters("CreateLaunchTemplate", pool)
     there = up.launch_template(pool)
-    # moto keeps the template's own tags beside those of its instances.
+    # moto also returns the tags of the template itself, next to the tags of its instances.
     there["TagSpecifications"] = [
         one for one in there["TagSpecifications"] if one["ResourceType"] != "launch-template"
     ]

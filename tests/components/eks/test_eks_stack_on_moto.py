@@ -1,4 +1,4 @@
-"""The shipped EKS stack, made whole on moto's server."""
+"""The shipped EKS stack, created completely on moto's server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_platform.stack.loaded import load_stack
 from tests.components.eks.deploy import deploy
 from tests.components.eks.moto_cloud import MotoCloud, moto_cloud
 
-pytestmark = pytest.mark.xdist_group("moto")  # what is made is made once, and shared
+pytestmark = pytest.mark.xdist_group("moto")  # the stack is created once and shared by these tests
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What is rendered for storage on EKS: classes, drivers, file systems and the network access to them."""
+"""The rendered storage resources on EKS: classes, drivers, file systems and network access to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def made(cluster: dict[str, Any] = CREATED, **storage: Any) -> Recorded:
 
 
 def ports(recorded: Recorded, kind: str, group: str) -> set[tuple[int, int]]:
-    """Ports of the rules of a security group, by the urn of the group."""
+    """Return the ports of the rules of a security group, which is given by its URN."""
     urn = recorded.one("SecurityGroup", group).urn
     return {
         (rule.inputs["fromPort"], rule.inputs["toPort"])
@@ -124,7 +124,7 @@ def test_a_volume_of_a_bucket_belongs_to_the_claim_of_its_team_and_is_retained()
     assert (spec["accessModes"], spec["csi"]["readOnly"]) == (["ReadOnlyMany"], True)
     assert spec["csi"]["volumeAttributes"]["bucketName"] == "acme-datasets"
     made = recorded.one("PersistentVolumeClaim", "vision/datasets")
-    assert volume.urn in made.property_dependencies["spec"]  # by which Pulumi deletes the claim before its volume
+    assert volume.urn in made.property_dependencies["spec"]  # so the claim is deleted before its volume
     claim = made.inputs
     assert (claim["metadata"]["name"], claim["metadata"]["namespace"]) == ("datasets", "vision")
     assert (claim["spec"]["volumeName"], claim["spec"]["storageClassName"]) == ("vision-datasets", "")

@@ -1,4 +1,4 @@
-"""Rendered resources of Karpenter and of EFA in pods, on existing and new clusters."""
+"""Rendered resources for Karpenter and for EFA in pods, on existing and new clusters."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def registered(recorded: Recorded) -> list[tuple[str, str]]:
 
 
 def with_job(form: dict[str, Any], gpus: int) -> dict[str, Any]:
-    """What one pod of a team asks for on the pool."""
+    """Return the requests of one pod of a team on the pool."""
     job = {"name": "job", "pool": form["name"], "gpus": gpus}
     return requests_of({"quota": {"gpus": gpus}, "workloads": [job]}, form)
 
 
 def with_claim(form: dict[str, Any], claim: dict[str, Any], quota: dict[str, int]) -> dict[str, Any]:
-    """What one pod of a team asks for beside its claim, on the pool with its GPUs published by DRA."""
+    """Return the requests of one pod with a claim, on a pool that publishes its GPUs through DRA."""
     team = {
         "quota": {"devices": quota},
         "claims": [{"name": "own", **claim}],
@@ -63,7 +63,7 @@ def with_claim(form: dict[str, Any], claim: dict[str, Any], quota: dict[str, int
 
 
 def requests_of(team: dict[str, Any], form: dict[str, Any], **rest: Any) -> dict[str, Any]:
-    """What one pod of the team's only workload `job` asks for."""
+    """Return the requests of one pod of `job`, the only workload of the team."""
     team = {"name": "vision", "priority": "training", "members": ["group:vision"], **team}
     deployment = record_eks(form, teams=[team], **{"cluster": EXISTING, **rest}).one("Deployment", "job")
     (container,) = deployment.inputs["spec"]["template"]["spec"]["containers"]
@@ -212,7 +212,7 @@ def test_every_field_of_karpenters_objects_is_one_of_its_v1_apis(name: str) -> N
     for record, shape in ((node_class(FORMS[name]), EC2_NODE_CLASS), (node_pool(FORMS[name]), NODE_POOL)):
         spec = deepcopy(record.inputs["spec"])
         assert ALWAYS[record.inputs["kind"]] <= set(spec)
-        if isinstance(spec.get("subnetSelectorTerms"), str):  # of all zones, and their number is not known either
+        if isinstance(spec.get("subnetSelectorTerms"), str):  # subnets of all zones, of unknown number
             spec["subnetSelectorTerms"] = [{"id": spec["subnetSelectorTerms"]}]
         assert list(misfits(spec, shape)) == []
 
@@ -378,12 +378,12 @@ def test_a_stack_without_karpenter_pools_has_no_karpenter() -> None:
 DISK_KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d"
 
 
-MOTO = pytest.mark.xdist_group("moto")  # what is made is made once, and shared
+MOTO = pytest.mark.xdist_group("moto")  # the stack is created once and shared by these tests
 
 
 @pytest.fixture(scope="module")
 def up() -> Iterator[tuple[Recorded, MotoCloud]]:
-    """Both kinds of pool on a cluster that the program makes."""
+    """Both kinds of pool, on a cluster that the program creates."""
     with moto_cloud() as cloud:
         yield deploy(load_eks({**DEVELOP, "disk": {"kms_key": DISK_KEY}}, TRAIN), cloud), cloud
 

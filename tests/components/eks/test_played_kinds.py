@@ -1,4 +1,4 @@
-"""The played AWS account, which the tests with the Pulumi CLI use, knows every kind of resource of the program."""
+"""The simulated AWS account for tests with the Pulumi CLI knows every resource kind that the program creates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_kind_that_the_program_registers_is_known(cluster: dict[str, Any],
     assert registered <= kinds().keys()
 
 
-@pytest.mark.xdist_group("shapes")  # tests/components/test_company_shapes.py has run each
+@pytest.mark.xdist_group("shapes")  # tests/components/test_company_shapes.py has already run each shape
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_kind_of_the_shapes_of_companies_is_known(name: str) -> None:
     registered = {one.type for one in record_platform(shape(name)).resources if not one.external}

@@ -1,4 +1,4 @@
-"""Pods of a new EKS cluster in subnets of their own: what the VPC CNI gets, which nodes have no interface left."""
+"""Separate pod subnets of a new EKS cluster: the settings of the VPC CNI, and nodes without a free interface."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_vpc_cni_gives_pods_the_subnet_that_is_named_for_the_zone_of_their_n
         "region": "us-east-2",
         "subnets": {zone: {"id": subnet} for zone, subnet in PODS.items()},
     }
-    # Nodes and control plane stay in theirs.
+    # Nodes and the control plane stay in their own subnets.
     assert recorded.one("NodeGroup", "train").inputs["subnetIds"] == [SUBNETS["us-east-2a"]]
     [eks] = recorded.of("Cluster")
     assert set(eks.inputs["vpcConfig"]["subnetIds"]) == set(SUBNETS.values())
@@ -70,7 +70,7 @@ def test_a_new_vpc_gets_the_secondary_range_with_a_routed_subnet_of_pods_in_each
     for zone, subnet in of_pods.items():
         assert extended.urn in subnet.dependencies, "AWS refuses a subnet outside the ranges of the VPC"
         assert "kubernetes.io/role/internal-elb" not in subnet.inputs["tags"], (
-            "no load balancer takes its addresses"
+            "no load balancer may take its addresses"
         )
         [routed] = [one for one in recorded.of("RouteTableAssociation") if one.name == subnet.name]
         table = recorded.one("RouteTable", f"{CREATED['name']}-private-{zone}")
@@ -85,13 +85,13 @@ def test_nodes_whose_interfaces_are_all_taken_by_efa_are_refused_with_the_layout
     assert "all 2 interfaces of network card 0 of p5.48xlarge in use" in found["pools[0].network.layout"]
     assert "write layout: efa-primary" in found["pools[0].network.layout"]
     assert plan_eks({"zones": ["us-east-2a"]}, cluster=CREATED), (
-        "without subnets of pods they share the primary one"
+        "without pod subnets, pods use the primary interface"
     )
     assert plan_eks({"zones": ["us-east-2a"], "network": {"rdma": False}}, cluster=cluster({"network": NETWORK}))
 
 
 def test_an_interface_beside_the_primary_one_has_prefixes_for_more_pods_than_a_kubelet_allows() -> None:
-    """EKS sets maxPods to 110, from 30 vCPUs on to 250 (EKS user guide, "How maxPods is determined")."""
+    """EKS caps maxPods at 110, or at 250 from 30 vCPUs up (EKS user guide, "How maxPods is determined")."""
     known = [one for one in load_catalog().machine_types.values() if one.vendor == "aws" and one.default_enis]
     assert len(known) > 50
     for machine in known:

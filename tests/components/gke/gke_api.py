@@ -1,8 +1,8 @@
 """Compares the inputs of a gcp:container resource with the protos of the GKE API (google-cloud-container).
 
-The provider spells the API's fields in its own way here and there; a table says where, and only there. What is
-left goes, name by name, into a message of the API: an unknown field, an unknown enum value or a value of the wrong
-type is an error. So a field that the SDK takes and the API does not have cannot hide.
+The provider names some of the API's fields differently, and a table lists these. All other inputs are read by name
+into a message of the API. An unknown field, an unknown enum value and a value of the wrong type are errors. So a
+field that the SDK accepts but the API does not have is found.
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ PLAIN_MESSAGES = ("google.protobuf.",)  # durations, timestamps and wrappers are
 
 
 class NotInTheApi(AssertionError):
-    """An input that the GKE API does not have; the message says where it stands."""
+    """An input that the GKE API does not have. The message contains its path."""
 
 
 @dataclass(frozen=True)
 class ProvidersOwn:
-    """An input that never reaches the API as a field: part of the URL, or the provider's own behaviour."""
+    """An input that is not a field of the API: part of the URL, or a setting of the provider itself."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Spelt:
-    """An input whose field is called otherwise. `api`: dotted path from the message that the input stands in."""
+    """An input whose field has a different name. `api` is the dotted path from the message of the input."""
 
     api: str
     convert: Callable[[Any], Any] = lambda value: value
 
 
 Table = Mapping[tuple[str, str], ProvidersOwn | Spelt]
-"""By message of the API and input key: `("NodeConfig", "guestAccelerators")`."""
+"""The key is the API message and the input key, such as `("NodeConfig", "guestAccelerators")`."""
 
 NODE_POOL: Table = {
     ("NodePool", "cluster"): ProvidersOwn("parent in the URL"),
     ("NodePool", "location"): ProvidersOwn("part of the URL"),
     ("NodePool", "project"): ProvidersOwn("part of the URL"),
-    ("NodePool", "namePrefix"): ProvidersOwn("the provider makes `name` of it"),
-    ("NodePool", "deletionPolicy"): ProvidersOwn("what the provider does on delete"),
-    ("NodePool", "ignoreNodeCountChanges"): ProvidersOwn("what the provider reads"),
+    ("NodePool", "namePrefix"): ProvidersOwn("the provider derives `name` from it"),
+    ("NodePool", "deletionPolicy"): ProvidersOwn("tells the provider what to do on delete"),
+    ("NodePool", "ignoreNodeCountChanges"): ProvidersOwn("read only by the provider"),
     ("NodePool", "nodeCount"): Spelt("initialNodeCount"),
     ("NodePool", "nodeLocations"): Spelt("locations"),
     ("NodePool", "nodeConfig"): Spelt("config"),
     ("NodePool", "maxPodsPerNode"): Spelt("maxPodsConstraint.maxPodsPerNode"),
-    # The provider has lists of one for messages of the API.
+    # The provider represents a single API message as a list with one element.
     ("NodePool", "maintenancePolicies"): Spelt("maintenancePolicy", lambda listed: listed[0]),
     ("NodePoolMaintenancePolicy", "exclusionUntilEndOfSupports"): Spelt(
         "exclusionUntilEndOfSupport", lambda listed: listed[0]
     ),
-    # The block is there or not; the API has a switch of its own beside it.
+    # The provider enables the feature if the block is present. The API has an explicit field for that.
     ("NodePool", "autoscaling"): Spelt("autoscaling", lambda block: {**block, "enabled": True}),
     ("NodeConfig", "guestAccelerators"): Spelt("accelerators"),
     ("LinuxNodeConfig", "hugepagesConfig"): Spelt("hugepages"),
@@ -71,15 +71,15 @@ NODE_POOL: Table = {
 
 
 def node_pool(inputs: Mapping[str, Any]) -> container_v1.NodePool:
-    """Return the API's NodePool of the recorded inputs of a gcp:container/nodePool:NodePool."""
+    """Return the API's NodePool for the recorded inputs of a gcp:container/nodePool:NodePool."""
     return as_message(container_v1.NodePool, inputs, NODE_POOL)
 
 
 def as_message(message: Any, inputs: Mapping[str, Any], table: Table) -> Any:
     """Return `message`, a class of google.cloud.container_v1, filled with `inputs` as the provider spells them.
 
-    A value that is not known before the deploy keeps its name checked: texts stay, others are left out.
-    Raises NotInTheApi for what the API has no field, no enum value or no type for.
+    If a value is unknown before the deploy, only its name is checked: strings stay, and other values are left out.
+    Raises NotInTheApi if the API has no such field or enum value, or expects another type.
     """
     descriptor = message.pb(message()).DESCRIPTOR
     fields = _spell(descriptor, inputs, table, descriptor.name)
@@ -94,7 +94,7 @@ def as_message(message: Any, inputs: Mapping[str, Any], table: Table) -> Any:
 def _spell(descriptor: Descriptor, inputs: Mapping[str, Any], table: Table, path: str) -> dict[str, Any]:
     """Return the inputs of one message under the API's names."""
     if not isinstance(inputs, Mapping):
-        raise NotInTheApi(f"{path}: {inputs!r}, where the API has a message {descriptor.name}")
+        raise NotInTheApi(f"{path}: {inputs!r}, but the API expects a message {descriptor.name}")
     spelt: dict[str, Any] = {}
     for key, value in inputs.items():
         entry = table.get((descriptor.name, key), Spelt(key))
@@ -118,13 +118,13 @@ def _spell(descriptor: Descriptor, inputs: Mapping[str, Any], table: Table, path
 
 
 def _fields(descriptor: Descriptor) -> dict[str, FieldDescriptor]:
-    # Its own index by camelCase name answers to snake_case names too.
+    # The descriptor's own index by camelCase name also accepts snake_case names.
     return {field.camelcase_name: field for field in descriptor.fields}
 
 
 def _field(descriptor: Descriptor | None, name: str, path: str) -> FieldDescriptor:
     if descriptor is None:
-        raise NotInTheApi(f"{path}: {name!r} is asked of what is no message")
+        raise NotInTheApi(f"{path}: {name!r} is looked up in a field that is not a message")
     fields = _fields(descriptor)
     field = fields.get(name)
     if field is None:
@@ -140,7 +140,7 @@ def _value(field: FieldDescriptor, value: Any, table: Table, path: str) -> Any:
         if value == UNKNOWN:
             return LEFT_OUT
         if not isinstance(value, list):
-            raise NotInTheApi(f"{path}: {value!r}, where the API has a list")
+            raise NotInTheApi(f"{path}: {value!r}, but the API expects a list")
         items = [_one(field, item, table, f"{path}[{index}]") for index, item in enumerate(value)]
         return [item for item in items if item is not LEFT_OUT]
     return _one(field, value, table, path)
@@ -154,7 +154,7 @@ def _one(field: FieldDescriptor, value: Any, table: Table, path: str) -> Any:
         return _spell(field.message_type, value, table, path)
     if field.enum_type is not None:
         names = [each.name for each in field.enum_type.values]
-        # The zero of an enum says nothing; the provider would send it, and GKE would take its own default.
+        # The zero value of an enum means unset. The provider would send it, and GKE would use its default.
         if value not in names or re.search(r"(^|_)UNSPECIFIED$", str(value)):
             raise NotInTheApi(f"{path}: {value!r}; {field.enum_type.name} has {', '.join(names)}")
     elif isinstance(value, str) != text and not _is_plain(field) and field.type != FieldDescriptor.TYPE_BYTES:
@@ -163,7 +163,7 @@ def _one(field: FieldDescriptor, value: Any, table: Table, path: str) -> Any:
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
-    return cast("Any", field).label == FieldDescriptor.LABEL_REPEATED  # the stubs of some versions lack it
+    return cast("Any", field).label == FieldDescriptor.LABEL_REPEATED  # missing in the stubs of some versions
 
 
 def _is_map(field: FieldDescriptor) -> bool:
@@ -191,7 +191,7 @@ def unspelt(table: Table, *messages: Any) -> Iterator[str]:
                     break
                 holder = field.message_type
         elif key in _fields(descriptors[name]):
-            yield f"{name}.{key}: said to be the provider's own, but the API has it"
+            yield f"{name}.{key}: listed as the provider's own, but the API has it"
 
 
 def _collect(descriptor: Descriptor, found: dict[str, Descriptor]) -> None:

@@ -16,7 +16,7 @@ def _recurring(window: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _exclusions(listed: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """The API has a map by name, whose values the mapper takes as they are: the proto's parser checks them."""
+    """Return the exclusions by name, as the API expects them. The proto parser checks their values."""
     return {
         each["exclusionName"]: {
             **{key: each[key] for key in ("startTime", "endTime") if key in each},
@@ -28,8 +28,8 @@ def _exclusions(listed: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 CLUSTER: Table = {
     ("Cluster", "project"): ProvidersOwn("part of the URL"),
-    ("Cluster", "deletionProtection"): ProvidersOwn("what the provider does on delete"),
-    ("Cluster", "removeDefaultNodePool"): ProvidersOwn("what the provider does after the creation"),
+    ("Cluster", "deletionProtection"): ProvidersOwn("tells the provider what to do on delete"),
+    ("Cluster", "removeDefaultNodePool"): ProvidersOwn("tells the provider what to do after the creation"),
     ("Cluster", "minMasterVersion"): Spelt("initialClusterVersion"),
     ("Cluster", "datapathProvider"): Spelt("networkConfig.datapathProvider"),
     ("Cluster", "enableMultiNetworking"): Spelt("networkConfig.enableMultiNetworking"),
@@ -39,7 +39,7 @@ CLUSTER: Table = {
     ("Cluster", "enableLegacyAbac"): Spelt("legacyAbac.enabled"),
     ("Cluster", "enableShieldedNodes"): Spelt("shieldedNodes.enabled"),
     ("Cluster", "clusterAutoscaling"): Spelt("autoscaling"),
-    # The block is there or not; the API has a switch of its own beside it.
+    # The provider enables the feature if the block is present. The API has an explicit field for that.
     ("Cluster", "masterAuthorizedNetworksConfig"): Spelt(
         "masterAuthorizedNetworksConfig", lambda block: {**block, "enabled": True}
     ),
@@ -55,5 +55,5 @@ CLUSTER: Table = {
 
 
 def cluster(inputs: Mapping[str, Any]) -> container_v1.Cluster:
-    """Return the API's Cluster of the recorded inputs of a gcp:container/cluster:Cluster."""
+    """Return the API's Cluster for the recorded inputs of a gcp:container/cluster:Cluster."""
     return as_message(container_v1.Cluster, inputs, {**NODE_POOL, **CLUSTER})

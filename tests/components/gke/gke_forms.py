@@ -1,4 +1,4 @@
-"""Every form of GKE node pool that a stack can ask for, and one environment that has them all."""
+"""Every form of GKE node pool that a stack can declare, and one environment that contains all of them."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 RACK = {"capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE}}
-"""What a pool of A4X says: it is sold by reservation alone."""
+"""The capacity of an A4X pool, which is sold only by reservation."""
 
 
 def gke_pool(name: str, **said: Any) -> dict[str, Any]:
-    """Return a pool of a stack file: one training node in one zone but for what is said; None drops a field."""
+    """Return a pool of a stack file: one training node in one zone, with these changes. None removes a field."""
     filled = {
         "name": name,
         "machine_type": "a3-megagpu-8g",
@@ -138,7 +138,7 @@ def gke_environment(*pools: dict[str, Any], **cluster: Any) -> dict[str, Any]:
 
 
 def record_gke(*pools: dict[str, Any], **cluster: Any) -> Recorded:
-    """Return what the program registers, with every cloud output unknown."""
+    """Return the resources that the program registers, with every cloud output unknown."""
     return _record(json.dumps(gke_environment(*pools, **cluster)))
 
 
@@ -150,13 +150,13 @@ def _record(platform: str) -> Recorded:
 
 
 def recorded_of(form: str) -> Recorded:
-    """Return an environment with a pool of that form, and all others that one cluster can have with it."""
+    """Return an environment with a pool of this form and of every other form that fits into the same cluster."""
     forms = {name: said for name, said in FORMS.items() if _cluster_of(name) == _cluster_of(form)}
     return record_gke(*[gke_pool(name, **said) for name, said in forms.items()])
 
 
 def _cluster_of(form: str) -> str:
-    """Return which cluster a form is in: Ubuntu, and NICs that GKE's DRA driver manages, have their own."""
+    """Return the cluster for a form. Ubuntu pools and NICs managed by GKE's DRA driver need separate clusters."""
     said = FORMS[form]
     if "family" in said.get("image", {}):
         return "ubuntu"
@@ -164,7 +164,7 @@ def _cluster_of(form: str) -> str:
 
 
 def node_pool_of(name: str, recorded: Recorded | None = None) -> ResourceRecord:
-    """Return the node pool of the pool `name`."""
+    """Return the record of the node pool with this name."""
     found = [one for one in (recorded or recorded_of(name)).of("NodePool") if one.name == name]
     (only,) = [one for one in found if one.type.startswith("gcp")]
     return only

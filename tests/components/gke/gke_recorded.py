@@ -1,4 +1,4 @@
-"""Records GKE environments as `pulumi preview` would: every cloud output unknown."""
+"""Records GKE environments as `pulumi preview` would, with every cloud output unknown."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ BIG: dict[str, Any] = {
 }
 A3_AND_NEWER = ["a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g"]
 OLD_NODES: dict[str, Any] = {"image": {"release": "1.33.5-gke.2392000"}}
-"""Before the version from which on A3 High has no GPUDirect-TCPX."""
+"""Later versions do not support GPUDirect-TCPX on A3 High."""
 RACK: dict[str, Any] = {
     "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
     "placement": {"type": "compact"},
 }
-"""A4X is sold by reservation alone, and its nodes have a workload policy."""
+"""A4X is sold only by reservation, and its nodes have a workload policy."""
 
 
 def pool_of(machine: str) -> dict[str, Any]:
-    """Return what a training pool of a machine type says beside BIG."""
+    """Return the settings of a training pool with this machine type, in addition to BIG."""
     rest = {"a3-highgpu-8g": OLD_NODES, "a4x-highgpu-4g": RACK}.get(machine, {})
     return {"machine_type": machine, **rest}
 
 
 EVERY_FABRIC = tuple({"name": machine.partition("-8g")[0], **pool_of(machine)} for machine in A3_AND_NEWER)
 TCP_FABRICS, RDMA_FABRICS = EVERY_FABRIC[:2], EVERY_FABRIC[2:]
-"""Not in one cluster: Networks of type Device and GKE's DRA driver for networks exclude each other."""
+"""Separate clusters, because Networks of type Device and GKE's DRA driver for networks exclude each other."""
 
 
 def platform_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:
-    """Return a platform object; a pool says what differs from a training node of A3 Mega."""
+    """Return a platform object. A pool contains only what differs from a training pool of A3 Mega."""
     return {"kind": "environment", "cluster": cluster, "pools": [sold({**BIG, **pool}) for pool in pools]}
 
 
 def recorded(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> Recorded:
-    """Return what the program registers."""
+    """Return the resources that the program registers."""
     return record_platform(platform_of(*pools, cluster=cluster))
 
 
 def made(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:
-    """Return the inputs of the cluster that the program makes."""
+    """Return the inputs of the cluster that the program creates."""
     (record,) = recorded(*pools, cluster=cluster).of("Cluster")
     return dict(record.inputs)
 

@@ -1,4 +1,4 @@
-"""Google Cloud as the SDK's mock monitor plays it in a deploy: every output is known, lookups answer from data."""
+"""Google Cloud in a deploy, simulated by the SDK's mock monitor: all outputs are known, lookups use test data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DNS_ENDPOINT = "gke-made.us-central1.gke.goog"
 
 
 class KnownGoogle(Mocks):
-    """Answers with the inputs and what Google adds to them; remembers what was made, with its URN."""
+    """Returns the inputs and what Google adds to them as outputs. Keeps the type and name of what was created."""
 
     def __init__(
         self, found: Mapping[str, Any] | None, version: str, subnets: Mapping[tuple[str, str, str], str]
@@ -51,11 +51,11 @@ def deploy(
     version: str = "1.35.2-gke.1269001",
     subnets: Mapping[tuple[str, str, str], str] = SUBNETS,
 ) -> tuple[KnownGoogle, Any]:
-    """Run a program as `pulumi up` would; return what it made, and the value of the output that it returns.
+    """Run a program as `pulumi up` would. Return what it created, and the value of the output that it returns.
 
-    `found`: what GKE says of the cluster that is looked up; `version`: of one that is made; `subnets`: the range
-    of each subnetwork by project, region and name.
-    Raises what the program raises, also late.
+    `found` is the existing cluster that a lookup returns, and `version` the version of a created one. `subnets`
+    contains the range of each subnetwork by project, region and name. Raises every exception of the program,
+    including those raised later in an apply.
     """
     google = KnownGoogle(found, version, subnets)
     return google, deploy_on(google, program)

@@ -1,4 +1,4 @@
-"""Pods that mount a bucket on GKE get the container that reads it, and room for it."""
+"""Pods that mount a bucket on GKE get the sidecar container that reads it, and leave resources for it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def recorded(field: str, **entry: Any) -> Recorded:
 
 
 def pods(found: Recorded) -> list[dict[str, Any]]:
-    """Return metadata and spec of the pods of the entry."""
+    """Return metadata and spec of the pods of the declared workload."""
     kinds = {"Job", "CronJob", "Deployment"}
     objects = [one.inputs for one in found.resources if one.inputs.get("kind") in kinds]
     whole = [
@@ -62,7 +62,7 @@ def _with_metadata(node: Any) -> list[dict[str, Any]]:
 
 
 def cpus(pod: dict[str, Any]) -> int:
-    """Return the CPUs that the main container requests, in millicores."""
+    """Return the CPU request of the main container, in millicores."""
     return int(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
 
 
@@ -80,7 +80,7 @@ def test_no_pod_with_a_bucket_is_evicted_at_the_default_limit_of_ephemeral_stora
     (with_bucket,) = pods(recorded(field, **ENTRIES[field]))
     annotations = with_bucket["metadata"]["annotations"]
     assert annotations["gke-gcsfuse/ephemeral-storage-limit"] == "0"
-    # With other limits of CPU and memory than its requests, the pod would lose the QoS class Guaranteed.
+    # If CPU and memory limits differed from the requests, the pod would lose the QoS class Guaranteed.
     assert not {key for key in annotations if key.startswith(("gke-gcsfuse/cpu", "gke-gcsfuse/memory"))}
 
 

@@ -1,4 +1,4 @@
-"""What the node agent's pods on GKE have of the host's sysfs, to read the MTU of the networks between GPUs."""
+"""How the node agent's pods on GKE mount the host's sysfs to read the MTU of the GPU networks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from validators.agent.fabric import SYSFS_VARIABLE, read_interfaces
 
 WITHOUT_FABRIC: dict[str, Any] = {"name": "serve", "machine_type": "g2-standard-48", "workload": "inference"}
 WITH_MTU = [pool["name"] for pool in TCP_FABRICS]
-# The MTU of networks that GKE makes from a network profile is not known, so it is not checked.
+# The MTU of networks that GKE creates from a network profile is unknown, so it is not checked.
 WITHOUT_MTU = ["serve", *(pool["name"] for pool in RDMA_FABRICS)]
 
 
 @cache
 def agents() -> dict[str, dict[str, Any]]:
-    """Return the pod of each pool's agent, of both clusters: TCP and RDMA networks exclude each other."""
+    """Return the agent pod of each pool, from two clusters: TCP and RDMA networks exclude each other."""
     recordings = [
         record_platform(platform_of(*TCP_FABRICS, WITHOUT_FABRIC)),
         record_platform(platform_of(*RDMA_FABRICS)),
@@ -37,7 +37,7 @@ def _agents(recording: Recorded) -> list[tuple[str, dict[str, Any]]]:
 
 
 def of_sysfs(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the mounts of a pod's one container by the host's folder, of folders in sysfs or above it."""
+    """Return the mounts of a pod's only container that are in sysfs or contain it, by host folder."""
     host = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
     [container] = pod["containers"]
     paths = {host[mount["name"]]: mount for mount in container["volumeMounts"] if mount["name"] in host}
@@ -81,7 +81,7 @@ def test_the_agent_of_a_pool_whose_mtu_is_not_checked_has_nothing_of_the_hosts_s
 def test_the_links_of_pci_devices_lead_to_their_interfaces_with_these_two_folders_alone(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    # Links of sysfs are relative, so they need the two folders at their places below one root.
+    # Links in sysfs are relative, so both folders must have their usual paths below one root.
     pod = agents()[WITH_MTU[0]]
     root = sysfs_variable(pod) or ""
     here = {path: tmp_path / mount["mountPath"].lstrip("/") for path, mount in of_sysfs(pod).items()}

@@ -1,4 +1,4 @@
-"""The mapper that other tests trust: what it lets through, and what it refuses."""
+"""The mapper that other tests rely on: the inputs that it accepts, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_inputs_as_the_provider_spells_them_become_the_apis_node_pool():
         (changed(spot=1), "spot"),
         (changed(diskSizeGb=1.5), "disk"),
         (changed(maxRunDuration="7d"), "max_?run_?duration|Duration"),
-        (changed(guestAccelerators={"type": "x"}), "where the API has a list"),
-        (changed(kubeletConfig="static"), "where the API has a message NodeKubeletConfig"),
+        (changed(guestAccelerators={"type": "x"}), "the API expects a list"),
+        (changed(kubeletConfig="static"), "the API expects a message NodeKubeletConfig"),
         (changed(labels={"a": 1}), "labels|string|str"),
     ],
 )

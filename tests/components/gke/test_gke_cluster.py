@@ -1,6 +1,7 @@
-"""Checklist of GKE for clusters with GPU pools: lines 1 and 2, and the installers of line 9.
+"""The GKE checklist for clusters with GPU pools: lines 1 and 2, and the installers in line 9.
 
-Names quote the lines. All is judged on what the program registers, as a first preview has it: no output is known.
+Test names quote the lines. Everything is checked on what the program registers in a first preview, in which every
+output is unknown.
 """
 
 from __future__ import annotations
@@ -239,7 +240,7 @@ def test_gke_9_the_driver_is_installed_where_the_operator_looks_for_it() -> None
     (volume,) = (name for name, path in hosts.items() if path == variables["NVIDIA_INSTALL_DIR_HOST"])
     assert mounts[volume] == variables["NVIDIA_INSTALL_DIR_CONTAINER"]
     assert mounts.keys() == hosts.keys()
-    assert step["imagePullPolicy"] == "Never", "it is on the node"
+    assert step["imagePullPolicy"] == "Never", "the image is already on the node"
 
 
 def test_installers_reach_tainted_nodes_of_their_accelerators_before_anything_else_runs_there() -> None:

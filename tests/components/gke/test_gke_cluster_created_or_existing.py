@@ -1,4 +1,4 @@
-"""A GKE cluster as a whole: created by the program, or existing and looked up."""
+"""A complete GKE cluster, either created by the program or existing and looked up."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_nodes_are_private_and_reach_the_internet_by_nat_alone() -> None:
     assert subnet.urn in nat.dependencies
     assert subnet.inputs["privateIpGoogleAccess"] is True
     (record,) = recording.of("Cluster")
-    assert nat.urn in record.dependencies, "nodes pull images as soon as they are there"
+    assert nat.urn in record.dependencies, "nodes pull images as soon as they exist"
 
 
 @pytest.mark.parametrize(("access", "private"), [([], True), (["10.8.0.0/16"], True), (["203.0.113.0/24"], False)])
@@ -102,7 +102,7 @@ def test_secrets_and_system_nodes_have_the_declared_keys() -> None:
     assert record.inputs["databaseEncryption"] == {"state": "ENCRYPTED", "keyName": key}
     [system] = [one for one in recording.of("NodePool") if one.inputs.get("name") == "system"]
     assert system.inputs["nodeConfig"]["bootDiskKmsKey"] == key
-    # The pool that GKE makes with the cluster obeys the same policies of the company, or no cluster is made.
+    # The default node pool must also satisfy the organization policies; otherwise GKE refuses the cluster.
     first = record.inputs["nodeConfig"]
     assert first["bootDiskKmsKey"] == key
     assert first["metadata"] == {"disable-legacy-endpoints": "true"}
@@ -136,7 +136,7 @@ def test_the_default_pool_of_gke_is_removed_and_its_settings_are_no_change() -> 
     (record,) = recorded({}).of("Cluster")
     assert record.inputs["removeDefaultNodePool"] is True
     assert record.inputs["initialNodeCount"] == 1
-    # Of the provider: to turn FQDN policies off replaces the cluster.
+    # The provider would replace the cluster if FQDN policies were disabled.
     assert set(record.ignore_changes) == {"nodeConfig", "initialNodeCount", "enableFqdnNetworkPolicy"}
 
 
@@ -199,7 +199,7 @@ def test_every_component_of_the_cluster_registers_its_outputs(where: dict[str, A
 
 
 def built(platform: dict[str, Any]) -> Callable[[], pulumi.Output[Any]]:
-    """Return the program's part for the cluster and its pools, which gives what it hands to both."""
+    """Return a program that creates the cluster and its pools, and returns the cluster's outputs."""
 
     def program() -> pulumi.Output[Any]:
         plan = plan_platform(platform, "test")
@@ -254,7 +254,7 @@ FOUND: dict[str, Any] = {
         }
     ],
 }
-"""A cluster that is there, as the provider writes what GKE says of it."""
+"""An existing cluster, in the provider's form of the GKE response."""
 
 
 @pytest.mark.parametrize("fabrics", [TCP_FABRICS, RDMA_FABRICS], ids=["tcp", "rdma"])
@@ -429,7 +429,7 @@ def test_a_subnetwork_is_not_looked_up_without_gpu_networks(subnetwork: str) -> 
 
 
 def test_gpu_networks_of_an_existing_cluster_in_a_shared_vpc_stop_the_program() -> None:
-    """Its subnetwork is not looked up: the program needs no rights in the host project."""
+    """Its subnetwork is not looked up, because the program needs no permissions in the host project."""
     with pytest.raises(pulumi.RunError, match="nodes in a Shared VPC of host-project"):
         deploy(built(platform_of({}, cluster=EXISTING)), {**FOUND, "subnetwork": IN_SHARED_VPC}, subnets={})
 

@@ -1,4 +1,4 @@
-"""What is rendered of a compute class on GKE: its object, and the node pools that it names."""
+"""The rendered compute class on GKE: its object, and the node pools that it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is rendered for storage on GKE: classes, drivers of the cluster, and the access of its network."""
+"""The resources rendered for storage on GKE: classes, the cluster's drivers, and network access."""
 
 from __future__ import annotations
 

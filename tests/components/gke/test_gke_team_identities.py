@@ -1,4 +1,4 @@
-"""What is rendered for the identities of teams on GKE: roles on buckets and on service accounts."""
+"""The resources rendered for team identities on GKE: roles on buckets and on service accounts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_roles_on_buckets_are_of_the_teams_service_account_below_the_prefix(clus
     assert "objects/imagenet/" in members["acme-datasets"]["condition"]["expression"]
     assert members["acme-checkpoints"]["role"] == "roles/storage.objectUser"
     assert "condition" not in members["acme-checkpoints"]
-    assert {one["member"] for one in members.values()} == {UNKNOWN}  # the number of the project is not known yet
+    assert {one["member"] for one in members.values()} == {UNKNOWN}  # the project number is not known yet
 
 
 def test_an_existing_account_is_used_by_the_service_account_of_the_team_alone() -> None:
@@ -96,7 +96,7 @@ def test_every_argument_of_a_member_is_one_of_the_providers() -> None:
 
 
 class ProjectWithNumber(Mocks):
-    """Google Cloud in a deploy: the number of the project is known. `members`: by bucket or service account."""
+    """Google Cloud in a deploy, with a known project number. `members` is keyed by bucket or service account."""
 
     def __init__(self) -> None:
         self.members: dict[str, str] = {}

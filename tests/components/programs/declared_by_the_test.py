@@ -1,4 +1,4 @@
-"""Declares what the test that runs it says."""
+"""Runs the declaration that the current test has set."""
 
 from tests.components.public_programs import DECLARATION
 

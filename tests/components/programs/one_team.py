@@ -1,4 +1,4 @@
-"""One component of the folder, in a program of somebody else's."""
+"""One component of this folder, used in another program."""
 
 import pulumi
 

@@ -1,4 +1,4 @@
-"""The priority classes and a time-slicing config alone."""
+"""Only the priority classes and a time-slicing config."""
 
 from components.config_map import GpuSharing
 from components.priority_classes import PriorityClasses

@@ -1,4 +1,4 @@
-"""Teams of both Pod Security levels with a workload of the image's own user, and one of another."""
+"""Teams of both Pod Security levels, each with a workload that runs as the image's user and one as another."""
 
 from typing import Literal
 
