@@ -12,5 +12,5 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run() -> Run:
-    """Call the command line; the answer is its exit code, what it printed, and its errors."""
+    """Return a function that runs the command line and returns the exit code, the output and the errors."""
     return command_line.run

@@ -109,7 +109,7 @@ def test_cpu_and_memory_of_quotas_are_shown_beside_those_of_all_pools(capsys: py
     _, out, _ = _run(capsys, "gke-monitoring", "--format", "json")
     document = json.loads(out)
     cpu, memory = document["compute"]
-    # DaemonSets request 494m, and where there are GPUs their driver's installer 150m.
+    # DaemonSets request 494m CPU on each node, and the driver installer another 150m on GPU nodes.
     taken = {pool["name"]: 494 + (150 if pool["name"] == "serve" else 0) for pool in document["pools"]}
     own = {
         pool["name"]: pool["nodes"] * (pool["cpu_millicores"] - taken[pool["name"]]) / 1000

@@ -1,4 +1,4 @@
-"""`check` as SARIF and JUnit: every finding at its line of the stack file."""
+"""`check` as SARIF and JUnit: every finding refers to its line of the stack file."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ config:
 """
 
 
-# The objects of a log that `check` writes, as section 3 of SARIF 2.1.0 (OASIS, errata 01) has them: fields by name
-# with what each holds; required ones end with `!`. Nothing else is allowed. On 2026-11-25 logs were valid by the
-# whole schema (oasis-tcs/sarif-spec, sarif-2.1/schema), too.
+# The objects of a log that `check` writes, from section 3 of SARIF 2.1.0 (OASIS, errata 01).
+# Each field has the type of its value. Required fields end with `!`, and no other fields are allowed.
+# On 2026-11-25, logs were also valid against the whole schema (oasis-tcs/sarif-spec, sarif-2.1/schema).
 MESSAGE = {"text!": str}
 FORM: dict[str, Any] = {
     "$schema": str,
@@ -96,7 +96,7 @@ FORM: dict[str, Any] = {
 
 
 def strays(value: Any, form: Any, path: str = "log") -> list[str]:
-    """Return the places where a value is not of a form."""
+    """Return the places where a value does not match a form."""
     if isinstance(form, set):
         return [] if value in form else [path]
     if isinstance(form, list):

@@ -1,4 +1,4 @@
-"""The hook for pre-commit and the GitHub Action that check the stack files of other repositories."""
+"""The pre-commit hook and the GitHub Action that check the stack files of other repositories."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(name: str) -> Any:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository of somebody else with stack files of several programs."""
+    """A user's repository with stack files of several programs."""
     folder = tmp_path / "theirs"
     (folder / "stacks").mkdir(parents=True)
     (folder / "stacks" / "Pulumi.mine.yaml").write_text(SHARED_TRAINING, "utf-8")
@@ -53,7 +53,7 @@ def test_the_hook_prints_findings_at_their_lines_and_leaves_other_programs_out(r
     files = sorted(str(one.relative_to(repository)) for one in (repository / "stacks").iterdir())
     assert all(re.search(hook()["files"], one) for one in files)
     done = run([str(PROJECT_ROOT / hook()["entry"]), *files], repository)
-    assert done.returncode == 2  # the worst of them
+    assert done.returncode == 2  # the worst exit code of all files
     found = [
         re.fullmatch(r"stacks/Pulumi\.(\w+)\.yaml:(\d+):\d+: (\w+): ([\w-]+): .+", one)
         for one in done.stdout.splitlines()
@@ -99,7 +99,7 @@ def test_a_file_that_looks_like_ours_is_not_left_out(repository: Path, text: str
 
 
 def test_logs_of_two_stack_files_of_one_name_are_two_of_two_kinds(tmp_path: Path) -> None:
-    """GitHub takes one log of each kind: github/codeql-action pull request 2959, read 2026-11-28."""
+    """GitHub accepts one log per category: github/codeql-action pull request 2959, read 2026-11-28."""
     for folder in ("a-b/c", "a/b-c", "a space/d"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "Pulumi.prod.yaml").write_text(BROKEN, "utf-8")
@@ -114,10 +114,10 @@ def test_logs_of_two_stack_files_of_one_name_are_two_of_two_kinds(tmp_path: Path
 
 
 def test_the_entry_of_the_hook_is_a_program_of_the_checkout() -> None:
-    """pre-commit runs a `script` of the hook's repository in the folder of the user's."""
+    """pre-commit takes a hook of type `script` from the hook's repository and runs it in the user's repository."""
     assert hook()["language"] == "script"
     assert os.access(PROJECT_ROOT / hook()["entry"], os.X_OK)
-    assert hook()["require_serial"] is True  # several would set up the environment at the same time
+    assert hook()["require_serial"] is True  # parallel runs would set up the environment at the same time
     local = {one["id"]: one for one in read(".pre-commit-config.yaml")["repos"][0]["hooks"]}
     assert local["stacks"]["entry"] == hook()["entry"]
 
@@ -183,7 +183,8 @@ def test_the_action_uploads_what_its_check_wrote_and_runs_no_text_of_its_inputs(
     assert action["runs"]["using"] == "composite"
     for step in steps().values():
         assert ("run" in step) != ("uses" in step)
-        # Of a composite action every script names its shell; an expression in it would run what an input says.
+        # In a composite action, every script must name its shell. An expression in a script would execute an
+        # input's text.
         assert "run" not in step or (step["shell"], "${{" in step["run"]) == ("bash", False)
         assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", step["uses"])
     named = set(re.findall(r"inputs\.([\w-]+)", (PROJECT_ROOT / "action.yml").read_text("utf-8")))
@@ -192,7 +193,7 @@ def test_the_action_uploads_what_its_check_wrote_and_runs_no_text_of_its_inputs(
     assert (
         upload["with"]["sarif_file"] == action["outputs"]["sarif"]["value"] == "${{ steps.check.outputs.sarif }}"
     )
-    assert upload["if"].startswith("always()")  # what is broken is what has to be seen
+    assert upload["if"].startswith("always()")  # findings must be uploaded even if the check fails
 
 
 def test_ci_uploads_the_folder_that_its_own_check_writes() -> None:

@@ -1,4 +1,4 @@
-"""How a cluster of a cloud is reached: by the kubeconfig among its stack's outputs, read by the Pulumi CLI."""
+"""How a cloud cluster is reached: through the kubeconfig in its stack's outputs, which the Pulumi CLI reads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CALLS = "calls.txt"
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with a backend and nothing on PATH; returns the folder that is on PATH."""
+    """A machine with a backend and no program on PATH. Returns the only folder on PATH."""
     folder = tmp_path / "path"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -56,7 +56,7 @@ def put(folder: Path, name: str, script: str) -> None:
 
 
 def put_pulumi(folder: Path, outputs: object) -> None:
-    """Stand in for the CLI: it gives secrets away only where it is asked to show them."""
+    """Write a fake CLI that shows secrets only if it is called with `--show-secrets`."""
     program = f"""#!{sys.executable}
 import pathlib, sys
 asked = " ".join(sys.argv[1:])
@@ -170,7 +170,7 @@ def test_a_kubeconfig_that_cannot_be_parsed_is_an_unknown_outcome(plan: Environm
 
 
 def secrets_read(machine: Path) -> int:
-    """Return how often the CLI was asked for the secret outputs."""
+    """Return how often the CLI was called for the secret outputs."""
     calls = machine / CALLS
     return calls.read_text().count("--show-secrets") if calls.exists() else 0
 

@@ -28,7 +28,7 @@ def test_up_of_a_cloud_stack_without_the_pulumi_cli_names_it_and_changes_nothing
     assert code == 2
     assert f"resources of {package}: found {package}:" in err
     assert "use the Pulumi CLI for this stack (https://www.pulumi.com/docs/install/)" in err
-    assert len(err.splitlines()) < 8, "one problem a package, not one a resource"
+    assert len(err.splitlines()) < 8, "one problem per package, not one per resource"
     assert not list(tmp_path.iterdir())
 
 
@@ -177,7 +177,7 @@ def test_doctor_lists_tools_with_what_they_are_for_and_what_to_do(run: Any) -> N
 def test_node_check_without_a_driver_is_unknown_and_says_what_to_do(run: Any) -> None:
     code, out, _ = run("node-check", "--machine", "p4de.24xlarge", "--format", "json")
     checks = json.loads(out)
-    if code == 3:  # the usual case: no GPU where tests run
+    if code == 3:  # the usual case: the test machine has no GPU
         of_nvml = [check["verdict"] for check in checks if check["id"] != "xid"]
         assert set(of_nvml) <= {"unknown", "not-applicable"}
         assert any("driver" in check["remediation"] for check in checks)
@@ -260,7 +260,7 @@ def test_the_status_of_a_sandbox_that_is_not_there_is_a_finding(run: Any) -> Non
 
 
 def _elsewhere(tmp_path: Path) -> str:
-    """Write the shipped EKS stack with another region, which has p5.48xlarge and neither G6 nor G6e."""
+    """Write the shipped EKS stack with another region, which offers p5.48xlarge but neither G6 nor G6e."""
     text = (STACKS_DIR / "Pulumi.eks-training.yaml").read_text("utf-8").replace("us-east-2", "us-west-1")
     stack = tmp_path / "Pulumi.elsewhere.yaml"
     stack.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""`gpu-platform cost`, with utilisation that a Prometheus answers."""
+"""`gpu-platform cost` with utilisation from a Prometheus server."""
 
 from __future__ import annotations
 

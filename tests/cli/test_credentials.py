@@ -1,4 +1,4 @@
-"""Which kind of credentials is found, from the environment and shared files alone."""
+"""Which kind of credentials is found when only the environment and the shared files are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An `up` that waits for a node which a controller has given up ends; one that may still come back does not."""
+"""`up` stops waiting for a node that a controller has given up, but waits for a node that may still recover."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Looks = Iterator[Mapping[str, str] | None]
 
 
 class Cluster(ClusterAccess):
-    """A cluster that answers; what it says of its nodes is in `looks`."""
+    """A cluster that can be reached. `look` defines the state of its nodes."""
 
     def client(self) -> Any:
         return None
@@ -45,7 +45,11 @@ def plan() -> EnvironmentPlan:
 
 
 def look(monkeypatch: pytest.MonkeyPatch, looks: Looks, until: int = 0) -> threading.Event:
-    """Let nodes be as each look says, the first before the run; None: no answer. Set after `until` looks."""
+    """Make each look return the next state of the nodes, and None mean no answer. The first look is before the
+    run.
+
+    Returns an event that is set after `until` looks.
+    """
     count, reached = itertools.count(1), threading.Event()
 
     def found(*_: object) -> dict[str, str]:

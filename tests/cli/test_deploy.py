@@ -1,4 +1,4 @@
-"""`preview`, `up` and `destroy` around an engine: what is said, and refused, before anything changes."""
+"""`preview`, `up` and `destroy` with a fake engine: what they print and refuse before anything changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NO_CHANGES: Mapping[str, Any] = {"counts": {}, "kinds": {}, "changes": []}
 
 
 class Engine:
-    """An engine that remembers what it was asked, and what had been printed by then."""
+    """An engine that records its calls, and the output that was printed before them."""
 
     engine, why = "pulumi", "requested"
 
@@ -84,7 +84,9 @@ class Engine:
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Returns the engine of a stack with this plan, whose last deployment had these outputs."""
+    """Return a function that returns the engine of a stack with this plan and these outputs of the last
+    deployment.
+    """
 
     def make(plan: EnvironmentPlan, outputs: Mapping[str, Any] | None) -> Engine:
         engine = Engine(outputs, capsys)
@@ -98,7 +100,7 @@ def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         monkeypatch.setattr(deploy.control_plane, "names", list)
         monkeypatch.setattr(deploy, "_observe", lambda *_, **__: None)
         monkeypatch.setattr("gpu_platform.live.cluster_access.client_of", unreachable)
-        # There is no cluster to look at for nodes.
+        # There is no cluster whose nodes could be read.
         monkeypatch.setattr(deploy, "preview_rollout", lambda *_: Rollout())
         monkeypatch.setattr(deploy, "change_nodes", lambda *_: ())
         return engine
@@ -229,7 +231,7 @@ def test_the_embedded_engine_gives_back_the_pools_that_the_program_exports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Cluster:
-        """Keeps the one object that the engine's state is."""
+        """Stores the single object that contains the engine's state."""
 
         kept: Mapping[str, Any] | None = None
 
@@ -470,7 +472,7 @@ def test_the_report_of_a_destroy_is_one_document_with_what_goes_and_what_stays(
     assert (report["engine"]["name"], report["changes"], report["error"]) == ("pulumi", NO_CHANGES, None)
     assert report["cluster_read"] is False
     assert "pool train: 2 nodes with 16 GPUs; the nodes are deleted" in engine.told_before, (
-        "the list comes before the engine"
+        "the list is printed before the engine starts"
     )
 
 
@@ -503,7 +505,7 @@ def test_a_destroy_of_a_stack_that_is_not_deployed_destroys_and_lists_nothing(
 
 
 class Terminal(io.StringIO):
-    """Standard input that is a terminal, at which a text is typed."""
+    """Standard input that is a terminal in which a text was typed."""
 
     def isatty(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""`doctor STACK`: what an `up` of a stack needs, told without credentials and without a network."""
+"""`doctor STACK`: the requirements of `up` for a stack, reported without credentials and without a network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = "never-to-be-printed"
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with an empty home, nothing on PATH and no network; returns the folder that is on PATH."""
+    """A machine with an empty home, no program on PATH and no network. Returns the only folder on PATH."""
     for name in ("PULUMI_BACKEND_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "GOOGLE_APPLICATION_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "path").mkdir()
@@ -42,7 +42,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _record_once(loaded: LoadedStack) -> RecordedProgram:
-    """Run the program once for a stack of `stacks/`, not in each test: that takes most of the time."""
+    """Run the program only once for each stack in `stacks/`, because this takes most of the time."""
     return record_shipped(loaded.stack) if loaded.path.parent == STACKS_DIR else record_stack(loaded)
 
 
@@ -152,8 +152,9 @@ def test_quotas_and_permissions_are_left_for_a_manual_check(
     found = needs("eks-training")
 
     quota = found["quota Running On-Demand G and VT instances"]
-    # serve: 10 x 48 vCPU, and two more in each of three zones while EKS rolls them; develop: 8 x 64 vCPU of the
-    # largest alternative, and one more while Karpenter rolls them; train has a capacity block.
+    # serve needs 10 x 48 vCPU, and two more nodes in each of three zones while EKS rolls them.
+    # develop needs 8 x 64 vCPU of its largest machine type, and one more node while Karpenter rolls them.
+    # train uses a capacity block.
     assert "1344 vCPU in us-east-2" in quota["needed_for"]
     assert "plus 7 nodes while they are rolled" in quota["needed_for"]
     system = found["quota Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"]
@@ -191,7 +192,7 @@ def test_permissions_on_google_cloud_are_roles(needs: Any) -> None:
     wanted = needs("gke-training")["permissions"]["needed_for"]
 
     assert "roles/container.admin" in wanted
-    assert "a role for" not in wanted, "every service that the program touches has its role"
+    assert "a role for" not in wanted, "every service that the program uses has its role"
 
 
 def test_a_stack_of_the_sandbox_needs_nothing_of_a_cloud(needs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Commands of extensions are found by entry points; one that is not there says what to install."""
+"""Commands of extensions are found by entry points. A missing command names the package to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output that takes no more, such as a full disk: one line and exit code 3, whichever command writes."""
+"""Standard output that cannot be written, such as a full disk: every command prints one line and exits with 3."""
 
 from __future__ import annotations
 

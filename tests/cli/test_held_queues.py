@@ -1,4 +1,4 @@
-"""What is said of a queue that an administrator holds in an incident."""
+"""Messages about a queue that an administrator holds during an incident."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ API = "/apis/kueue.x-k8s.io/v1beta2"
 def cluster_with(
     policies: dict[str, str], tmp_path: Path, manager: str = "kubectl-patch"
 ) -> Generator[LoadedStack]:
-    """Yield a stack whose cluster answers that its queues have these stop policies by name, set by a client."""
+    """Yield a stack whose cluster has queues with these stop policies by name, set by the client `manager`."""
 
     def answer(_method: str, path: str) -> tuple[int, dict[str, Any]]:
         if path == API:

@@ -1,4 +1,4 @@
-"""Options that a command would ignore are refused: whoever wrote them believes that they have an effect."""
+"""Commands refuse options that they would ignore, because their users expect an effect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_options_without_use_are_refused_all_at_once(
 
     assert code == 2
     for error in errors:
-        assert error in out + err  # out: a JSON document where JSON was asked for
+        assert error in out + err  # in out if the command prints a JSON document
     assert list(tmp_path.iterdir()) == []
 
 

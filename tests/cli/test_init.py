@@ -1,4 +1,4 @@
-"""`init` on a terminal asks again for a wrong answer; without one it names the flags."""
+"""`init` on a terminal asks again after a wrong answer. Without a terminal, it names the flags."""
 
 from __future__ import annotations
 

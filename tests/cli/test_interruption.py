@@ -1,4 +1,4 @@
-"""A signal at any moment ends a command with one line and the exit code of shells, and leaves nothing (R13)."""
+"""A signal ends a command at any time with one line and the shells' exit code, and leaves nothing behind (R13)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gpu_platform.cli import app
 from sandbox import control_plane
 from tests.support.eventually import eventually
 
-# Workers of pytest-xdist run these tests side by side.
+# Each pytest-xdist worker needs its own name, because workers run these tests in parallel.
 NAME = f"interrupted-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-# A signal in the some 20 ms in which Python itself starts is Python's.
+# Python itself handles a signal during its start, which takes about 20 ms.
 SCRIPT = """
 from gpu_platform.base import interruption
 interruption.install()
@@ -36,7 +36,7 @@ def _absent() -> Iterator[None]:
 
 
 def interrupted(number: signal.Signals, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command and send it a signal so long after its first line."""
+    """Run a command, and send it a signal this many seconds after its first line."""
     command = [sys.executable, "-c", SCRIPT, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -62,14 +62,15 @@ def test_a_signal_in_sandbox_up_leaves_no_traceback_and_no_process(number: signa
     ended = interrupted(number, seconds, "sandbox", "up", "--name", NAME, "--format", "json")
 
     assert "Traceback" not in ended.stderr
-    if ended.returncode:  # else it was ready before the signal
+    if ended.returncode:  # otherwise it was ready before the signal
         assert ended.returncode == 128 + number
         (line,) = ended.stderr.splitlines()
         assert line.startswith("interrupted: ")
         assert set(control_plane.status(NAME).pids.values()) == {None}
 
 
-# `interruption.install` gives all signals one handler, so each moment is tried with one or two of them.
+# `interruption.install` sets the same handler for all signals, so each delay is tested with only one or two of
+# them.
 @pytest.mark.parametrize(
     ("number", "seconds"),
     [
@@ -85,7 +86,7 @@ def test_a_signal_in_check_is_one_line_and_the_exit_code_of_shells(number: signa
     ended = interrupted(number, seconds, "capacity", "suggest", "--workloads", "/dev/stdin")
 
     assert "Traceback" not in ended.stderr
-    assert ended.returncode in (128 + number, 2)  # 2: it was done before, its input is empty
+    assert ended.returncode in (128 + number, 2)  # 2: it had already failed, because its input is empty
     assert len(ended.stderr.splitlines()) == 1 or ended.returncode == 2
 
 

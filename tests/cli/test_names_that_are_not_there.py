@@ -1,4 +1,4 @@
-"""A stack or a sandbox that is not there is refused with what makes one."""
+"""A stack or sandbox that does not exist is refused with the command that creates it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML pages of commands share one frame: one file, light, dark, on paper, by keyboard and screen reader."""
+"""The HTML pages of commands are single files that support light and dark mode, print and screen readers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VOID = {"meta", "link", "br", "img", "input", "hr", "wbr", "line", "rect", "path
 
 
 class Page(HTMLParser):
-    """Tags of a page: what refers to the outside, what scrolls and is not reached, what has no other half."""
+    """Collects external references, scroll areas without keyboard access and images without a label."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`gpu-platform review`, and the CI templates that run it: as far as a shell without GitHub and GitLab can."""
+"""`gpu-platform review` and its CI templates, as far as a shell without GitHub and GitLab can run them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _edited(path: Path, old: str, new: str) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with the stack `local` and the scripts, one commit."""
+    """A repository with the stack `local` and the scripts, in one commit."""
     folder = tmp_path / "repository"
     (folder / "stacks").mkdir(parents=True)
     shutil.copy(STACKS_DIR / "Pulumi.local.yaml", folder / "stacks")
@@ -182,7 +182,7 @@ def test_the_commands_of_both_templates_write_one_comment_that_each_push_replace
 @pytest.mark.long
 @pytest.mark.parametrize("template", ["github", "gitlab"])
 def test_a_review_shows_no_stack_that_somebody_else_changed_meanwhile(repository: Path, template: str) -> None:
-    """The merge that CI checks out has a newer target branch than the base of the event."""
+    """The merge commit that CI checks out contains a newer target branch than the event's base commit."""
     stacks = repository / "stacks"
     shutil.copy(stacks / "Pulumi.local.yaml", stacks / "Pulumi.other.yaml")
     _git(repository, "add", ".")
@@ -209,7 +209,7 @@ def test_a_review_shows_no_stack_that_somebody_else_changed_meanwhile(repository
 
 
 def test_a_token_that_may_only_read_leaves_the_review_in_the_summary(tmp_path: Path) -> None:
-    """Pull requests from forks: GitHub answers 403, "Resource not accessible by integration"."""
+    """For pull requests from forks, GitHub answers 403, "Resource not accessible by integration"."""
     (tmp_path / "comment.md").write_text("the review", "utf-8")
     summary = tmp_path / "summary.md"
     with code_host("github") as host:

@@ -1,4 +1,4 @@
-"""`gpu-platform sandbox status` of a sandbox of which something does not work."""
+"""`gpu-platform sandbox status` for a sandbox with a component that does not work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack with spot nodes of four machine types, from the file to what is deployed, with all outputs unknown."""
+"""A stack with spot nodes of four machine types, from its file to its resources, with all outputs unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printed commands name the stack file that the user named: a name alone is another file, or none."""
+"""Printed commands contain the stack file as the user named it. Its bare name may mean another file, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the start of a command must not cost: modules that it does not need, and collections when it ends."""
+"""Costs that a command must avoid: imports of modules that it does not need, and garbage collection at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands about a team whose namespace is being deleted name that, and what keeps the namespace."""
+"""Commands for a team whose namespace is being deleted report this, and what blocks the deletion."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEFT = "team-that-left"
 
 @pytest.fixture
 def leaving(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[ClusterAccess]:
-    """The namespace of a team in deletion, which a finalizer of a member keeps."""
+    """A team namespace that is being deleted, but is kept by a member's finalizer."""
     status = start_sandbox()
     client = KubernetesClient(status.kubeconfig)
     live = client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
@@ -71,7 +71,7 @@ def test_team_remove_continues_a_deletion_that_was_interrupted_and_names_what_ke
     live = client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     kept: dict[str, Any] = {"name": "kept", "namespace": LEFT, "finalizers": ["example.com/mine"]}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": kept})
-    client.delete(live)  # what the interrupted command did
+    client.delete(live)  # as the interrupted command did
     platform = copy.deepcopy(dict(STACKS["existing"]))
     platform["cluster"] = {**platform["cluster"], "kubeconfig": str(status.kubeconfig)}
     platform["cluster"].pop("context", None)

@@ -1,4 +1,4 @@
-"""`--timeout` ends a command at its limit with the state of things, and nothing before it."""
+"""`--timeout` stops a command at its limit and reports its state. Before the limit, it has no effect."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 
 def _never_done(plan: Plan, limit_seconds: int, *, signalled: bool = False) -> None:
-    """Run a step that does not end by itself, as `up` does."""
+    """Run a step that never finishes, as `up` does."""
     progress = Progress(quiet=True)
     with time_limit(limit_seconds), explained("gpu-platform up local", plan, ClusterAccess(plan), progress):
         if signalled:

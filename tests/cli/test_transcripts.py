@@ -1,4 +1,4 @@
-"""Every command's help, a success and a failure read as those of one tool: text files, kept up to date."""
+"""The help, a success and a failure of every command have a consistent style. Text files record them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_command_that_prints_results_has_a_json_form() -> None:
 
 @pytest.fixture(scope="module")
 def widest() -> dict[str, str]:
-    """What calls print where no column is cut: the same for each width that it is compared with."""
+    """The output of each call without cut columns, shared by the tests of all widths."""
     return {}
 
 
@@ -86,7 +86,7 @@ def test_tables_fit_the_terminal_and_break_no_word(
         widest[call] = run(*call.split(" "), env={"COLUMNS": "400"}).out
     assert code in (0, 1)
     words = set(re.findall(r"\S+", widest[call]))
-    # The hint at what is left out at a width is not printed at the widest.
+    # The hint about columns that are left out appears only at narrow widths.
     left_out = [line for line in narrow.splitlines() if line.startswith("(not shown at this width")]
     lines = [line for line in narrow.splitlines() if line not in left_out]
     broken = {word for line in lines for word in line.split() if word.strip("─")} - words

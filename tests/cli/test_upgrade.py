@@ -1,4 +1,4 @@
-"""`gpu-platform upgrade` without a cluster: report, exit codes, JSON."""
+"""`gpu-platform upgrade` without a cluster: report, exit codes and JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TODAY = ("--today", "2026-11-22")
 
 @pytest.fixture
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Write a stack file of an existing cluster that nobody reaches; return its path."""
+    """Write a stack file for an existing cluster that cannot be reached. Return its path."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
 
     def write(**cluster: Any) -> str:
@@ -64,7 +64,7 @@ def test_each_step_is_planned_as_an_edit_of_the_stack_file_and_says_what_it_dist
     operator, kubernetes = document["steps"]
     assert operator["edits"] == {"operator.release": "v26.7.0"}
     by_subject = {impact["subject"]: impact for impact in operator["disturbs"]}
-    # The driver is the release's default, so it changes with it.
+    # The driver is the default of the release, so it changes with the release.
     assert by_subject["pool train"]["new"] == "595.91.07"
     assert (by_subject["pool train"]["nodes"], by_subject["pool train"]["gpus"]) == (2, 16)
     assert by_subject["pool train"]["pods"] is None

@@ -1,4 +1,4 @@
-"""The page of a validation report in a real browser (Debian's package `chromium`), wide and narrow."""
+"""The page of a validation report in a real browser (Debian package `chromium`), in a wide and a narrow frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cli.test_validate_page import fleet
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH: apt-get install chromium")
 WIDTHS = (420, 1400)
-# The page is in frames of both widths: a window of a browser has a least width of its own.
+# The page is loaded in frames of both widths, because a browser window has a minimum width.
 PROBE = """
 addEventListener("load", () => {
   const found = {};
@@ -48,7 +48,7 @@ addEventListener("load", () => {
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    """Return what the browser measured, by width, and what it said on standard error."""
+    """Return the browser's measurements by width, and its standard error."""
     assert CHROMIUM is not None
     folder: Path = tmp_path_factory.mktemp("browser")
     page = escape(validation_page(fleet(), "prod", load_catalog()), quote=True)

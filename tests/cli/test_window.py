@@ -1,4 +1,4 @@
-"""Changes of nodes are refused outside the maintenance window, with what is refused and when it opens."""
+"""Outside the maintenance window, node changes are refused. The message names them and the next opening."""
 
 from __future__ import annotations
 

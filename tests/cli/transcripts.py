@@ -1,6 +1,7 @@
-"""Transcripts of the command line: help, a success and a failure of every command, as text files.
+"""Transcripts of the command line: the help, a success and a failure of every command, as text files.
 
-`python -m tests.cli.transcripts` writes them to tests/cli/transcripts/; a test compares them with what is printed.
+`python -m tests.cli.transcripts` writes them to tests/cli/transcripts/. A test compares them with the actual
+output.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ _SHOWN = {
     "port": "PORT",
     "prometheus": "PROMETHEUS",
 }
-# A row of doctor; where a tool is not seen, nothing that a test holds differs but state and finding.
+# A row of doctor. If a tool is not found, the row differs only in its state and finding.
 _ROW = re.compile(r"(ok|absent|CHECK|MISSING) +(?P<name>\S+(?: \S+)*?) {2,}.*(?P<purpose>\(for: .*\))")
-_SERVE = {"node-metrics"}  # end at an interruption
+_SERVE = {"node-metrics"}  # these commands run until they are interrupted
 _WORKLOADS = {
     "provider": "aws",
     "machine_families": ["g4dn", "g6"],
@@ -56,9 +57,9 @@ _WORKLOADS = {
         }
     ],
 }
-_MOST = 16  # lines of a success: the rest is what other tests assert, and changes with the catalogue
-# A success and a failure without a cluster. `{tmp}`: a folder of its own; `{broken}`: a stack file with a mistake;
-# `{assets}`: docs/assets. On a cluster: the users of tests/e2e/transcripts.py.
+_MOST = 16  # maximum lines of a success. Other tests check the rest, which changes with the catalogue
+# A success and a failure without a cluster. The users of tests/e2e/transcripts.py record calls that need one.
+# `{tmp}` is a temporary folder, `{broken}` a stack file with a mistake, and `{assets}` is docs/assets.
 CALLS: dict[str, tuple[str, ...]] = {
     "burn-in": ("burn-in {broken}",),
     "capacity show": ("capacity local", "capacity lokal"),
@@ -128,13 +129,13 @@ CALLS: dict[str, tuple[str, ...]] = {
 
 
 def names() -> list[str]:
-    """Return the commands, by the words that call them."""
+    """Return the commands as the words that call them."""
     return [" ".join(path) for path, _ in commands_of(typer.main.get_command(app), ())]
 
 
 def transcript(command: str) -> str:
-    """Return what help and calls of a command print, on 80 columns."""
-    # Not pytest's folder: a path of another length would break lines at other words.
+    """Return the output of a command's help and calls, 80 columns wide."""
+    # pytest's folder is not used, because the length of its path would change the line breaks.
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="t") as folder:
         return _transcript(command, Path(folder))
 
@@ -178,7 +179,7 @@ def _transcript(command: str, folder: Path) -> str:
 
 
 def _served(words: list[str], environment: dict[str, str], port: str) -> Ran:
-    """Run a command that serves metrics, ask once, interrupt it, and return what it printed and served."""
+    """Run a command that serves metrics, request them once and interrupt it. Return what it printed and served."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([*COMMAND, *words], env={**os.environ, **environment}, **streams) as process:
         metrics = eventually(lambda: _metrics(port))
@@ -200,7 +201,7 @@ def _without_what_this_machine_has(row: re.Match[str]) -> str:
 
 
 def _lines(text: str, folder: Path) -> Iterator[str]:
-    """Yield lines without what differs between machines and releases."""
+    """Yield the lines without differences between machines and releases."""
     text = text.replace(str(folder), "TMP").replace(str(PROJECT_ROOT), "PROJECT")
     text = text.replace(f"gpu-platform {version()} ", "gpu-platform VERSION ")
     text = text.replace(f"{platform.node()}: pass", "HOST: pass")
@@ -212,7 +213,7 @@ def _lines(text: str, folder: Path) -> Iterator[str]:
 
 
 def file_of(command: str) -> Path:
-    """Return the file of a command's transcript."""
+    """Return the path of a command's transcript."""
     return FOLDER / f"{command.replace(' ', '-')}.txt"
 
 
