@@ -1,4 +1,4 @@
-"""Objects that the clean-up finds (ended long ago, expired, idle by measurement), and those that it keeps."""
+"""Objects that the clean-up finds (ended long ago, expired, or measured as idle), and those that it keeps."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def notebook(name: str, hours: float = 5, **rest: Any) -> dict[str, Any]:
         ({"nb-1": 0.0}, 5, {"nb": "idle"}),
         ({"nb-1": 0.4}, 5, {}),
         ({"nb-1": 0.0}, 1, {}),  # it has just started
-        ({}, 5, {}),  # no metrics: unknown
+        ({}, 5, {}),  # without metrics, its use is unknown
     ],
 )
 def test_a_notebook_is_idle_by_what_was_measured_for_long_enough(

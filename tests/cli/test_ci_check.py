@@ -183,8 +183,8 @@ def test_the_action_uploads_what_its_check_wrote_and_runs_no_text_of_its_inputs(
     assert action["runs"]["using"] == "composite"
     for step in steps().values():
         assert ("run" in step) != ("uses" in step)
-        # In a composite action, every script must name its shell. An expression in a script would execute an
-        # input's text.
+        # In a composite action, every script must name its shell.
+        # An expression in a script would execute the text of an input.
         assert "run" not in step or (step["shell"], "${{" in step["run"]) == ("bash", False)
         assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", step["uses"])
     named = set(re.findall(r"inputs\.([\w-]+)", (PROJECT_ROOT / "action.yml").read_text("utf-8")))

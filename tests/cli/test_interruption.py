@@ -69,8 +69,7 @@ def test_a_signal_in_sandbox_up_leaves_no_traceback_and_no_process(number: signa
         assert set(control_plane.status(NAME).pids.values()) == {None}
 
 
-# `interruption.install` sets the same handler for all signals, so each delay is tested with only one or two of
-# them.
+# All signals have the same handler, so each delay is tested with only one or two of them.
 @pytest.mark.parametrize(
     ("number", "seconds"),
     [

@@ -1,4 +1,4 @@
-"""Runs the toy programs of tests/deploy/programs, and deploys lists of objects to the run's sandbox."""
+"""Runs the small programs in tests/deploy/programs, and deploys lists of objects to the shared sandbox."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ Objects = list[dict[str, Any]]
 
 @pytest.fixture(scope="session")
 def record() -> Record:
-    """Records a program of `programs/` by its name, with the platform object as its configuration."""
+    """Return a function that records a program of `programs/` by name, with a platform object as its
+    configuration.
+    """
 
     def run(name: str, platform: Mapping[str, Any] | None = None, **options: Any) -> RecordedProgram:
         config = {
@@ -46,7 +48,7 @@ def record() -> Record:
 
 
 class Stack:
-    """One stack of plain objects, deployed by the embedded engine."""
+    """A stack of plain objects that the embedded engine deploys."""
 
     def __init__(self, name: str, client: KubernetesClient, record: Record) -> None:
         self.name = name
@@ -74,7 +76,7 @@ def client(sandbox: Status) -> KubernetesClient:
 
 @pytest.fixture
 def stacks(sandbox: Status, client: KubernetesClient, record: Record) -> Iterator[Callable[[str], Stack]]:
-    """Gives stacks by name, and destroys them all after the test."""
+    """Yield a function that returns a stack by name. All stacks are destroyed after the test."""
     made: dict[str, Stack] = {}
     yield lambda name: made.setdefault(name, Stack(name, client, record))
     with finalized_at_once(sandbox.kubeconfig):
@@ -116,7 +118,7 @@ def node(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 
 def limited(seconds: float) -> dict[str, Any]:
-    """How long `up` waits for an object, whether it creates it or finds it from an earlier attempt."""
+    """Return timeouts for an object, both for its creation and for a later run that finds it."""
     return {"timeouts": dict.fromkeys(("create", "update"), f"{seconds:g}s")}
 
 

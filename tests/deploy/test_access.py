@@ -1,4 +1,4 @@
-"""Access that somebody changed by hand is found and taken back, for an engine that leaves it as it is."""
+"""Permissions that somebody changed manually are found and restored, because Pulumi itself does not do that."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ POLICY = {
 READ = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 ALL = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
 CLOSED = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "egress": [{"ports": [{"port": 53}]}]}
-# Each with the access that is declared, and that somebody writes.
+# Each case contains the object, the declared permissions, and the permissions that somebody sets.
 CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (BINDING, {"subjects": [GROUP]}, {"subjects": [GROUP, EVIL]}),
     (BINDING, {}, {"subjects": [EVIL]}),

@@ -1,4 +1,4 @@
-"""The embedded engine on a real API server: what it brings, changes, prunes, replaces and waits for."""
+"""The embedded engine on a real API server: what it creates, changes, prunes, replaces and waits for."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_what_the_runs_own_preview_saw_unchanged_is_not_applied_again(
 
     assert actions(changes) == dict.fromkeys(actions(previewed), "unchanged")
     assert not [manifest for manifest in sent if manifest["metadata"]["name"] in actions(previewed)]
-    assert stack.preview(PARTS).is_empty, "the run has recorded them as before"
+    assert stack.preview(PARTS).is_empty, "the run recorded the same states as the run before"
 
 
 def test_what_only_a_dry_run_saw_unchanged_is_not_applied_again(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack.up(PARTS)
-    with pytest.raises(Refused):  # so no states are left
+    with pytest.raises(Refused):  # the failed run leaves no recorded states
         stack.up([*PARTS, config_map("Not a name", "engine-a")])
     previewed = stack.preview(PARTS)
     sent = written(stack.client, monkeypatch)
@@ -87,7 +87,7 @@ def test_what_the_last_run_left_as_it_is_needs_no_dry_run(stack: Stack, monkeypa
 
     assert {name for name, action in actions(changes).items() if action == "update"} == {"two", "four"}
     tried = [manifest["metadata"]["name"] for manifest in sent]
-    assert {"two", "four"} <= set(tried), "what somebody changed, and what is declared otherwise"
+    assert {"two", "four"} <= set(tried), "the object that somebody changed, and the one with a new declaration"
     assert "one" not in tried
 
 
@@ -135,7 +135,7 @@ def test_what_the_program_declares_otherwise_than_in_the_preview_is_applied(stac
 
 
 def written(client: KubernetesClient, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return a list that gets every manifest that the client applies from now on."""
+    """Return a list that receives every manifest that the client applies from now on."""
     sent: list[Any] = []
     through = client.apply
 
@@ -391,13 +391,13 @@ def test_a_workload_is_waited_for_before_what_depends_on_it_is_applied(stack: St
     late = {**config_map("late", "default"), "depends_on": ["Deployment-web"]}
 
     with pytest.raises(NotReady):
-        stack.up([web, late])  # no node, so no pod
+        stack.up([web, late])  # there is no node, so no pod starts
     assert exists(stack.client, "Deployment", "web", "default")
     assert not exists(stack.client, "ConfigMap", "late", "default")
 
 
 def not_ready_with(reason: str, stack: Stack, declared: dict[str, Any], others: Objects) -> NotReady:
-    """Return the error of a run in which an object is not ready in time, for a reason that controllers write."""
+    """Return the error of a run in which an object is not ready in time for a reason that controllers write."""
     for seconds in DEADLINES_SECONDS:
         with pytest.raises(NotReady) as caught:
             stack.up([*others, declared | limited(seconds)])
@@ -451,7 +451,7 @@ def test_an_object_that_skips_waiting_is_not_waited_for(stack: Stack) -> None:
     web = workload("Deployment", "web", "default")
     web["manifest"]["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
 
-    assert actions(stack.up([web])) == {"web": "create"}  # no node, so never available
+    assert actions(stack.up([web])) == {"web": "create"}  # there is no node, so it is never available
 
 
 def test_a_condition_of_the_program_is_waited_for(stack: Stack) -> None:
@@ -483,7 +483,7 @@ def test_a_run_killed_in_the_middle_is_finished_by_the_next_and_leaves_no_orphan
     eventually(lambda: exists(stack.client, "ConfigMap", "new-20", "engine-a"))
     process.kill()
     process.wait()
-    assert not exists(stack.client, "ServiceAccount", "s", "default"), "it was not killed in the middle"
+    assert not exists(stack.client, "ServiceAccount", "s", "default"), "the process was not killed in the middle"
 
     changes = stack.up(new)
     assert changes.count(Action.UNCHANGED) >= 20

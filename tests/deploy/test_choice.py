@@ -1,4 +1,4 @@
-"""Which engine deploys a stack, with `pulumi` programs that replace the CLI on PATH."""
+"""Which engine deploys a stack, with fake `pulumi` programs on PATH instead of the CLI."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLAIN = RecordedProgram("gpu-platform", "local", (), {})
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without pulumi, without a login, with an empty cache, and without network."""
+    """A machine without pulumi, login and network, and with an empty cache."""
     for name in ("PULUMI_BACKEND_URL", "GPU_PLATFORM_NO_INSTALL", "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "path").mkdir()
@@ -270,7 +270,7 @@ def test_up_tells_the_program_which_pool_has_which_mig_config_on_all_nodes(tmp_p
     assert json.loads(told.read_text()) == {"train": "all-disabled"}
     with pytest.raises(Finding, match="stop"):
         deployment.preview()
-    assert told.read_text() == "", "a run that rolled no node has nothing to tell"
+    assert told.read_text() == "", "a run that rolled no node passes no nodes to the program"
 
 
 def test_a_state_without_resources_is_empty_and_one_after_a_failed_up_is_not(tmp_path: Path, backend: str) -> None:
@@ -333,7 +333,7 @@ def test_creations_that_were_interrupted_are_named_and_nothing_is_created_twice(
         assert "Release efa (deleted by `helm uninstall efa --namespace kube-system`)\n" in message
         assert "serve" not in message
         assert "vision" not in message
-    with pytest.raises(Finding, match="stop"):  # a destroy goes on
+    with pytest.raises(Finding, match="stop"):  # a destroy continues
         deployment.destroy()
 
 
@@ -371,7 +371,7 @@ def test_a_controller_of_somebody_else_is_refused_before_the_cli_changes_anythin
 
 @pytest.fixture
 def their_kubeconfig() -> Iterator[str]:
-    """The kubeconfig of an API server that has the EFA plugin of somebody else and lists nothing besides."""
+    """The kubeconfig of an API server that has an EFA plugin from another owner, and lists nothing else."""
     pod = {"spec": {"containers": [{"name": "efa", "image": "eks/aws-efa-k8s-device-plugin:v0.5"}]}}
     plugin = {
         "metadata": {"name": "efa", "namespace": "kube-system", "labels": {"app": "efa"}},

@@ -1,4 +1,4 @@
-"""The clean-up on a real API server, with the rights that its component gives it and no others."""
+"""The clean-up on a real API server, with only the permissions that its component grants."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def manifest(record: Any, api_version: str) -> dict[str, Any]:
 
 @pytest.fixture
 def clean(stack: Stack, sandbox: Status, tmp_path: Path) -> Run:
-    """Deploys account and rights, and runs the program as the pod would; gives its report."""
+    """Return a function that deploys the account and its permissions, runs the program, and returns its report."""
     program = tmp_path / "cleanup.pyz"
     program.write_bytes(build_cleanup())
     kubeconfig = yaml.safe_load(sandbox.kubeconfig.read_text())
@@ -111,7 +111,7 @@ def authority(cluster: dict[str, Any], folder: Path) -> Path:
 
 
 def job(client: KubernetesClient, name: str, **labels: str) -> None:
-    """Create a Job that waits."""
+    """Create a suspended Job."""
     made = {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -1,4 +1,4 @@
-"""The Kubernetes client: what it sends, and how it says what went wrong."""
+"""The Kubernetes client: its requests and its error messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.deploy.conftest import Stack, config_map
 
 
 def rewritten(sandbox: Status, path: Path, **changes: Any) -> Path:
-    """Write the sandbox's kubeconfig with another server or another user."""
+    """Write the sandbox's kubeconfig with a different server or user."""
     config = yaml.safe_load(sandbox.kubeconfig.read_text())
     if "server" in changes:
         config["clusters"][0]["cluster"]["server"] = changes["server"]

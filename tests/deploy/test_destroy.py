@@ -1,4 +1,4 @@
-"""`destroy` leaves nothing of a stack, and everything of the others."""
+"""`destroy` deletes everything of its stack, and nothing of other stacks."""
 
 from __future__ import annotations
 

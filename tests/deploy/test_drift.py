@@ -1,4 +1,4 @@
-"""What others add beside declared fields is reported, and removed where it grants access (R15)."""
+"""Fields that others add to declared objects are reported. They are removed if they grant access (R15)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.deploy.changes import Action, Change
 from tests.deploy.conftest import Objects, Stack, namespace, workload
 
-# A group of their own, so that they run beside the other tests of the folder.
+# A separate group, so that these tests run in parallel with the other tests of the folder.
 pytestmark = pytest.mark.xdist_group("sandbox-engine-drift")
 
 RBAC = "rbac.authorization.k8s.io"
@@ -47,7 +47,7 @@ def plain(api_version: str, kind: str, name: str, **fields: Any) -> dict[str, An
 
 
 def edited(stack: Stack, declared: dict[str, Any], **fields: Any) -> None:
-    """Apply fields as `kubectl apply --server-side` of a person does."""
+    """Apply fields as a person does with `kubectl apply --server-side`."""
     manifest = declared["manifest"]
     head = {key: manifest[key] for key in ("apiVersion", "kind")}
     metadata = {key: manifest["metadata"][key] for key in ("name", "namespace")}
@@ -55,7 +55,7 @@ def edited(stack: Stack, declared: dict[str, Any], **fields: Any) -> None:
 
 
 def notices(stack: Stack, objects: Objects) -> tuple[Change, tuple[str, ...]]:
-    """Return the change of the last object and its notices, which preview and up report alike."""
+    """Return the change of the last object and its notices, which are the same in preview and up."""
     announced, made = stack.preview(objects).changes[-1], stack.up(objects).changes[-1]
     assert (announced.action, announced.notices) == (made.action, made.notices)
     return made, made.notices
@@ -97,7 +97,7 @@ def test_what_somebody_added_is_reported_by_its_path_and_stays(
         change, said = notices(stack, objects)
         assert (change.action, said) == (Action.UNCHANGED, (f"changed by kubectl: {place}",))
     assert stack.preview(objects).to_json()["changes"][0]["notices"] == [f"changed by kubectl: {place}"]
-    edited(stack, declared)  # gives the field up
+    edited(stack, declared)  # removes the added field
     assert notices(stack, objects)[1] == ()
     assert manifest == declared["manifest"]
 

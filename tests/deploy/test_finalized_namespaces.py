@@ -1,4 +1,4 @@
-"""Namespaces that `support.terminating` finalizes are none of which the namespace controller deletes objects."""
+"""The namespace controller deletes no objects in namespaces that `support.terminating` finalizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change that widens what the API server judges by, and uses it, is previewed and applied in one run."""
+"""A change that widens a policy or quota, and uses the wider one, is previewed and applied in one run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLICIES = "admissionregistration.k8s.io"
 
 
 def policy(most: int) -> Objects:
-    """Return a policy by which config maps of the namespace have so many keys at most, and its binding."""
+    """Return a policy that limits the number of keys of each ConfigMap in the namespace, and its binding."""
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -69,7 +69,7 @@ def used(name: str, *keys: str) -> dict[str, Any]:
     ("judges", "less", "more", "first", "wanted", "judge"),
     [
         (limited, 1, 2, [used("one", "a")], [used("one", "a", "b"), used("two", "a", "b")], "engine-judge"),
-        # Besides the one that every namespace has of the API server's certificate.
+        # The quota also counts the ConfigMap with the API server's certificate, which every namespace has.
         (counted, 2, 3, [used("one", "a")], [used("one", "a"), used("two", "a")], "few"),
     ],
     ids=["policy", "quota"],
@@ -84,7 +84,7 @@ def test_what_a_change_allows_and_uses_is_previewed_and_applied_in_one_run(
     judge: str,
 ) -> None:
     stack.up([*judges(less), *first])
-    if judges is counted:  # by a controller, a moment later
+    if judges is counted:  # a controller counts the objects a moment later
         eventually(lambda: _used(stack), "2")
     with pytest.raises(Refused):
         stack.preview([*judges(less), *wanted])
@@ -142,7 +142,7 @@ def test_a_refusal_is_of_the_judge_that_it_names_and_of_no_other(judge: ObjectKe
 
 
 def queued(queue: str) -> Objects:
-    """Return a Job with the label of a queue, and a policy that answers as the webhook of Kueue 0.19.2 does."""
+    """Return a Job with a queue label, and a policy that refuses changes like the webhook of Kueue 0.19.2."""
     label = "kueue.x-k8s.io/queue-name"
     rule = {
         "apiGroups": ["batch"],

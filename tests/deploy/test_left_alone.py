@@ -1,4 +1,4 @@
-"""A field that a program leaves to others is handed over with its live value, and belongs to whoever writes it."""
+"""A field that a program stops declaring keeps its live value, and others may then change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs never change one stack at the same time (R14)."""
+"""Two runs never change the same stack at the same time (R14)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_run_that_finds_the_lock_held_says_by_whom_and_changes_nothing(client:
         pytest.raises(UnknownOutcome, match=r"`destroy` of anna@host:7 has held the lock") as caught,
         second.held(),
     ):
-        pytest.fail("two runs at once")
+        pytest.fail("two runs held the lock at once")
 
     assert caught.value.exit_code is ExitCode.UNKNOWN
     assert "nothing was changed" in str(caught.value)
@@ -138,7 +138,7 @@ def test_the_lock_of_a_process_of_this_machine_that_was_killed_is_taken_over_at_
 def test_a_process_of_another_machine_or_one_that_runs_is_not_taken_for_ended() -> None:
     machine, pid, start = own_identity().split(":")
     assert not has_ended(own_identity())
-    assert has_ended(f"{machine}:{pid}:{start}0"), "another process with the same id"
+    assert has_ended(f"{machine}:{pid}:{start}0"), "a new process with the same id"
     assert not has_ended(f"other-{machine}:{pid}:{start}0")
     assert not has_ended("")
 
@@ -147,14 +147,14 @@ def test_a_run_renews_its_lock_and_the_next_one_gets_it_afterwards(client: Kuber
     order: list[str] = []
     for seconds in DEADLINES_SECONDS[:-1]:
         order = _in_turn(client, int(seconds))
-        if order[0] == "first":  # else a renewal came too late, which loses the lock
+        if order[0] == "first":  # otherwise a renewal was late, and the lock was lost
             break
 
     assert order == ["first", "second"]
 
 
 def _in_turn(client: KubernetesClient, lease_seconds: int) -> list[str]:
-    """Let two runs have the lock, the first for longer than its lease lasts; return the order of their ends."""
+    """Let two runs take the lock, the first for longer than its lease. Return the order in which they finish."""
     order: list[str] = []
     first = StackLock(client, STACK, "up", Said(), lease_seconds=lease_seconds)
     second = StackLock(client, STACK, "destroy", Said(), wait_seconds=3600)

@@ -1,4 +1,4 @@
-"""What the embedded engine takes out of a program, what it refuses, and what it compares."""
+"""The objects that the embedded engine reads from a program, the resources that it refuses, and its diffs."""
 
 from __future__ import annotations
 

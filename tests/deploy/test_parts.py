@@ -1,4 +1,4 @@
-"""Controllers that a real API server has, whoever installed them and under whatever name."""
+"""Detection of the controllers in a real API server, regardless of their names and of who installed them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`preview` says what `up` would do, and does nothing."""
+"""`preview` reports what `up` would do, and changes nothing."""
 
 from __future__ import annotations
 

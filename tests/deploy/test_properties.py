@@ -1,4 +1,4 @@
-"""Pulumi's special objects as a provider gets them: resource references, secrets, assets."""
+"""Pulumi's special values as a provider receives them: resource references, secrets and assets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def properties(**values: Any) -> struct_pb2.Struct:
 
 
 def reference(**fields: str) -> dict[str, str]:
-    """Return what the SDK sends for a resource: a component has a URN alone, a custom resource an id as well."""
+    """Return the SDK's reference to a resource. A component has only a URN, a custom resource also has an id."""
     return {rpc._special_sig_key: rpc._special_resource_sig, "urn": URN, **fields}
 
 
@@ -29,7 +29,7 @@ def reference(**fields: str) -> dict[str, str]:
     ("sent", "received"),
     [
         (reference(id="i-0a1b2c3d"), "i-0a1b2c3d"),
-        (reference(id=""), UNKNOWN),  # a custom resource that is yet to be created
+        (reference(id=""), UNKNOWN),  # a custom resource that has not been created yet
         (reference(), URN),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the Pulumi engine reports is what the embedded engine would: read from events as the CLI writes them."""
+"""The Pulumi engine, whose events the CLI writes, reports the same changes as the embedded engine."""
 
 from __future__ import annotations
 

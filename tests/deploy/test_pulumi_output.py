@@ -1,4 +1,4 @@
-"""Lines of the Pulumi CLI, as they are shown while it works."""
+"""Lines of the Pulumi CLI as they are displayed while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An interruption of `gpu-platform` reaches the Pulumi CLI once, and is not over before the CLI is."""
+"""An interruption of `gpu-platform` reaches the Pulumi CLI once, and does not end before the CLI ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ exit 255
 
 @pytest.fixture
 def command(tmp_path: Path) -> InterruptibleCommand:
-    """A program that behaves as the CLI does at interrupts."""
+    """A fake CLI that reacts to interrupts like the real one."""
     file = tmp_path / "bin" / "pulumi"
     file.parent.mkdir()
     file.write_text(CLI)

@@ -1,4 +1,6 @@
-"""`render` writes what readers of resources, manifests and Pulumi states expect, and owns only that."""
+"""`render` writes the files that readers of resources, manifests and Pulumi states expect, and owns only these
+files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members made in a namespace is found, whatever its kind, and decides whether the namespace stays."""
+"""Objects of any kind that members created in a namespace are found. They decide whether the namespace stays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET = Progress(quiet=True)
 
 @pytest.fixture
 def team(sandbox: Status, client: KubernetesClient) -> Iterator[dict[str, Any]]:
-    """The namespace of a team as Pulumi leaves it, with a quota and a policy."""
+    """A team namespace in the state that Pulumi leaves, with a quota and a policy."""
     labels = {names.TEAM_LABEL: PLACE, names.STACK_LABEL: "engine-pulumi"}
     live = client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE, "labels": labels}})
     hard = {"requests.nvidia.com/gpu": "4", "requests.cpu": "8", "pods": "10"}
@@ -51,7 +51,7 @@ def team(sandbox: Status, client: KubernetesClient) -> Iterator[dict[str, Any]]:
 
 
 def policies(place: str = PLACE) -> list[dict[str, Any]]:
-    """Return an admission policy of the team and its binding, which are in no namespace."""
+    """Return an admission policy of the team and its binding, which are cluster-scoped."""
     metadata = {"name": f"services-of-{place}", "labels": {names.TEAM_LABEL: place}}
     services = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}
     selector = {"matchLabels": {"kubernetes.io/metadata.name": place}}
@@ -155,7 +155,7 @@ def test_a_claim_that_a_stateful_set_owns_is_listed_beside_it_since_it_holds_dat
 
 def test_a_kind_that_cannot_be_listed_keeps_a_namespace() -> None:
     class Client:
-        """A cluster with one group whose server does not answer."""
+        """A cluster with one API group whose server does not answer."""
 
         def api_versions(self) -> tuple[str, ...]:
             return ("broken.example.com/v1",)
@@ -206,7 +206,7 @@ def test_policies_of_a_retained_namespace_are_taken_over_with_it_alone(
     assert {may_be_adopted(client, live, "engine-pulumi") for live in live_policies(client)} == {True}
     for live in live_policies(client):
         assert "retained from stack 'engine-pulumi'" in str(may_be_adopted(client, live, "engine-other"))
-    # The member of an object that is not the platform's labels it in vain.
+    # The labels have no effect on an object that does not belong to the platform.
     note = config_map("mine", PLACE)["manifest"]
     note["metadata"]["labels"] = {names.RETAINED_LABEL: "true", names.TEAM_LABEL: PLACE}
     assert may_be_adopted(client, note, "engine-pulumi") is False

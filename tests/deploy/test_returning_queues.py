@@ -1,4 +1,4 @@
-"""Which ClusterQueues are released, so that the engine can create them again, and what keeps Kueue."""
+"""Which ClusterQueues are released so that the engine can create them again, and what blocks Kueue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All objects are waited for together: one pool or team that is not ready does not hold up another (R19)."""
+"""`up` waits for all objects in parallel, so one pool or team that is not ready does not delay another (R19)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.deploy.conftest import Stack, config_map, limited, namespace, node, w
 from tests.deploy.test_lock import Said
 from tests.support.eventually import DEADLINES_SECONDS
 
-# A group of their own, so that they run beside the other tests of the folder.
+# A separate group, so that these tests run in parallel with the other tests of the folder.
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("sandbox-engine-drift")]
 
 
 def never(name: str, timeout: str, **item: Any) -> dict[str, Any]:
-    """A node that does not get ready: the condition that the program waits for is never met."""
+    """Return a node that never becomes ready, because the condition that the program waits for is never met."""
     declared = node(name)
     declared["manifest"]["metadata"]["annotations"]["pulumi.com/waitFor"] = "jsonpath={.status.colour}=red"
     return {**declared, "timeouts": {"create": timeout}, **item}

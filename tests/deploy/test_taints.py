@@ -17,7 +17,7 @@ OLD = {"key": "ours/old", "value": "x", "effect": "NoExecute"}
 
 
 def live(*taints: dict[str, Any], before: str | None = "nvidia.com/gpu=present:NoSchedule") -> dict[str, Any]:
-    """A node that the stack deployed with the taints in `before`."""
+    """Return a node that the stack deployed with the taints in `before`."""
     annotations = {} if before is None else {TAINTS_ANNOTATION: before}
     return {"metadata": {"name": "lab-0", "annotations": annotations}, "spec": {"taints": list(taints)}}
 

@@ -1,4 +1,6 @@
-"""What the Pulumi CLI may take over of a cluster, and what `gpu-platform` refuses before it starts."""
+"""Existing cluster objects that the Pulumi CLI may take over, and those that `gpu-platform` refuses before it
+starts.
+"""
 
 from __future__ import annotations
 

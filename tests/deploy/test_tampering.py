@@ -1,4 +1,4 @@
-"""Objects of others, and what others did to objects of a stack, do not stop a run in a sandbox."""
+"""Foreign objects, and changes that others make to objects of a stack, do not stop a run in a sandbox."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.deploy.embedded.applyset import ApplySet, stack_outputs
 from gpu_platform.live.client import KubernetesClient
 from tests.deploy.conftest import Objects, Stack, config_map, namespace
 
-# A group of their own, so that they run beside the other tests of the folder.
+# A separate group, so that these tests run in parallel with the other tests of the folder.
 pytestmark = pytest.mark.xdist_group("sandbox-engine-drift")
 
 PART_OF = "applyset.kubernetes.io/part-of"
@@ -32,7 +32,7 @@ def live(client: KubernetesClient, name: str, place: str = "engine-a", kind: str
 
 
 def as_member(client: KubernetesClient, manifest: dict[str, Any]) -> None:
-    """Create an object as a member of a team does: without the engine's field manager."""
+    """Create an object as a team member does, without the engine's field manager."""
     client.apply(manifest, manager="kubectl")
 
 

@@ -1,4 +1,4 @@
-"""What is printed during a wait: at once why, each reason once, and each minute that it still lasts (U10)."""
+"""Output during a wait: the reason immediately, each new reason once, and a line for each further minute (U10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of objects that were not applied, because something before them is not ready."""
+"""Messages about objects that were not applied, because an object that they depend on is not ready."""
 
 from __future__ import annotations
 

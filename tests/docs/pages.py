@@ -1,4 +1,4 @@
-"""Reads the documents: their fenced blocks with the comment before each, and the commands within."""
+"""Reads the documents: their fenced blocks with the comment before each block, and the commands in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(r"\b(STACK|NODE|FAULT|MODEL|FILE|PROFILE)\b|\$\w+|…"
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block; `mark` is the comment on the line before it."""
+    """A fenced block. `mark` is the comment on the line before it."""
 
     page: Path
     line: int
@@ -33,7 +33,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """One call of `gpu-platform` in a console block."""
+    """A call of `gpu-platform` in a console block."""
 
     block: Block
     arguments: tuple[str, ...]
@@ -47,7 +47,7 @@ class Command:
 
 
 def blocks(*languages: str) -> list[Block]:
-    """Every block in one of the languages, of every page that people write."""
+    """Return every block in one of the languages from every hand-written page."""
     found: list[Block] = []
     for page in documents():
         text = page.read_text("utf-8")
@@ -59,7 +59,10 @@ def blocks(*languages: str) -> list[Block]:
 
 
 def commands() -> list[Command]:
-    """Every call of `gpu-platform` in console blocks; a stack that the page copies has its original's name."""
+    """Return every `gpu-platform` command in console blocks.
+
+    If the page copies a stack file, the commands name the original instead of the copy.
+    """
     copies = {
         (block.page, copy): original
         for block in blocks("console")
@@ -77,20 +80,20 @@ def commands() -> list[Command]:
 
 
 def lines(block: Block) -> list[str]:
-    """The lines that a reader types, without prompt and remark."""
+    """Return the lines that a reader types, without prompts and comments."""
     typed = [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
     return [re.sub(r"\s+# .*", "", line) for line in typed]
 
 
 def inline_commands() -> Iterator[tuple[Path, str]]:
-    """Every `gpu-platform ...` in running text."""
+    """Yield every inline `gpu-platform ...` command with its page."""
     for page in documents():
         text = _BLOCK.sub("", page.read_text("utf-8"))
         yield from ((page, " ".join(call.split())) for call in re.findall(r"`gpu-platform ([^`]+)`", text))
 
 
 def _calls(line: str) -> Iterator[list[str]]:
-    if line.startswith("pip "):  # it names the package
+    if line.startswith("pip "):  # names the package, not the command
         return
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&>")
     lexer.whitespace_split = True

@@ -1,4 +1,4 @@
-"""The pods that documents show are admitted by the namespace of a team, which enforces `restricted`."""
+"""A team's namespace, which enforces `restricted`, admits the pods in the documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REFUSED = "refused manifest"
 
 
 def pod_specs(value: object) -> Iterator[Mapping[str, Any]]:
-    """Yield every pod spec within a manifest of any kind."""
+    """Yield every pod spec in a manifest of any kind."""
     if isinstance(value, Mapping):
         mapping = cast("Mapping[str, Any]", value)
         if "containers" in mapping:
@@ -31,7 +31,7 @@ def pod_specs(value: object) -> Iterator[Mapping[str, Any]]:
 
 
 def pods_of(block: Block) -> list[Mapping[str, Any]]:
-    """Return the pods that a reader creates in the namespace of a team with a manifest."""
+    """Return the pods of a manifest that a reader creates in a team's namespace."""
     manifest = yaml.safe_load(block.text)
     namespace = manifest["metadata"].get("namespace", "")
     return [] if is_reserved_namespace(namespace, load_catalog()) else list(pod_specs(manifest))

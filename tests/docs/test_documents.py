@@ -1,4 +1,4 @@
-"""What README and docs/ show is what the program accepts and prints."""
+"""README and docs/ contain what the program accepts and prints."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAV = yaml.safe_load((PROJECT_ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
 
 
 def command_of(words: list[str] | tuple[str, ...]) -> tuple[Any, list[str]]:
-    """The command that words call, and the rest of them; raises KeyError for one that does not exist."""
+    """Return the command for these words, and the remaining words. Raises KeyError if there is no such command."""
     found = COMMANDS
     rest = list(words)
     while hasattr(found, "commands"):
@@ -89,7 +89,7 @@ def yaml_blocks(kind: str) -> list[Block]:
 
 
 def kind_of(block: Block) -> str:
-    """The kind by which a block is tested: by the comment before it, or a whole stack file."""
+    """Return the kind of a block, which selects its test: the comment before it, or `stack file`."""
     if not block.mark and STACK_FILE in block.text:
         return "stack file"
     return block.mark.partition(":")[0]
@@ -117,7 +117,8 @@ ON_CLOUD: dict[str, dict[str, Any]] = {
     "existing": {"machine_type": "dgx-a100-640gb", "nodes": {"names": ["gpu-0"]}},
     "sandbox": {"machine_type": "p4de.24xlarge"},
 }
-"""What the pool has that a fragment without pools is checked with, by provider."""
+"""For each provider, the fields of the pool that is added to a fragment without pools so that it can be checked.
+"""
 
 
 @pytest.mark.parametrize("block", yaml_blocks(FRAGMENT), ids=str)
@@ -158,7 +159,7 @@ def test_a_manifest_of_the_documents_violates_no_policy_rule(block: Block):
         for breach in rule.check(stack, subject, settings[rule.id])
     ]
     assert not breaches
-    # No rule judges claims and domains; any other manifest has to be seen by the rules.
+    # No rule applies to claims and domains. The rules must find a workload in every other manifest.
     unjudged = {"PersistentVolumeClaim", "ComputeDomain"}
     assert bool(list(stack.view(workloads))) == (manifest["kind"] not in unjudged)
 
@@ -184,11 +185,11 @@ def test_the_utilisation_file_of_the_documents_is_read(tmp_path: Path):
 @pytest.mark.parametrize("command", commands(), ids=str)
 def test_a_command_of_a_console_block_is_accepted_by_the_parser(command: Command):
     found, rest = command_of(command.arguments)
-    found.make_context(found.name, rest)  # raises for an option that does not exist, or too few arguments
+    found.make_context(found.name, rest)  # raises an error for an unknown option or missing arguments
 
 
 def offline() -> list[tuple[str, ...]]:
-    """Every command line that needs neither cluster nor cloud, once."""
+    """Return every command line that needs neither a cluster nor a cloud, without repetitions."""
     found = [one.arguments for one in commands() if not one.has_placeholder]
     return [words for words in dict.fromkeys(found) if {" ".join(words[:1]), " ".join(words[:2])} & OFFLINE]
 
@@ -274,7 +275,7 @@ def test_the_navigation_has_every_page_once():
 
 
 def limits_of(node: Any) -> list[int]:
-    """Return how many entries a field of the schema may have, those of its options and entries included."""
+    """Return the maximum number of entries of a schema field, including its alternatives and nested entries."""
     inner = [*node.get("anyOf", ()), *(node[key] for key in ("items", "additionalProperties") if node.get(key))]
     own = [node[key] for key in ("maxItems", "maxProperties") if key in node]
     return own + [limit for one in inner if isinstance(one, dict) for limit in limits_of(one)]

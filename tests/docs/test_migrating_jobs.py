@@ -1,4 +1,4 @@
-"""docs/migrating-jobs.md: its example has the values of its PyTorchJob as each kind, at the paths of its table."""
+"""The example in docs/migrating-jobs.md keeps the values of its PyTorchJob in each kind, at the listed paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, dict[str, Any]]:
-    """The example by kind: `spec`, and what the page calls job, pod, main and runtime."""
+    """The example for each kind: `spec`, and the parts that the page calls job, pod, main and runtime."""
     plan = plan_platform({"kind": "environment", **ENTRY}, "page")
     assert plan.kind == "environment"
     (team,), (workloads,) = plan.teams, plan.workloads

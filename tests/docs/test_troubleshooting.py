@@ -1,4 +1,4 @@
-"""The messages of the troubleshooting page are messages of the code."""
+"""The messages on the troubleshooting page are messages of the code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def headings() -> list[str]:
 
 @functools.cache
 def texts() -> str:
-    """Every text in the code, one a line; the pieces of an f-string are texts of their own."""
+    """Return every string in the code, one per line. The pieces of an f-string are separate strings."""
     found: set[str] = set()
     for package in PACKAGES:
         for path in (PROJECT_ROOT / package).rglob("*.py"):

@@ -1,4 +1,4 @@
-"""`gpu-platform guide`: text, JSON, HTML and manifests, read as a member and as the API server would."""
+"""`gpu-platform guide`: text, JSON, HTML and manifests, checked as a member and the API server would read them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return int(stop.value.code or 0), printed.out, printed.err
 
 
-# What Google's test pod of A3 Mega mounts of the node; the namespace allows it for whole nodes of that pool.
+# Host paths that Google's test pod for A3 Mega mounts. The namespace allows them for whole nodes of that pool.
 OF_GPU_NICS = {
     ("gke-training", "training"): {
         "/home/kubernetes/bin/nvidia/lib64",

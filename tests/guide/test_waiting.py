@@ -1,4 +1,4 @@
-"""Why a workload waits, from conditions as Kueue 0.19.2 writes them (seen on a real API server on 2026-11-25)."""
+"""Why a workload waits, from conditions of Kueue 0.19.2 (observed on a real API server on 2026-11-25)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ NODES = [
 
 
 def pod_sets(requests: dict[str, str], selector: dict[str, str] | None = None) -> dict[str, Any]:
-    """Return the spec of a workload of one pod whose container requests as much as its limits."""
+    """Return the spec of a workload with one pod whose container has equal requests and limits."""
     container = {"name": "main", "resources": {"requests": requests, "limits": requests}}
     return {"podSets": [{"template": {"spec": {"containers": [container], "nodeSelector": selector or {}}}}]}
 
 
 def workload(*segments: str, **stopped: str) -> dict[str, Any]:
-    """Return a workload without quota; `stopped`: reasons by condition."""
+    """Return a workload without reserved quota. `stopped` contains reasons by condition."""
     message = "couldn't assign flavors to pod set main: " + ", ".join(segments)
     waits = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
     others = [{"type": kind, "status": "True", "reason": reason} for kind, reason in stopped.items()]
@@ -182,7 +182,7 @@ def test_other_messages_of_kueue_are_printed_as_they_are() -> None:
 
 
 def own_queue(cpu: str, used_cpu: str = "0", gpus: str = "8") -> dict[str, Any]:
-    """Return a team's queue with a quota on pool train, of which its workloads hold some CPUs."""
+    """Return a team's queue with a quota on pool train. Its workloads use 4 GPUs and `used_cpu` CPUs."""
     nominal = [{"name": "cpu", "nominalQuota": cpu}, {"name": "nvidia.com/gpu", "nominalQuota": gpus}]
     held = [{"name": "cpu", "total": used_cpu}, {"name": "nvidia.com/gpu", "total": "4"}]
     return {
@@ -213,7 +213,7 @@ def test_what_is_taken_back_or_is_not_the_teams_own_needs_no_other_reason(cpu: s
 
 
 def started(ready: str, **others: str) -> dict[str, Any]:
-    """Return a started workload; `ready`: status of PodsReady."""
+    """Return a started workload. `ready` is the status of its PodsReady condition."""
     found = {"Admitted": "True", "PodsReady": ready, **others}
     return {"status": {"conditions": [{"type": kind, "status": status} for kind, status in found.items()]}}
 

@@ -1,4 +1,4 @@
-"""A server that hangs, or whose etcd does not work, ends in one clear error within the limits (R5)."""
+"""An API server that hangs, or whose etcd is down, results in one clear error within the time limits (R5)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.http_servers import start_server, stop_server
 
 LISTED = {"Event": "events", "Node": "nodes", "Pod": "pods"}
 SHORT = Limits(connect=1.0, read=0.2, total=1.0)  # for a server that does not answer
-ANSWERED = Limits(connect=PATIENCE_SECONDS, read=PATIENCE_SECONDS, total=1.0)  # however late
+ANSWERED = Limits(connect=PATIENCE_SECONDS, read=PATIENCE_SECONDS, total=1.0)  # for slow answers
 
 
 def kubeconfig(folder: Path, port: int) -> Path:
@@ -53,7 +53,7 @@ def kubeconfig(folder: Path, port: int) -> Path:
 
 @pytest.fixture
 def silent() -> Iterator[tuple[int, list[str]]]:
-    """The port of a server that accepts connections and never answers, and the connections it got."""
+    """The port of a server that accepts connections but never answers, and the list of its connections."""
     got: list[str] = []
     held: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -75,7 +75,7 @@ def silent() -> Iterator[tuple[int, list[str]]]:
 
 
 def attempts(silent: tuple[int, list[str]]) -> int:
-    """Return how many connections the silent server got; it accepts them in their order, perhaps later."""
+    """Return how many connections the silent server received before this call. It accepts them in order."""
     port, connections = silent
     with socket.create_connection(("127.0.0.1", port)) as last:
         own = str(last.getsockname())
@@ -86,7 +86,7 @@ def attempts(silent: tuple[int, list[str]]) -> int:
 
 @contextmanager
 def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Generator[int]:
-    """Serve the answers to method and path; gives the port."""
+    """Serve the answers for each method and path, and yield the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -148,7 +148,7 @@ def test_a_refused_connection_is_reported_as_refused(tmp_path: Path) -> None:
 def test_a_connection_that_is_not_accepted_is_reported_with_the_limit(tmp_path: Path) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):  # fill its queue
+        for _ in range(3):  # to fill the server's queue
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(server.getsockname())

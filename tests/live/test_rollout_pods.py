@@ -1,4 +1,4 @@
-"""What a drain does to a pod, and what `up` writes on a node."""
+"""What a drain does to a pod, and what `up` writes to a node."""
 
 from __future__ import annotations
 

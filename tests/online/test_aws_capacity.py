@@ -1,4 +1,4 @@
-"""Zones, reservations and capacity blocks of EC2 against those that pools name."""
+"""EC2 zones, reservations and capacity blocks, compared with those that pools name."""
 
 from __future__ import annotations
 

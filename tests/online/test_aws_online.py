@@ -1,4 +1,4 @@
-"""All questions to AWS for one stack, against an account in this process."""
+"""All requests to AWS for one stack, sent to a simulated account in this process."""
 
 from __future__ import annotations
 
@@ -132,11 +132,11 @@ def test_every_call_is_in_the_declared_list_and_every_declared_call_is_made(acco
 
 
 def with_storage(account: AwsAccount) -> EnvironmentPlan:
-    """Plan volumes of a bucket and of file systems that the account has, and of others that it lacks."""
+    """Plan volumes of a bucket and file systems that exist in the account, and of others that do not."""
     subnet = account.client("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
     location: Any = {"LocationConstraint": REGION}
     buckets = account.client("s3")
-    with suppress(buckets.exceptions.BucketAlreadyOwnedByYou):  # names are global, and outlive a test
+    with suppress(buckets.exceptions.BucketAlreadyOwnedByYou):  # bucket names are global and outlive a test
         buckets.create_bucket(Bucket="acme-here", CreateBucketConfiguration=location)
     account.client("s3", "us-east-1").create_bucket(Bucket="acme-far")
     efs = account.client("efs").create_file_system(CreationToken="a")["FileSystemId"]
@@ -318,7 +318,7 @@ def test_an_existing_cluster_without_the_vpc_cni_as_an_add_on_is_told_what_enfor
 
 
 def own_network(account: AwsAccount, *zones: str) -> dict[str, Any]:
-    """Create a VPC with a small subnet in each of two zones; return it as if they were in `zones`."""
+    """Create a VPC with two small subnets in different zones. Return the network as if they were in `zones`."""
     ec2 = account.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     made = [
@@ -355,7 +355,7 @@ def test_a_subnet_of_another_zone_or_vpc_stops_a_new_cluster_in_an_existing_vpc(
 
 
 def with_pod_subnets(account: AwsAccount, network: dict[str, Any], *cidrs: str) -> dict[str, Any]:
-    """Return a network with a subnet of pods in each of its zones."""
+    """Return a network with a pod subnet in each of its zones."""
     ec2 = account.client("ec2")
     made = [
         ec2.create_subnet(VpcId=network["vpc"], CidrBlock=cidr, AvailabilityZone=zone)["Subnet"]["SubnetId"]
@@ -488,7 +488,7 @@ def test_cpu_pools_and_system_nodes_of_a_new_cluster_count_against_one_quota(acc
 
     finding = by_title(ask(account, plan), "Standard (A, C, D, H, I, M, R, T, Z) instances")
 
-    # 2 x 8 vCPUs of the pool, and 2 x 2 of the system nodes.
+    # The pool needs 2 x 8 vCPUs, and the system nodes 2 x 2.
     assert finding.severity == "stops"
     assert finding.why == "1 vCPU are missing for the desired nodes"
 

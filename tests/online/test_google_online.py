@@ -1,4 +1,4 @@
-"""All questions to Google Cloud for one stack, against a project on this machine."""
+"""All requests to Google Cloud for one stack, sent to a simulated project on this machine."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_zone_without_the_machine_type_stops_up(project: GoogleProject) -> Non
 
 
 def test_unset_zones_are_compared_with_those_that_offer_the_machine_type(project: GoogleProject) -> None:
-    """GKE creates the pool in all its zones, so one without the machine type stops `up`."""
+    """GKE creates the pool in all its zones, so one zone without the machine type stops `up`."""
     zones = {f"zones/us-central1-{letter}": {"machineTypes": [{"name": "g2-standard-48"}]} for letter in "abc"}
     project.answers[MACHINE_TYPES] = {"items": zones}
     anywhere = {key: value for key, value in SERVE.items() if key != "zones"} | {"count": {"desired": 0, "max": 2}}
@@ -336,7 +336,7 @@ def test_the_subnet_of_a_new_cluster_is_apart_from_its_gpu_networks(project: Goo
 
 
 def test_nodes_of_an_existing_cluster_have_no_addresses_of_gpu_networks(project: GoogleProject) -> None:
-    """Nodes have an interface in each GPU network, and would route their own neighbours there."""
+    """Nodes have an interface in each GPU network, and would send traffic for their neighbours there."""
     project.add_cluster()
     project.answers[f"{REGION}/subnetworks/default"] = {"ipCidrRange": "192.168.0.0/20"}
     assert by_title(ask(plan_of(MEGA, cluster=EXISTING)), "subnet default").severity == "stops"

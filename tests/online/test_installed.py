@@ -1,4 +1,4 @@
-"""What an existing cluster has already, against what `up` installs."""
+"""Software that an existing cluster already has, compared with what `up` installs."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_admission_policies_are_named() -> None:
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    """The kubeconfig of an API server that has a GPU Operator of others and lists nothing else."""
+    """The kubeconfig of an API server that has a GPU Operator from another owner, and lists nothing else."""
     operator = {
         "metadata": {
             "name": "gpu-operator",

@@ -1,4 +1,4 @@
-"""What a quota means for `up`: its value, the use of others, the nodes that the stack asks for."""
+"""How a quota affects `up`, from its value, its current use and the nodes that the stack requests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_demand_is_counted_by_desired_and_by_most_nodes_with_those_of_a_roll
         P,
         3 * 192,
         (3 + 2 + 2 * 2) * 192,
-    )  # a roll adds two nodes for each zone of a pool
+    )  # rolling the nodes adds two for each zone of a pool
 
 
 def test_spot_of_a_family_without_a_known_quota_is_left_for_a_manual_check() -> None:
@@ -67,7 +67,7 @@ def test_spot_of_a_family_without_a_known_quota_is_left_for_a_manual_check() -> 
     (finding,) = unnamed_findings(plan, CATALOG, "console")
 
     assert finding.severity == "unknown"
-    assert f"{(1 + 2 * 2) * 192} vCPU" in finding.why  # two nodes more in each of two zones
+    assert f"{(1 + 2 * 2) * 192} vCPU" in finding.why  # two more nodes in each of two zones
 
 
 def _instance(kind: str, lifecycle: str = "", **tags: str) -> Instance:

@@ -1,4 +1,4 @@
-"""A custom resource of a cloud, whose outputs feed a ConfigMap, and a function of that cloud's provider."""
+"""A custom resource of a cloud, a ConfigMap that uses its outputs, and a function call of the cloud's provider."""
 
 import pulumi
 from pulumi.runtime import invoke_output

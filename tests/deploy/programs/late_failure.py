@@ -1,4 +1,4 @@
-"""Registers one object, then fails inside an apply, after the file itself has run to its end."""
+"""Registers one object, and then fails in an apply after the last line of the program has run."""
 
 from pulumi_kubernetes.core.v1 import Namespace
 

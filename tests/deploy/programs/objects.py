@@ -1,4 +1,4 @@
-"""Registers the objects that its configuration lists, with the options given there."""
+"""Registers the objects in its configuration, with the options that the configuration contains."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Fails inside an apply while another output never gets a value."""
+"""Fails in an apply while another output never gets a value."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Texts that YAML treats specially, and two kinds of one name."""
+"""Strings that YAML treats specially, and two objects of different kinds with the same name."""
 
 import pulumi_kubernetes as k8s
 

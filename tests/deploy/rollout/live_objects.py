@@ -1,4 +1,4 @@
-"""Live nodes and pods as the API server returns them, for the pool `lab` in another layout than its plan's."""
+"""Live nodes and pods as the API server returns them, for the pool `lab` with a layout other than the plan's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lab(**rest: Any) -> dict[str, Any]:
 
 
 def node(name: str, config: str | None = OLD_CONFIG, **rest: Any) -> dict[str, Any]:
-    """A node of the pool; `rest`: state, annotations, unschedulable, ready, allocatable, labels."""
+    """Return a node of the pool. `rest`: state, annotations, unschedulable, ready, allocatable, labels."""
     labels = {
         names.POOL_LABEL: "lab",
         names.MIG_STATE_LABEL: rest.get("state", "success"),
@@ -60,7 +60,7 @@ def owned_by(kind: str, *, controller: bool = True, version: str = "apps/v1") ->
 
 
 def planned(*pools: dict[str, Any], cluster: dict[str, Any] | None = None) -> EnvironmentPlan:
-    """Plan an environment with these pools, by default `lab` alone."""
+    """Plan an environment with these pools. The default is only the pool `lab`."""
     document = {
         "kind": "environment",
         "cluster": cluster or {"provider": "sandbox"},

@@ -1,4 +1,4 @@
-"""mig-parted files with the old and the new configs in them."""
+"""mig-parted files that contain the old and the new configs."""
 
 from __future__ import annotations
 

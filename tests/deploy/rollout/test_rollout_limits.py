@@ -1,4 +1,4 @@
-"""What holds a rollout of MIG layouts, in words."""
+"""Messages that explain why a rollout of MIG layouts does not continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node gets its new MIG config from a MIG manager that has read it."""
+"""A node gets its new MIG config only from a MIG manager that has read this config."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def manager(created: str, *, ready: bool) -> dict[str, Any]:
 
 
 class Cluster:
-    """One node without pods of users, and the MIG manager's pods on it; records what is applied to the node."""
+    """A node without user pods, and its MIG manager pods. Records what is applied to the node."""
 
     def __init__(self, *managers: dict[str, Any]) -> None:
         self.managers = list(managers)
@@ -46,7 +46,7 @@ class Cluster:
         return iter(self.managers if names.MIG_MANAGER_APP in label_selector else ())
 
     def delete(self, live: dict[str, Any]) -> None:
-        # It is listed as it was until it has ended; what was listed before does not change.
+        # The pod stays listed until it has ended. Earlier listings do not change.
         leaving = {**live, "metadata": {**live["metadata"], "deletionTimestamp": "2026-11-26T10:01:00Z"}}
         self.managers = [leaving if one is live else one for one in self.managers]
 
@@ -64,7 +64,7 @@ def test_a_config_is_requested_only_when_a_manager_that_is_younger_than_its_conf
 
     for _ in range(6):
         roll.step()
-    assert cluster.configs == [], "the old manager has ended its work, and there is no other"
+    assert cluster.configs == [], "the old manager has stopped, and no new one is running"
 
     cluster.managers = [manager("2026-11-26T10:01:02Z", ready=False)]
     roll.step()
@@ -76,7 +76,7 @@ def test_a_config_is_requested_only_when_a_manager_that_is_younger_than_its_conf
 
 
 class Stuck(Cluster):
-    """A node with the wanted config, on which an earlier manager has stopped without a result."""
+    """A node with the wanted config, whose MIG manager has stopped without a result."""
 
     def get(self, *_: str) -> dict[str, Any]:
         return node("lab-0", NEW_CONFIG, state="pending", unschedulable=True)
@@ -93,7 +93,9 @@ def test_a_manager_that_stopped_without_a_result_is_restarted_once_and_gets_the_
 
     cluster.managers = [manager("2026-11-26T10:02:00Z", ready=True)]
     roll.step()
-    assert cluster.configs == [f"{NEW_CONFIG}-again"], "another value of the label, which the manager acts on"
+    assert cluster.configs == [f"{NEW_CONFIG}-again"], (
+        "a different value of the label, so that the manager acts on it"
+    )
     assert "deletionTimestamp" not in cluster.managers[0]["metadata"]
 
 

@@ -1,4 +1,4 @@
-"""Which nodes a new plan would change, and which pods run there."""
+"""Which nodes a new plan would change, and which pods run on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cordoned_by(stack: str) -> dict[str, Any]:
 
 
 def owned(name: str, on: str = "lab-0") -> dict[str, Any]:
-    """A pod that a drain evicts."""
+    """Return a pod that a drain evicts."""
     return pod(name, on=on, metadata={**owned_by("ReplicaSet"), "labels": {"app": name}})
 
 
@@ -53,7 +53,7 @@ def test_nodes_of_another_layout_are_drained_and_those_of_the_plans_are_left_alo
     assert change.labels == {names.MIG_CONFIG_LABEL: wanted(plan), names.DEVICE_PLUGIN_CONFIG_LABEL: wanted(plan)}
     assert change.allocatable == {"nvidia.com/mig-2g.20gb": 24, "nvidia.com/mig-1g.10gb": 8}
     assert list(found.configs) == [wanted(plan)]
-    assert rollout(plan, node("lab-0", wanted(plan))).pools == (), "a pool without changes is no part of it"
+    assert rollout(plan, node("lab-0", wanted(plan))).pools == (), "a pool without changes is not part of it"
 
 
 def test_the_gpu_pods_of_each_node_are_named_and_others_are_not() -> None:
@@ -147,7 +147,7 @@ def test_a_node_that_failed_on_the_plans_own_layout_is_tried_again() -> None:
 
 
 def in_state(state: str, since: str) -> dict[str, Any]:
-    """A node whose MIG manager has had a state since a time."""
+    """Return a node whose MIG manager has had a state since a time."""
     plan = planned()
     live = node("lab-0", wanted(plan), state=state)
     owned = {"f:metadata": {"f:labels": {f"f:{names.MIG_STATE_LABEL}": {}}}}
