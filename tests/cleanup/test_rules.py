@@ -107,7 +107,7 @@ def test_a_label_that_is_no_date_is_a_problem_and_ends_nothing() -> None:
     ]
 
 
-def test_objects_that_are_declared_owned_marked_or_being_deleted_are_not_found() -> None:
+def test_declared_owned_marked_and_terminating_objects_are_kept() -> None:
     old = ended("Complete", days=30)
     going = live("going", old)
     going["metadata"]["deletionTimestamp"] = ago(minutes=1)
@@ -145,7 +145,7 @@ def test_a_notebook_is_idle_by_what_was_measured_for_long_enough(
     assert found(IDLE, activity, Job=[job], Pod=[pod]) == rule
 
 
-def test_without_an_answer_of_prometheus_nothing_is_idle_and_that_is_reported() -> None:
+def test_without_prometheus_nothing_is_idle_and_this_is_reported() -> None:
     findings, problems = find({POD: [notebook("nb-1")]}, [], IDLE, None, NOW)
     assert (findings, problems) == ([], ["idle GPUs: Prometheus did not answer, so nothing counts as idle"])
 
@@ -166,7 +166,7 @@ def test_a_deployment_is_found_only_if_all_its_pods_are_idle() -> None:
     ],
     ids=["works, without the label", "has not started"],
 )
-def test_an_object_with_a_busy_or_starting_pod_beside_an_idle_one_is_not_found(other: dict[str, Any]) -> None:
+def test_an_object_with_a_busy_or_starting_pod_is_not_idle(other: dict[str, Any]) -> None:
     sets = [live("lab-abc", owner=("Deployment", "lab"))]
     idle = notebook("lab-abc-0", owner=("ReplicaSet", "lab-abc"))
     objects = {"Deployment": [live("lab")], "ReplicaSet": sets}
@@ -174,7 +174,7 @@ def test_an_object_with_a_busy_or_starting_pod_beside_an_idle_one_is_not_found(o
     assert found(IDLE, {"lab-abc-0": 0.0}, **objects, Pod=[idle]) == {"lab": "idle"}
 
 
-def test_what_a_controller_of_another_kind_owns_stays_when_it_is_idle() -> None:
+def test_idle_objects_owned_by_other_controllers_are_kept() -> None:
     owned = live("nb", owner=("Notebook", "nb"))
     pod = notebook("nb-0", owner=("StatefulSet", "nb"))
     assert found(IDLE, {"nb-0": 0.0}, StatefulSet=[owned], Pod=[pod]) == {}

@@ -105,7 +105,7 @@ def test_a_utilisation_file_that_is_not_there_is_bad_input(capsys: pytest.Captur
     assert "nowhere.yaml" in err
 
 
-def test_cpu_and_memory_of_quotas_are_shown_beside_those_of_all_pools(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cpu_and_memory_quotas_are_compared_with_all_pools(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run(capsys, "gke-monitoring", "--format", "json")
     document = json.loads(out)
     cpu, memory = document["compute"]

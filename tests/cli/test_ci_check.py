@@ -98,7 +98,7 @@ def test_a_file_that_looks_like_ours_is_not_left_out(repository: Path, text: str
     assert (done.returncode, said in done.stdout) == (2, True), done.stdout + done.stderr
 
 
-def test_logs_of_two_stack_files_of_one_name_are_two_of_two_kinds(tmp_path: Path) -> None:
+def test_stack_files_with_the_same_name_have_separate_log_categories(tmp_path: Path) -> None:
     """GitHub accepts one log per category: github/codeql-action pull request 2959, read 2026-11-28."""
     for folder in ("a-b/c", "a/b-c", "a space/d"):
         (tmp_path / folder).mkdir(parents=True)
@@ -141,9 +141,7 @@ def run_action(repository: Path, folder: Path, stacks: str) -> subprocess.Comple
 
 
 @pytest.mark.long
-def test_the_action_leaves_a_log_of_each_stack_file_annotates_its_lines_and_fails_as_the_check(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_the_action_writes_logs_annotates_lines_and_fails_like_check(repository: Path, tmp_path: Path) -> None:
     done = run_action(repository, tmp_path, "stacks/Pulumi.m*.yaml\nnothing/*.yaml\n")
     assert done.returncode == 1, done.stderr
     folder = Path((tmp_path / "output").read_text("utf-8").strip().removeprefix("sarif="))
@@ -161,9 +159,7 @@ def test_the_action_leaves_a_log_of_each_stack_file_annotates_its_lines_and_fail
     assert {one[2] for one in annotated if one and one[1] != "notice"} == RULES
 
 
-def test_a_pattern_of_the_action_may_have_spaces_and_one_that_matches_nothing_is_named(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_the_actions_patterns_may_have_spaces_and_must_match(repository: Path, tmp_path: Path) -> None:
     (repository / "my stacks").mkdir()
     (repository / "my stacks" / "Pulumi.mine.yaml").write_text(BROKEN, "utf-8")
     done = run_action(repository, tmp_path, "my stacks/*.yaml\nother/*.yaml\n")
@@ -222,7 +218,7 @@ def test_text_of_a_finding_ends_no_workflow_command(tmp_path: Path) -> None:
     )
 
 
-def test_the_documented_uses_name_the_hook_and_inputs_that_there_are() -> None:
+def test_the_documentation_names_the_existing_hook_and_inputs() -> None:
     (repository,) = read("examples/ci/pre-commit.yaml")["repos"]
     assert [one["id"] for one in repository["hooks"]] == [hook()["id"]]
     (job,) = read("examples/ci/check.yaml")["jobs"].values()

@@ -86,9 +86,7 @@ def give_token(folder: Path) -> None:
     put(folder, "aws", f"echo '{json.dumps(answer)}'")
 
 
-def test_the_kubeconfig_is_read_from_the_stack_and_its_command_gives_the_credentials(
-    plan: EnvironmentPlan, machine: Path
-) -> None:
+def test_the_stacks_kubeconfig_and_its_credential_command_are_used(plan: EnvironmentPlan, machine: Path) -> None:
     put_pulumi(machine, {"kubeconfig": kubeconfig()})
     give_token(machine)
 
@@ -98,7 +96,7 @@ def test_the_kubeconfig_is_read_from_the_stack_and_its_command_gives_the_credent
     assert client._connection._headers("application/json")["Authorization"] == "Bearer a-token"
 
 
-def test_the_kubeconfig_is_readable_by_its_user_alone_and_gone_after_use(
+def test_the_kubeconfig_file_is_private_and_deleted_after_use(
     plan: EnvironmentPlan, machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[Path, int]] = []
@@ -153,9 +151,7 @@ def test_a_stack_that_the_backend_does_not_know_is_not_deployed(plan: Environmen
         client_of(plan)
 
 
-def test_a_command_that_the_kubeconfig_needs_and_that_is_missing_is_named_with_how_to_install_it(
-    plan: EnvironmentPlan, machine: Path
-) -> None:
+def test_a_missing_credential_command_is_named_with_its_installation(plan: EnvironmentPlan, machine: Path) -> None:
     put_pulumi(machine, {"kubeconfig": kubeconfig()})
 
     with pytest.raises(UnknownOutcome, match="credentials from `aws`, which is not on PATH: install the AWS CLI"):
@@ -193,7 +189,7 @@ def test_a_cluster_that_may_be_another_one_gets_a_new_client(plan: EnvironmentPl
     assert access.client() is not before
 
 
-def test_a_cluster_that_did_not_exist_is_found_after_its_creation(plan: EnvironmentPlan, machine: Path) -> None:
+def test_a_new_cluster_is_found_after_its_creation(plan: EnvironmentPlan, machine: Path) -> None:
     put_pulumi(machine, {})
     access = ClusterAccess(plan)
     with pytest.raises(UnknownOutcome, match="is not deployed"):

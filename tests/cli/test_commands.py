@@ -70,9 +70,7 @@ def test_check_prints_what_was_chosen_and_why(run: Any) -> None:
     assert all(d["why"] for d in decisions)
 
 
-def test_check_ends_with_1_where_a_mandatory_policy_is_broken_and_with_0_where_it_is_advice(
-    run: Any, tmp_path: Path
-) -> None:
+def test_check_exits_with_1_only_for_violations_of_mandatory_rules(run: Any, tmp_path: Path) -> None:
     local = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
     stack = tmp_path / "Pulumi.many.yaml"
     many = local.replace("{mode: time-slicing, replicas: 4}", "{mode: time-slicing, replicas: 6}")
@@ -86,9 +84,7 @@ def test_check_ends_with_1_where_a_mandatory_policy_is_broken_and_with_0_where_i
     assert "advisory: sharing-replicas-bounded" in out
 
 
-def test_a_rule_that_is_advisory_by_default_warns_and_stops_only_where_the_stack_says_so(
-    run: Any, tmp_path: Path
-) -> None:
+def test_an_advisory_rule_stops_only_if_the_stack_makes_it_mandatory(run: Any, tmp_path: Path) -> None:
     local = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
     scattered = local.replace("workload: training\n", "workload: training\n        topology: {policy: none}\n", 1)
     assert scattered != local
@@ -208,9 +204,7 @@ def test_the_topology_of_a_node_is_printed_with_what_its_labels_mean(run: Any, t
     assert {label for row in rows for label in row[1:-1]} <= set(meanings)
 
 
-def test_the_topology_of_a_node_as_json_has_the_matrix_and_the_one_of_the_machine_type(
-    run: Any, tmp_path: Path
-) -> None:
+def test_a_topology_as_json_has_the_measured_and_the_expected_matrix(run: Any, tmp_path: Path) -> None:
     record_node(tmp_path / "node.json", machine_type="p4de.24xlarge", driver_version="580.126.20")
     arguments = ["--topology", "--replay", str(tmp_path / "node.json"), "--format", "json"]
 
@@ -225,7 +219,7 @@ def test_the_topology_of_a_node_as_json_has_the_matrix_and_the_one_of_the_machin
     assert json.loads(run("node-check", *arguments)[1])["expected"] is None
 
 
-def test_the_name_of_a_command_in_a_group_gets_the_name_of_the_group(run: Any) -> None:
+def test_an_unknown_command_of_a_group_suggests_the_group(run: Any) -> None:
     code, _, err = run("suggest")
     assert code == 2
     assert "No such command 'suggest'. Did you mean 'capacity suggest'?" in err
@@ -267,9 +261,7 @@ def _elsewhere(tmp_path: Path) -> str:
     return str(stack)
 
 
-def test_check_warns_of_machine_types_that_the_region_is_not_known_to_offer_and_passes(
-    run: Any, tmp_path: Path
-) -> None:
+def test_check_warns_about_machine_types_not_offered_in_the_region(run: Any, tmp_path: Path) -> None:
     code, out, err = run("check", _elsewhere(tmp_path))
     assert code == 0
     assert "warning: pools[1].machine_type: region us-west-1 is not known to offer g6e.12xlarge; offered in" in err

@@ -102,7 +102,7 @@ def test_a_team_has_no_pools_of_its_own(capsys: pytest.CaptureFixture[str]) -> N
     assert "gpu-platform cost local" in err
 
 
-def test_an_unknown_pool_is_reported_beside_a_utilisation_in_percent(
+def test_an_unknown_pool_and_a_percentage_are_reported_together(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "measured.yaml"

@@ -100,7 +100,7 @@ def test_google_default_credentials_are_reported_by_their_kind(tmp_path: Path) -
     assert SECRET not in " ".join(found)
 
 
-def test_google_default_credentials_are_looked_for_where_gcloud_is_configured(tmp_path: Path) -> None:
+def test_google_default_credentials_are_read_from_the_gcloud_folder(tmp_path: Path) -> None:
     (tmp_path / "application_default_credentials.json").write_text(json.dumps({"type": "external_account"}))
 
     (found,) = google_sources({"HOME": "/nowhere", "CLOUDSDK_CONFIG": str(tmp_path)})

@@ -64,7 +64,7 @@ def look(monkeypatch: pytest.MonkeyPatch, looks: Looks, until: int = 0) -> threa
     return reached
 
 
-def test_a_node_that_is_given_up_in_this_run_ends_it_with_what_to_do(
+def test_a_node_given_up_during_the_run_ends_it_with_a_fix(
     monkeypatch: pytest.MonkeyPatch, plan: EnvironmentPlan
 ) -> None:
     look(monkeypatch, itertools.chain([{}, {}], itertools.repeat(GIVEN_UP)))
@@ -81,7 +81,7 @@ def test_a_node_that_comes_back_ends_nothing(monkeypatch: pytest.MonkeyPatch, pl
         assert reached.wait(60)
 
 
-def test_a_node_that_was_given_up_before_is_named_and_gets_time_to_come_back(
+def test_a_node_given_up_earlier_is_named_and_may_recover(
     monkeypatch: pytest.MonkeyPatch, plan: EnvironmentPlan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reached = look(monkeypatch, itertools.chain([GIVEN_UP] * 50, itertools.repeat({})), until=60)
@@ -119,7 +119,7 @@ def test_a_signal_to_the_command_is_no_node_that_is_given_up(
         (Finding("not ready: Deployment.apps keda-operator in namespace keda: after 20 s"), False),
     ],
 )
-def test_an_up_that_ends_at_the_validation_of_nodes_names_the_way_past_it(
+def test_a_failed_node_validation_names_the_way_to_continue(
     failure: Finding, named: bool, plan: EnvironmentPlan
 ) -> None:
     assert ("validation: {gate: false}" in past_the_gate(plan, failure)) is named

@@ -149,7 +149,7 @@ def test_a_preview_shows_the_gpus_and_the_cost_that_a_change_adds(
     }
 
 
-def test_a_failed_deployment_is_reported_also_where_its_cluster_does_not_exist_yet(
+def test_a_failed_deployment_is_reported_even_without_a_cluster(
     given: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given(environment({"train": 1}), None)
@@ -217,9 +217,7 @@ def test_a_first_deployment_has_nothing_to_lose(given: Any, capsys: pytest.Captu
     assert "warning" not in printed.err
 
 
-def test_a_deployment_of_an_older_release_is_not_compared_and_that_is_printed(
-    given: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_deployment_of_an_older_release_is_not_compared(given: Any, capsys: pytest.CaptureFixture[str]) -> None:
     engine = given(environment({"train": 1}), {"kubeconfig": "x"})
     deploy.preview_stack("test", "auto", to_json=True)
 
@@ -227,7 +225,7 @@ def test_a_deployment_of_an_older_release_is_not_compared_and_that_is_printed(
     assert "not compared" in engine.told_before
 
 
-def test_the_embedded_engine_gives_back_the_pools_that_the_program_exports(
+def test_the_embedded_engine_returns_the_exported_pools(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Cluster:
@@ -346,7 +344,7 @@ def test_a_preview_shows_protection_that_up_lifts_although_no_object_changes(
 # -- destroy ----------------------------------------------------------------------------------------------
 
 
-def test_a_production_cluster_is_not_destroyed_and_the_error_says_how_to_lift_that(given: Any) -> None:
+def test_a_protected_production_cluster_is_not_destroyed(given: Any) -> None:
     engine = given(on_eks(protect=True), outputs(on_eks(protect=True)))
 
     with pytest.raises(BadInput, match=r"cluster\.protect") as caught:
@@ -357,7 +355,7 @@ def test_a_production_cluster_is_not_destroyed_and_the_error_says_how_to_lift_th
     assert engine.asked == []
 
 
-def test_a_cluster_that_is_still_protected_where_it_is_deployed_is_not_destroyed(given: Any) -> None:
+def test_a_cluster_still_protected_in_its_deployment_is_not_destroyed(given: Any) -> None:
     engine = given(on_eks(protect=False), outputs(on_eks(protect=True)))
 
     with pytest.raises(BadInput, match="in the last deployment, which protects cluster ml"):
@@ -387,9 +385,7 @@ def test_what_the_field_protect_protects_is_not_destroyed(
 
 
 @pytest.mark.parametrize("pools", [{"serve": 1}, {"fit": 2}], ids=["removed", "renamed"])
-def test_up_does_not_delete_a_protected_pool_and_says_how_to_lift_that(
-    given: Any, pools: Mapping[str, int]
-) -> None:
+def test_up_refuses_to_delete_a_protected_pool_with_a_fix(given: Any, pools: Mapping[str, int]) -> None:
     engine = given(environment(pools), outputs(guarded({"train": 2}, pool=True)))
 
     with pytest.raises(BadInput, match=r"pool train is re(moved|named)") as caught:
@@ -401,7 +397,7 @@ def test_up_does_not_delete_a_protected_pool_and_says_how_to_lift_that(
     assert "up" not in engine.asked
 
 
-def test_up_does_not_begin_an_upgrade_that_a_capacity_block_with_nodes_cannot_follow(given: Any) -> None:
+def test_up_refuses_an_upgrade_that_a_running_capacity_block_blocks(given: Any) -> None:
     block = {
         "capacity": {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"},
     }
@@ -458,9 +454,7 @@ def test_destroy_names_the_resources_that_it_keeps(given: Any, capsys: pytest.Ca
     assert "nothing left" not in said
 
 
-def test_the_report_of_a_destroy_is_one_document_with_what_goes_and_what_stays(
-    given: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_destroy_report_lists_deleted_and_kept_resources(given: Any, capsys: pytest.CaptureFixture[str]) -> None:
     plan = on_eks(retained=("log group /aws/eks/ml/cluster",))
     engine = given(plan, outputs(plan))
 
@@ -548,7 +542,7 @@ def test_the_consent_to_delete_data_names_the_data(
     assert engine.asked == asked
 
 
-def test_a_cluster_that_goes_with_what_members_made_needs_consent_to_delete_data(
+def test_deleting_a_cluster_with_members_data_needs_consent(
     given: Any,
 ) -> None:
     plan = on_eks(created=True)

@@ -69,7 +69,7 @@ def test_a_stack_that_the_cloud_would_accept_is_good(account: AwsAccount, stack:
     assert "0 stop `up`, 0 warn, 0 unknown" in result.output
 
 
-def test_what_stops_up_is_a_finding_with_its_reason_and_its_remedy(account: AwsAccount, stack: str) -> None:
+def test_a_blocker_of_up_is_a_finding_with_reason_and_fix(account: AwsAccount, stack: str) -> None:
     account.reservations.clear()
 
     result = doctor(stack)

@@ -26,7 +26,7 @@ def _without_extensions(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("arguments", [("place", "local"), ("production", "local"), ("capacity", "suggest")])
-def test_a_command_whose_extension_is_not_there_says_what_to_install(arguments: tuple[str, ...]) -> None:
+def test_a_command_without_its_extension_names_the_package(arguments: tuple[str, ...]) -> None:
     ran = _without_extensions(*arguments)
 
     assert ran.returncode == 2
@@ -43,7 +43,7 @@ def test_the_core_checks_a_stack_without_any_extension() -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_commands_that_are_listed_as_the_projects_own_are_those_of_its_extensions() -> None:
+def test_the_listed_extension_commands_are_those_of_the_extensions() -> None:
     listed = [name for names in extensions.OWN.values() for name in names]
 
     assert sorted(command.name for command in extensions.commands()) == sorted(listed)

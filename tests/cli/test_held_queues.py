@@ -68,7 +68,7 @@ def warnings(policies: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFix
     return capsys.readouterr().err
 
 
-def test_a_held_queue_is_named_with_who_holds_it_and_the_command_that_ends_it(
+def test_a_held_queue_is_named_with_its_holder_and_the_release_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = warnings({"vision": "Hold"}, tmp_path, capsys)
@@ -76,7 +76,7 @@ def test_a_held_queue_is_named_with_who_holds_it_and_the_command_that_ends_it(
     assert """kubectl patch clusterqueue vision --type merge -p '{"spec": {"stopPolicy": "None"}}'""" in said
 
 
-def test_the_provider_that_took_a_hold_over_is_not_named_as_who_holds(
+def test_the_pulumi_provider_is_not_named_as_the_holder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with cluster_with({"vision": "Hold"}, tmp_path, "pulumi-kubernetes-c7fda175") as loaded:
@@ -100,7 +100,7 @@ def test_queues_that_nobody_holds_are_not_mentioned(tmp_path: Path, capsys: pyte
     ("policies", "held"),
     [({"vision": "Hold"}, {"vision": {"ClusterQueue": "Hold"}}), ({"vision": "None"}, {})],
 )
-def test_preview_and_up_tell_the_program_of_pulumi_which_queues_are_held(
+def test_preview_and_up_pass_held_queues_to_the_pulumi_program(
     policies: dict[str, str], held: dict[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, exported = tmp_path / "told", tmp_path / "exported.json"

@@ -45,7 +45,7 @@ def test_options_without_use_are_refused_all_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_manifest_of_a_guide_as_json_is_a_list_of_the_objects_of_the_yaml(run: Any) -> None:
+def test_a_guide_manifest_as_json_lists_the_objects_of_the_yaml(run: Any) -> None:
     arguments = ["guide", "local", "vision", "--manifest", "training"]
 
     document = json.loads(run(*arguments, "--format", "json")[1])

@@ -131,7 +131,7 @@ def test_an_interruption_is_raised_again_where_threads_start_slowly(monkeypatch:
     test_an_interruption_that_python_drops_is_raised_again(monkeypatch)
 
 
-def test_an_interruption_that_compiled_code_replaces_by_an_error_of_its_own_is_still_one(
+def test_an_interruption_that_compiled_code_wraps_is_still_recognized(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted_import(_arguments: list[str], **_: str) -> None:

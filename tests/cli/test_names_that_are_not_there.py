@@ -20,9 +20,7 @@ def test_the_command_that_writes_a_stack_has_a_name_that_it_accepts() -> None:
     assert "`gpu-platform init my-eks` writes " in run("check", "My_EKS").err
 
 
-def test_a_file_of_another_kind_is_no_stack_that_init_could_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_file_type_does_not_suggest_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("README.md").write_text("text", "utf-8")
     ran = run("check", "README.md")
@@ -31,7 +29,7 @@ def test_a_file_of_another_kind_is_no_stack_that_init_could_write(
     assert "Fix: give the path of a file whose name ends with .yaml" in ran.err
 
 
-def test_a_fault_for_a_sandbox_that_is_not_there_is_refused_with_its_name() -> None:
+def test_a_fault_for_a_missing_sandbox_is_refused_with_its_name() -> None:
     ran = run("sandbox", "fault", "train-0", "--name", "nowhere")
     assert ran.code == 2
     assert "--name: found 'nowhere'" in ran.err

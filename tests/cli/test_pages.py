@@ -72,7 +72,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_page_is_one_file_for_light_dark_paper_keyboard_and_screen_reader(run: Run, name: str) -> None:
+def test_a_page_supports_dark_mode_print_keyboard_and_screen_readers(run: Run, name: str) -> None:
     code, out, err = run(*CALLS[name], "--format", "html")
     assert code in (0, 1), err
     check_frame(out)

@@ -88,7 +88,7 @@ def test_a_comment_has_quotas_and_the_budget_before_and_after(tmp_path: Path) ->
     assert "Quotas" not in out
 
 
-def test_a_file_with_mistakes_and_a_broken_rule_are_comments_with_the_exit_codes_of_check(tmp_path: Path) -> None:
+def test_invalid_files_and_violated_rules_become_comments(tmp_path: Path) -> None:
     broken = PROJECT_ROOT / "tests/broken_stacks/Pulumi.two_mistakes_in_one_pool.yaml"
     code, out, _ = run("review", str(broken))
     assert code == 2
@@ -108,7 +108,7 @@ def _preview(changes: list[dict[str, Any]]) -> str:
     return json.dumps({"impact": {"effect": "x", "cluster_read": True, "order": [], "changes": changes}})
 
 
-def test_the_impact_of_a_preview_is_a_table_that_cannot_mention_people(tmp_path: Path) -> None:
+def test_the_impact_table_cannot_mention_users(tmp_path: Path) -> None:
     file = tmp_path / "preview.json"
     change = {
         "subject": "pool train", "effect": "removes-capacity", "field": "count.desired", "old": "4", "new": "2",
@@ -129,7 +129,7 @@ def test_the_impact_of_a_preview_is_a_table_that_cannot_mention_people(tmp_path:
     assert (code, "another document" in err) == (2, True)
 
 
-def test_the_script_reviews_the_stack_files_that_differ_and_ends_with_the_worst_exit_code(
+def test_the_script_reviews_changed_files_and_exits_with_the_worst_code(
     repository: Path,
 ) -> None:
     base = _git(repository, "rev-parse", "HEAD").strip()
@@ -181,7 +181,7 @@ def test_the_commands_of_both_templates_write_one_comment_that_each_push_replace
 
 @pytest.mark.long
 @pytest.mark.parametrize("template", ["github", "gitlab"])
-def test_a_review_shows_no_stack_that_somebody_else_changed_meanwhile(repository: Path, template: str) -> None:
+def test_a_review_omits_stacks_that_others_changed_meanwhile(repository: Path, template: str) -> None:
     """The merge commit that CI checks out contains a newer target branch than the event's base commit."""
     stacks = repository / "stacks"
     shutil.copy(stacks / "Pulumi.local.yaml", stacks / "Pulumi.other.yaml")
@@ -208,7 +208,7 @@ def test_a_review_shows_no_stack_that_somebody_else_changed_meanwhile(repository
     assert ("`Pulumi.local.yaml`" in comment, "`Pulumi.other.yaml`" in comment) == (True, False)
 
 
-def test_a_token_that_may_only_read_leaves_the_review_in_the_summary(tmp_path: Path) -> None:
+def test_a_read_only_token_leaves_the_review_in_the_summary(tmp_path: Path) -> None:
     """For pull requests from forks, GitHub answers 403, "Resource not accessible by integration"."""
     (tmp_path / "comment.md").write_text("the review", "utf-8")
     summary = tmp_path / "summary.md"
@@ -221,9 +221,7 @@ def test_a_token_that_may_only_read_leaves_the_review_in_the_summary(tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
-def test_the_comment_of_the_last_run_is_found_behind_others_and_nobody_elses_is_changed(
-    kind: str, tmp_path: Path
-) -> None:
+def test_only_the_previous_comment_of_the_same_author_is_replaced(kind: str, tmp_path: Path) -> None:
     (tmp_path / "comment.md").write_text("second", "utf-8")
     with code_host(kind) as host:
         host.add("mallory", "<!-- gpu-platform review -->\nmine")

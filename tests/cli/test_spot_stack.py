@@ -53,9 +53,7 @@ def test_check_names_the_types_and_who_adds_nodes_and_finds_no_violation(run: Ru
     assert "the Cluster Autoscaler adds nodes for pending pods" in flat
 
 
-def test_render_writes_the_node_group_with_its_types_and_the_tags_that_scale_it_from_zero(
-    run: Run, stack: str, tmp_path: Path
-) -> None:
+def test_render_writes_the_node_group_types_and_scale_from_zero_tags(run: Run, stack: str, tmp_path: Path) -> None:
     code, _, _ = run("render", stack, "--out", str(tmp_path / "out"))
     assert code == 0
     resources = json.loads((tmp_path / "out" / "resources.json").read_text("utf-8"))
@@ -66,7 +64,7 @@ def test_render_writes_the_node_group_with_its_types_and_the_tags_that_scale_it_
     assert [one["tag"]["value"] for one in tags if one["tag"]["key"] == key] == ["1"]
 
 
-def test_a_preview_with_every_output_unknown_has_the_tags_of_the_group_that_does_not_exist(stack: str) -> None:
+def test_a_preview_contains_the_tags_of_a_future_auto_scaling_group(stack: str) -> None:
     tags = Recorded(record_stack(load_stack(stack))).of("Tag")
     assert tags
     assert {tag.inputs["autoscalingGroupName"] for tag in tags} == {UNKNOWN}

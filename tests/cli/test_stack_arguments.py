@@ -27,7 +27,7 @@ def team_of(environment: dict[str, str]) -> dict[str, Any]:
     return {"kind": "team", "environment": environment, "team": STACKS["sandbox"]["teams"][0]}
 
 
-def test_a_stack_of_the_folder_of_stack_files_is_named_by_its_name_and_another_by_its_path(tmp_path: Path) -> None:
+def test_stacks_in_the_default_folder_are_named_and_others_shown_by_path(tmp_path: Path) -> None:
     known = stacks_dir() / "Pulumi.local.yaml"
     assert load_stack("local").argument == load_stack(str(known)).argument == "local"
     copy = tmp_path / "Pulumi.local.yaml"
@@ -41,9 +41,7 @@ def test_a_path_that_a_shell_would_split_is_quoted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["Pulumi.shop.yaml", "shared.yaml"])
-def test_the_environment_of_a_team_outside_the_folder_of_stack_files_is_named_by_its_path(
-    file: str, tmp_path: Path
-) -> None:
+def test_a_teams_environment_outside_the_default_folder_is_shown_by_path(file: str, tmp_path: Path) -> None:
     environment = write(tmp_path / file, {**STACKS["sandbox"], "teams": []})
     reference = {"stack": "acme/gpu-platform/shop"} | ({} if file.startswith("Pulumi") else {"file": file})
     own = load_stack(str(write(tmp_path / "Pulumi.vision.yaml", team_of(reference))))

@@ -60,7 +60,7 @@ def test_up_names_the_finalizer_that_keeps_the_namespace_of_a_team(leaving: Clus
     assert "held by ConfigMap kept (finalizers example.com/mine)" in text
 
 
-def test_team_remove_continues_a_deletion_that_was_interrupted_and_names_what_keeps_the_namespace(
+def test_team_remove_continues_an_interrupted_deletion(
     start_sandbox: Callable[..., control_plane.Status], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     status = start_sandbox()

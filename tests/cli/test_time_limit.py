@@ -43,7 +43,7 @@ def _never_done(plan: Plan, limit_seconds: int, *, signalled: bool = False) -> N
             threading.Event().wait()
 
 
-def test_what_takes_longer_is_stopped_and_the_error_says_how_to_go_on(plan: Plan) -> None:
+def test_a_command_over_its_limit_is_stopped_with_a_fix(plan: Plan) -> None:
     with pytest.raises(TimedOut) as stopped:
         _never_done(plan, 1)
     first, *_, last = str(stopped.value).splitlines()
@@ -51,7 +51,7 @@ def test_what_takes_longer_is_stopped_and_the_error_says_how_to_go_on(plan: Plan
     assert last == "run `gpu-platform up local` to continue"
 
 
-def test_without_an_answer_of_the_cluster_the_cordoned_nodes_are_unknown(plan: Plan) -> None:
+def test_cordoned_nodes_are_unknown_if_the_cluster_does_not_answer(plan: Plan) -> None:
     with pytest.raises(TimedOut, match=r"\nwhich nodes are cordoned is unknown: there is no sandbox"):
         _never_done(plan, 1)
 

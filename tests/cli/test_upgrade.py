@@ -59,7 +59,7 @@ def test_a_cluster_of_unknown_version_is_unknown(run: Run, stack: Any) -> None:
     assert run("upgrade", stack(), *TODAY).code == 3
 
 
-def test_each_step_is_planned_as_an_edit_of_the_stack_file_and_says_what_it_disturbs(run: Run, stack: Any) -> None:
+def test_each_upgrade_step_is_a_planned_edit_with_its_disruptions(run: Run, stack: Any) -> None:
     document = run("upgrade", stack(kubernetes="1.35"), *TODAY, "--format", "json").json
     operator, kubernetes = document["steps"]
     assert operator["edits"] == {"operator.release": "v26.7.0"}
@@ -88,7 +88,7 @@ def test_check_warns_and_does_not_fail(run: Run, stack: Any) -> None:
     assert warning in ran.err
 
 
-def test_a_later_step_is_compared_with_the_step_before_it_and_not_with_the_version_that_runs(
+def test_an_upgrade_step_is_compared_with_the_previous_step(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = {
@@ -114,9 +114,7 @@ def test_a_later_step_is_compared_with_the_step_before_it_and_not_with_the_versi
     assert [one for step in steps for one in step["disturbs"] if one["refused"]] == []
 
 
-def test_the_system_nodes_and_pools_of_karpenter_are_among_what_an_upgrade_of_eks_disturbs(
-    run: Run, stack: Any
-) -> None:
+def test_an_eks_upgrade_disturbs_system_nodes_and_karpenter_pools(run: Run, stack: Any) -> None:
     path = Path(stack())
     document = yaml.safe_load(path.read_text())
     platform = document["config"]["gpu-platform:platform"]

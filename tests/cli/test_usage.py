@@ -48,7 +48,7 @@ def claiming(node: str | None, *claims: str) -> dict[str, Any]:
     }
 
 
-def test_claimed_devices_count_by_their_kind_once_and_those_of_the_validator_never() -> None:
+def test_claimed_devices_count_once_per_kind_except_the_validators() -> None:
     claims = [
         claim("two", "gpu-0", "gpu-1"),
         claim("slice", "gpu-2-mig-1g18gb-0-0"),

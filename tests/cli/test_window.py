@@ -46,9 +46,7 @@ def test_a_closed_window_refuses_each_change_of_nodes_and_says_when_it_opens() -
         (MaintenanceWindow(None), CLOSED),
     ],
 )
-def test_nothing_is_refused_in_the_window_without_one_or_by_consent(
-    window: MaintenanceWindow, at: datetime
-) -> None:
+def test_an_open_or_missing_window_or_consent_allows_changes(window: MaintenanceWindow, at: datetime) -> None:
     window.refuse("prod", [ROLL, REPLACE], at)
     assert window.closed(at) == ""
 

@@ -38,7 +38,7 @@ def test_trainer_waits_for_jobset_and_scraping_for_the_prometheus_operator(tmp_p
     assert all(prometheus.urn in one.dependencies for one in monitors)
 
 
-def test_the_gateway_has_a_class_and_what_is_present_is_not_registered(tmp_path: Path) -> None:
+def test_the_gateway_has_a_class_and_present_parts_are_left_out(tmp_path: Path) -> None:
     found = recorded("existing", {"gateway": "install", "keda": "present"}, tmp_path)
     (gateway_class,) = [one for one in found.resources if one.type.endswith(":GatewayClass")]
     assert gateway_class.inputs["metadata"]["name"] == "platform"

@@ -48,7 +48,7 @@ def test_every_chart_comes_from_the_mirror_and_one_from_its_own_repository() -> 
         assert inputs["values"] == plain[name]["values"]
 
 
-def test_additional_values_are_merged_and_those_of_the_program_win(tmp_path: Path) -> None:
+def test_additional_values_are_merged_but_the_programs_take_precedence(tmp_path: Path) -> None:
     plain = _releases()["gpu-operator"]["values"]
     added = {
         "driver": {"enabled": "mine", "licensing": {"nlsEnabled": True}},
@@ -121,7 +121,7 @@ def test_lists_merge_by_the_names_of_their_entries() -> None:
     assert ignored(result, added) == ["env[A]", "args"]
 
 
-def test_the_documented_way_for_rke2_reaches_the_toolkit_beside_the_programs_variable() -> None:
+def test_documented_toolkit_values_for_rke2_are_merged_with_the_programs() -> None:
     text = (PROJECT_ROOT / "docs" / "existing-clusters.md").read_text("utf-8")
     section = text.partition("### RKE2, k3s and MicroK8s")[2]
     document = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])

@@ -60,7 +60,7 @@ def test_every_shape_keeps_every_rule_of_the_policy_pack(name: str) -> None:
 
 
 @EVERY
-def test_every_request_of_a_shape_to_its_cloud_is_one_that_the_api_takes(name: str) -> None:
+def test_every_request_of_a_shape_matches_the_cloud_api(name: str) -> None:
     checked = 0
     for record in of_cloud(name, "aws"):
         for request in requests_of(record):
@@ -97,7 +97,7 @@ def test_a_cluster_in_an_existing_vpc_gets_its_owners_subnets_and_creates_no_net
     assert recorded.one("NodeGroup", "train").inputs["subnetIds"] == [SUBNETS["us-east-2a"]]
 
 
-def test_a_cluster_in_a_shared_vpc_has_its_nodes_in_the_host_project_and_creates_no_account() -> None:
+def test_a_shared_vpc_cluster_uses_the_host_projects_subnets() -> None:
     recorded = rendered("shared-vpc")
     [created] = [one for one in recorded.of("Cluster") if one.type.startswith("gcp:")]
     assert created.inputs["network"] == "projects/net-host-4711/global/networks/shared"
@@ -110,7 +110,7 @@ def test_a_cluster_in_a_shared_vpc_has_its_nodes_in_the_host_project_and_creates
 
 
 @pytest.mark.parametrize("name", ["existing-eks-of-operators", "existing-cluster-of-operators"])
-def test_a_cluster_full_of_controllers_of_others_gets_no_second_one(name: str) -> None:
+def test_existing_controllers_are_not_installed_again(name: str) -> None:
     charts = {one.inputs["chart"].rsplit("/", 1)[-1] for one in rendered(name).resources if "chart" in one.inputs}
     expected = {"gpu-operator"} if name == "existing-cluster-of-operators" else set[str]()
     assert charts == expected
@@ -120,7 +120,7 @@ def test_a_cluster_full_of_controllers_of_others_gets_no_second_one(name: str) -
         assert values["dcgmExporter"]["enabled"] is False
 
 
-def test_a_hand_over_of_blocks_has_a_node_group_and_a_start_for_each_block() -> None:
+def test_each_block_of_a_handover_has_a_node_group_and_a_start() -> None:
     recorded = rendered("block-hand-over")
     groups = [one for one in recorded.of("NodeGroup") if one.inputs.get("capacityType") == "CAPACITY_BLOCK"]
     assert len(groups) == len(BLOCKS)
@@ -153,14 +153,14 @@ def test_spot_with_four_types_asks_for_all_of_them_by_both_provisioners() -> Non
 
 
 @pytest.mark.parametrize("name", ["monitoring-on-cpu-pools-of-eks", "monitoring-on-cpu-pools-of-gke"])
-def test_a_monitoring_stack_has_nodes_without_gpus_for_prometheus_ingress_heads_and_loaders(name: str) -> None:
+def test_the_monitoring_stack_runs_services_on_nodes_without_gpus(name: str) -> None:
     cpu = {pool["name"] for pool in shape(name)["pools"]} - {"serve"}
     assert {"monitoring", "ingress"} <= cpu
     agents = [one.name for one in rendered(name).of("DaemonSet") if one.name.startswith("validate-")]
     assert agents == ["validate-serve"]
 
 
-def test_a_private_cluster_of_a_company_is_closed_and_everything_has_its_tags_and_its_boundary() -> None:
+def test_a_private_cluster_has_the_companys_tags_and_boundary_everywhere() -> None:
     name = "private-cluster-of-a-company"
     recorded = rendered(name)
     [eks] = recorded.of("Cluster")

@@ -65,9 +65,7 @@ def test_a_destroy_deletes_nothing_before_the_guard_of_the_stack(stack: Stack, n
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_every_resource_hangs_below_a_component_and_goes_through_the_clusters_provider(
-    stack: Stack, name: str
-) -> None:
+def test_every_resource_has_a_component_as_parent_and_the_clusters_provider(stack: Stack, name: str) -> None:
     cluster = load_stack(name).plan.cluster.name
     for record in kubernetes_resources(stack(name)):
         assert "gpu-platform:index:" in record.parent, record.urn
@@ -126,7 +124,7 @@ def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_ones_left_a
     assert all("spec" not in r.inputs for r in stack("dev").of("NodePatch")), "taints also have other owners"
 
 
-def test_the_validation_pods_reach_all_gpus_without_taking_one_and_nothing_else_of_the_node(stack: Stack) -> None:
+def test_validation_pods_see_all_gpus_without_requesting_any(stack: Stack) -> None:
     pod = stack("local").one("DaemonSet", "validate-train").inputs["spec"]["template"]["spec"]
     container = pod["containers"][0]
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
@@ -146,7 +144,7 @@ def test_the_validation_pods_reach_all_gpus_without_taking_one_and_nothing_else_
     assert "@sha256:" in container["image"]
 
 
-def test_the_validation_account_may_write_reports_marks_of_nodes_and_events_and_nothing_else(stack: Stack) -> None:
+def test_the_validation_account_may_write_only_reports_marks_and_events(stack: Stack) -> None:
     rules = {
         (one.type.rpartition(":")[2], one.inputs["metadata"].get("namespace")): one.inputs["rules"]
         for kind in ("Role", "ClusterRole")
@@ -233,7 +231,7 @@ def test_nodes_are_proven_only_after_the_operator_is_there(stack: Stack) -> None
     assert local.of("ClusterPolicy")[0].urn in namespace.dependencies
 
 
-def test_each_gate_waits_for_its_own_pool_so_that_one_without_nodes_holds_up_no_other(stack: Stack) -> None:
+def test_each_gate_waits_only_for_its_own_pool(stack: Stack) -> None:
     local = stack("local")
     pools = {node.inputs["metadata"]["labels"]["gpu-platform.dev/pool"] for node in local.of("Node")}
     assert len(pools) > 1
@@ -243,7 +241,7 @@ def test_each_gate_waits_for_its_own_pool_so_that_one_without_nodes_holds_up_no_
         assert needed & nodes == {name for name in nodes if name.rpartition("-")[0] == pool}
 
 
-def test_dependencies_grow_with_pools_and_teams_and_not_with_their_square(tmp_path: Path) -> None:
+def test_dependencies_grow_linearly_with_pools_and_teams(tmp_path: Path) -> None:
     def dependencies(size: int) -> int:
         platform = yaml.safe_load((STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8"))["config"][CONFIG_KEY]
         pools = [{**p, "name": f"{p['name']}-{i}"} for i in range(size) for p in platform["pools"]]
@@ -284,7 +282,7 @@ def test_a_teams_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(sta
         ),
     ],
 )
-def test_a_teams_pods_reach_the_identity_and_dns_addresses_of_their_cloud_and_no_other_address(
+def test_team_pods_reach_only_the_clouds_identity_and_dns_addresses(
     stack: Stack, name: str, reached: set[tuple[str, int, str]]
 ) -> None:
     found = {
@@ -298,7 +296,7 @@ def test_a_teams_pods_reach_the_identity_and_dns_addresses_of_their_cloud_and_no
     assert found == reached | {("169.254.20.10/32", 53, "UDP"), ("169.254.20.10/32", 53, "TCP")}
 
 
-def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_deletes_the_rest(stack: Stack) -> None:
+def test_pulumi_retains_only_a_teams_namespace_policies_and_limits(stack: Stack) -> None:
     of_team = [
         record
         for record in stack("local").resources
@@ -330,9 +328,7 @@ def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_delete
 
 @pytest.mark.parametrize("name", ["local", "dev", "speech", "eks-training", "gke-training"])
 @pytest.mark.parametrize("setting", ["upsertExistingObjects", "enablePatchForce"])
-def test_pulumis_provider_takes_over_what_a_killed_run_a_rollout_or_a_team_that_left_has_left(
-    stack: Stack, name: str, setting: str
-) -> None:
+def test_the_pulumi_provider_adopts_objects_left_by_earlier_runs(stack: Stack, name: str, setting: str) -> None:
     providers = [r for r in stack(name).resources if r.type == "pulumi:providers:kubernetes"]
     assert providers
     assert [str(provider.inputs.get(setting)).lower() for provider in providers] == ["true"] * len(providers)
@@ -396,12 +392,12 @@ def test_the_service_monitor_gives_every_series_the_pool_of_its_node(stack: Stac
     }
 
 
-def test_the_exporters_own_pod_is_dropped_from_what_a_scrape_adds(stack: Stack) -> None:
+def test_the_scrape_labels_of_the_exporter_pod_are_dropped(stack: Stack) -> None:
     spec = stack("dev").of("ServiceMonitor")[0].inputs["spec"]
     assert {"action": "labeldrop", "regex": "namespace|pod|container"} in spec["endpoints"][0]["relabelings"]
 
 
-def test_the_kueue_that_the_program_installs_is_scraped_and_that_of_others_or_of_a_sandbox_is_not(
+def test_only_a_kueue_that_the_program_installs_is_scraped(
     stack: Stack,
 ) -> None:
     def monitors(name: str) -> list[Any]:
@@ -426,7 +422,7 @@ def test_a_team_stack_is_its_team_on_the_environments_cluster(stack: Stack) -> N
     }
 
 
-def test_a_team_on_a_cluster_of_the_default_kubeconfig_needs_none_from_its_environment() -> None:
+def test_a_team_with_the_default_kubeconfig_needs_no_environment_output() -> None:
     team = load_stack("dev")
     platform = {
         "kind": "team",
@@ -450,7 +446,7 @@ def test_no_credential_of_the_kubeconfig_is_among_the_inputs(stack: Stack) -> No
     assert provider.inputs["kubeconfig"].endswith("/kubeconfig")
 
 
-def test_a_declared_workload_satisfies_restricted_and_runs_as_the_user_of_the_stack_file(
+def test_a_declared_workload_is_restricted_and_runs_as_the_declared_user(
     program: Callable[[str], Recorded],
 ) -> None:
     workloads = {
@@ -492,7 +488,7 @@ def test_sharing_and_priorities_can_be_used_alone(program: Callable[[str], Recor
     assert yaml.safe_load(config["data"]["serve"]) == {"version": "v1"}
 
 
-def test_what_was_the_stacks_own_child_before_it_had_a_component_is_not_replaced(stack: Stack) -> None:
+def test_resources_that_moved_into_a_component_are_not_replaced(stack: Stack) -> None:
     environment = next(r for r in stack("local").resources if r.type == "gpu-platform:index:Environment")
     children = [r for r in stack("local").resources if r.parent == environment.urn]
     assert {"gpu-platform:index:NodePool", "gpu-platform:index:TeamNamespace"} <= {r.type for r in children}

@@ -63,7 +63,7 @@ def test_on_gke_pods_with_all_gpus_of_a_node_claim_its_rdma_nics() -> None:
     assert [claim["name"] for claim in pod["resourceClaims"]] == ["pretrain-channel", "rack-nics"]
 
 
-def test_members_may_create_domains_of_their_own_where_a_pool_is_a_rack_and_nowhere_else() -> None:
+def test_members_may_create_compute_domains_only_with_a_rack_pool() -> None:
     rules = recorded("eks").one("Role", "vision/member").inputs["rules"]
     (rule,) = [one for one in rules if one["apiGroups"] == ["resource.nvidia.com"]]
     assert rule["resources"] == ["computedomains"]

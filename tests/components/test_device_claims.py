@@ -51,7 +51,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return _recorded(tmp_path_factory.mktemp("stack"))
 
 
-def test_the_sandbox_has_the_driver_with_its_upgrade_policy_that_the_chart_would_create(
+def test_the_sandbox_has_the_same_driver_and_upgrade_policy_as_the_chart(
     recorded: Recorded,
 ) -> None:
     spec = recorded.one("NVIDIADriver", "default").inputs["spec"]
@@ -60,7 +60,7 @@ def test_the_sandbox_has_the_driver_with_its_upgrade_policy_that_the_chart_would
     assert (policy["autoUpgrade"], policy["podDeletion"]["timeoutSeconds"]) == (True, 900)
 
 
-def test_there_is_a_gpu_cluster_no_cluster_policy_and_no_config_of_a_device_plugin(recorded: Recorded) -> None:
+def test_dra_registers_no_cluster_policy_and_no_device_plugin_config(recorded: Recorded) -> None:
     assert recorded.one("GPUCluster", "gpu-cluster").inputs["apiVersion"] == "nvidia.com/v1alpha1"
     assert not recorded.has("ClusterPolicy")
     assert not recorded.has("GpuSharing")
@@ -73,7 +73,7 @@ def test_the_drivers_own_device_classes_are_left_to_it(recorded: Recorded) -> No
     assert "100Gi" in made.inputs["spec"]["selectors"][1]["cel"]["expression"]
 
 
-def test_a_claim_is_a_template_in_the_teams_namespace_and_a_change_of_it_replaces_it(recorded: Recorded) -> None:
+def test_a_claim_is_a_template_that_is_replaced_when_it_changes(recorded: Recorded) -> None:
     template = recorded.one("ResourceClaimTemplate", "pair")
     assert template.inputs["metadata"]["namespace"] == "vision"
     [request] = template.inputs["spec"]["spec"]["devices"]["requests"]
@@ -116,7 +116,7 @@ def test_only_the_validators_namespace_has_admin_access(recorded: Recorded) -> N
     assert marked == ["gpu-platform-validation"]
 
 
-def test_members_of_a_team_may_make_claims_of_their_own_within_its_quota(recorded: Recorded) -> None:
+def test_team_members_may_create_claims_within_the_quota(recorded: Recorded) -> None:
     role = recorded.one("Role", "team-member")
     rule = next(one for one in role.inputs["rules"] if one["apiGroups"] == ["resource.k8s.io"])
     assert set(rule["resources"]) == {"resourceclaims", "resourceclaimtemplates"}

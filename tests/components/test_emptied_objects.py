@@ -56,7 +56,7 @@ def records() -> list[ResourceRecord]:
     return [record for record in found if is_of_extension(record)]
 
 
-def test_no_part_of_an_object_of_an_extension_is_empty_in_one_stack_and_filled_in_another(
+def test_no_part_of_a_custom_object_is_empty_in_only_some_stacks(
     records: list[ResourceRecord],
 ) -> None:
     empty: set[Part] = set()

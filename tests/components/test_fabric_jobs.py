@@ -201,9 +201,7 @@ def started(pod: Object, profile: Path, wanted: list[str]) -> dict[str, str]:
 
 
 @with_machines
-def test_a_job_starts_with_the_settings_of_the_node_and_those_of_its_own_win(
-    machine: Machine, tmp_path: Path
-) -> None:
+def test_a_jobs_own_settings_override_those_of_the_node(machine: Machine, tmp_path: Path) -> None:
     profile = tmp_path / "profile.sh"
     profile.write_text("export NCCL_DEBUG=WARN NCCL_FROM_NODE=1\n")
     pods = job_pods(platform_with_jobs(machine))

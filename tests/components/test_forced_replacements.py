@@ -158,7 +158,7 @@ def test_every_input_that_forces_a_replacement_is_announced_or_constant() -> Non
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
-def test_what_is_announced_is_a_replacement_in_the_catalogue_or_a_setting(cloud: str) -> None:
+def test_every_announced_replacement_is_in_the_catalogue_or_a_setting(cloud: str) -> None:
     platform = {"aws": "eks", "gcp": "gke"}[cloud]
     replaced = {
         name

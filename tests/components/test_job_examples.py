@@ -79,7 +79,7 @@ def test_pods_of_the_examples_satisfy_pod_security_restricted(found: Recorded) -
 @pytest.mark.parametrize(
     ("kind", "file"), [("RayCluster", "ray.io_rayclusters"), ("ScaledObject", "keda.sh_scaledobjects")]
 )
-def test_custom_objects_have_fields_of_the_real_definitions_alone(found: Recorded, kind: str, file: str) -> None:
+def test_custom_objects_have_only_fields_of_their_crds(found: Recorded, kind: str, file: str) -> None:
     (one,) = [one for one in manifests(found) if one["kind"] == kind]
     assert unknown_fields(one, file) == []
 

@@ -90,7 +90,7 @@ def as_pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("provider", CASES)
-def test_a_changed_layout_is_refused_before_the_update_and_the_command_is_named(
+def test_a_changed_layout_is_refused_with_the_command_to_run(
     provider: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(names.ROLLED_VARIABLE, raising=False)
@@ -105,7 +105,7 @@ def test_a_changed_layout_is_refused_before_the_update_and_the_command_is_named(
 
 
 @pytest.mark.parametrize("provider", CASES)
-def test_an_update_passes_that_gpu_platform_has_done_node_by_node_or_that_changes_no_layout(
+def test_updates_after_a_rollout_or_without_a_layout_change_pass(
     provider: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = nodes_of(provider, recorded(provider, SEVENS, tmp_path))
@@ -150,7 +150,7 @@ def test_a_node_without_the_label_counts_as_one_with_mig_disabled(
 
 @pytest.mark.usefixtures("as_pulumi")
 @pytest.mark.parametrize("provider", CASES)
-def test_under_pulumi_the_hook_is_bound_to_what_carries_the_label(provider: str, tmp_path: Any) -> None:
+def test_under_pulumi_the_labelled_resource_has_the_hook(provider: str, tmp_path: Any) -> None:
     assert len(nodes_of(provider, recorded(provider, SEVENS, tmp_path)).before_update) == 1
 
 
@@ -181,7 +181,7 @@ def nodes_of_own_program(**arguments: Any) -> list[ResourceRecord]:
 
 
 @pytest.mark.usefixtures("as_pulumi")
-def test_a_program_of_ones_own_has_the_hook_where_a_layout_may_change_and_only_there() -> None:
+def test_a_users_program_has_the_hook_only_for_pools_with_mig() -> None:
     assert [len(one.before_update) for one in nodes_of_own_program()] == [1]
     without_mig = {"machine_type": "g4dn.xlarge", "sharing": {"mode": "none"}}
     assert [one.before_update for one in nodes_of_own_program(**without_mig)] == [()]
@@ -194,7 +194,7 @@ def test_components_that_the_plugin_constructs_have_no_hook() -> None:
     assert [len(one.before_update) for one in nodes_of_own_program()] == [1]
 
 
-def test_the_refusal_in_a_program_of_ones_own_says_how_to_change_the_layout_without_a_rollout(
+def test_the_refusal_in_a_users_program_explains_the_manual_layout_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(names.ROLLED_VARIABLE, raising=False)

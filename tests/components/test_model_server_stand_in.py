@@ -180,7 +180,7 @@ def test_a_stream_that_lasts_when_the_pod_ends_is_finished(start: Start) -> None
     assert answers[0].endswith(b"end")
 
 
-def test_a_client_that_has_not_heard_of_the_end_yet_is_still_served(start: Start) -> None:
+def test_late_clients_are_served_during_the_shutdown(start: Start) -> None:
     running = start()
     assert running.starts()
     ending = threading.Thread(target=running.end)

@@ -86,7 +86,7 @@ def test_quotas_have_room_for_the_history_that_controllers_keep_by_default() -> 
     assert int(limits["count/controllerrevisions.apps"]) >= 3 * (10 + 1)
 
 
-def test_the_page_on_teams_has_the_most_that_a_team_keeps_in_etcd() -> None:
+def test_the_page_on_teams_has_a_teams_maximum_etcd_usage() -> None:
     objects = recorded().one("ValidatingAdmissionPolicy", "objects-of-vision").inputs["spec"]["validations"]
     message = next(one["message"] for one in objects if one["message"].startswith("object-size"))
     sizes = [int(kib) for kib in re.findall(r"(\d+) KiB", message)]

@@ -71,7 +71,7 @@ def test_limits_below_the_declared_objects_are_refused_with_their_number(provide
 
 
 @pytest.mark.parametrize("provider", ["eks", "gke"])
-def test_the_printed_numbers_are_those_of_the_objects_that_are_made(provider: str) -> None:
+def test_the_printed_numbers_match_the_created_objects(provider: str) -> None:
     enough = {"claims": 3, "services": 2, "jobs": 3, "storage": "4097Gi"}
     found = record_platform(stack(provider, enough))
     claims = of_team(found, "PersistentVolumeClaim")

@@ -44,7 +44,7 @@ def _pods(program: RecordedProgram) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_every_image_of_the_programs_pods_comes_from_the_mirror_but_the_sidecars_of_a_fabric() -> None:
+def test_all_images_of_the_programs_pods_but_fabric_sidecars_use_the_mirror() -> None:
     catalog = load_catalog()
     images = Images(mirror="registry.example.com/mirror", registries={"registry.k8s.io": "cache.example.com/k8s"})
     moved = {name: image.reference for name, image in mirrored(catalog, images).images.items()}
@@ -71,7 +71,7 @@ def test_an_image_without_a_registry_is_of_docker_hub(reference: str, expected: 
     assert split_registry(reference) == expected
 
 
-def test_pods_of_the_program_pull_with_the_secrets_and_those_of_teams_with_their_own(tmp_path: Path) -> None:
+def test_only_the_programs_pods_use_the_shared_pull_secrets(tmp_path: Path) -> None:
     images = {"mirror": "registry.example.com", "pull_secrets": ["company-registry"]}
     path = _stack(tmp_path, "gke-training", images=images)
     pods = _pods(_recorded(path))
@@ -91,7 +91,7 @@ def test_pods_of_the_program_pull_with_the_secrets_and_those_of_teams_with_their
     assert {image.partition("/")[0] for image in pulled} == {"registry.example.com"}
 
 
-def test_every_object_and_pod_has_the_labels_and_annotations_of_the_company_beside_its_own(tmp_path: Path) -> None:
+def test_every_object_and_pod_has_the_companys_labels_and_annotations(tmp_path: Path) -> None:
     plain = {one.name + one.type: dict(one.inputs) for one in _recorded(_stack(tmp_path, "local")).resources}
     objects = {"labels": _LABELS, "annotations": _ANNOTATIONS}
     program = _recorded(_stack(tmp_path, "local", objects=objects))
@@ -124,7 +124,7 @@ def test_pods_of_a_cron_job_have_the_labels_annotations_and_pull_secrets(tmp_pat
     assert template["spec"]["imagePullSecrets"] == [{"name": "company-registry"}]
 
 
-def test_keys_of_the_program_and_registries_of_nothing_are_refused_each_at_its_place(tmp_path: Path) -> None:
+def test_reserved_keys_and_unused_registries_are_refused(tmp_path: Path) -> None:
     objects = {
         "labels": {"gpu-platform.dev/pool": "x"},
         "annotations": {"kueue.x-k8s.io/y": "z", "pulumi.com/a": ""},

@@ -27,7 +27,7 @@ def test_gke_9_the_release_has_the_host_paths_and_no_driver(rendered: Recorded) 
     assert values["toolkit"]["env"][1:] == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
 
 
-def test_gke_9_a_resource_quota_admits_system_critical_priority_classes_before_the_operator_is_installed(
+def test_gke_9_the_operators_namespace_admits_system_critical_pods_first(
     rendered: Recorded,
 ) -> None:
     quota = rendered.one("ResourceQuota", "gpu-operator-system-critical")
@@ -43,7 +43,7 @@ def test_gke_9_a_resource_quota_admits_system_critical_priority_classes_before_t
     assert quota.urn in rendered.one("Release", "gpu-operator").dependencies
 
 
-def test_the_agent_has_a_priority_that_no_pod_of_a_team_displaces_and_its_namespace_admits_it(
+def test_the_node_agent_is_system_node_critical_and_admitted(
     rendered: Recorded,
 ) -> None:
     agents = [one for one in rendered.of("DaemonSet") if one.name.startswith("validate-")]
@@ -61,7 +61,7 @@ def test_gke_9_no_operator_sharing_config_is_written_for_gpus_that_gke_shares(re
     assert [set(config.inputs["data"]) for config in configs] == [{"default", "ours"}]
 
 
-def test_where_no_runtime_adds_the_driver_the_agent_takes_its_library_from_the_host(rendered: Recorded) -> None:
+def test_without_a_gpu_runtime_the_agent_mounts_the_hosts_driver_library(rendered: Recorded) -> None:
     spec = pod(rendered, "googles")
     container = spec["containers"][0]
     assert "runtimeClassName" not in spec
@@ -74,7 +74,7 @@ def test_where_no_runtime_adds_the_driver_the_agent_takes_its_library_from_the_h
     assert container["securityContext"]["privileged"] is True
 
 
-def test_beside_it_the_agent_keeps_its_runtime_class_and_needs_no_directory_of_the_host(
+def test_the_agent_uses_its_runtime_class_instead_of_host_directories(
     rendered: Recorded,
 ) -> None:
     spec = pod(rendered, "ours")

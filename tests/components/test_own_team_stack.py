@@ -37,7 +37,7 @@ def recorded(stack: LoadedStack) -> Recorded:
     )
 
 
-def test_the_stack_of_a_team_has_the_volume_that_the_environment_gives_it_and_its_claim(tmp_path: Path) -> None:
+def test_a_team_stack_has_the_environments_volume_and_its_claim(tmp_path: Path) -> None:
     found = recorded(loaded(tmp_path, storage={"datasets": DATASETS}))
     volume = found.one("PersistentVolume", "speech-datasets").inputs["spec"]
     assert (volume["claimRef"]["namespace"], volume["claimRef"]["name"]) == ("speech", "datasets")
@@ -47,7 +47,7 @@ def test_the_stack_of_a_team_has_the_volume_that_the_environment_gives_it_and_it
     assert not [one for one in found.resources if one.type.startswith("aws:")]
 
 
-def test_the_environment_has_neither_volume_nor_claim_in_a_namespace_of_another_stack(tmp_path: Path) -> None:
+def test_the_environment_creates_no_volume_or_claim_for_team_stacks(tmp_path: Path) -> None:
     platform = eks_environment({"zones": ["us-east-2a"]}, storage={"datasets": DATASETS})
     plan = plan_platform(platform, "prod")
     found = Recorded(record_stack(LoadedStack("prod", tmp_path / "Pulumi.prod.yaml", platform, plan)))
@@ -55,7 +55,7 @@ def test_the_environment_has_neither_volume_nor_claim_in_a_namespace_of_another_
     assert "acme-datasets" in found.one("RolePolicy", "ml-aws-mountpoint-s3-csi-driver").inputs["policy"]
 
 
-def test_the_stack_of_a_team_has_the_service_account_of_its_identity_and_no_rights_of_the_cloud(
+def test_a_team_stack_has_the_identitys_service_account_but_no_cloud_roles(
     tmp_path: Path,
 ) -> None:
     found = recorded(loaded(tmp_path, team_identities={"speech": IDENTITY}))
@@ -64,7 +64,7 @@ def test_the_stack_of_a_team_has_the_service_account_of_its_identity_and_no_righ
     assert not [one for one in found.resources if one.type.startswith("aws:")]
 
 
-def test_a_volume_that_the_environment_takes_back_cuts_access_and_deletes_no_data(tmp_path: Path) -> None:
+def test_a_withdrawn_volume_ends_access_but_keeps_its_data(tmp_path: Path) -> None:
     outputs = recorded(loaded(tmp_path, storage={"datasets": DATASETS})).program.outputs
     objects = [
         ObjectChange(action="delete", kind=kind, namespace=namespace, name=name)

@@ -26,9 +26,7 @@ NOW = datetime.datetime(2026, 11, 25, 12, 0, 10, tzinfo=datetime.UTC)
         (["2026-11-25T12:05:00Z"], POLICY_SECONDS + 1),
     ],
 )
-def test_only_policies_that_an_api_server_may_not_have_read_are_waited_for(
-    created: list[str | None], seconds: float
-):
+def test_only_recently_changed_policies_are_waited_for(created: list[str | None], seconds: float):
     assert seconds_left(created, NOW) == seconds
 
 

@@ -57,7 +57,7 @@ def inputs(found: Recorded, kind: str, name: str) -> dict[str, Any]:
     )
 
 
-def test_a_check_asks_for_nodes_of_the_pool_and_the_pods_run_on_those_of_their_request_alone(
+def test_an_admission_check_requests_nodes_and_pods_run_only_on_them(
     found: Recorded,
 ) -> None:
     config = inputs(found, "ProvisioningRequestConfig", "nodes-of-train")
@@ -84,7 +84,7 @@ def test_a_check_asks_for_nodes_of_the_pool_and_the_pods_run_on_those_of_their_r
     }
 
 
-def test_the_queue_asks_for_nodes_on_the_flavor_of_the_pool_alone(found: Recorded) -> None:
+def test_the_queue_requests_nodes_only_on_the_pools_flavor(found: Recorded) -> None:
     spec = inputs(found, "ClusterQueue", "vision")["spec"]
     flavors = [one["name"] for group in spec["resourceGroups"] for one in group["flavors"]]
     (check,) = spec["admissionChecksStrategy"]["admissionChecks"]
@@ -105,9 +105,7 @@ def test_the_queue_asks_for_nodes_on_the_flavor_of_the_pool_alone(found: Recorde
         ("CronJob", "lab", 4),
     ],
 )
-def test_nodes_of_a_job_live_for_its_deadline_and_for_what_comes_before_its_start(
-    found: Recorded, kind: str, name: str, hours: int
-) -> None:
+def test_nodes_of_a_job_live_for_its_start_and_deadline(found: Recorded, kind: str, name: str, hours: int) -> None:
     """Kueue reads the annotation of the object that it queues, which is each Job of a CronJob."""
     one = inputs(found, kind, name)
     queued = one["spec"]["jobTemplate"] if kind == "CronJob" else one
@@ -122,7 +120,7 @@ def test_nodes_live_no_longer_than_those_of_the_pool() -> None:
     assert job["metadata"]["annotations"][SECONDS] == "7200"
 
 
-def test_a_service_which_never_ends_gets_nodes_for_as_long_as_there_are_any(found: Recorded) -> None:
+def test_a_service_has_no_limit_on_the_life_of_its_nodes(found: Recorded) -> None:
     assert SECONDS not in str(inputs(found, "Deployment", "chat"))
 
 
@@ -142,7 +140,5 @@ def test_pools_without_queued_provisioning_have_neither_check_nor_annotation() -
         ("ClusterQueue", "vision", "clusterqueues"),
     ],
 )
-def test_objects_of_kueue_have_fields_of_the_real_definitions_alone(
-    found: Recorded, kind: str, name: str, file: str
-) -> None:
+def test_kueue_objects_have_only_fields_of_their_crds(found: Recorded, kind: str, name: str, file: str) -> None:
     assert unknown_fields(inputs(found, kind, name), f"kueue.x-k8s.io_{file}") == []

@@ -46,7 +46,7 @@ def test_a_platform_registers_the_same_resources_as_the_stack_file_with_its_sect
     assert len(custom(mine)) > 40
 
 
-def test_a_platform_with_a_new_cluster_registers_the_same_resources_as_the_stack_file() -> None:
+def test_a_platform_with_a_new_cluster_matches_its_stack_file() -> None:
     stack = Recorded(record_shipped("gke-training"))
     # pyrefly: ignore[bad-argument-type]
     mine = recorded(lambda: GpuPlatform("ml", sections("gke-training")), stack="gke-training")
@@ -85,7 +85,7 @@ def test_everything_of_a_platform_is_below_it() -> None:
     assert outside == ["pulumi:pulumi:Stack"]
 
 
-def test_everything_of_a_platform_waits_for_what_the_platform_waits_for() -> None:
+def test_all_parts_of_a_platform_wait_for_its_dependencies() -> None:
     def declare() -> None:
         first = k8s.core.v1.Namespace("first", metadata={"name": "first"})
         arguments: Any = sections("local")
@@ -101,7 +101,7 @@ def test_everything_of_a_platform_waits_for_what_the_platform_waits_for() -> Non
     assert all(one.provider.startswith(provider.urn) for one in below)
 
 
-def test_what_comes_after_a_platform_has_the_stack_for_a_parent_again() -> None:
+def test_resources_after_a_platform_have_the_stack_as_parent() -> None:
     def declare() -> None:
         GpuPlatform("it", sections("local"))  # pyrefly: ignore[bad-argument-type]
         k8s.core.v1.Namespace("mine", metadata={"name": "mine"})

@@ -46,7 +46,7 @@ def rendered(name: str, **config: str) -> Recorded:
     return Recorded(record_program(folder / "__main__.py", project=named, stack="dev", config=values))
 
 
-def test_python_on_eks_makes_pools_operator_proof_and_team_of_what_it_looks_up() -> None:
+def test_the_python_example_on_eks_uses_looked_up_resources() -> None:
     subnet = "subnet-0a1b2c3d4e5f60718"
     program = rendered("python-eks", cluster="ml", region="us-east-2", zone="us-east-2a", subnet=subnet)
     assert {one.name for one in program.of("GpuNodePool")} == {"train", "serve"}
@@ -141,7 +141,7 @@ def test_the_yaml_program_of_the_page_agrees_with_the_schema(schema: Any) -> Non
     assert list(misfits(schema, declared, properties, "platform")) == []
 
 
-def test_the_page_installs_the_plugin_before_the_first_preview_of_a_program_that_uses_it() -> None:
+def test_the_page_installs_the_plugin_before_the_first_preview() -> None:
     section = PAGE.split("## YAML, TypeScript and other languages")[1]
     assert "`pulumi install` in the program's folder installs the plugin" in section, (
         "a preview does not: it ends with `error resolving type of resource`"

@@ -39,7 +39,7 @@ def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dic
         for case in pools_of(stack)
     ],
 )
-def test_a_pool_alone_is_planned_as_among_the_pools_of_a_stack_file(
+def test_a_single_pool_is_planned_as_in_a_stack_file(
     cluster: dict[str, Any], pools: list[dict[str, Any]], operator: dict[str, Any]
 ) -> None:
     whole = plan_platform(
@@ -51,7 +51,7 @@ def test_a_pool_alone_is_planned_as_among_the_pools_of_a_stack_file(
     assert planned == whole.pools[0]
 
 
-def test_nodes_of_an_existing_cluster_are_labelled_through_the_provider_of_the_options() -> None:
+def test_existing_nodes_are_labelled_through_the_provider_of_the_options() -> None:
     def declare() -> None:
         mine = k8s.Provider("mine", kubeconfig="/my/kubeconfig")
         GpuNodePool(
@@ -73,7 +73,7 @@ def test_nodes_of_an_existing_cluster_are_labelled_through_the_provider_of_the_o
     assert "gpu-platform:index:GpuNodePool$gpu-platform:index:NodePool" in patch.urn
 
 
-def test_a_kubeconfig_of_the_cluster_gives_the_component_a_provider_of_its_own() -> None:
+def test_a_cluster_kubeconfig_gives_the_component_its_own_provider() -> None:
     cluster = {**EXISTING, "kubeconfig": "/my/kubeconfig", "context": "gpu"}
     nodes = {"machine_type": "dgx-a100-640gb", "nodes": {"names": ["dgx-01", "dgx-02"]}}
     program = recorded(lambda: pool(cluster, **nodes))
@@ -123,7 +123,7 @@ def test_a_node_group_takes_outputs_of_the_programs_own_resources() -> None:
     assert program.program.outputs["node group"] == UNKNOWN
 
 
-def test_known_values_reach_the_node_group_and_its_launch_template_as_they_are() -> None:
+def test_known_values_reach_the_node_group_unchanged() -> None:
     cluster = {**EKS, "efa_security_group_id": "sg-0e", "security_groups": ["sg-0f000000"]}
     program = recorded(lambda: pool(cluster, zones=["us-east-2a"]))
     [group] = program.of("NodeGroup")

@@ -45,7 +45,7 @@ def test_a_cloud_gets_the_pinned_chart_in_a_namespace_of_its_own(tmp_path: Path)
     )
 
 
-def test_a_sandbox_gets_the_configuration_which_its_kueue_runs_with_and_the_engine_waits_for_it(
+def test_a_sandbox_configures_its_kueue_and_the_engine_waits_for_it(
     tmp_path: Path,
 ) -> None:
     found = recorded(queued(), tmp_path)
@@ -62,7 +62,7 @@ def test_kueue_that_is_present_is_not_installed_and_the_queues_are_registered(tm
     assert found.one("ClusterQueue", "vision")
 
 
-def test_a_cluster_queue_admits_its_teams_namespace_alone_and_lists_every_limit(tmp_path: Path) -> None:
+def test_a_cluster_queue_admits_only_its_team_and_lists_every_limit(tmp_path: Path) -> None:
     spec = recorded(queued(), tmp_path).one("ClusterQueue", "vision").inputs["spec"]
     assert spec["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "vision"}}
     (group,) = spec["resourceGroups"]
@@ -116,7 +116,7 @@ def test_members_read_their_queue_and_change_nothing_of_it(tmp_path: Path) -> No
         ("{", {"pulumi.com/waitFor": "condition=Active"}),
     ],
 )
-def test_pulumi_does_not_wait_for_the_queues_of_a_team_that_somebody_holds(
+def test_pulumi_does_not_wait_for_held_queues(
     held: str, awaited: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(names.HELD_VARIABLE, held)
@@ -154,7 +154,7 @@ def test_workload_priority_classes_are_the_priority_classes(tmp_path: Path) -> N
     )
 
 
-def test_the_team_of_a_stack_of_its_own_gets_its_queue_and_installs_nothing(tmp_path: Path) -> None:
+def test_a_team_stack_has_its_queue_and_installs_nothing(tmp_path: Path) -> None:
     environment = {**queued(queueing={"reserve": {"gpus": 8}}), "teams": []}
     (tmp_path / "Pulumi.shared.yaml").write_text(yaml.safe_dump({"config": {CONFIG_KEY: environment}}))
     team = {"kind": "team", "environment": {"stack": "shared"}, "team": queued()["teams"][0]}
@@ -166,7 +166,7 @@ def test_the_team_of_a_stack_of_its_own_gets_its_queue_and_installs_nothing(tmp_
     assert not found.has("ResourceFlavor")
 
 
-def test_a_second_kueue_is_not_installed_and_a_missing_one_not_relied_on() -> None:
+def test_a_second_kueue_and_a_missing_present_one_are_problems() -> None:
     def problems(kueue: str, *there: InstalledPart) -> list[str]:
         plan = plan_platform(queued("existing", queueing={"kueue": kueue}), "test")
         assert plan.kind == "environment"
@@ -179,7 +179,7 @@ def test_a_second_kueue_is_not_installed_and_a_missing_one_not_relied_on() -> No
     assert problems("install") == problems("present", foreign) == []
 
 
-def test_the_queue_puts_no_pod_without_gpus_on_gpu_nodes_and_job_templates_tolerate_their_taint_instead(
+def test_flavors_do_not_tolerate_the_gpu_taint_but_job_templates_do(
     tmp_path: Path,
 ) -> None:
     found = recorded(queued(), tmp_path)

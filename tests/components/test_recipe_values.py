@@ -51,13 +51,13 @@ def test_the_device_plugin_hands_devices_over_by_cdi_as_the_operator_sets_it(clo
 
 
 @each_cloud
-def test_the_device_plugin_keeps_its_health_checks_and_its_own_list_of_application_xids(cloud: str) -> None:
+def test_the_device_plugin_keeps_its_default_health_checks(cloud: str) -> None:
     plugin = values(cloud)["devicePlugin"]
     assert plugin["enabled"] is True
     assert "DP_DISABLE_HEALTHCHECKS" not in variables(plugin)
 
 
-def test_the_toolkit_that_the_operator_installs_gives_no_gpus_to_unprivileged_pods_by_a_variable() -> None:
+def test_the_toolkit_ignores_the_gpu_variable_of_unprivileged_pods() -> None:
     toolkit = values("gke")["toolkit"]
     assert toolkit["enabled"] is True
     assert variables(toolkit)["ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"] == "false"
@@ -78,7 +78,7 @@ def test_admission_refuses_pods_of_teams_that_ask_for_gpus_by_a_variable(cloud: 
     assert any(one.inputs["metadata"]["name"] in bound for one in rules)
 
 
-def test_gdrcopy_is_on_for_training_on_eks_and_left_out_on_gke_whose_images_have_no_module() -> None:
+def test_gdrcopy_is_enabled_for_training_on_eks_but_not_on_gke() -> None:
     assert values("eks")["gdrcopy"] == {"enabled": True}
     assert "gdrcopy" not in values("gke")
 

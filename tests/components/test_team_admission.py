@@ -28,7 +28,7 @@ def load(platform: Mapping[str, Any], tmp_path: Path) -> Recorded:
 
 
 @pytest.mark.parametrize("cloud", ["sandbox", "existing", "eks", "gke"])
-def test_every_team_has_policies_that_fail_closed_and_are_bound_to_its_namespace_alone(cloud: str, tmp_path: Path):
+def test_every_teams_policies_fail_closed_and_apply_only_to_its_namespace(cloud: str, tmp_path: Path):
     found = recorded(cloud, tmp_path)
     teams = [one.inputs["metadata"]["name"] for one in found.of("Namespace") if _is_team(one.inputs)]
     assert teams
@@ -47,7 +47,7 @@ def _is_team(inputs: Mapping[str, Any]) -> bool:
     return "gpu-platform.dev/team" in inputs["metadata"].get("labels", {})
 
 
-def test_pods_are_evaluated_with_their_ephemeral_containers_and_each_message_begins_with_its_rule(tmp_path: Path):
+def test_pod_policies_cover_ephemeral_containers_and_name_their_rules(tmp_path: Path):
     policy = recorded("sandbox", tmp_path)
     spec = next(one for one in policy.of("ValidatingAdmissionPolicy") if one.name.startswith("pods-of-")).inputs[
         "spec"
@@ -72,7 +72,7 @@ def test_pods_are_evaluated_with_their_ephemeral_containers_and_each_message_beg
     ]
 
 
-def test_claims_and_their_templates_are_evaluated_in_the_versions_that_have_the_same_fields(tmp_path: Path):
+def test_the_claim_policy_matches_api_versions_with_the_same_fields(tmp_path: Path):
     (spec, *_) = [
         one.inputs["spec"]
         for one in recorded("sandbox", tmp_path).of("ValidatingAdmissionPolicy")
@@ -86,7 +86,7 @@ def test_claims_and_their_templates_are_evaluated_in_the_versions_that_have_the_
     assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"] * 2
 
 
-def test_policies_of_all_resources_are_of_namespaced_ones_alone_because_selectors_match_those_of_the_cluster(
+def test_policies_for_all_resources_have_the_scope_namespaced(
     tmp_path: Path,
 ):
     rules = [
@@ -116,7 +116,7 @@ def test_a_toleration_is_compared_with_the_taints_of_its_effect(tmp_path: Path):
     assert taints == literal([{"key": key, "effect": effect} for key, effect in (drained, gpus)])
 
 
-def test_policies_that_enforce_a_level_are_there_before_the_namespace_and_stay_with_it(tmp_path: Path):
+def test_pod_security_policies_exist_before_and_stay_with_the_namespace(tmp_path: Path):
     found = load(platform_of("gke", "a3-megagpu-8g"), tmp_path)
     namespace = found.one("Namespace", "vision")
     for prefix, resources in (
@@ -135,6 +135,6 @@ def test_policies_that_enforce_a_level_are_there_before_the_namespace_and_stay_w
         }
 
 
-def test_a_team_without_a_fabric_has_no_policies_in_place_of_its_label(tmp_path: Path):
+def test_a_team_without_a_fabric_has_no_pod_security_policies(tmp_path: Path):
     names = {one.name for one in recorded("eks", tmp_path).of("ValidatingAdmissionPolicy")}
     assert not [name for name in names if name.startswith(("pod-security-of", "exec-of"))]

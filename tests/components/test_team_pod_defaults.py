@@ -18,7 +18,7 @@ def recorded(tmp_path: Path, kubernetes: str) -> Recorded:
     return Recorded(record_stack(loaded))
 
 
-def test_every_team_has_a_policy_for_pods_that_are_created_in_its_namespace_and_request_gpus(tmp_path: Path):
+def test_every_team_has_a_defaults_policy_for_new_pods_with_gpus(tmp_path: Path):
     found = recorded(tmp_path, "1.36")
     policies = found.of("MutatingAdmissionPolicy")
     assert [one.name for one in policies] == [f"defaults-of-{team['name']}" for team in STACKS["sandbox"]["teams"]]
@@ -36,7 +36,7 @@ def test_every_team_has_a_policy_for_pods_that_are_created_in_its_namespace_and_
         assert binding == {"policyName": policy.name}
 
 
-def test_an_error_of_the_defaults_stops_no_pod_and_what_webhooks_set_is_kept(tmp_path: Path):
+def test_failing_defaults_stop_no_pod_and_keep_webhook_values(tmp_path: Path):
     for policy in recorded(tmp_path, "1.36").of("MutatingAdmissionPolicy"):
         spec = policy.inputs["spec"]
         assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Ignore", "Never")

@@ -55,7 +55,7 @@ def pod_with(client: KubernetesClient, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.sandbox
-def test_a_pod_that_names_the_service_account_pulls_with_the_secret_and_mounts_no_token(
+def test_a_pod_with_the_service_account_has_pull_secrets_and_no_token(
     client: KubernetesClient,
 ) -> None:
     spec = pod_with(client, serviceAccountName="team")

@@ -216,7 +216,7 @@ def test_a_changed_pod_of_a_train_job_changes_the_train_job(found: Recorded) -> 
         assert manifest(each, "TrainJob", "pretrain-trainjob")["spec"]["runtimeRef"]["name"] == runtime
 
 
-def test_an_autoscaled_service_begins_with_its_replicas_and_leaves_them_to_the_autoscaler(
+def test_an_autoscaled_services_replicas_are_only_set_at_its_creation(
     found: Recorded,
 ) -> None:
     chat = found.one("Deployment", "chat")
@@ -233,7 +233,7 @@ def test_a_service_of_several_nodes_leaves_its_replicas_to_the_autoscaler_too() 
     assert (found.inputs["spec"]["replicas"], found.ignore_changes) == (1, ("spec.replicas",))
 
 
-def test_pods_of_a_copy_find_each_other_by_a_service_of_their_own() -> None:
+def test_pods_of_a_copy_find_each_other_through_their_own_service() -> None:
     """LeaderWorkerSet would otherwise use the workload's Service, which selects only leaders that are ready."""
     wide = recorded(inference_services=[{**SERVICE, "nodes": 2}])
     assert wide.one("LeaderWorkerSet", "chat").inputs["spec"]["networkConfig"] == {
@@ -294,7 +294,7 @@ def test_a_metric_that_is_missing_keeps_the_replicas_of_an_autoscaled_service(fo
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
 
 
-def test_the_scaled_object_is_a_component_of_its_own_and_the_object_of_an_earlier_release_stays(
+def test_the_scaled_object_has_its_own_component_and_is_not_replaced(
     found: Recorded,
 ) -> None:
     (scaler,) = found.of("KedaScaler")
@@ -312,7 +312,7 @@ def test_a_service_cools_down_for_as_long_as_its_entry_says() -> None:
         recorded(inference_services=[{**SERVICE, "autoscaling": {**scaling, "cool_down": "61m"}}])
 
 
-def test_a_service_scales_by_the_lag_of_a_kafka_topic_where_an_administrator_allows_it() -> None:
+def test_a_service_may_scale_on_kafka_lag_if_an_administrator_allows_it() -> None:
     kafka = {
         "servers": ["a.streams.svc:9092", "b.streams.svc:9092"],
         "topic": "questions",
@@ -380,9 +380,7 @@ CUSTOM = [
 
 @pytest.mark.skipif(not CRDS, reason="GPU_PLATFORM_CRDS names no folder of CRDs")
 @pytest.mark.parametrize(("kind", "name", "file"), CUSTOM)
-def test_custom_objects_have_fields_of_the_real_definitions_alone(
-    found: Recorded, kind: str, name: str, file: str
-) -> None:
+def test_custom_objects_have_only_fields_of_their_crds(found: Recorded, kind: str, name: str, file: str) -> None:
     one = next(
         dict(one.inputs)
         for one in found.resources

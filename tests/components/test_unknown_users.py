@@ -32,7 +32,7 @@ def test_each_pod_with_a_user_id_has_a_name_and_a_home(kind: str, name: str) -> 
     assert [(one["USER"], one["HOME"]) for one in found] == [("member", home)] * len(found)
 
 
-def test_a_deployment_of_a_team_has_them_too_and_without_a_user_id_neither() -> None:
+def test_deployments_have_them_only_with_a_user_id() -> None:
     workload = {"name": "web", "pool": "train", "gpus": 1, "replicas": 1}
     for field, expected in (({"run_as_user": 1000}, {"USER": "member", "HOME": "/tmp"}), ({}, {})):
         stack = environment(pool(), teams=[team(quota={"gpus": 8}, workloads=[{**workload, **field}])])

@@ -125,7 +125,7 @@ def judges(found: Recorded, team: str) -> Iterator[tuple[ResourceRecord, set[str
 
 
 @pytest.mark.parametrize("stack", STACKS_OF_WORK.values(), ids=STACKS_OF_WORK)
-def test_what_a_team_s_policies_and_quotas_judge_is_written_after_them(stack: dict[str, Any]) -> None:
+def test_objects_are_written_after_the_policies_that_apply_to_them(stack: dict[str, Any]) -> None:
     found = record_platform(stack)
     team = stack["teams"][0]["name"]
     # A quota created before the CRDs of the kinds that it counts refuses these kinds for minutes.

@@ -90,7 +90,7 @@ def test_a_route_without_a_host_has_all_hosts_of_its_gateway(few: Recorded) -> N
     assert spec["rules"][0]["matches"][0]["path"]["value"] == "/"
 
 
-def test_a_pod_of_a_service_ends_after_nobody_sends_to_it_any_more(found: Recorded, few: Recorded) -> None:
+def test_a_service_pod_stops_after_traffic_has_moved_away(found: Recorded, few: Recorded) -> None:
     for program, name in ((found, "chat"), (few, "one")):
         pod = manifest(program, "Deployment", name)["spec"]["template"]["spec"]
         waits = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
@@ -100,13 +100,13 @@ def test_a_pod_of_a_service_ends_after_nobody_sends_to_it_any_more(found: Record
     assert "lifecycle" not in group["workerTemplate"]["spec"]["containers"][0]
 
 
-def test_a_service_across_nodes_asks_the_leaders_of_its_copies_alone(few: Recorded) -> None:
+def test_a_multi_node_service_selects_only_leaders(few: Recorded) -> None:
     selector = manifest(few, "Service", "large")["spec"]["selector"]
     # LeaderWorkerSet adds this label to its pods. 0 is the leader.
     assert selector == {"app.kubernetes.io/name": "large", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
 
 
-def test_a_copy_gets_requests_when_it_answers_and_is_stopped_for_silence_only_after_its_start(
+def test_probes_allow_slow_starts_and_restart_only_started_copies(
     found: Recorded,
     few: Recorded,
 ) -> None:
@@ -139,14 +139,14 @@ def test_a_drain_takes_one_copy_at_a_time(found: Recorded, few: Recorded) -> Non
     assert selects(of_copies, copies["workerTemplate"])
 
 
-def test_a_single_copy_has_no_budget_which_would_stop_every_drain(few: Recorded, found: Recorded) -> None:
+def test_a_single_copy_has_no_disruption_budget(few: Recorded, found: Recorded) -> None:
     assert not has(few, "PodDisruptionBudget", "one")
     assert not has(found, "PodDisruptionBudget", "large")
     assert has(few, "PodDisruptionBudget", "scaled")
 
 
 @pytest.mark.parametrize("name", ["chat", "scaled"])
-def test_copies_are_spread_over_zones_and_nodes_where_there_is_room(
+def test_copies_are_spread_over_zones_and_nodes_if_possible(
     found: Recorded,
     few: Recorded,
     name: str,
@@ -176,7 +176,7 @@ def test_an_update_needs_no_gpu_beyond_those_that_the_service_has(few: Recorded,
 # -- across nodes -----------------------------------------------------------------------------------------
 
 
-def test_a_copy_across_nodes_is_a_group_of_its_size_that_starts_anew_as_a_whole(few: Recorded) -> None:
+def test_a_multi_node_copy_restarts_as_a_whole(few: Recorded) -> None:
     one = manifest(few, "LeaderWorkerSet", "large")
     assert one["apiVersion"] == "leaderworkerset.x-k8s.io/v1"
     assert one["spec"]["replicas"] == 2
@@ -214,7 +214,7 @@ def test_leader_and_workers_of_a_copy_are_placed_as_one_group(found: Recorded) -
         assert (annotations[NEAR], annotations[GROUP]) == (LEVEL, "large")
 
 
-def test_a_job_that_must_not_be_spread_says_so_and_without_queues_nothing_is_said(few: Recorded) -> None:
+def test_a_job_that_must_not_spread_is_annotated_only_with_queues(few: Recorded) -> None:
     required = record_platform(
         environment(
             pool(count={"desired": 2}, zones=["us-east-2a"]),

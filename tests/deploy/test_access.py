@@ -70,7 +70,7 @@ def test_access_that_somebody_added_is_named_and_taken_back(
     assert changed_access(stack.client, [declared(manifest)]) == ()
 
 
-def test_rules_that_the_api_server_gathers_for_an_aggregated_role_are_nobodys_change(stack: Stack) -> None:
+def test_rules_of_an_aggregated_role_are_not_reported_as_changes(stack: Stack) -> None:
     manifest = {
         "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
@@ -87,7 +87,7 @@ def test_rules_that_the_api_server_gathers_for_an_aggregated_role_are_nobodys_ch
     assert changed_access(stack.client, [declared(manifest)]) == ()
 
 
-def test_an_object_that_grants_no_access_or_does_not_exist_is_not_looked_at(stack: Stack) -> None:
+def test_objects_without_access_or_not_existing_are_skipped(stack: Stack) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "a", "namespace": PLACE}}
     assert changed_access(stack.client, [declared(quota), declared({**BINDING, "subjects": [GROUP]})]) == ()
     assert declared(quota).key == ObjectKey("", "ResourceQuota", PLACE, "a")

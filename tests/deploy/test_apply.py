@@ -50,7 +50,7 @@ def test_the_first_apply_creates_everything_and_the_second_changes_nothing(stack
     assert {name: stack.client.get("v1", "ConfigMap", name, "engine-a") for name in ("one", "two")} == before
 
 
-def test_what_the_runs_own_preview_saw_unchanged_is_not_applied_again(
+def test_objects_unchanged_in_the_runs_preview_are_not_applied(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack.up(PARTS)
@@ -124,7 +124,7 @@ def test_what_somebody_changed_after_the_preview_is_applied(stack: Stack) -> Non
     assert _live(stack, "two", "engine-a")["data"] == {"a": "1"}
 
 
-def test_what_the_program_declares_otherwise_than_in_the_preview_is_applied(stack: Stack) -> None:
+def test_objects_that_differ_from_the_preview_are_applied(stack: Stack) -> None:
     stack.up(PARTS)
     previewed = stack.preview(PARTS)
     changed = [*PARTS[:2], config_map("two", "engine-a", {"a": "2"}), PARTS[3]]
@@ -259,7 +259,7 @@ def test_a_workload_whose_selector_changes_is_replaced_with_its_pods(stack: Stac
     assert [pod["metadata"]["labels"].get("tier") for pod in pods] == ["2"]
 
 
-def test_an_object_that_is_wrong_in_itself_is_not_replaced_but_refused(stack: Stack) -> None:
+def test_an_invalid_object_is_refused_instead_of_replaced(stack: Stack) -> None:
     good, bad = workload("Deployment", "web", "default"), workload("Deployment", "web", "default")
     bad["manifest"]["spec"]["template"]["metadata"]["labels"] = {"app": "other"}
     stack.up([node("engine-n1"), good])
@@ -277,7 +277,7 @@ def test_a_field_that_the_api_does_not_know_is_refused_by_its_path(stack: Stack)
     assert caught.value.exit_code is ExitCode.FINDING
 
 
-def test_what_was_applied_before_a_refusal_stays_and_the_next_run_goes_on(stack: Stack) -> None:
+def test_objects_applied_before_a_refusal_stay_and_the_next_run_continues(stack: Stack) -> None:
     wrong = config_map("two", "default", {"a": "1"}, nonsense=True)
     with pytest.raises(Refused):
         stack.up([config_map("one", "default"), wrong])
@@ -491,7 +491,7 @@ def test_a_run_killed_in_the_middle_is_finished_by_the_next_and_leaves_no_orphan
     assert stack.up(new).is_empty
 
 
-def test_an_orphan_of_a_killed_run_is_pruned_even_when_its_kind_is_gone_from_the_program(
+def test_an_orphan_of_a_killed_run_is_pruned_even_if_its_kind_is_unused(
     stack: Stack, sandbox: Status, tmp_path: Path
 ) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "default"}}
@@ -529,7 +529,7 @@ apply(KubernetesClient(pathlib.Path(kubeconfig)), recorded)
 
 
 @pytest.mark.parametrize("previews", [True, False])
-def test_a_namespace_that_is_still_going_is_waited_for_and_made_anew(stack: Stack, previews: bool) -> None:
+def test_a_terminating_namespace_is_waited_for_and_created_again(stack: Stack, previews: bool) -> None:
     objects = [namespace("engine-a"), config_map("one", "engine-a")]
     stack.up(objects)
     live = stack.client.get("v1", "Namespace", "engine-a")
@@ -543,7 +543,7 @@ def test_a_namespace_that_is_still_going_is_waited_for_and_made_anew(stack: Stac
     assert exists(stack.client, "ConfigMap", "one", "engine-a")
 
 
-def test_a_stack_with_other_things_than_objects_is_bad_input_that_names_the_pulumi_cli(
+def test_a_stack_with_cloud_resources_is_refused_and_names_the_pulumi_cli(
     client: KubernetesClient, record: Record
 ) -> None:
     recorded = record("cloud", preview=True)
@@ -552,7 +552,7 @@ def test_a_stack_with_other_things_than_objects_is_bad_input_that_names_the_pulu
         apply(client, recorded)
 
 
-def test_the_parent_says_what_the_apply_set_specification_asks_for(stack: Stack) -> None:
+def test_the_parent_object_follows_the_apply_set_specification(stack: Stack) -> None:
     stack.up(PARTS)
 
     (parent,) = (

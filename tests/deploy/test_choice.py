@@ -71,7 +71,7 @@ def test_pulumi_on_path_with_a_backend_is_taken(tmp_path: Path, backend: str) ->
     )
 
 
-def test_without_a_backend_the_embedded_engine_is_taken_and_says_so(tmp_path: Path) -> None:
+def test_without_a_backend_the_embedded_engine_is_used_and_named(tmp_path: Path) -> None:
     put_pulumi(tmp_path / "path", SDK)
 
     choice = choose_engine(PLAIN)
@@ -107,7 +107,7 @@ def test_the_installed_version_is_taken_where_path_has_none(tmp_path: Path, back
     assert choice.cli.command.command == str(program)
 
 
-def test_a_version_that_is_installed_already_is_taken_where_nothing_may_be_downloaded(
+def test_an_installed_cli_version_is_used_if_downloads_are_off(
     tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPU_PLATFORM_NO_INSTALL", "1")
@@ -116,7 +116,7 @@ def test_a_version_that_is_installed_already_is_taken_where_nothing_may_be_downl
     assert choose_engine(PLAIN, install=False).engine is EngineName.PULUMI
 
 
-def test_an_installer_without_network_gives_way_to_the_embedded_engine(backend: str) -> None:
+def test_without_a_network_the_embedded_engine_is_used(backend: str) -> None:
     choice = choose_engine(PLAIN)
 
     assert choice.engine is EngineName.EMBEDDED
@@ -182,7 +182,7 @@ def test_a_failed_preview_tells_the_diagnostics_and_no_more(tmp_path: Path, back
     assert str(caught.value) == "pulumi preview of stack local failed:\n  pool: error: no nodes"
 
 
-def test_a_failed_preview_does_not_tell_where_the_cli_stopped_the_program(tmp_path: Path, backend: str) -> None:
+def test_a_failed_preview_hides_the_traceback_of_the_program(tmp_path: Path, backend: str) -> None:
     told = (
         "Previewing update\\nDiagnostics:\\n  pool: error: no nodes\\n  Traceback (most recent call last):\\n"
         "    File program.py, line 3\\n  KeyboardInterrupt\\n"
@@ -219,9 +219,7 @@ def test_destroying_a_stack_that_the_backend_does_not_know_is_no_error(tmp_path:
     assert gone.destroy().changes == ()
 
 
-def test_outputs_of_the_last_deployment_come_with_their_secrets_masked_unless_asked_for(
-    tmp_path: Path, backend: str
-) -> None:
+def test_outputs_of_the_last_deployment_mask_secrets_by_default(tmp_path: Path, backend: str) -> None:
     told = """case "$*" in *--show-secrets*) echo '{"a": "open"}' ;; *) echo '{"a": "[secret]"}' ;; esac"""
     deployed = engine(tmp_path, told)
 
@@ -252,7 +250,7 @@ def test_a_stack_that_the_backend_does_not_know_has_no_objects(tmp_path: Path, b
     assert engine(tmp_path, "echo \"error: no stack named 'local' found\" >&2; exit 255").objects() == frozenset()
 
 
-def test_up_tells_the_program_which_pool_has_which_mig_config_on_all_nodes(tmp_path: Path, backend: str) -> None:
+def test_up_passes_the_mig_config_of_fully_rolled_pools_to_the_program(tmp_path: Path, backend: str) -> None:
     told = tmp_path / "told"
     script = f'printf "%s" "$GPU_PLATFORM_ROLLED" > {told}; echo "error: stop" >&2; exit 255'
     put_pulumi(
@@ -273,7 +271,7 @@ def test_up_tells_the_program_which_pool_has_which_mig_config_on_all_nodes(tmp_p
     assert told.read_text() == "", "a run that rolled no node passes no nodes to the program"
 
 
-def test_a_state_without_resources_is_empty_and_one_after_a_failed_up_is_not(tmp_path: Path, backend: str) -> None:
+def test_only_a_state_without_resources_is_empty(tmp_path: Path, backend: str) -> None:
     own = [{"type": "pulumi:pulumi:Stack"}, {"type": "pulumi:providers:aws", "custom": True}]
     exported = tmp_path / "exported.json"
     deployed = engine(tmp_path, f'case "$*" in *"stack export"*) /bin/cat {exported} ;; esac')
@@ -286,7 +284,7 @@ def test_a_state_without_resources_is_empty_and_one_after_a_failed_up_is_not(tmp
         assert deployed.is_empty() is empty
 
 
-def test_helm_releases_of_the_state_are_those_that_were_interrupted_too(tmp_path: Path, backend: str) -> None:
+def test_helm_releases_of_the_state_include_interrupted_ones(tmp_path: Path, backend: str) -> None:
     def release(name: str) -> dict[str, Any]:
         inputs = {"name": name, "namespace": "kube-system", "chart": "oci://..."}
         return {"type": "kubernetes:helm.sh/v3:Release", "custom": True, "inputs": inputs}
@@ -337,7 +335,7 @@ def test_creations_that_were_interrupted_are_named_and_nothing_is_created_twice(
         deployment.destroy()
 
 
-def test_a_controller_of_somebody_else_is_refused_before_the_cli_changes_anything(
+def test_a_foreign_controller_is_refused_before_any_change(
     tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_pulumi(
@@ -387,7 +385,7 @@ def their_kubeconfig() -> Iterator[str]:
         yield text
 
 
-def test_before_the_first_up_the_existing_cluster_is_reached_by_its_cloud_and_its_controllers_are_seen(
+def test_the_first_up_finds_controllers_of_an_existing_cluster_via_its_cloud(
     tmp_path: Path, backend: str, their_kubeconfig: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_pulumi(
@@ -406,7 +404,7 @@ def test_before_the_first_up_the_existing_cluster_is_reached_by_its_cloud_and_it
             run()
 
 
-def test_without_an_answer_of_the_cloud_preview_says_that_the_cluster_was_not_read(
+def test_preview_reports_that_the_cluster_was_not_read(
     tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_pulumi(
@@ -432,7 +430,7 @@ def test_without_an_answer_of_the_cloud_preview_says_that_the_cluster_was_not_re
 @pytest.mark.parametrize(
     ("resources", "refused"), [([], True), ([{"type": "aws:ec2/vpc:Vpc", "custom": True}], False)]
 )
-def test_the_first_up_of_a_cluster_that_nobody_outside_reaches_is_refused(
+def test_the_first_up_of_an_unreachable_private_cluster_is_refused(
     tmp_path: Path, backend: str, resources: list[dict[str, Any]], refused: bool
 ) -> None:
     exported = tmp_path / "exported.json"
@@ -454,7 +452,7 @@ def test_the_first_up_of_a_cluster_that_nobody_outside_reaches_is_refused(
         deployment.up({})
 
 
-def test_preview_and_up_tell_the_program_which_pools_have_another_count(tmp_path: Path, backend: str) -> None:
+def test_preview_and_up_pass_changed_pool_counts_to_the_program(tmp_path: Path, backend: str) -> None:
     loaded = load_stack("eks-training")
     assert loaded.plan.kind == "environment"
     pools = json.loads(json.dumps(dict(pool_facts(loaded.plan))))

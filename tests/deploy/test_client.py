@@ -43,9 +43,7 @@ def test_a_cluster_that_does_not_answer_names_the_kubeconfig_and_the_fix(sandbox
     assert caught.value.exit_code is ExitCode.UNKNOWN
 
 
-def test_a_server_of_another_authority_is_not_asked_again_and_the_kubeconfig_is_named(
-    sandbox: Status, tmp_path: Path
-) -> None:
+def test_an_untrusted_certificate_is_not_retried_and_names_the_kubeconfig(sandbox: Status, tmp_path: Path) -> None:
     client = KubernetesClient(rewritten(sandbox, tmp_path / "config", authority=None))
     with pytest.raises(UnknownOutcome) as caught:
         client.get("v1", "Node", "a")
@@ -69,7 +67,7 @@ def test_a_context_that_is_not_there_is_named(sandbox: Status) -> None:
         KubernetesClient(sandbox.kubeconfig, "nowhere")
 
 
-def test_credentials_that_are_not_accepted_are_told_apart_from_a_finding(sandbox: Status, tmp_path: Path) -> None:
+def test_rejected_credentials_are_an_unknown_outcome(sandbox: Status, tmp_path: Path) -> None:
     client = KubernetesClient(rewritten(sandbox, tmp_path / "config", user={"token": "forged"}))
 
     with pytest.raises(UnknownOutcome, match="does not accept the credentials"):
@@ -183,7 +181,7 @@ def limited(stack: Stack, sandbox: Status, tmp_path: Path) -> Callable[[], Kuber
     return make
 
 
-def test_what_is_forbidden_is_a_finding_that_names_the_user_and_the_right(
+def test_a_forbidden_request_names_the_user_and_the_permission(
     limited: Callable[[], KubernetesClient],
 ) -> None:
     with pytest.raises(Refused, match=r"engine-limited.* cannot patch resource .configmaps") as caught:

@@ -85,7 +85,7 @@ def test_an_object_that_does_not_go_is_told_with_what_holds_it(
     stack.client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
 
 
-def test_workloads_go_before_namespaces_and_namespaces_before_nodes_and_the_youngest_first() -> None:
+def test_deletion_order_is_workloads_namespaces_nodes_and_newest_first() -> None:
     def live(api_version: str, kind: str, name: str, second: int) -> dict[str, object]:
         created = f"2026-01-01T00:00:{second:02}Z"
         return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "creationTimestamp": created}}

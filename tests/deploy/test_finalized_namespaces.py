@@ -24,7 +24,7 @@ def _watch(api: Api, version: str, events: list[Mapping[str, Any]], gone: thread
             return
 
 
-def test_a_namespace_is_never_being_deleted_with_the_finalizer_of_the_controller(
+def test_terminating_namespaces_never_have_the_controllers_finalizer(
     sandbox: Status, client: KubernetesClient
 ) -> None:
     client.apply(namespace(PLACE)["manifest"])

@@ -74,7 +74,7 @@ def used(name: str, *keys: str) -> dict[str, Any]:
     ],
     ids=["policy", "quota"],
 )
-def test_what_a_change_allows_and_uses_is_previewed_and_applied_in_one_run(
+def test_a_widened_rule_and_its_use_are_applied_in_one_run(
     stack: Stack,
     judges: Callable[[int], Objects],
     less: int,
@@ -97,7 +97,7 @@ def test_what_a_change_allows_and_uses_is_previewed_and_applied_in_one_run(
     assert {one.action for one in stack.preview([*judges(more), *wanted]).changes} == {Action.UNCHANGED}
 
 
-def test_what_a_change_uses_before_it_is_allowed_is_refused_by_the_preview(stack: Stack) -> None:
+def test_a_use_before_its_rule_is_widened_is_refused_by_the_preview(stack: Stack) -> None:
     stack.up([*limited(1), used("one", "a")])
     with pytest.raises(Refused, match="too many keys"):
         stack.preview([namespace(PLACE), used("two", "a", "b"), *policy(2), used("one", "a")])

@@ -65,7 +65,7 @@ def _free(client: KubernetesClient) -> Any:
         client.delete(live)
 
 
-def test_the_lock_is_held_while_the_body_runs_and_nothing_of_it_is_left(client: KubernetesClient) -> None:
+def test_the_lock_is_held_during_the_body_and_then_removed(client: KubernetesClient) -> None:
     lock = StackLock(client, STACK, "up", Said())
 
     with lock.held():
@@ -82,7 +82,7 @@ def test_the_lock_is_given_back_when_the_body_fails(client: KubernetesClient) ->
     assert lease(client) is None
 
 
-def test_a_run_that_finds_the_lock_held_says_by_whom_and_changes_nothing(client: KubernetesClient) -> None:
+def test_a_run_without_the_lock_names_its_holder_and_changes_nothing(client: KubernetesClient) -> None:
     held_by(client, "anna@host:7", seconds=3600)
     before, said = lease(client), Said()
 
@@ -121,7 +121,7 @@ def test_the_lock_of_a_run_that_was_killed_long_ago_is_taken_over_at_once(client
     assert live["spec"]["holderIdentity"] == lock.holder
 
 
-def test_the_lock_of_a_process_of_this_machine_that_was_killed_is_taken_over_at_once(
+def test_the_lock_of_a_killed_local_process_is_taken_over_at_once(
     client: KubernetesClient,
 ) -> None:
     print_identity = "from gpu_platform.deploy.process_identity import own_identity; print(own_identity())"
@@ -135,7 +135,7 @@ def test_the_lock_of_a_process_of_this_machine_that_was_killed_is_taken_over_at_
     assert live["spec"]["holderIdentity"] == lock.holder
 
 
-def test_a_process_of_another_machine_or_one_that_runs_is_not_taken_for_ended() -> None:
+def test_remote_and_running_processes_do_not_count_as_ended() -> None:
     machine, pid, start = own_identity().split(":")
     assert not has_ended(own_identity())
     assert has_ended(f"{machine}:{pid}:{start}0"), "a new process with the same id"

@@ -38,7 +38,7 @@ def config_map(object_name: str, **fields: Any) -> ResourceRecord:
     ],
     ids=lambda record: record.type,
 )
-def test_what_is_no_plain_object_is_refused_and_the_pulumi_cli_named(record: ResourceRecord) -> None:
+def test_other_resources_are_refused_with_a_hint_at_the_pulumi_cli(record: ResourceRecord) -> None:
     (problem,) = only_pulumi_can_deploy([record])
 
     assert problem.found == record.type
@@ -60,7 +60,7 @@ def test_objects_and_what_exists_in_pulumi_only_are_accepted(record: ResourceRec
     assert only_pulumi_can_deploy([record]) == ()
 
 
-def test_the_many_resources_of_a_cloud_are_one_problem_each_cloud() -> None:
+def test_the_resources_of_each_cloud_are_one_problem() -> None:
     kinds = ("ec2/vpc:Vpc", "ec2/subnet:Subnet", "eks/cluster:Cluster", "iam/role:Role", "kms/key:Key")
     cloud = [registered(f"aws:{kind}", name=f"{kind}-{index}") for kind in kinds for index in range(9)]
 
@@ -98,7 +98,7 @@ def test_a_key_leaves_the_version_out() -> None:
     assert keys == {ObjectKey("kueue.x-k8s.io", "LocalQueue", "b", "a")}
 
 
-def test_the_id_of_an_apply_set_is_the_hash_that_its_specification_asks_for() -> None:
+def test_the_id_of_an_apply_set_follows_its_specification() -> None:
     # printf PARENT.kube-system.ConfigMap. | openssl dgst -sha256 -binary | basenc --base64url | tr -d =
     members = ApplySet(None, "local")  # pyrefly: ignore[bad-argument-type]  # no cluster is asked for it
 
@@ -181,7 +181,7 @@ def test_a_field_that_was_owned_and_no_longer_is_is_a_removal() -> None:
     ]
 
 
-def test_a_field_that_is_given_up_but_kept_by_somebody_else_is_no_change() -> None:
+def test_a_released_field_that_another_manager_owns_is_no_change() -> None:
     before = held({"f:data": {"f:shared": {}}}, data={"shared": "1"})
 
     assert paths({}, before, held({}, data={"shared": "1"})) == []

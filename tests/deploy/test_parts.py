@@ -133,7 +133,7 @@ def test_what_an_operator_has_created_is_no_part_of_its_own(cluster: KubernetesC
     assert gpu_parts(cluster) == []
 
 
-def test_a_device_plugin_on_nodes_of_the_owners_choice_is_no_second_one(cluster: KubernetesClient) -> None:
+def test_a_device_plugin_on_unrelated_nodes_is_no_duplicate(cluster: KubernetesClient) -> None:
     put(cluster, "DaemonSet", "elsewhere", PLUGIN, nodeSelector={"example.com/pool": "old"})
     key = "feature.node.kubernetes.io/pci-10de.present"
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": ["true"]}]}

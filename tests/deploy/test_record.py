@@ -99,7 +99,7 @@ def test_protection_and_timeouts_are_recorded(record: Record) -> None:
     assert by_name(recorded, "token").timeouts == {"create": "3m"}
 
 
-def test_what_a_replacement_and_a_deletion_must_respect_is_recorded(record: Record) -> None:
+def test_options_for_replacement_and_deletion_are_recorded(record: Record) -> None:
     recorded = record("cloud")
     cluster, facts = by_name(recorded, "ml"), by_name(recorded, "facts")
 
@@ -109,7 +109,7 @@ def test_what_a_replacement_and_a_deletion_must_respect_is_recorded(record: Reco
     assert (facts.replace_on_changes, facts.ignore_changes) == ((), ())
 
 
-def test_secrets_are_redacted_everywhere_but_in_what_a_provider_gets(record: Record) -> None:
+def test_secrets_are_redacted_except_in_provider_inputs(record: Record) -> None:
     recorded = record("small")
     secret = by_name(recorded, "token")
 
@@ -140,7 +140,7 @@ def test_cloud_outputs_ids_and_functions_are_unknown_in_a_preview(record: Record
     assert recorded.outputs["id"] == UNKNOWN
 
 
-def test_what_a_cloud_adds_to_an_object_that_was_given_is_unknown_in_a_preview(record: Record) -> None:
+def test_fields_that_a_cloud_adds_are_unknown_in_a_preview(record: Record) -> None:
     recorded = record("cloud", preview=True)
 
     assert by_name(recorded, "ml").inputs["network"] == {"cidr": "10.0.0.0/16"}

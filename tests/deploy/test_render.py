@@ -198,9 +198,7 @@ def test_a_default_provider_stands_in_where_the_program_names_none(record: Recor
     assert providers[1]["inputs"] == providers[1]["outputs"] == {"version": release}
 
 
-def test_the_state_says_what_is_left_in_place_and_what_forces_a_replacement(
-    record: Record, tmp_path: Path
-) -> None:
+def test_the_state_records_retained_and_replacement_fields(record: Record, tmp_path: Path) -> None:
     write_render(tmp_path, record("cloud"), {})
 
     resources = {item["urn"].rsplit("::", 1)[-1]: item for item in state_resources(tmp_path)}

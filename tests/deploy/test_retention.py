@@ -85,7 +85,7 @@ def labels(client: KubernetesClient, kind: str, name: str, namespace: str = PLAC
     return live["metadata"].get("labels", {})
 
 
-def test_objects_of_every_kind_are_found_and_what_controllers_made_from_them_is_not(
+def test_objects_of_every_kind_but_not_their_children_are_found(
     client: KubernetesClient, team: dict[str, Any]
 ) -> None:
     group = "engine.example.com"
@@ -125,7 +125,7 @@ def test_objects_of_every_kind_are_found_and_what_controllers_made_from_them_is_
         client.delete(definition)
 
 
-def test_a_claim_that_a_stateful_set_owns_is_listed_beside_it_since_it_holds_data() -> None:
+def test_a_stateful_sets_claim_is_listed_because_it_contains_data() -> None:
     def owned(kind: str, name: str, **rest: Any) -> dict[str, Any]:
         owner = {"uid": "set", "kind": "StatefulSet", "name": "db", "controller": True}
         metadata = {"name": name, "namespace": PLACE, "uid": name, "ownerReferences": [owner]}
@@ -196,7 +196,7 @@ def test_a_namespace_that_pulumi_left_is_marked_and_gets_no_gpu_pods(
     assert settle(client, "engine-pulumi", (), QUIET) == ()
 
 
-def test_policies_of_a_retained_namespace_are_taken_over_with_it_alone(
+def test_policies_are_adopted_only_with_their_retained_namespace(
     client: KubernetesClient, team: dict[str, Any]
 ) -> None:
     assert {may_be_adopted(client, live, "engine-pulumi") for live in live_policies(client)} == {False}

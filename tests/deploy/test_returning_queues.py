@@ -79,7 +79,7 @@ def test_kueue_goes_without_workloads_and_with_those_that_have_ended_or_are_dele
     assert not why(tmp_path, ended, workload("deleted", "QuotaReserved", deletionTimestamp="2026-11-29T07:00:00Z"))
 
 
-def test_kueue_itself_is_its_namespace_with_all_in_it_and_no_queue() -> None:
+def test_kueue_counts_as_its_namespace_without_queues() -> None:
     def live(kind: str, name: str, namespace: str = "") -> dict[str, Any]:
         return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
 

@@ -32,7 +32,7 @@ def gate(pool: str) -> dict[str, Any]:
     return workload("DaemonSet", f"gate-{pool}", "engine-a", {"nodeSelector": {"pool": pool}})
 
 
-def test_what_depends_on_a_ready_pool_is_applied_while_another_pool_is_never_ready(stack: Stack) -> None:
+def test_dependents_of_a_ready_pool_do_not_wait_for_other_pools(stack: Stack) -> None:
     waiting = never("engine-n1", "2s")
     objects = [
         namespace("engine-a"),
@@ -61,7 +61,7 @@ def test_what_depends_on_a_ready_pool_is_applied_while_another_pool_is_never_rea
     assert stack.client.get("v1", "ConfigMap", "after-a", "engine-a") is None
 
 
-def test_a_gate_that_is_ready_is_reported_while_another_is_not_and_the_failure_names_the_other_alone(
+def test_a_ready_gate_is_reported_and_the_failure_names_only_the_other(
     stack: Stack,
 ) -> None:
     said = Said()

@@ -27,7 +27,7 @@ def test_taints_of_others_stay_in_their_place(foreign: dict[str, Any]) -> None:
     assert merged_taints([GPU], live(foreign, GPU)) == [foreign, GPU]
 
 
-def test_a_declared_taint_that_somebody_removed_comes_back_beside_the_others() -> None:
+def test_a_removed_declared_taint_is_added_again() -> None:
     assert merged_taints([GPU], live(CORDON)) == [CORDON, GPU]
 
 
@@ -37,13 +37,13 @@ def test_a_declared_taint_with_another_value_is_set_and_one_with_a_time_is_left(
     assert merged_taints([GPU], live(timed)) == [timed]
 
 
-def test_a_taint_that_the_stack_no_longer_declares_goes_and_the_same_key_with_another_effect_stays() -> None:
+def test_an_undeclared_taint_is_removed_but_not_one_with_another_effect() -> None:
     other = {**OLD, "effect": "NoSchedule"}
     before = "nvidia.com/gpu=present:NoSchedule,ours/old=x:NoExecute"
     assert merged_taints([GPU], live(GPU, OLD, other, before=before)) == [GPU, other]
 
 
-def test_on_a_node_of_an_earlier_release_the_list_is_the_stacks_only_if_it_wrote_it_last() -> None:
+def test_taints_of_an_earlier_release_belong_to_their_last_writer() -> None:
     node = live(GPU, OLD, before=None)
     assert merged_taints([GPU], node) == [GPU, OLD]
     mine = {"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {"f:taints": {}}}}

@@ -73,16 +73,12 @@ def test_what_the_provider_created_for_another_stack_is_refused(stack: Stack, cl
     assert "belongs to stack 'other'" in refused(stack, cluster)
 
 
-def test_an_object_of_the_state_is_taken_back_whoever_created_it_again(
-    stack: Stack, cluster: KubernetesClient
-) -> None:
+def test_a_recreated_object_of_the_state_is_adopted(stack: Stack, cluster: KubernetesClient) -> None:
     made(cluster, "one", "kubectl")
     assert refused(stack, cluster, in_state=True) == ""
 
 
-def test_a_namespace_that_the_stack_retained_is_the_stacks_and_one_of_another_stack_is_not(
-    stack: Stack, cluster: KubernetesClient
-) -> None:
+def test_a_stack_owns_only_the_namespaces_that_it_retained(stack: Stack, cluster: KubernetesClient) -> None:
     declared = {"manifest": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}}
     namespaces = kubernetes_objects(stack.recorded([declared]).resources)
     metadata = {

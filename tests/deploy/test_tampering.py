@@ -64,7 +64,7 @@ def test_a_label_that_somebody_removed_comes_back(stack: Stack) -> None:
     assert stack.up(PARTS[:3]).is_empty
 
 
-def test_an_object_that_somebody_created_again_is_theirs_and_all_else_is_applied(stack: Stack) -> None:
+def test_an_object_that_others_recreated_is_skipped(stack: Stack) -> None:
     stack.up(PARTS)
     recreate(stack.client, config_map("one", "engine-a", {"a": "mine"})["manifest"])
 
@@ -79,7 +79,7 @@ def test_an_object_that_somebody_created_again_is_theirs_and_all_else_is_applied
     assert change_of(stack.up(PARTS), "one").action is Action.CREATE
 
 
-def test_an_object_of_somebody_else_is_skipped_and_all_else_is_applied_and_pruned(stack: Stack) -> None:
+def test_a_foreign_object_is_skipped_and_the_rest_is_applied(stack: Stack) -> None:
     stack.up(PARTS, {"gpus": 8})
     as_member(stack.client, config_map("new", "engine-a", {"a": "mine"})["manifest"])
     labelled = config_map("labelled", "engine-a", {"a": "mine"})["manifest"]
@@ -141,7 +141,7 @@ def test_a_teams_own_object_with_the_label_of_the_stack_is_not_pruned(stack: Sta
     assert live(stack.client, "own")["data"]["a"] == "mine"
 
 
-def test_an_object_that_was_created_again_and_is_no_longer_declared_is_not_pruned(stack: Stack) -> None:
+def test_a_recreated_undeclared_object_is_not_pruned(stack: Stack) -> None:
     stack.up(PARTS)
     recreate(stack.client, config_map("one", "engine-a", {"a": "mine"})["manifest"])
 

@@ -39,7 +39,7 @@ def test_without_a_comparison_the_namespaces_are_named() -> None:
     )
 
 
-def test_an_object_that_is_not_ready_is_reported_with_what_was_not_applied_because_of_it() -> None:
+def test_an_unready_object_is_reported_with_the_objects_not_applied() -> None:
     error = NotReady("not ready in time:", [Unready(PRIORITY, 3, "it does not exist")])
     lines = str(error.withholding(withheld_text([QUOTA], 2, None))).splitlines()
     assert lines[0] == "not ready in time:"

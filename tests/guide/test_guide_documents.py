@@ -94,7 +94,7 @@ def test_manifests_of_shipped_stacks_violate_no_rule_of_the_policy_pack(
 
 
 @pytest.mark.parametrize(("stack", "name"), SHIPPED)
-def test_every_claim_and_config_map_that_a_manifest_mounts_is_made_by_it_or_by_the_platform(
+def test_every_mounted_claim_and_config_map_exists(
     capsys: pytest.CaptureFixture[str], stack: str, name: str
 ) -> None:
     plan = load_stack(stack).plan
@@ -194,7 +194,7 @@ def test_the_html_page_has_the_manifests_and_loads_nothing(capsys: pytest.Captur
         assert f"<h3>{kind}.yaml</h3>" in out
 
 
-def test_what_scrolls_on_a_narrow_screen_is_reached_by_the_keyboard_and_the_page_prints(
+def test_scroll_areas_are_keyboard_accessible_and_the_page_prints(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, page, _ = run(capsys, "local", "vision", "--format", "html")

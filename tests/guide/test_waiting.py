@@ -44,7 +44,7 @@ def workload(*segments: str, **stopped: str) -> dict[str, Any]:
     return {"status": {"conditions": [waits, *others]}}
 
 
-def test_what_is_in_use_is_named_with_its_pool_and_what_other_pools_never_offer_is_left_out() -> None:
+def test_a_resource_in_use_is_named_with_its_pool() -> None:
     found = workload(
         NEVER.format("nvidia.com/gpu", CPU_NODES, 8, 0),
         NEVER.format("nvidia.com/gpu", "serve-f17c2a", 8, 0),
@@ -53,7 +53,7 @@ def test_what_is_in_use_is_named_with_its_pool_and_what_other_pools_never_offer_
     assert why_it_waits(found, POOLS) == "needs 8 more nvidia.com/gpu of pool train, which is in use"
 
 
-def test_a_request_above_all_that_can_be_had_never_starts_and_the_most_is_told() -> None:
+def test_a_request_above_the_maximum_never_starts() -> None:
     found = workload(
         NEVER.format("nvidia.com/gpu", "serve-f17c2a", 24, 4),
         NEVER.format("nvidia.com/gpu", "train-56c125", 24, 16),
@@ -63,14 +63,14 @@ def test_a_request_above_all_that_can_be_had_never_starts_and_the_most_is_told()
     )
 
 
-def test_cpus_beyond_the_quota_are_told_and_not_the_taint_of_gpu_nodes() -> None:
+def test_cpus_above_the_quota_are_reported_instead_of_the_gpu_taint() -> None:
     found = workload(NEVER.format("cpu", CPU_NODES, 70, 64), UNTOLERATED)
     assert why_it_waits(found, POOLS) == (
         "can never start: it requests 70 cpu; the team may use at most 64 on one pool"
     )
 
 
-def test_gpus_without_the_toleration_of_their_nodes_never_start_and_the_fix_is_told() -> None:
+def test_gpu_pods_without_the_toleration_are_explained_with_a_fix() -> None:
     found = workload(NEVER.format("nvidia.com/gpu", CPU_NODES, 8, 0), UNTOLERATED)
     found["spec"] = pod_sets({"nvidia.com/gpu": "8"})
     assert "does not tolerate the taint nvidia.com/gpu of the nodes; add the toleration" in why_it_waits(
@@ -78,7 +78,7 @@ def test_gpus_without_the_toleration_of_their_nodes_never_start_and_the_fix_is_t
     )
 
 
-def test_work_without_gpus_is_sent_to_a_cpu_pool_and_not_to_the_taint_that_it_may_not_tolerate() -> None:
+def test_a_workload_without_gpus_is_advised_to_use_a_cpu_pool() -> None:
     found = workload(NEVER.format("cpu", CPU_NODES, 4, 0), UNTOLERATED)
     found["spec"] = pod_sets({"cpu": "4"})
     assert why_it_waits(found, POOLS) == (
@@ -119,7 +119,7 @@ def test_memory_is_told_as_a_reader_writes_it() -> None:
         ),
     ],
 )
-def test_what_no_node_can_run_never_starts_also_while_the_quota_is_in_use(
+def test_a_pod_too_large_for_any_node_never_starts(
     requests: dict[str, str], selector: dict[str, str], why: str
 ) -> None:
     found = workload("insufficient unused quota for nvidia.com/gpu in flavor train-56c125, 1 more needed")
@@ -135,7 +135,7 @@ def test_a_pool_without_nodes_may_get_some_that_fit() -> None:
         assert why_it_waits(found, POOLS, nodes=only_lab).startswith("needs 1 more")
 
 
-def test_a_resource_that_no_queue_counts_is_the_reason_whether_or_not_nodes_have_it() -> None:
+def test_a_resource_without_a_quota_is_reported_as_the_reason() -> None:
     found = workload("resource networking.gke.io.networks/vpc1 unavailable in ClusterQueue")
     found["spec"] = pod_sets({"networking.gke.io.networks/vpc1": "1"})
     having = node("train", "networking.gke.io.networks/vpc1", "1")
@@ -147,7 +147,7 @@ def test_a_resource_that_no_queue_counts_is_the_reason_whether_or_not_nodes_have
         assert "resources.excludeResourcePrefixes" in why
 
 
-def test_gpus_that_no_pool_offers_are_told_with_those_that_nodes_have() -> None:
+def test_unavailable_gpu_resources_are_reported_with_available_ones() -> None:
     found = workload("resource nvidia.com/mig-7g.80gb unavailable in ClusterQueue")
     found["spec"] = pod_sets({"nvidia.com/mig-7g.80gb": "1"})
     why = why_it_waits(found, {"lab-1": "lab"}, nodes=NODES)
@@ -168,7 +168,7 @@ def test_gpus_that_no_pool_offers_are_told_with_those_that_nodes_have() -> None:
         ({"Evicted": "PodsReadyTimeout"}, "its pods did not become ready in time"),
     ],
 )
-def test_a_workload_that_was_stopped_says_why_beside_what_it_waits_for(stopped: dict[str, str], told: str) -> None:
+def test_a_stopped_workload_explains_the_stop_and_the_wait(stopped: dict[str, str], told: str) -> None:
     missing = "insufficient unused quota for nvidia.com/gpu in flavor train-56c125, 8 more needed"
     found = why_it_waits(workload(missing, **stopped), POOLS)
     assert found.startswith(f"was stopped, because {told}")
@@ -198,7 +198,7 @@ def requesting(cpu: str, gpus: str) -> dict[str, Any]:
     return found
 
 
-def test_own_gpus_that_are_not_taken_back_because_of_the_cpu_are_explained_by_it() -> None:
+def test_gpus_not_reclaimed_because_of_cpu_are_explained() -> None:
     why = why_it_waits(requesting("48500m", "4"), POOLS, own_queue("95", "47"))
     assert why == (
         "needs 2 more nvidia.com/gpu of pool train, which is in use; the team's own nvidia.com/gpu is not taken "
@@ -207,7 +207,7 @@ def test_own_gpus_that_are_not_taken_back_because_of_the_cpu_are_explained_by_it
 
 
 @pytest.mark.parametrize(("cpu", "gpus"), [("48", "4"), ("48500m", "5")])
-def test_what_is_taken_back_or_is_not_the_teams_own_needs_no_other_reason(cpu: str, gpus: str) -> None:
+def test_reclaimed_or_borrowed_gpus_need_no_other_reason(cpu: str, gpus: str) -> None:
     why = why_it_waits(requesting(cpu, gpus), POOLS, own_queue("95", "47"))
     assert why == "needs 2 more nvidia.com/gpu of pool train, which is in use"
 
@@ -222,7 +222,7 @@ GPUS_STARTED = {"requests.nvidia.com/gpu": "16", "requests.cpu": "64"}
 LOWERED = {"requests.nvidia.com/gpu": "12", "requests.cpu": "32"}
 
 
-def test_a_lost_pod_that_a_lowered_quota_refuses_is_told_with_the_numbers_and_a_way_out() -> None:
+def test_a_pod_refused_by_a_lowered_quota_is_explained_with_numbers() -> None:
     why = why_pods_are_missing(started("False"), GPUS_STARTED, LOWERED)
     assert "16 nvidia.com/gpu of the team are started, but only 12 are allowed now" in why
     assert "Delete another workload, or delete this one and create it again with fewer pods" in why

@@ -119,7 +119,7 @@ def test_the_limits_of_a_request_are_about_a_minute() -> None:
     assert Limits() == Limits(connect=5, read=30, total=60)
 
 
-def test_a_server_that_never_answers_is_unknown_with_what_was_seen_and_what_to_do(
+def test_a_silent_server_is_an_unknown_outcome_with_a_fix(
     silent: tuple[int, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpu_platform.live.connection._RETRY_PAUSES_SECONDS", (0.0, 0.0))
@@ -158,9 +158,7 @@ def test_a_connection_that_is_not_accepted_is_reported_with_the_limit(tmp_path: 
             client.get("v1", "Node", "a")
 
 
-def test_after_a_silent_server_a_command_that_tidies_up_tries_once(
-    silent: tuple[int, list[str]], tmp_path: Path
-) -> None:
+def test_clean_up_tries_a_silent_server_only_once(silent: tuple[int, list[str]], tmp_path: Path) -> None:
     port, _ = silent
     client = KubernetesClient(kubeconfig(tmp_path, port), limits=SHORT)
     with pytest.raises(UnknownOutcome):
@@ -173,7 +171,7 @@ def test_after_a_silent_server_a_command_that_tidies_up_tries_once(
     assert attempts(silent) == before + 1
 
 
-def test_after_an_interruption_while_a_server_is_silent_a_command_that_tidies_up_tries_once(
+def test_clean_up_after_an_interruption_tries_a_silent_server_once(
     silent: tuple[int, list[str]], tmp_path: Path
 ) -> None:
     port, connections = silent
@@ -223,7 +221,7 @@ def test_a_create_that_finds_the_server_starting_is_sent_again(tmp_path: Path) -
         assert KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(total=3600)).create(made) == made
 
 
-def test_a_node_that_changed_since_it_was_read_is_read_again_at_once(tmp_path: Path) -> None:
+def test_a_node_that_changed_meanwhile_is_read_again_at_once(tmp_path: Path) -> None:
     asked: list[str] = []
     served = {"resources": [{"kind": "Node", "name": "nodes", "namespaced": False}]}
     declared = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": {"taints": []}}
@@ -241,7 +239,7 @@ def test_a_node_that_changed_since_it_was_read_is_read_again_at_once(tmp_path: P
     assert asked == ["PATCH", "GET", "PATCH"]
 
 
-def test_a_refused_manifest_is_told_by_the_causes_that_name_a_field(tmp_path: Path) -> None:
+def test_a_refused_manifest_is_explained_by_its_field_causes(tmp_path: Path) -> None:
     causes = [{"field": "spec.a", "message": "too long"}, {"message": "no field"}]
     refusal = {"reason": "Invalid", "message": "in all", "details": {"causes": causes}}
     with answering(lambda method, path: (422, refusal)) as port:
@@ -251,7 +249,7 @@ def test_a_refused_manifest_is_told_by_the_causes_that_name_a_field(tmp_path: Pa
     assert (caught.value.status, caught.value.message) == (422, "spec.a: too long")
 
 
-def test_credentials_that_the_server_does_not_accept_are_told_from_a_refusal(tmp_path: Path) -> None:
+def test_rejected_credentials_differ_from_a_refused_request(tmp_path: Path) -> None:
     with answering(lambda method, path: (401, {"reason": "Unauthorized", "message": "Unauthorized"})) as port:
         client = KubernetesClient(kubeconfig(tmp_path, port))
         with pytest.raises(UnknownOutcome) as caught:
@@ -312,7 +310,7 @@ def test_a_failing_webhook_is_a_refusal(tmp_path: Path) -> None:
             client.get("v1", "Node", "a")
 
 
-def test_the_error_of_a_silent_sandbox_names_a_full_disk_what_does_not_run_and_the_logs(
+def test_a_silent_sandbox_is_explained_by_disk_space_components_and_logs(
     silent: tuple[int, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = load_stack("local").plan

@@ -52,9 +52,7 @@ def queue(kind: str, reason: str, **spec: str) -> dict[str, Any]:
         (queue("LocalQueue", "ClusterQueueDoesNotExist"), "not Active: not now"),
     ],
 )
-def test_a_queue_that_somebody_holds_is_not_waited_for_and_another_inactive_one_is(
-    item: dict[str, Any], reason: str
-) -> None:
+def test_held_queues_are_not_waited_for_but_inactive_ones_are(item: dict[str, Any], reason: str) -> None:
     assert unready_reason(item, list) == reason
 
 
@@ -199,7 +197,7 @@ def test_an_object_can_ask_for_its_own_condition(wanted: str, reason: str) -> No
     assert unready_reason(item, list) == reason
 
 
-def test_a_condition_that_this_engine_cannot_read_is_a_problem_before_anything_is_applied() -> None:
+def test_an_unsupported_wait_condition_is_refused_before_any_apply() -> None:
     item = live("v1", "ConfigMap", {}, metadata={"annotations": {"pulumi.com/waitFor": "jsonpath={.a[0]}=1"}})
 
     (problem,) = wait_for_problems("a", item)

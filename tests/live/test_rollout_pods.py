@@ -36,9 +36,7 @@ MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
         ({"metadata": owned_by("Job"), "phase": "Failed"}, "keep"),
     ],
 )
-def test_a_drain_evicts_all_pods_but_those_of_daemon_sets_static_ended_and_unmanaged_ones(
-    given: dict[str, Any], action: str
-) -> None:
+def test_a_drain_skips_daemon_set_static_ended_and_unmanaged_pods(given: dict[str, Any], action: str) -> None:
     assert eviction_action(pod("one", on="lab-0", **given)) == action
 
 
@@ -69,13 +67,13 @@ def test_an_annotation_that_cannot_be_read_counts_as_none(text: str) -> None:
     assert rollout_annotation(node("lab-0", annotations={names.MIG_ROLLOUT_ANNOTATION: text})) is None
 
 
-def test_what_is_applied_without_an_annotation_takes_the_cordon_away_and_keeps_to_the_one_node() -> None:
+def test_applying_without_the_annotation_uncordons_only_that_node() -> None:
     document = node_document(node("lab-0"), {"a": "b"})
     assert "spec" not in document
     assert document["metadata"] == {"name": "lab-0", "uid": "uid-lab-0", "labels": {"a": "b"}}
 
 
-def test_labels_of_a_manager_are_those_that_it_applied_and_its_sole_ownership_is_known() -> None:
+def test_labels_of_a_field_manager_and_its_sole_ownership_are_found() -> None:
     live = node("lab-0", labels={"a": "1", "b": "2"})
     live["metadata"]["managedFields"] = [
         {"manager": "me", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}, "f:b": {}}}}},

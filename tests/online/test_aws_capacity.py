@@ -103,13 +103,13 @@ def test_every_reason_is_reported_and_not_the_first_alone() -> None:
     assert len(reasons(wrong)) == 3
 
 
-def test_the_most_nodes_of_a_pool_may_be_more_than_the_reservation_has() -> None:
+def test_a_pools_maximum_may_exceed_the_reservation() -> None:
     ((severity, why),) = reasons(BLOCK, pool_of("capacity-block", desired=2, most=4))
 
     assert (severity, why) == ("warns", "the pool may have 4 nodes, the reservation 2")
 
 
-def test_a_placement_group_that_the_pool_names_is_that_of_the_reservation() -> None:
+def test_a_pools_placement_group_must_match_the_reservation() -> None:
     found = replace(BLOCK, kind="default", placement_group="dense", ends=None)
 
     assert reasons(found, pool_of("reservation", placement_group="dense")) == [("fine", "")]
@@ -134,7 +134,7 @@ def test_a_zone_that_eks_excludes_is_found_by_its_id_whatever_its_letter() -> No
     assert finding.fix.endswith("us-east-1a, us-east-1b")
 
 
-def test_a_zone_that_eks_excludes_is_for_nodes_alone_where_two_others_are_left() -> None:
+def test_a_zone_excluded_by_eks_is_only_for_nodes() -> None:
     (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1b", "us-east-1e"), ZONES, UNUSABLE)
 
     assert finding.severity == "fine"

@@ -159,7 +159,7 @@ def with_storage(account: AwsAccount) -> EnvironmentPlan:
     return plan_eks({"zones": ["us-east-2a"]}, storage=storage, teams=[team])
 
 
-def test_buckets_and_file_systems_that_are_missing_elsewhere_or_misnamed_are_warned_of(
+def test_missing_remote_and_misnamed_storage_is_warned_about(
     account: AwsAccount,
 ) -> None:
     findings = ask(account, with_storage(account))
@@ -301,14 +301,14 @@ def test_an_existing_ipv6_cluster_is_refused(account: AwsAccount) -> None:
     assert "with IPv6 addresses for pods" in by_title(findings, "existing cluster ml").found
 
 
-def test_an_existing_cluster_whose_vpc_cni_enforces_no_network_policies_is_warned_of(account: AwsAccount) -> None:
+def test_a_vpc_cni_without_network_policies_is_reported(account: AwsAccount) -> None:
     account.addons["vpc-cni"] = {"configurationValues": '{"env": {"WARM_PREFIX_TARGET": "1"}}'}
     finding = by_title(ask(account, existing_cluster(account)), "NetworkPolicies on ml")
     assert finding.severity == "warns"
     assert '{"env": {"WARM_PREFIX_TARGET": "1"}, "enableNetworkPolicy": "true"}' in finding.fix
 
 
-def test_an_existing_cluster_without_the_vpc_cni_as_an_add_on_is_told_what_enforces_network_policies(
+def test_a_self_managed_vpc_cni_is_warned_about_network_policies(
     account: AwsAccount,
 ) -> None:
     del account.addons["vpc-cni"]
@@ -334,7 +334,7 @@ def in_own_network(network: dict[str, Any]) -> EnvironmentPlan:
     return plan_eks(pool, cluster={**CREATED, "create": create})
 
 
-def test_subnets_of_an_existing_vpc_are_looked_up_for_a_new_cluster_with_their_free_addresses(
+def test_existing_subnets_of_a_new_cluster_are_checked_for_free_addresses(
     account: AwsAccount,
 ) -> None:
     findings = ask(account, in_own_network(own_network(account, "us-east-2a", "us-east-2b")))
@@ -449,7 +449,7 @@ def test_a_role_that_may_not_be_assumed_is_named(account: AwsAccount) -> None:
         AwsClient(REGION, api).identity()
 
 
-def test_the_first_look_at_an_existing_cluster_of_another_account_has_the_role_of_up(account: AwsAccount) -> None:
+def test_a_cluster_in_another_account_is_read_with_the_role_of_up(account: AwsAccount) -> None:
     plan = existing_cluster(account, assume_role=ROLE)
     client = AwsClient(REGION, AwsApi(REGION, account.session()))
     text = AwsCloud(plan, load_catalog(), NOW, client).kubeconfig()

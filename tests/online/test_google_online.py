@@ -108,7 +108,7 @@ def test_a_quota_counts_the_use_of_others(project: GoogleProject) -> None:
     assert (finding.severity, finding.why) == ("stops", "1 GPU are missing for the desired nodes")
 
 
-def test_the_use_of_a_quota_that_contains_the_stacks_own_nodes_is_not_taken_for_that_of_others(
+def test_quota_use_by_the_stacks_own_nodes_is_not_counted_as_foreign(
     project: GoogleProject,
 ) -> None:
     project.answers[REGION] = {"quotas": [{"metric": "NVIDIA_L4_GPUS", "limit": 8, "usage": 8}]}
@@ -232,7 +232,7 @@ def test_a_node_pool_of_others_with_the_same_name_stops_up(project: GoogleProjec
     assert by_title(ask(plan_of(SERVE, cluster=EXISTING)), "node pool serve").severity == "stops"
 
 
-def test_a_cluster_of_the_same_name_stops_the_creation_unless_the_stack_created_it(project: GoogleProject) -> None:
+def test_a_cluster_name_that_is_taken_stops_the_creation(project: GoogleProject) -> None:
     project.add_cluster()
     others = by_title(ask(plan_of(SERVE)), "new cluster")
     project.add_cluster(resourceLabels={"managed-by": "gpu-platform", "stack": "test"})
@@ -327,7 +327,7 @@ def test_the_subnet_of_a_new_cluster_is_compared_with_its_ranges(
     assert (why or "") in finding.why
 
 
-def test_the_subnet_of_a_new_cluster_is_apart_from_its_gpu_networks(project: GoogleProject) -> None:
+def test_a_new_subnet_that_overlaps_gpu_networks_stops_up(project: GoogleProject) -> None:
     subnet = {"ipCidrRange": "192.168.16.0/20", "secondaryIpRanges": RANGES}
     project.answers[SHARED_SUBNET.replace("host-project", "my-project")] = subnet
     own = {"name": "ours", "subnetwork": "nodes"}
@@ -335,14 +335,14 @@ def test_the_subnet_of_a_new_cluster_is_apart_from_its_gpu_networks(project: Goo
     assert (finding.severity, "overlaps 192.168.16.0/20 of the GPU" in finding.why) == ("stops", True)
 
 
-def test_nodes_of_an_existing_cluster_have_no_addresses_of_gpu_networks(project: GoogleProject) -> None:
+def test_existing_nodes_in_gpu_network_ranges_stop_up(project: GoogleProject) -> None:
     """Nodes have an interface in each GPU network, and would send traffic for their neighbours there."""
     project.add_cluster()
     project.answers[f"{REGION}/subnetworks/default"] = {"ipCidrRange": "192.168.0.0/20"}
     assert by_title(ask(plan_of(MEGA, cluster=EXISTING)), "subnet default").severity == "stops"
 
 
-def test_the_subnet_of_an_existing_cluster_is_looked_up_in_the_host_project_of_its_vpc(
+def test_an_existing_clusters_subnet_is_looked_up_in_the_host_project(
     project: GoogleProject,
 ) -> None:
     in_vpc = {

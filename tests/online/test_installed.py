@@ -84,9 +84,7 @@ def test_software_of_others_is_recognised_by_its_image(image: str, title: str, s
         ("nvcr.io/nvidia/k8s/dcgm-exporter:4.4.2-4.7.0", "DCGM exporter", "dcgm_exporter"),
     ],
 )
-def test_what_the_stack_file_says_is_present_is_left_alone_and_missed_where_it_is_not(
-    image: str, title: str, part: str
-) -> None:
+def test_declared_present_parts_are_unchanged_and_missing_ones_reported(image: str, title: str, part: str) -> None:
     assert f"cluster.parts.{part}: present" in found_in(workload(image))[f"{title} in the cluster"].fix
     plan = plan_of(parts={part: "present"})
     finding = found_in(workload(image), plan=plan)[f"{title} in the cluster"]
@@ -109,7 +107,7 @@ def test_the_operator_that_this_program_installed_is_used() -> None:
     assert finding.severity == "fine"
 
 
-def test_an_operator_in_the_same_namespace_collides_where_the_program_has_never_been() -> None:
+def test_a_foreign_operator_in_the_same_namespace_is_a_conflict() -> None:
     finding = found_in(workload(OPERATOR, "gpu-operator"), deployed=False)["GPU Operator in the cluster"]
 
     assert finding.severity == "stops"
@@ -181,7 +179,7 @@ def test_workloads_are_read_with_their_images_and_their_helm_release(kubeconfig:
     assert found.images == (OPERATOR,)
 
 
-def test_an_existing_cluster_is_looked_at_through_the_kubeconfig_of_the_stack_file(kubeconfig: Path) -> None:
+def test_an_existing_cluster_is_read_through_the_declared_kubeconfig(kubeconfig: Path) -> None:
     findings = installed_lookup(plan_of(kubeconfig=str(kubeconfig)), None).findings()
 
     assert "stops" in {finding.severity for finding in findings}
@@ -213,7 +211,7 @@ def test_another_cluster_autoscaler_stops_a_stack_that_installs_its_own() -> Non
 
 
 @pytest.mark.parametrize(("release", "severity"), [("1.10.2", "stops"), ("1.11.0", "fine")])
-def test_a_karpenter_of_the_owner_that_is_too_old_for_the_pools_stops(release: str, severity: str) -> None:
+def test_an_existing_karpenter_too_old_for_the_pools_stops_up(release: str, severity: str) -> None:
     parts = {"karpenter": "present", "efa_plugin": "present"}
     entry = {"zones": ["us-east-2a"], "provisioner": "karpenter", "count": {"desired": 0, "max": 2}}
     plan = plan_eks(entry, cluster={**EXISTING, "parts": parts})

@@ -46,7 +46,7 @@ def test_a_quota_that_is_too_small_says_how_much_to_request() -> None:
     assert finding.fix == "Service Quotas, ec2, L-417A185B: request at least 484 vCPU"
 
 
-def test_the_demand_is_counted_by_desired_and_by_most_nodes_with_those_of_a_roll() -> None:
+def test_demand_includes_desired_maximum_and_rolling_nodes() -> None:
     plan = plan_eks(
         {"count": {"desired": 1, "max": 3}, "zones": ["us-east-2a"]},
         {"name": "more", "count": {"desired": 2}, "zones": ["us-east-2a"]},
@@ -94,7 +94,7 @@ def plan() -> EnvironmentPlan:
     return plan_eks({})
 
 
-def test_spot_and_on_demand_instances_count_against_quotas_of_their_own(plan: EnvironmentPlan) -> None:
+def test_spot_and_on_demand_instances_have_separate_quotas(plan: EnvironmentPlan) -> None:
     instances = [_instance("p5.48xlarge"), _instance("p5.48xlarge", "spot"), _instance("g6.4xlarge")]
 
     assert used_by_others(QUOTAS[P], instances, (), plan, CATALOG) == 192
@@ -106,7 +106,7 @@ def test_instances_of_capacity_blocks_do_not_count(plan: EnvironmentPlan) -> Non
     assert used_by_others(QUOTAS[P], [_instance("p5.48xlarge", "capacity-block")], (), plan, CATALOG) == 0
 
 
-def test_free_capacity_of_a_reservation_counts_and_that_of_a_capacity_block_does_not(
+def test_free_capacity_counts_for_reservations_but_not_blocks(
     plan: EnvironmentPlan,
 ) -> None:
     found = [_reservation("default"), _reservation("capacity-block")]
@@ -144,7 +144,7 @@ def test_each_nat_gateway_of_a_new_network_counts_an_address(nat: str, addresses
 
 
 @pytest.mark.parametrize(("nodes", "asked"), [(450, []), (451, [("Nodes per managed node group", 451)])])
-def test_node_groups_above_the_default_of_every_account_are_asked_for(nodes: int, asked: list[object]) -> None:
+def test_node_groups_above_the_default_quota_are_reported(nodes: int, asked: list[object]) -> None:
     plan = plan_eks({"zones": ["us-east-2a"], "count": {"desired": nodes}}, cluster=EXISTING)
     assert isinstance(plan.cluster.cloud, EksClusterPlan)
     found = group_demands(plan, plan.cluster.cloud, CATALOG)

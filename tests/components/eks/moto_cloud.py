@@ -218,8 +218,7 @@ def _client(endpoint: str, service: str) -> Any:
         endpoint_url=endpoint,
         aws_access_key_id="testing",
         aws_secret_access_key="testing",
-        # A request is sent only once, however long the response takes. A second one would create the same thing
-        # again.
+        # A request is sent only once, however long it takes. A retry would create the same thing a second time.
         config=Config(read_timeout=PATIENCE_SECONDS, retries={"total_max_attempts": 1}),
     )
 

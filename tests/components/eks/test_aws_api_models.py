@@ -38,7 +38,7 @@ def changed(record: ResourceRecord, **inputs: Any) -> ResourceRecord:
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_the_requests_of_every_form_of_pool_pass_the_parameter_validation_of_the_aws_api(cluster: str) -> None:
+def test_requests_for_every_form_of_pool_match_the_aws_api_models(cluster: str) -> None:
     pools = [{**form, "name": name} for name, form in FORMS.items()]
     records = of_aws(record_eks(*pools, cluster=CLUSTERS[cluster]))
     for kind in ("NodeGroup", "LaunchTemplate"):

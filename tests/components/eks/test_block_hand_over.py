@@ -31,7 +31,7 @@ def recorded(capacity: dict[str, Any], run: str = "usual", **cluster: Any) -> Re
     return record_eks(pool, cluster={**CREATED, **cluster})
 
 
-def test_a_block_that_has_not_begun_has_no_nodes_and_a_scheduled_action_of_its_auto_scaling_group() -> None:
+def test_a_future_block_has_no_nodes_and_a_scheduled_scaling_action() -> None:
     found = recorded(single())
     group, action = found.one("NodeGroup", "train"), found.one("Schedule", "train-start")
     assert group.inputs["scalingConfig"] == {"minSize": 0, "desiredSize": 0, "maxSize": 4}
@@ -54,7 +54,7 @@ def test_a_block_without_a_start_starts_with_its_nodes_as_before() -> None:
     assert not found.has("Schedule")
 
 
-def test_a_block_that_had_begun_before_its_deployment_gets_its_nodes_from_the_up_that_names_it(
+def test_a_block_that_has_already_begun_gets_its_nodes_in_the_same_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(names.RESIZED_VARIABLE, json.dumps([EARLIEST]))
@@ -65,7 +65,7 @@ def test_a_block_that_had_begun_before_its_deployment_gets_its_nodes_from_the_up
     assert sizes == {EARLIEST: 2, LATER: 0}
 
 
-def test_each_block_has_a_template_a_node_group_and_a_scheduled_action_in_its_own_zone() -> None:
+def test_each_block_has_a_template_a_group_and_an_action_in_its_zone() -> None:
     found = recorded(several(FIRST, SECOND))
     for name, block in ((EARLIEST, FIRST), (LATER, SECOND)):
         template, group = found.one("LaunchTemplate", name), found.one("NodeGroup", name)
@@ -88,14 +88,14 @@ def test_another_block_changes_nothing_of_the_first_one() -> None:
     assert one.one("Schedule", f"{EARLIEST}-start").to_json() == two.one("Schedule", f"{EARLIEST}-start").to_json()
 
 
-def test_a_block_that_was_the_pools_only_one_keeps_its_group_when_an_earlier_one_is_added() -> None:
+def test_an_only_block_keeps_its_group_when_an_earlier_block_is_added() -> None:
     alone, second = recorded(several(SECOND)), recorded(several(FIRST, SECOND))
     assert "nodeGroupName" in alone.one("NodeGroup", LATER).ignore_changes
     assert "nodeGroupName" in second.one("NodeGroup", LATER).ignore_changes
 
 
 @pytest.mark.parametrize("blocks", [(FIRST,), (FIRST, SECOND)], ids=["alone", "before-another"])
-def test_a_single_block_that_moves_into_the_list_keeps_its_template_and_its_group(
+def test_a_single_block_moved_into_a_list_keeps_its_resources(
     blocks: tuple[dict[str, Any], ...],
 ) -> None:
     one, listed = recorded(single()), recorded(several(*blocks))
@@ -108,7 +108,7 @@ def test_a_single_block_that_moves_into_the_list_keeps_its_template_and_its_grou
     assert differing <= set(group.ignore_changes)
 
 
-def test_a_block_that_has_ended_can_go_from_a_protected_pool_which_stays_protected() -> None:
+def test_an_ended_block_can_leave_a_pool_that_stays_protected() -> None:
     found = recorded(several(FIRST, SECOND), production=True)
     (pool,) = found.of("EksNodePool")
     assert pool.protect

@@ -28,7 +28,7 @@ def tags_of(recorded: Recorded) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("cluster", [CREATED, EXISTING])
-def test_the_group_that_eks_creates_is_tagged_although_its_name_is_unknown_in_a_preview(
+def test_the_auto_scaling_group_is_tagged_even_if_its_name_is_unknown(
     cluster: dict[str, Any],
 ) -> None:
     recorded = record_eks(SERVE, FIXED, cluster=cluster)
@@ -70,13 +70,13 @@ def test_the_release_is_pinned_and_waits_for_the_role_of_its_service_account() -
     assert statement["Condition"]["StringEquals"]["aws:RequestTag/kubernetes-service-account"] == account
 
 
-def test_nothing_of_it_is_there_where_every_pool_has_a_fixed_number_of_nodes() -> None:
+def test_the_autoscaler_is_left_out_if_every_pool_has_a_fixed_size() -> None:
     recorded = record_eks(FIXED)
     assert not recorded.has("Tag")
     assert not recorded.has("ClusterAutoscaler")
 
 
-def test_beside_the_autoscaler_of_the_owner_only_the_groups_are_tagged() -> None:
+def test_with_an_existing_autoscaler_only_the_groups_are_tagged() -> None:
     recorded = record_eks(SERVE, cluster={**EXISTING, "parts": {"cluster_autoscaler": "present"}})
     assert recorded.has("Tag")
     for kind in ("ClusterAutoscaler", "PodIdentityAssociation"):

@@ -107,7 +107,7 @@ def test_mistakes_about_an_existing_vpc_are_found_together() -> None:
     }
 
 
-def test_a_first_up_without_public_access_can_end_in_a_vpc_that_exists() -> None:
+def test_a_first_up_in_an_existing_vpc_needs_no_public_access() -> None:
     plan = plan_eks(TRAIN, cluster=cluster({"network": NETWORK, "api_access": ["10.0.0.0/16"]}))
     assert plan.cluster.cloud is not None
     assert plan.cluster.cloud.first_up_problem is None
@@ -116,7 +116,7 @@ def test_a_first_up_without_public_access_can_end_in_a_vpc_that_exists() -> None
     assert new.cluster.cloud.first_up_problem is not None
 
 
-def test_an_existing_vpc_is_neither_warned_of_as_unreachable_nor_counted_against_address_quotas() -> None:
+def test_an_existing_vpc_needs_no_reachability_warning_and_no_address_quota() -> None:
     plan = plan_eks(TRAIN, cluster=cluster({"network": NETWORK, "api_access": ["10.0.0.0/16"]}))
     [api] = [one for one in plan.decisions if one.what.endswith("API server")]
     assert (api.what, "first one is refused" in api.why) == ("API server", False)
@@ -140,7 +140,7 @@ def test_an_existing_role_of_the_nodes_is_used_and_none_is_created_for_node_grou
     assert not [one for one in recorded.of("Role") if one.name == "ml-nodes"]
 
 
-def test_the_tags_of_the_company_are_on_everything_that_the_provider_or_ec2_creates() -> None:
+def test_company_tags_are_on_everything_that_aws_creates() -> None:
     recorded = made(tags={"cost-center": "ml-4711"})
     [provider] = [one for one in recorded.resources if one.type == "pulumi:providers:aws"]
     default = provider.inputs["defaultTags"]

@@ -27,7 +27,7 @@ def test_members_log_in_by_access_entries_with_groups_and_without_an_access_poli
     assert ROLE not in {policy.inputs["principalArn"] for policy in policies}
 
 
-def test_an_admin_who_becomes_a_member_keeps_the_access_entry_of_which_there_can_be_one() -> None:
+def test_an_admin_who_becomes_a_member_keeps_the_access_entry() -> None:
     other = {"principal": ADMIN, "groups": ["vision"]}
     demoted = {**CREATED, "create": {"admins": [ROLE]}, "logins": [other]}
     as_member = record_eks({"zones": ["us-east-2b"]}, cluster=demoted)

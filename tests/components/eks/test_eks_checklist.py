@@ -89,7 +89,7 @@ def test_eks_1_network_interfaces_one_per_network_card_that_carries_efa(
     assert sorted(with_efa) == list(range(cards))
 
 
-def test_eks_1_layout_ena_and_efa_card_0_device_0_interface_card_0_device_1_efa_only_card_n_efa_only() -> None:
+def test_eks_1_layout_ena_and_efa_has_one_interface_and_efa_only_devices() -> None:
     found = interfaces(FORMS["p5-block"])
     assert found.pop((0, 0)) == "interface"
     assert found.pop((0, 1)) == "efa-only"
@@ -103,7 +103,7 @@ def test_eks_1_layout_efa_primary_card_0_device_0_efa_others_efa_only() -> None:
 
 
 @pytest.mark.parametrize("form", EFA_FORMS)
-def test_eks_1_plain_efa_on_secondary_cards_takes_ip_addresses_so_there_is_none(form: str) -> None:
+def test_eks_1_secondary_cards_have_no_plain_efa_interfaces(form: str) -> None:
     found = interfaces(FORMS[form])
     assert not [card for (card, _), kind in found.items() if card > 0 and kind != "efa-only"]
 
@@ -116,7 +116,7 @@ def test_eks_1_pools_without_efa_leave_the_interfaces_to_eks() -> None:
 
 
 @pytest.mark.parametrize("form", EFA_FORMS)
-def test_eks_2_every_interface_security_groups_cluster_security_group_and_efa_security_group(form: str) -> None:
+def test_eks_2_every_interface_has_the_cluster_and_efa_security_groups(form: str) -> None:
     recorded = rendered(FORMS[form])
     record = recorded.one("LaunchTemplate", "train")
     assert [len(one["securityGroups"]) for one in record.inputs["networkInterfaces"]] == [2] * len(
@@ -192,7 +192,7 @@ def test_eks_5_instance_type_in_the_template_instance_types_unset(form: str) -> 
     assert template(FORMS[form])["instanceType"] == FORMS[form]["machine_type"]
 
 
-def test_several_instance_types_are_a_list_of_the_node_group_and_eks_refuses_one_in_the_template_beside() -> None:
+def test_several_instance_types_are_set_on_the_node_group_only() -> None:
     form = FORMS["g6e-spot-of-four-types"]
     assert node_group(form)["instanceTypes"] == ["g6e.8xlarge", "g6e.16xlarge", "g6e.4xlarge", "g6e.2xlarge"]
     assert node_group(form)["capacityType"] == "SPOT"
@@ -208,7 +208,7 @@ def test_eks_5_on_demand_capacity_reservation_the_target_only_on_demand() -> Non
     assert node_group(FORMS["p4d-reserved"])["capacityType"] == "ON_DEMAND"
 
 
-def test_the_template_of_a_pool_on_demand_keeps_out_of_the_reservation_of_another_pool() -> None:
+def test_an_on_demand_pool_does_not_use_another_pools_reservation() -> None:
     reserved = {"name": "reserved", "capacity": RESERVED}
     recorded = record_eks(reserved, {"name": "more", "zones": [ZONE]}, cluster=EXISTING)
     more = recorded.one("LaunchTemplate", "more").inputs["capacityReservationSpecification"]
@@ -222,9 +222,7 @@ def test_the_template_of_a_pool_on_demand_keeps_out_of_the_reservation_of_anothe
     [("m7i.xlarge", {"capacityReservationPreference": "none"}), ("m7a.xlarge", None)],
     ids=["of the reserved type", "of another type"],
 )
-def test_system_nodes_keep_out_of_the_open_reservation_of_a_pool_of_their_machine_type(
-    system: str, expected: dict[str, str] | None
-) -> None:
+def test_system_nodes_do_not_use_a_pools_open_reservation(system: str, expected: dict[str, str] | None) -> None:
     reserved = {"name": "cpu", "machine_type": "m7i.xlarge", "workload": "general", "capacity": RESERVED}
     cluster = {**CREATED, "create": {**CREATED["create"], "system": {"machine_types": [system]}}}
     recorded = record_eks(reserved, cluster=cluster)
@@ -240,7 +238,7 @@ def test_eks_5_spot_spot_never_with_a_reservation() -> None:
     assert "instanceMarketOptions" not in found, "EKS sets the spot market itself and refuses it in a template"
 
 
-def test_eks_5_eks_scales_a_block_pool_to_0_so_its_desired_size_is_not_set_back() -> None:
+def test_eks_5_the_desired_size_of_a_block_pool_is_not_reset() -> None:
     assert "scalingConfig.desiredSize" in node_group_record(FORMS["p5-block"]).ignore_changes
 
 
@@ -288,14 +286,14 @@ def test_eks_7_user_data_mime_node_config_local_storage_strategy_raid0() -> None
     assert config["spec"]["instance"]["localStorage"]["strategy"] == "RAID0"
 
 
-def test_eks_7_kubelet_config_topology_manager_policy_scope_and_cpu_manager_policy_static() -> None:
+def test_eks_7_kubelet_config_has_topology_policy_scope_and_static_cpus() -> None:
     kubelet = node_config(TRAINING)["spec"]["kubelet"]["config"]
     assert kubelet["topologyManagerPolicy"] == "restricted"
     assert kubelet["topologyManagerScope"] == "container"
     assert kubelet["cpuManagerPolicy"] == "static"
 
 
-def test_eks_7_static_memory_without_reserved_memory_stops_the_kubelet_so_they_come_together() -> None:
+def test_eks_7_static_memory_always_comes_with_reserved_memory() -> None:
     kubelet = node_config(FORMS["p5-static-memory"])["spec"]["kubelet"]["config"]
     assert kubelet["memoryManagerPolicy"] == "Static"
     assert [one["numaNode"] for one in kubelet["reservedMemory"]] == [0]
@@ -308,7 +306,7 @@ def test_eks_7_no_reserved_memory_without_static_memory() -> None:
     assert "reservedMemory" not in kubelet
 
 
-def test_eks_7_a_topology_policy_without_static_cpu_is_a_no_op_so_bottlerocket_has_both() -> None:
+def test_eks_7_bottlerocket_has_a_topology_policy_and_static_cpus() -> None:
     form = {"machine_type": "g4dn.12xlarge", "image": {"family": "bottlerocket"}}
     text = base64.b64decode(template(form)["userData"]).decode()
     assert 'topology-manager-policy = "restricted"' in text
@@ -331,7 +329,7 @@ def test_eks_8_ami_type(form: str, ami_type: str) -> None:
     assert "imageId" not in template(FORMS[form])
 
 
-def test_eks_8_ami_type_of_an_own_image_is_said_so_that_going_to_one_or_back_replaces_the_group() -> None:
+def test_eks_8_the_ami_type_of_a_custom_image_is_set_explicitly() -> None:
     assert node_group(FORMS["own-image"])["amiType"] == "CUSTOM"
     assert template(FORMS["own-image"])["imageId"] == AMI
 

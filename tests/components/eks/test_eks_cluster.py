@@ -93,23 +93,23 @@ def created_in_us_east_1(zones: list[str]) -> list[str]:
     return made_cluster["vpcConfig"]["subnetIds"]
 
 
-def test_the_control_plane_gets_no_subnet_of_a_zone_where_eks_has_none_and_nodes_may_be_there() -> None:
+def test_the_control_plane_gets_no_subnet_in_a_zone_without_eks_support() -> None:
     subnets = created_in_us_east_1(["us-east-1a", "us-east-1b", "us-east-1e"])
     assert subnets == ["ml-private-us-east-1a-id", "ml-private-us-east-1b-id"]
 
 
-def test_a_control_plane_that_is_left_with_one_zone_stops_the_program_with_the_zone_that_does_not_count() -> None:
+def test_a_control_plane_in_one_supported_zone_is_refused() -> None:
     with pytest.raises(pulumi.RunError, match="us-east-1e is use1-az3"):
         created_in_us_east_1(["us-east-1a", "us-east-1e"])
 
 
-def test_the_control_plane_has_the_subnets_of_all_zones_where_no_zone_of_the_region_lacks_control_planes() -> None:
+def test_the_control_plane_gets_all_subnets_if_eks_supports_every_zone() -> None:
     [control_plane] = of_the_cluster(made(), "Cluster")
     subnets = {one.urn for one in made().of("Subnet") if "-private-" in one.name}
     assert set(control_plane.property_dependencies["vpcConfig"]) >= subnets
 
 
-def test_each_zone_has_a_private_subnet_tagged_for_internal_load_balancers_and_a_public_one() -> None:
+def test_each_zone_has_a_tagged_private_subnet_and_a_public_one() -> None:
     subnets = made().of("Subnet")
     tagged = {
         (subnet.inputs["availabilityZone"], tag)
@@ -130,9 +130,7 @@ def test_no_subnet_gives_nodes_public_addresses() -> None:
 
 
 @pytest.mark.parametrize(("nat", "gateways"), [("one", 1), ("per-zone", 2)])
-def test_private_subnets_reach_out_by_nat_and_only_public_ones_by_the_internet_gateway(
-    nat: str, gateways: int
-) -> None:
+def test_private_subnets_use_nat_and_public_ones_the_internet_gateway(nat: str, gateways: int) -> None:
     recorded = made(create={"nat": nat})
     assert len(recorded.of("NatGateway")) == gateways
     tables = {record.name: record.inputs["routes"] for record in recorded.of("RouteTable")}
@@ -158,7 +156,7 @@ def test_the_default_security_group_lets_nothing_through() -> None:
 
 
 @pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
-def test_eks_3_efa_security_group_protocol_1_ingress_from_itself_and_egress_to_itself(
+def test_eks_3_the_efa_group_allows_all_traffic_from_and_to_itself(
     where: dict[str, Any],
 ) -> None:
     recorded = record_eks(TRAIN, cluster=where)
@@ -187,7 +185,7 @@ def test_eks_3_efa_security_group_is_made_only_where_some_pool_has_efa() -> None
 
 
 @pytest.mark.parametrize("access", [[], ["203.0.113.0/24"]])
-def test_the_api_server_is_private_and_public_only_for_those_that_the_stack_names(access: list[str]) -> None:
+def test_the_api_server_is_public_only_for_declared_networks(access: list[str]) -> None:
     config = the(made(create={"api_access": access}), "Cluster")["vpcConfig"]
     assert config["endpointPrivateAccess"] is True
     assert config["endpointPublicAccess"] is bool(access)
@@ -202,7 +200,7 @@ def test_private_networks_are_admitted_by_the_clusters_security_group() -> None:
     assert "clusterSecurityGroupId" in str(rule.property_dependencies) or rule.inputs["securityGroupId"]
 
 
-def test_admins_get_in_by_access_entries_and_the_creator_does_not_by_itself() -> None:
+def test_admins_have_access_entries_but_the_creator_has_none() -> None:
     other = "arn:aws:iam::123456789012:user/ann"
     recorded = made(create={"admins": [ADMIN, other]})
     assert the(recorded, "Cluster")["accessConfig"] == {
@@ -245,7 +243,7 @@ def test_system_nodes_are_as_the_stack_file_sizes_them(monkeypatch: pytest.Monke
     assert resized.ignore_changes == ("subnetIds",)
 
 
-def test_all_control_plane_logs_go_to_a_group_that_is_there_before_and_forgets() -> None:
+def test_control_plane_logs_go_to_an_existing_group_with_a_retention() -> None:
     recorded = made(create={"logs_retention_days": 30})
     (control_plane,) = recorded.of("Cluster")
     assert set(control_plane.inputs["enabledClusterLogTypes"]) == {
@@ -290,7 +288,7 @@ def test_the_zone_of_a_new_pool_replaces_nothing_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("production", [True, False])
-def test_production_protects_private_subnets_since_the_control_plane_cannot_lose_a_zone(production: bool) -> None:
+def test_production_protects_the_private_subnets(production: bool) -> None:
     protected = {subnet.name for subnet in made(production=production).of("Subnet") if subnet.protect}
     assert protected == ({"ml-private-us-east-2a", "ml-private-us-east-2b"} if production else set())
 
@@ -324,9 +322,7 @@ def test_protect_changes_nothing_but_protection() -> None:
 
 
 @pytest.mark.parametrize(("settings", "kept"), [({"protect": False}, True), ({"production": False}, False)])
-def test_destroy_keeps_logs_and_key_of_a_production_cluster_whose_protection_is_lifted(
-    settings: dict[str, bool], kept: bool
-) -> None:
+def test_destroy_keeps_the_logs_and_key_of_a_production_cluster(settings: dict[str, bool], kept: bool) -> None:
     recorded = made(**settings)
     assert [record.retain_on_delete for kind in ("LogGroup", "Key") for record in recorded.of(kind)] == [
         kept,
@@ -398,7 +394,7 @@ def test_gpu_nodes_wait_for_what_every_node_needs() -> None:
     assert recorded.one("RolePolicyAttachment", "ml-nodes-AmazonEKSWorkerNodePolicy").urn in waited
 
 
-def test_system_nodes_are_small_have_no_gpus_and_keep_their_credentials_to_themselves() -> None:
+def test_system_nodes_are_small_without_gpus_and_hide_their_credentials() -> None:
     recorded = made()
     nodes = recorded.one("NodeGroup", "system").inputs
     assert nodes["instanceTypes"][0] == "m7i.large"
@@ -431,7 +427,7 @@ def test_system_nodes_are_upgraded_with_the_cluster() -> None:
 # -- IAM ------------------------------------------------------------------------------------------------------
 
 
-def test_pods_that_call_aws_have_roles_that_only_their_service_account_in_this_cluster_can_take() -> None:
+def test_aws_roles_of_pods_trust_only_their_service_account() -> None:
     recorded = made()
     for addon, account in (("vpc-cni", "aws-node"), ("aws-ebs-csi-driver", "ebs-csi-controller-sa")):
         record = recorded.one("Addon", f"ml-{addon}")
@@ -464,7 +460,7 @@ def test_the_clusters_role_may_use_the_key_of_its_secrets_and_no_other() -> None
     assert statement["Resource"].endswith(":ml-secrets")
 
 
-def test_the_nodes_role_has_least_privilege_on_a_cluster_whose_cni_has_a_role_of_its_own() -> None:
+def test_the_node_role_has_least_privilege_if_the_cni_has_its_own_role() -> None:
     def attached(recorded: Recorded) -> set[str]:
         return {
             record.inputs["policyArn"].rpartition("/")[2]
@@ -477,7 +473,7 @@ def test_the_nodes_role_has_least_privilege_on_a_cluster_whose_cni_has_a_role_of
 
 
 @pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
-def test_karpenters_nodes_have_a_role_of_their_own_that_an_ec2_linux_entry_lets_in(where: dict[str, Any]) -> None:
+def test_karpenter_nodes_have_their_own_role_and_access_entry(where: dict[str, Any]) -> None:
     recorded = record_eks(SERVE, DEVELOP, cluster=where)
     (entry,) = [one for one in recorded.of("AccessEntry") if one.inputs["type"] == "EC2_LINUX"]
     role = recorded.one("Role", "ml-karpenter-nodes")
@@ -519,7 +515,7 @@ def test_the_kubeconfig_is_a_secret_of_the_component_and_of_the_stack(where: dic
     assert provider.inputs["kubeconfig"] == "[secret]"
 
 
-def test_kubernetes_objects_wait_until_admins_are_let_in_and_pods_can_be_placed() -> None:
+def test_kubernetes_objects_wait_for_admin_access_and_nodes() -> None:
     recorded = made()
     waited = recorded.before(recorded.one("Namespace", "gpu-operator"), above=True)
     assert {one.urn for one in recorded.of("AccessPolicyAssociation")} <= waited
@@ -527,7 +523,7 @@ def test_kubernetes_objects_wait_until_admins_are_let_in_and_pods_can_be_placed(
     assert recorded.one("NodeGroup", "system").urn in waited
 
 
-def test_credentials_of_another_account_are_refused_by_the_provider_and_everything_is_tagged() -> None:
+def test_the_provider_refuses_other_accounts_and_tags_everything() -> None:
     (provider,) = [record for record in made().resources if record.type == "pulumi:providers:aws"]
     inputs = {key: json.loads(value) if key != "region" else value for key, value in provider.inputs.items()}
     assert inputs["region"] == "us-east-2"
@@ -576,7 +572,7 @@ def test_an_existing_cluster_gets_only_what_its_pools_need(where: dict[str, Any]
     }
 
 
-def test_subnets_that_are_looked_up_are_unknown_in_a_preview_and_those_of_the_stack_come_after_the_check() -> None:
+def test_looked_up_subnets_are_unknown_and_declared_ones_wait_for_the_check() -> None:
     for where in (EXISTING, LOOKED_UP):
         assert record_eks(TRAIN, cluster=where).one("NodeGroup", "train").inputs["subnetIds"] == [UNKNOWN]
 

@@ -128,9 +128,7 @@ def test_the_kubeconfig_runs_aws_eks_get_token_and_holds_no_token() -> None:
         (answers(vpc_cni="v1.18.4-eksbuild.1"), "VPC CNI v1.18.4-eksbuild.1"),
     ],
 )
-def test_a_cluster_that_cannot_carry_the_pools_stops_the_program_with_what_is_wrong(
-    known: Mapping[str, Answer], what: str
-) -> None:
+def test_a_cluster_that_does_not_support_the_pools_is_refused(known: Mapping[str, Answer], what: str) -> None:
     with pytest.raises(pulumi.RunError) as error:
         look_up(plan(), known)
     assert "EKS cluster ml: 1 problem" in str(error.value)
@@ -162,7 +160,7 @@ def test_a_vpc_cni_that_is_no_add_on_is_a_warning_and_no_error(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("enforced", [True, False])
-def test_a_vpc_cni_that_enforces_no_network_policies_is_a_warning_with_the_command_that_fixes_it(
+def test_a_vpc_cni_without_network_policies_is_warned_about_with_a_fix(
     enforced: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     addon = {

@@ -30,7 +30,7 @@ def of_pools(recorded: Recorded) -> list[ResourceRecord]:
     return [r for r in recorded.resources if r.custom and "index:EksNodePool" in r.parent]
 
 
-def test_everything_of_a_pool_hangs_below_its_component_and_goes_through_the_clusters_aws_provider() -> None:
+def test_pool_resources_are_children_and_use_the_clusters_aws_provider() -> None:
     made = of_pools(all_forms())
     assert {r.type for r in made} == {
         "aws:ec2/launchTemplate:LaunchTemplate",
@@ -55,7 +55,7 @@ def test_an_edit_of_desired_acts_unless_an_autoscaler_or_eks_sets_the_size() -> 
     assert ignores_desired({"desired": 1}, capacity=FORMS["p5-block"]["capacity"])
 
 
-def test_an_edit_of_the_count_of_an_autoscaled_pool_acts_in_the_up_that_names_it(
+def test_a_changed_count_of_an_autoscaled_pool_applies_in_that_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     autoscaled = {"desired": 3, "max": 5}
@@ -70,7 +70,7 @@ def test_a_pool_says_which_node_group_and_launch_template_it_is() -> None:
     assert set(pool.outputs) == {"node_group_name", "launch_template_id"}
 
 
-def test_nodes_are_upgraded_with_the_cluster_and_those_of_an_own_image_by_their_image() -> None:
+def test_nodes_are_upgraded_by_the_cluster_or_by_their_custom_image() -> None:
     def versions(**cluster: Any) -> set[str | None]:
         made = all_forms(**cluster).of("NodeGroup")
         return {one.inputs.get("version") for one in made if one.name not in ("system", "own-image")}
@@ -82,14 +82,14 @@ def test_nodes_are_upgraded_with_the_cluster_and_those_of_an_own_image_by_their_
 
 
 @pytest.mark.parametrize("form", RESERVED)
-def test_a_reserved_pool_goes_before_its_successor_comes_and_so_keeps_its_name(form: str) -> None:
+def test_a_reserved_pool_is_deleted_first_and_keeps_its_name(form: str) -> None:
     record = all_forms().one("NodeGroup", form)
     assert record.delete_before_replace
     assert record.inputs["nodeGroupName"] == form
 
 
 @pytest.mark.parametrize("form", BOUGHT_BY_THE_HOUR)
-def test_any_other_pool_comes_before_its_predecessor_goes_and_so_gets_a_name_from_pulumi(form: str) -> None:
+def test_other_pools_are_created_first_under_a_generated_name(form: str) -> None:
     record = all_forms().one("NodeGroup", form)
     assert not record.delete_before_replace
     assert "nodeGroupName" not in record.inputs
@@ -103,7 +103,7 @@ def test_production_protects_pools_from_deletion(production: bool) -> None:
     assert [record.protect for record in pools] == [production] * len(FORMS)
 
 
-def test_an_update_may_take_as_long_as_nodes_need_to_drain_one_after_another() -> None:
+def test_the_update_timeout_allows_draining_nodes_one_by_one() -> None:
     record = record_eks(FORMS["p5-block"]).one("NodeGroup", "train")
     assert record.timeouts == {"create": "60m", "update": "360m", "delete": "120m"}
 
@@ -161,7 +161,7 @@ def test_instances_volumes_and_interfaces_carry_the_names_of_stack_and_pool() ->
 NODES_GROUP = "sg-0a1b2c3d4e5f60718"
 
 
-def test_nodes_carry_the_security_groups_that_the_stack_adds_beside_the_clusters_own() -> None:
+def test_nodes_have_the_stacks_and_the_clusters_security_groups() -> None:
     cluster = {**EXISTING, "security_groups": [NODES_GROUP]}
 
     def template(form: str) -> dict[str, Any]:

@@ -111,16 +111,14 @@ def test_a_node_group_has_the_newest_version_of_its_own_template(up: Deployed, p
 
 
 @pytest.mark.parametrize("pool", WITH_EFA)
-def test_eks_2_every_interface_security_groups_cluster_security_group_and_efa_security_group(
-    up: Deployed, pool: str
-) -> None:
+def test_eks_2_every_interface_has_the_cluster_and_efa_security_groups(up: Deployed, pool: str) -> None:
     groups = [up.cloud.cluster_security_group_id, up.efa_group()["GroupId"]]
     assert [one["Groups"] for one in up.launch_template(pool)["NetworkInterfaces"]] == [groups] * len(
         up.launch_template(pool)["NetworkInterfaces"]
     )
 
 
-def test_eks_3_efa_security_group_protocol_minus_1_ingress_from_itself_and_egress_to_itself(up: Deployed) -> None:
+def test_eks_3_the_efa_security_group_allows_all_protocols_within_itself(up: Deployed) -> None:
     group = up.efa_group()
     for permissions in (group["IpPermissions"], group["IpPermissionsEgress"]):
         assert [one["IpProtocol"] for one in permissions] == ["-1"]
@@ -162,7 +160,7 @@ def test_a_deploy_makes_what_the_preview_said(up: Deployed) -> None:
     assert {r.urn for r in up.recorded.resources} == {r.urn for r in preview.resources}
 
 
-def test_what_moto_does_not_have_is_compared_with_the_models_alone(up: Deployed) -> None:
+def test_operations_missing_in_moto_are_checked_against_the_models(up: Deployed) -> None:
     assert {call.operation for call in up.cloud.not_in_moto} <= {
         "CreatePlacementGroup",
         "CreateAddon",

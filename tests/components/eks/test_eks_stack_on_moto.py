@@ -37,7 +37,7 @@ def test_every_rule_sends_interruptions_to_the_queue_of_karpenter(cloud: MotoClo
         assert target["Arn"].rpartition(":")[2] == queue.rpartition("/")[2]
 
 
-def test_every_role_can_be_assumed_by_a_service_alone_and_has_only_policies_that_exist(cloud: MotoCloud) -> None:
+def test_every_role_trusts_only_a_service_and_has_existing_policies(cloud: MotoCloud) -> None:
     iam = cloud.client("iam")
     roles = iam.list_roles()["Roles"]
     assert roles
@@ -49,7 +49,7 @@ def test_every_role_can_be_assumed_by_a_service_alone_and_has_only_policies_that
         assert attached or written, f"{role['RoleName']} may do nothing"
 
 
-def test_private_subnets_reach_out_by_nat_and_public_ones_by_the_internet_gateway(cloud: MotoCloud) -> None:
+def test_private_subnets_have_nat_and_public_ones_an_internet_gateway(cloud: MotoCloud) -> None:
     ec2 = cloud.client("ec2")
     cluster = cloud.client("eks").describe_cluster(name="ml-prod")["cluster"]
     private = set(cluster["resourcesVpcConfig"]["subnetIds"])

@@ -56,7 +56,7 @@ def test_a_created_file_system_is_encrypted_kept_and_reachable_in_every_zone() -
     assert ports(recorded, "SecurityGroupIngressRule", "ml-storage-nfs") == {(2049, 2049)}
 
 
-def test_lustre_passes_between_servers_and_nodes_in_both_directions_and_nothing_else_does() -> None:
+def test_only_lustre_traffic_is_allowed_between_servers_and_nodes() -> None:
     recorded = made(**ALL)
     lustre = {(988, 988), (1018, 1023)}
     assert ports(recorded, "SecurityGroupIngressRule", "ml-storage-lustre") == lustre
@@ -71,7 +71,7 @@ def test_lustre_passes_between_servers_and_nodes_in_both_directions_and_nothing_
     assert {(rule.inputs["fromPort"], rule.inputs["toPort"]) for rule in at_nodes} == lustre
 
 
-def test_ids_of_what_is_created_are_parameters_of_the_classes_and_unknown_in_a_preview() -> None:
+def test_storage_classes_refer_to_created_file_systems() -> None:
     recorded = made(**ALL)
     home = recorded.one("StorageClass", "home")
     assert home.inputs["parameters"]["fileSystemId"] == UNKNOWN
@@ -132,7 +132,7 @@ def test_a_volume_of_a_bucket_belongs_to_the_claim_of_its_team_and_is_retained()
     assert not [one for one in recorded.of("NetworkPolicy") if one.name == "vision/buckets"]
 
 
-def test_the_driver_of_buckets_gets_its_role_before_its_pods_start_and_no_other_account_can_assume_it() -> None:
+def test_the_bucket_driver_has_its_own_role_before_its_pods_start() -> None:
     recorded = with_bucket()
     association = recorded.one("PodIdentityAssociation", "ml-storage-aws-mountpoint-s3-csi-driver")
     assert association.inputs["serviceAccount"] == "s3-csi-driver-sa"

@@ -50,7 +50,7 @@ def test_every_request_for_an_identity_passes_the_models_of_the_aws_api() -> Non
             assert found == [], record.urn
 
 
-def test_only_the_service_account_of_the_teams_namespace_on_this_cluster_can_assume_its_role() -> None:
+def test_only_the_teams_service_account_on_this_cluster_can_assume_its_role() -> None:
     recorded = made(vision(), team("speech", identity={"buckets": BUCKETS}))
     for name in ("vision", "speech"):
         role = recorded.one("Role", f"ml-team-{name}")
@@ -93,7 +93,7 @@ def test_an_existing_role_is_associated_and_none_is_created() -> None:
     assert not [one for one in recorded.of("Role") if "team" in one.name]
 
 
-def test_pods_of_a_team_start_after_its_association_and_other_teams_do_not_wait_for_it() -> None:
+def test_team_pods_wait_only_for_their_own_teams_association() -> None:
     workload = {"name": "train", "pool": "train", "gpus": 1, "image": "registry.example.com/train:1"}
     recorded = made(vision(workloads=[workload]), team("speech"))
     association = recorded.one("PodIdentityAssociation", "ml-team-vision").urn
@@ -107,7 +107,7 @@ def test_pods_of_a_team_start_after_its_association_and_other_teams_do_not_wait_
     assert deployment.inputs["spec"]["template"]["spec"]["serviceAccountName"] == "team"
 
 
-def test_the_service_account_mounts_no_token_of_the_api_server_and_names_the_pull_secrets() -> None:
+def test_the_service_account_mounts_no_token_and_names_pull_secrets() -> None:
     recorded = made(vision(image_pull_secrets=["registry"]))
     account = recorded.one("ServiceAccount", "vision/team").inputs
     assert account["metadata"] == {"name": "team", "namespace": "vision"}
@@ -130,7 +130,7 @@ def test_a_team_without_identity_has_neither_role_nor_service_account() -> None:
 
 
 @pytest.mark.xdist_group("moto")
-def test_iam_accepts_the_role_and_the_policy_of_a_team_and_has_them_as_they_were_asked_for() -> None:
+def test_iam_accepts_and_stores_a_teams_role_and_policy() -> None:
     key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
     buckets = [{**one, "kms_key": key} for one in BUCKETS]
     teams = [team("v" * 63, identity={"buckets": buckets}), team("speech", identity={"buckets": buckets})]

@@ -114,7 +114,7 @@ def test_eks_9_pods_on_a_primary_efa_interface_request_it_as_well() -> None:
     assert requests["vpc.amazonaws.com/efa"] == "32"
 
 
-def test_eks_9_pods_that_wait_for_karpenter_request_efa_and_no_hugepages_which_it_does_not_know() -> None:
+def test_eks_9_pods_on_karpenter_pools_request_efa_but_no_hugepages() -> None:
     requests = with_job(TRAIN, 8)
     assert requests["vpc.amazonaws.com/efa"] == "32"
     assert "hugepages-2Mi" not in requests
@@ -144,7 +144,7 @@ def test_pods_that_claim_some_gpus_of_a_node_or_instances_request_no_efa(
     assert set(with_claim(MANAGED, claim, quota)) == {"cpu", "memory"}
 
 
-def test_pods_of_some_gpus_of_a_node_and_pods_without_efa_request_neither() -> None:
+def test_pods_with_part_of_a_node_or_without_efa_request_neither() -> None:
     for requests in (with_job(MANAGED, 4), with_job({**MANAGED, "network": {"rdma": False}}, 8)):
         assert set(requests) == {"cpu", "memory", "nvidia.com/gpu"}
 
@@ -161,7 +161,7 @@ def test_eks_11_karpenter_ec2nodeclass_placement_group_selector() -> None:
     assert group.urn in found.dependencies
 
 
-def test_eks_11_the_placement_group_of_a_reservation_is_selected_and_not_made() -> None:
+def test_eks_11_the_placement_group_of_a_reservation_is_selected() -> None:
     form = FORMS["training on a reservation with a group"]
     assert not rendered(form).has("PlacementGroup")
     assert node_class(form).inputs["spec"]["placementGroupSelector"] == {"name": "row"}
@@ -252,9 +252,7 @@ def test_nodes_are_in_the_private_subnets_of_their_zones_or_of_all() -> None:
 
 
 @pytest.mark.parametrize(("form", "groups"), [(TRAIN, 2), (DEVELOP, 1)], ids=["with EFA", "without"])
-def test_nodes_are_in_the_clusters_security_group_and_with_efa_in_that_of_efa(
-    form: dict[str, Any], groups: int
-) -> None:
+def test_nodes_are_in_the_cluster_security_group_and_the_efa_group(form: dict[str, Any], groups: int) -> None:
     recorded = record_eks(form, {**TRAIN, "name": "other"})
     found = recorded.one("EC2NodeClass", form["name"])
     assert len(found.inputs["spec"]["securityGroupSelectorTerms"]) == groups
@@ -262,7 +260,7 @@ def test_nodes_are_in_the_clusters_security_group_and_with_efa_in_that_of_efa(
     assert (efa.urn in found.property_dependencies["spec"]) == (groups == 2)
 
 
-def test_karpenters_nodes_take_a_role_of_their_own_with_an_access_entry() -> None:
+def test_karpenter_nodes_have_a_separate_role_with_an_access_entry() -> None:
     recorded = rendered(DEVELOP)
     role = recorded.one("Role", "ml-karpenter-nodes")
     assert role.urn in recorded.one("EC2NodeClass", "develop").property_dependencies["spec"]
@@ -271,7 +269,7 @@ def test_karpenters_nodes_take_a_role_of_their_own_with_an_access_entry() -> Non
     assert entry.inputs["type"] == "EC2_LINUX"
 
 
-def test_an_image_or_a_reservation_that_is_not_found_shows_when_it_is_deployed() -> None:
+def test_a_missing_image_or_reservation_fails_the_deployment() -> None:
     for record in (node_class(DEVELOP), node_pool(DEVELOP)):
         assert record.inputs["metadata"]["annotations"] == {"pulumi.com/waitFor": "condition=Ready"}
 
@@ -315,7 +313,7 @@ def test_the_controller_starts_with_its_permissions_and_its_queue() -> None:
     assert {one.urn for one in needed} <= set(release(recorded, "karpenter").dependencies)
 
 
-def test_karpenter_comes_from_pinned_oci_charts_and_its_crds_from_a_chart_that_helm_upgrades() -> None:
+def test_karpenter_and_its_crds_come_from_pinned_oci_charts() -> None:
     recorded = rendered(DEVELOP)
     charts = {name: release(recorded, name).inputs for name in ("karpenter", "karpenter-crd")}
     for name, inputs in charts.items():
@@ -346,7 +344,7 @@ def test_the_controllers_policy_is_written_of_its_nodes_role_and_its_queue() -> 
     assert sources <= set(policy.property_dependencies["policy"])
 
 
-def test_what_ec2_is_about_to_take_away_goes_to_the_queue_that_the_controller_reads() -> None:
+def test_interruption_events_go_to_the_queue_of_the_controller() -> None:
     recorded = rendered(DEVELOP)
     (queue,) = recorded.of("Queue")
     assert queue.inputs["name"] == "ml-karpenter"
@@ -435,7 +433,7 @@ def test_nodes_get_the_ids_of_existing_resources(up: tuple[Recorded, MotoCloud])
 # -- parts that the cluster has already -----------------------------------------------------------------------
 
 
-def test_a_karpenter_that_is_present_gets_only_what_its_pools_need() -> None:
+def test_an_existing_karpenter_gets_only_pool_objects() -> None:
     present = {**EXISTING, "parts": {"karpenter": "present", "efa_plugin": "present"}}
     recorded = record_eks(DEVELOP, {"zones": ["us-east-2a"]}, cluster=present)
     assert recorded.has("NodePool")
@@ -447,7 +445,7 @@ def test_a_karpenter_that_is_present_gets_only_what_its_pools_need() -> None:
         assert not recorded.has(kind)
 
 
-def test_nodes_of_a_karpenter_that_is_present_take_the_role_that_it_may_pass() -> None:
+def test_nodes_of_an_existing_karpenter_have_a_role_it_may_pass() -> None:
     parts = {"karpenter": "present", "karpenter_node_role": "KarpenterNodeRole-ml"}
     recorded = record_eks(DEVELOP, cluster={**EXISTING, "parts": parts})
     node_class = recorded.one("EC2NodeClass", DEVELOP["name"])

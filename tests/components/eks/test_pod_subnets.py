@@ -58,7 +58,7 @@ def test_without_subnets_of_pods_the_vpc_cni_has_no_custom_networking() -> None:
     assert "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG" not in configured["env"]
 
 
-def test_a_new_vpc_gets_the_secondary_range_with_a_routed_subnet_of_pods_in_each_zone() -> None:
+def test_a_new_vpc_gets_a_secondary_range_with_a_pod_subnet_per_zone() -> None:
     recorded = record_eks(TRAIN, cluster=cluster({"pods_cidr": "100.64.0.0/16"}))
     [extended] = recorded.of("VpcIpv4CidrBlockAssociation")
     assert extended.inputs["cidrBlock"] == "100.64.0.0/16"
@@ -80,7 +80,7 @@ def test_a_new_vpc_gets_the_secondary_range_with_a_routed_subnet_of_pods_in_each
     assert {one.urn for one in of_pods.values()} <= set(addon.property_dependencies["configurationValues"])
 
 
-def test_nodes_whose_interfaces_are_all_taken_by_efa_are_refused_with_the_layout_that_leaves_one() -> None:
+def test_nodes_without_a_free_interface_are_refused_with_a_layout_as_fix() -> None:
     found = refusals({"network": NETWORK}, {"zones": ["us-east-2a"]})
     assert "all 2 interfaces of network card 0 of p5.48xlarge in use" in found["pools[0].network.layout"]
     assert "write layout: efa-primary" in found["pools[0].network.layout"]
@@ -90,7 +90,7 @@ def test_nodes_whose_interfaces_are_all_taken_by_efa_are_refused_with_the_layout
     assert plan_eks({"zones": ["us-east-2a"], "network": {"rdma": False}}, cluster=cluster({"network": NETWORK}))
 
 
-def test_an_interface_beside_the_primary_one_has_prefixes_for_more_pods_than_a_kubelet_allows() -> None:
+def test_secondary_interfaces_have_prefixes_for_all_pods_of_a_node() -> None:
     """EKS caps maxPods at 110, or at 250 from 30 vCPUs up (EKS user guide, "How maxPods is determined")."""
     known = [one for one in load_catalog().machine_types.values() if one.vendor == "aws" and one.default_enis]
     assert len(known) > 50

@@ -49,7 +49,7 @@ def sysfs_variable(pod: dict[str, Any]) -> str | None:
 
 
 @pytest.mark.parametrize("pool", WITH_MTU)
-def test_an_agent_that_checks_the_mtu_reads_the_devices_of_the_hosts_sysfs_and_nothing_else_of_it(pool: str):
+def test_an_agent_that_checks_the_mtu_mounts_only_devices_of_sysfs(pool: str):
     pod = agents()[pool]
     root = sysfs_variable(pod)
     assert {path: mount["mountPath"] for path, mount in of_sysfs(pod).items()} == {
@@ -59,7 +59,7 @@ def test_an_agent_that_checks_the_mtu_reads_the_devices_of_the_hosts_sysfs_and_n
 
 
 @pytest.mark.parametrize("pool", WITH_MTU)
-def test_the_agent_cannot_write_there_and_no_later_mount_of_the_host_reaches_it(pool: str):
+def test_the_agents_sysfs_mounts_are_read_only_without_propagation(pool: str):
     pod = agents()[pool]
     mounts = of_sysfs(pod).values()
     assert len(mounts) == 2
@@ -72,15 +72,13 @@ def test_the_agent_cannot_write_there_and_no_later_mount_of_the_host_reaches_it(
 
 
 @pytest.mark.parametrize("pool", WITHOUT_MTU)
-def test_the_agent_of_a_pool_whose_mtu_is_not_checked_has_nothing_of_the_hosts_sysfs(pool: str):
+def test_an_agent_that_does_not_check_the_mtu_mounts_no_sysfs(pool: str):
     pod = agents()[pool]
     assert of_sysfs(pod) == {}
     assert sysfs_variable(pod) is None
 
 
-def test_the_links_of_pci_devices_lead_to_their_interfaces_with_these_two_folders_alone(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_two_sysfs_folders_suffice_to_resolve_pci_device_links(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
     # Links in sysfs are relative, so both folders must have their usual paths below one root.
     pod = agents()[WITH_MTU[0]]
     root = sysfs_variable(pod) or ""

@@ -34,16 +34,14 @@ def accelerator(name: str) -> Any:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_gke_inputs_are_checked_against_the_field_names_and_enums_of_the_google_cloud_container_protos(form: str):
+def test_gke_inputs_match_the_fields_and_enums_of_the_api_protos(form: str):
     message = node_pool(inputs(form))
     assert message.config.machine_type == FORMS[form]["machine_type"]
     assert message.config.accelerators[0].accelerator_count > 0
 
 
 @pytest.mark.parametrize(("form", "count"), [("a3-high", 4), ("a3-mega-reserved", 8)])
-def test_gke_2_a3_high_4_a3_mega_8_extra_vpcs_as_additional_node_network_configs_on_the_pool(
-    form: str, count: int
-):
+def test_gke_2_pools_join_4_extra_networks_on_a3_high_and_8_on_a3_mega(form: str, count: int):
     names = [f"ml-us-central1-gpu-{index}" for index in range(count)]
     assert inputs(form)["networkConfig"]["additionalNodeNetworkConfigs"] == [
         {"network": name, "subnetwork": name} for name in names
@@ -53,7 +51,7 @@ def test_gke_2_a3_high_4_a3_mega_8_extra_vpcs_as_additional_node_network_configs
 
 
 @pytest.mark.parametrize("form", ["a3-ultra", "a4", "a3-ultra-flex", "a4-queued"])
-def test_gke_2_the_alternative_is_accelerator_network_profile_auto_with_the_dra_networking_label_no_extra_networks(
+def test_gke_2_dra_networking_uses_the_auto_profile_and_its_label(
     form: str,
 ):
     assert inputs(form)["networkConfig"] == {"acceleratorNetworkProfile": "auto"}
@@ -61,12 +59,12 @@ def test_gke_2_the_alternative_is_accelerator_network_profile_auto_with_the_dra_
 
 
 @pytest.mark.parametrize("form", ["a2-high", "g2-spot", "g4"])
-def test_gke_2_machines_without_gpu_nics_have_no_network_of_their_own(form: str):
+def test_gke_2_machines_without_gpu_nics_have_no_extra_network(form: str):
     assert "networkConfig" not in inputs(form)
     assert DRA_NETWORKING not in config(form)["labels"]
 
 
-def test_gke_3_compact_placement_a_resource_policy_with_collocation_collocated_in_the_pools_project_and_region():
+def test_gke_3_compact_placement_has_a_collocated_resource_policy():
     recorded = recorded_of("a3-mega-reserved")
     policy = recorded.one("ResourcePolicy", "a3-mega-reserved-compact")
     assert policy.type == "gcp:compute/resourcePolicy:ResourcePolicy"
@@ -79,7 +77,7 @@ def test_gke_3_compact_placement_a_resource_policy_with_collocation_collocated_i
     assert record.provider == policy.provider
 
 
-def test_nodes_of_a_rack_have_a_workload_policy_of_their_nvlink_domain_instead_of_compact_placement():
+def test_rack_nodes_have_a_workload_policy_instead_of_compact_placement():
     recorded = record_gke(gke_pool("rack", machine_type="a4x-highgpu-4g", **RACK))
     policy = recorded.one("ResourcePolicy", "rack-nvlink")
     assert policy.inputs["workloadPolicy"] == {"type": "HIGH_THROUGHPUT", "acceleratorTopology": "1x72"}
@@ -101,7 +99,7 @@ def compact_forms() -> list[str]:
     return [form for form in FORMS if "placementPolicy" in inputs(form)]
 
 
-def test_gke_3_compact_by_default_for_training_on_several_nodes_with_gpu_nics_and_without_a_reservation():
+def test_gke_3_multi_node_training_with_gpu_nics_is_compact_by_default():
     assert sorted(compact_forms()) == ["a3-high", "a3-mega-block", "a3-mega-reserved", "a3-ultra", "a3-ultra-flex"]
 
 
@@ -111,14 +109,14 @@ def test_gke_3_compact_placement_has_exactly_one_node_location():
     }
 
 
-def test_gke_3_compact_placement_upgrade_strategy_surge_with_0_surge_and_1_unavailable_never_blue_green():
+def test_gke_3_compact_placement_upgrades_one_node_without_surge():
     assert compact_forms()
     for form in (form for form in compact_forms() if form != "a3-ultra-flex"):
         assert inputs(form)["upgradeSettings"] == {"strategy": "SURGE", "maxSurge": 0, "maxUnavailable": 1}
 
 
 @pytest.mark.parametrize("form", ["a3-ultra-flex", "a4-queued"])
-def test_gke_upgrade_settings_of_flex_start_are_left_to_gke_which_sets_its_own(form: str):
+def test_gke_sets_the_upgrade_settings_of_flex_start_pools_itself(form: str):
     assert "upgradeSettings" not in inputs(form)
 
 
@@ -155,7 +153,7 @@ def test_gke_3_compact_placement_with_flex_start_only_on_a3_ultra_and_a4(machine
 
 
 @pytest.mark.parametrize("machine", GCP, ids=lambda m: m.name)
-def test_gke_4_machine_type_and_guest_accelerators_type_count_are_those_of_the_machine_type(machine: Any):
+def test_gke_4_guest_accelerators_match_the_machine_type(machine: Any):
     of_racks = {
         m.name: {"capacity": {**RACK["capacity"], "reservation": f"rack-of-{m.name}"}}
         if CATALOG.nvlink_domain(m)
@@ -174,9 +172,7 @@ def test_gke_4_machine_type_and_guest_accelerators_type_count_are_those_of_the_m
     ("form", "label"),
     [("a3-high", "nvidia-h100-80gb"), ("a3-mega-reserved", "nvidia-h100-mega-80gb"), ("a4", "nvidia-b200")],
 )
-def test_gke_4_labels_as_in_the_table_a3_high_nvidia_h100_80gb_a3_mega_nvidia_h100_mega_80gb(
-    form: str, label: str
-):
+def test_gke_4_accelerator_labels_match_the_machine_types(form: str, label: str):
     assert accelerator(form)["type"] == label
 
 
@@ -230,7 +226,7 @@ def test_gke_4_cos_containerd_but_ubuntu_where_it_is_asked_for():
     assert set(images.values()) == {"COS_CONTAINERD"}
 
 
-def test_gke_4_shielded_instance_with_secure_boot_but_where_a_driver_container_builds_unsigned_modules():
+def test_gke_4_secure_boot_is_on_unless_a_driver_container_builds_modules():
     off = {f for f in FORMS if not config(f)["shieldedInstanceConfig"]["enableSecureBoot"]}
     assert off == {"g2-ubuntu"}
 
@@ -257,9 +253,7 @@ def test_gke_4_the_boot_disk_is_of_a_type_that_the_machine_takes(form: str, disk
         ("a3-mega-block", "projects/shared-capacity/reservations/h100-mega/reservationBlocks/block-3"),
     ],
 )
-def test_gke_5_reservation_affinity_specific_reservation_projects_p_reservations_r_reservation_blocks_b(
-    form: str, value: str
-):
+def test_gke_5_reservation_affinity_names_the_reservation_and_its_block(form: str, value: str):
     assert config(form)["reservationAffinity"] == {
         "consumeReservationType": "SPECIFIC_RESERVATION",
         "key": "compute.googleapis.com/reservation-name",
@@ -269,7 +263,7 @@ def test_gke_5_reservation_affinity_specific_reservation_projects_p_reservations
 
 
 @pytest.mark.parametrize("form", ["g2-spot", "a3-ultra-flex", "a4-queued", "a3-high"])
-def test_gke_5_spot_or_flex_start_require_no_reservation_and_on_demand_takes_none_of_others(form: str):
+def test_gke_5_unreserved_pools_consume_no_reservation(form: str):
     assert config(form)["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
 
 
@@ -318,9 +312,7 @@ def test_gke_6_the_stacks_own_taints_come_after_it_as_the_api_spells_them():
         ({"machine_type": "a4x-highgpu-4g", **RACK}, "kubernetes.io/arch"),
     ],
 )
-def test_gke_6_gke_adds_it_itself_a_taint_of_gke_is_tolerated_by_the_operator_and_not_set_by_us(
-    pool: dict[str, Any], taint: str
-):
+def test_gke_6_the_operator_tolerates_the_taint_that_gke_adds_itself(pool: dict[str, Any], taint: str):
     recorded = record_gke(gke_pool("pool", **pool))
     values = recorded.one("Release", "gpu-operator").inputs["values"]
     for tolerations in (
@@ -347,7 +339,7 @@ def test_gke_6_ignore_drift_on_labels_that_gke_writes_and_on_initial_node_count(
     assert not {"nodeConfig", "nodeConfig.labels", "nodeConfig.resourceLabels", "nodeCount"} & set(ignored)
 
 
-def test_gke_7_kubelet_config_cpu_manager_policy_static_topology_manager_policy_scope_memory_manager_policy():
+def test_gke_7_kubelet_config_has_static_cpus_topology_and_memory_manager():
     assert config("a4")["kubeletConfig"] == {
         "cpuManagerPolicy": "static",
         "topologyManager": {"policy": "restricted", "scope": "pod"},
@@ -362,7 +354,7 @@ def test_gke_7_kubelet_config_cpu_manager_policy_static_topology_manager_policy_
     assert "kubeletConfig" not in config("g2-spot")
 
 
-def test_gke_8_driver_config_and_sharing_config_are_what_changes_with_the_owner_of_the_device_plugin():
+def test_gke_8_a_new_device_plugin_owner_changes_driver_and_sharing_config():
     ours, theirs = (
         node_pool_of("serve", record_gke(gke_pool("serve", **FORMS["gke-time-sharing"], **said))).inputs
         for said in ({"labels": {"a": "b"}}, {})
@@ -374,14 +366,14 @@ def test_gke_8_driver_config_and_sharing_config_are_what_changes_with_the_owner_
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_gke_9_the_label_that_turns_gkes_device_plugin_off_goes_together_with_installation_disabled(form: str):
+def test_gke_9_disabling_the_device_plugin_also_disables_driver_installation(form: str):
     disabled = accelerator(form)["gpuDriverInstallationConfig"]["gpuDriverVersion"] == "INSTALLATION_DISABLED"
     assert (config(form)["labels"].get(NO_PLUGIN) == "true") == disabled
     assert disabled == (FORMS[form].get("device_plugin") != "provider")
 
 
 @pytest.mark.parametrize("form", [f for f in FORMS if FORMS[f].get("device_plugin") == "provider"])
-def test_gke_9_gkes_built_in_sharing_is_the_other_path_no_operator_sharing_config_applies(form: str):
+def test_gke_9_built_in_sharing_has_no_sharing_config_of_the_operator(form: str):
     labels = config(form)["labels"]
     assert not {"nvidia.com/device-plugin.config", "nvidia.com/mig.config"} & labels.keys()
 
@@ -407,13 +399,13 @@ def test_blue_green_has_no_surge_settings_which_the_provider_would_refuse():
     assert inputs("g2-spot")["upgradeSettings"] == {"strategy": "SURGE", "maxSurge": 1, "maxUnavailable": 0}
 
 
-def test_reserved_and_placed_pools_are_deleted_before_they_are_replaced_and_others_after():
+def test_only_reserved_and_placed_pools_are_deleted_before_replacement():
     first = {form for form in FORMS if node_pool_of(form).delete_before_replace}
     assert first == {"a3-high", "a3-mega-block", "a3-mega-reserved", "a3-ultra", "a3-ultra-flex"}
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_pool_leaves_its_name_to_pulumi_so_that_two_can_be_there_at_once(form: str):
+def test_pulumi_generates_pool_names_so_that_two_can_coexist(form: str):
     assert not {"name", "namePrefix"} & inputs(form).keys()
 
 

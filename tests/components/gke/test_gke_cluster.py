@@ -83,7 +83,7 @@ def test_gke_1_a_cluster_for_a3_and_newer_has_an_upgrade_exclusion_window() -> N
     assert window.recurring_window.recurrence == "FREQ=WEEKLY;BYDAY=SA,SU"
 
 
-def test_gke_1_an_exclusion_window_of_the_stack_has_its_end_and_no_other_end() -> None:
+def test_gke_1_a_declared_exclusion_window_has_only_its_own_end() -> None:
     written = {"name": "launch", "start": "2026-12-01T00:00:00Z", "end": "2027-01-10T00:00:00Z"}
     create = {"maintenance": {"exclusions": [{**written, "scope": "no-minor-upgrades"}]}}
     (exclusion,) = made({}, cluster={**EXISTING, "create": create})["maintenancePolicy"]["maintenanceExclusions"]
@@ -122,9 +122,7 @@ def test_gke_2_traffic_between_gpu_nics_passes_the_firewall_of_each_extra_vpc() 
 
 
 @pytest.mark.parametrize(("machine", "count"), [("a3-highgpu-8g", 4), ("a3-megagpu-8g", 8)])
-def test_gke_2_a_kubernetes_network_of_type_device_and_a_gke_network_param_set_for_each(
-    machine: str, count: int
-) -> None:
+def test_gke_2_each_extra_network_has_a_network_and_a_param_set(machine: str, count: int) -> None:
     recording = recorded(pool_of(machine))
     networks = pod_networks(recording, "Network")
     parameters = {each["metadata"]["name"]: each["spec"] for each in pod_networks(recording, "GKENetworkParamSet")}
@@ -149,7 +147,7 @@ def test_gke_2_a_gke_network_param_set_has_vpc_vpc_subnet_and_device_mode() -> N
     assert len({each["spec"]["vpc"] for each in pod_networks(recording, "GKENetworkParamSet")}) == 8
 
 
-def test_gke_2_additional_node_network_configs_of_each_pool_are_the_first_of_the_clusters_networks() -> None:
+def test_gke_2_each_pool_uses_the_first_additional_networks_of_the_cluster() -> None:
     recording = recorded({"name": "mega"}, {"name": "high", **pool_of("a3-highgpu-8g")})
     joined = {
         name: [
@@ -171,7 +169,7 @@ def test_gke_2_a_pool_waits_for_the_kubernetes_networks_that_its_pods_join() -> 
     assert objects <= set(pool.dependencies)
 
 
-def test_gke_2_the_alternative_is_accelerator_network_profile_auto_and_no_extra_networks() -> None:
+def test_gke_2_the_auto_network_profile_replaces_extra_networks() -> None:
     recording = recorded({"machine_type": "a3-ultragpu-8g", "network": {"via": "profile"}})
     pool = recording.one("NodePool", "train").inputs
     assert pool["networkConfig"]["acceleratorNetworkProfile"] == "auto"
@@ -180,7 +178,7 @@ def test_gke_2_the_alternative_is_accelerator_network_profile_auto_and_no_extra_
     assert not pod_networks(recording, "Network")
 
 
-def test_rdma_networks_are_subnets_of_one_vpc_with_the_zones_profile_and_no_firewall_of_ours() -> None:
+def test_rdma_networks_are_subnets_of_one_vpc_with_the_zones_profile() -> None:
     recording = recorded({"machine_type": "a3-ultragpu-8g", "network": {"via": "networks"}})
     vpcs = {record.name: record.inputs for record in google(recording, "Network")}
     assert vpcs.keys() == {"ml-us-central1", "ml-us-central1-gvnic", "ml-us-central1-rdma"}
@@ -216,7 +214,7 @@ def selected(pod: dict[str, Any]) -> dict[str, list[str]]:
     return {each["key"]: each["values"] for each in term["matchExpressions"]}
 
 
-def test_gke_9_installation_disabled_goes_together_with_an_own_driver_installer_daemon_set() -> None:
+def test_gke_9_disabled_installation_comes_with_an_installer_daemon_set() -> None:
     recording = recorded({"name": "ours"}, {"name": "gkes", "device_plugin": "provider"})
     versions = {
         record.name: record.inputs["nodeConfig"]["guestAccelerators"][0]["gpuDriverInstallationConfig"]
@@ -243,7 +241,7 @@ def test_gke_9_the_driver_is_installed_where_the_operator_looks_for_it() -> None
     assert step["imagePullPolicy"] == "Never", "the image is already on the node"
 
 
-def test_installers_reach_tainted_nodes_of_their_accelerators_before_anything_else_runs_there() -> None:
+def test_driver_installers_run_first_on_tainted_nodes_of_their_gpu_model() -> None:
     pods = daemon_sets_of_every_fabric()
     assert len(pods) == 7
     for pod in pods.values():

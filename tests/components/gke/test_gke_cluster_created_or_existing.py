@@ -84,9 +84,7 @@ def test_nodes_are_private_and_reach_the_internet_by_nat_alone() -> None:
 
 
 @pytest.mark.parametrize(("access", "private"), [([], True), (["10.8.0.0/16"], True), (["203.0.113.0/24"], False)])
-def test_the_api_server_is_reached_by_dns_with_iam_and_by_address_from_where_the_stack_says(
-    access: list[str], private: bool
-) -> None:
+def test_the_api_server_has_a_dns_endpoint_and_limited_ip_access(access: list[str], private: bool) -> None:
     inputs = made({}, cluster={**EXISTING, "create": {"api_access": access}})
     assert inputs["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]["allowExternalTraffic"] is True
     assert inputs["privateClusterConfig"]["enablePrivateEndpoint"] is private
@@ -140,7 +138,7 @@ def test_the_default_pool_of_gke_is_removed_and_its_settings_are_no_change() -> 
     assert set(record.ignore_changes) == {"nodeConfig", "initialNodeCount", "enableFqdnNetworkPolicy"}
 
 
-def test_all_nodes_run_as_one_service_account_with_the_least_roles() -> None:
+def test_all_nodes_share_a_service_account_with_minimal_roles() -> None:
     recording = recorded({})
     (account,) = google(recording, "Account")
     grants = google(recording, "IAMMember")
@@ -170,7 +168,7 @@ def test_a_protected_cluster_is_protected_twice(settings: dict[str, bool], prote
     assert record.inputs["deletionProtection"] is protected
 
 
-def test_the_kubeconfig_is_a_secret_and_nothing_in_kubernetes_comes_before_nodes_that_can_run_it() -> None:
+def test_the_kubeconfig_is_secret_and_kubernetes_objects_wait_for_nodes() -> None:
     recording = recorded({})
     assert "kubeconfig" in recording.program.secret_outputs
     (provider,) = [each for each in recording.resources if each.type == "pulumi:providers:kubernetes"]
@@ -259,7 +257,7 @@ FOUND: dict[str, Any] = {
 
 @pytest.mark.parametrize("fabrics", [TCP_FABRICS, RDMA_FABRICS], ids=["tcp", "rdma"])
 @pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
-def test_with_every_output_unknown_the_same_resources_are_registered_as_with_all_known(
+def test_previews_and_deploys_register_the_same_resources(
     where: dict[str, Any], fabrics: tuple[dict[str, Any], ...]
 ) -> None:
     preview = recorded(*fabrics, cluster=where)
@@ -270,7 +268,7 @@ def test_with_every_output_unknown_the_same_resources_are_registered_as_with_all
     assert unknown == known
 
 
-def test_the_kubeconfig_of_a_new_cluster_is_of_its_dns_endpoint_and_holds_no_credential() -> None:
+def test_a_new_clusters_kubeconfig_uses_dns_and_contains_no_credential() -> None:
     _, outputs = deploy(built(platform_of({})))
     config = json.loads(outputs["kubeconfig"])
     assert config["clusters"][0]["cluster"] == {"server": f"https://{DNS_ENDPOINT}"}
@@ -279,7 +277,7 @@ def test_the_kubeconfig_of_a_new_cluster_is_of_its_dns_endpoint_and_holds_no_cre
     assert outputs["account"] == "ml-us-central1-nodes@example.com"
 
 
-def test_a_new_cluster_whose_channel_is_too_old_for_its_pools_stops_the_program_and_says_what_to_write() -> None:
+def test_a_release_channel_too_old_for_the_pools_is_refused_with_a_fix() -> None:
     ultra = built(platform_of({"machine_type": "a3-ultragpu-8g"}))
     with pytest.raises(pulumi.RunError, match=r"1\.34\.1-gke\.1829001 or newer") as stopped:
         deploy(ultra, version="1.33.9-gke.1000")
@@ -318,7 +316,7 @@ def test_a_cluster_in_an_existing_vpc_has_no_vpc_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
-def test_with_an_existing_account_of_the_nodes_no_iam_of_the_project_is_changed(where: dict[str, Any]) -> None:
+def test_an_existing_node_service_account_needs_no_iam_changes(where: dict[str, Any]) -> None:
     email = "gke-nodes@my-project.iam.gserviceaccount.com"
     google, outputs = deploy(
         built({**platform_of({}, cluster={**where, "node_service_account": email}), "teams": [TEAM]}), FOUND
@@ -409,7 +407,7 @@ def test_a_cluster_that_does_not_fit_stops_the_program_before_any_pool_is_made(
 
 
 @pytest.mark.parametrize("named", ["nodes", FOUND["subnetwork"]], ids=["name", "path"])
-def test_nodes_of_an_existing_cluster_among_the_addresses_of_gpu_networks_stop_the_program(named: str) -> None:
+def test_gpu_networks_that_overlap_existing_nodes_are_refused(named: str) -> None:
     facts = {**FOUND, "subnetwork": named}
     with pytest.raises(pulumi.RunError, match=r"192\.168\.0\.0/20 for nodes, which overlaps") as stopped:
         deploy(built(platform_of({}, cluster=EXISTING)), facts, subnets={NODES: "192.168.0.0/20"})
@@ -439,7 +437,7 @@ def with_mode(name: str, mode: str | None) -> dict[str, Any]:
     return {"name": name, "nodeConfigs": [{"workloadMetadataConfigs": metadata}]}
 
 
-def test_node_pools_without_the_metadata_server_of_gke_stop_a_program_whose_teams_have_an_identity() -> None:
+def test_team_identities_need_node_pools_with_the_gke_metadata_server() -> None:
     pools = [with_mode("ours", "GKE_METADATA"), with_mode("old", "GCE_METADATA"), with_mode("older", None)]
     identity = {"buckets": [{"name": "acme-datasets"}]}
     platform = {**platform_of({}, cluster=EXISTING), "team_identities": {"speech": identity}}
@@ -457,7 +455,7 @@ def test_teams_on_a_cluster_that_enforces_no_network_policies_stop_the_program()
         deploy(built(platform), {**FOUND, **legacy, "networkPolicies": [{"enabled": False, "provider": ""}]})
 
 
-def test_a_cluster_that_knows_no_google_groups_is_deployed_with_a_warning_that_says_what_to_run(
+def test_a_cluster_without_google_groups_is_deployed_with_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     warnings: list[str] = []

@@ -16,7 +16,7 @@ def recorded() -> Recorded:
     return record_platform({**gke_environment(*POOLS), "compute_classes": classes})
 
 
-def test_the_class_has_one_rule_for_each_node_pool_whose_names_are_unknown_in_a_preview() -> None:
+def test_the_compute_class_has_one_rule_for_each_node_pool() -> None:
     found = recorded()
     record = found.one("ComputeClass", "l4")
     assert record.inputs["apiVersion"] == "cloud.google.com/v1"
@@ -27,7 +27,7 @@ def test_the_class_has_one_rule_for_each_node_pool_whose_names_are_unknown_in_a_
     assert pools <= set(record.property_dependencies["spec"])
 
 
-def test_its_node_pools_have_the_label_and_the_taint_by_which_gke_knows_them() -> None:
+def test_node_pools_of_a_compute_class_have_its_label_and_taint() -> None:
     found = recorded()
     for name in ("steady", "spare"):
         config = found.one("NodePool", name).inputs["nodeConfig"]

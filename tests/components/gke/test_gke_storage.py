@@ -31,7 +31,7 @@ def test_the_cluster_has_the_drivers_of_its_classes_by_the_names_of_the_api() ->
     assert as_api(dict(without.inputs)).addons_config.lustre_csi_driver_config.enabled is False
 
 
-def test_managed_lustre_reaches_the_network_by_a_peering_range_whose_port_alone_is_open() -> None:
+def test_managed_lustre_uses_a_peering_range_with_only_its_port_open() -> None:
     recorded = made(**SHARED)
     [network] = [one.urn for one in google(recorded, "Network") if one.name == "ml-us-central1"]
     [addresses] = recorded.of("GlobalAddress")
@@ -63,7 +63,7 @@ def test_a_lustre_class_makes_its_volumes_in_the_zone_of_the_pools() -> None:
     assert term == {"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": ["us-central1-a"]}]}
 
 
-def test_all_service_accounts_of_a_team_and_no_others_read_its_bucket_below_the_prefix() -> None:
+def test_only_a_teams_service_accounts_read_its_bucket_prefix() -> None:
     recorded = made(datasets=DATASETS)
     members = {one.inputs["role"]: one.inputs for one in recorded.of("BucketIAMMember")}
     assert set(members) == {"roles/storage.objectViewer", "roles/storage.legacyBucketReader"}
@@ -73,7 +73,7 @@ def test_all_service_accounts_of_a_team_and_no_others_read_its_bucket_below_the_
     assert "condition" not in members["roles/storage.legacyBucketReader"]
 
 
-def test_pods_with_a_bucket_reach_the_metadata_server_and_https_outside_private_networks() -> None:
+def test_bucket_pods_reach_the_metadata_server_and_public_https() -> None:
     [policy] = [one for one in made(datasets=DATASETS).of("NetworkPolicy") if one.name == "vision/buckets"]
     spec = policy.inputs["spec"]
     assert spec["policyTypes"] == ["Egress"]

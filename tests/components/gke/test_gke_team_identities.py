@@ -55,7 +55,7 @@ def test_roles_on_buckets_are_of_the_teams_service_account_below_the_prefix(clus
     assert {one["member"] for one in members.values()} == {UNKNOWN}  # the project number is not known yet
 
 
-def test_an_existing_account_is_used_by_the_service_account_of_the_team_alone() -> None:
+def test_only_the_teams_service_account_may_use_an_existing_account() -> None:
     recorded = made(team("vision", google_service_account=ACCOUNT))
     [grant] = [one for one in recorded.of("IAMMember") if one.type.startswith("gcp:serviceaccount")]
     assert grant.inputs["role"] == "roles/iam.workloadIdentityUser"
@@ -65,7 +65,7 @@ def test_an_existing_account_is_used_by_the_service_account_of_the_team_alone() 
     assert not recorded.has("BucketIAMMember")
 
 
-def test_roles_are_given_before_the_pods_of_the_team_start_and_after_the_cluster_has_its_identity_pool() -> None:
+def test_roles_are_granted_after_the_identity_pool_and_before_team_pods() -> None:
     recorded = made(team("vision", buckets=BUCKETS))
     grants = {one.urn for one in recorded.of("BucketIAMMember")}
     assert grants <= set(recorded.one("Namespace", "vision").dependencies)
@@ -75,7 +75,7 @@ def test_roles_are_given_before_the_pods_of_the_team_start_and_after_the_cluster
     assert pod["serviceAccountName"] == "team"
 
 
-def test_two_teams_have_members_of_their_own_on_a_bucket_that_both_use() -> None:
+def test_two_teams_have_separate_members_on_a_shared_bucket() -> None:
     recorded = made(team("vision", buckets=BUCKETS), team("speech", buckets=BUCKETS))
     names = [one.name for one in recorded.of("BucketIAMMember")]
     assert len(names) == len(set(names)) == 4
@@ -112,7 +112,7 @@ class ProjectWithNumber(Mocks):
         return {**args.args, "number": "123456789"}
 
 
-def test_a_member_is_one_service_account_of_one_namespace_of_the_projects_identity_pool() -> None:
+def test_a_member_is_a_service_account_in_the_projects_identity_pool() -> None:
     teams = [team("vision", buckets=BUCKETS[:1]), team("speech", google_service_account=ACCOUNT)]
     plan = plan_platform({**platform_of({}), "teams": teams}, "test")
     assert plan.kind == "environment"

@@ -23,7 +23,7 @@ def test_a_file_that_cannot_be_read_has_no_configs(broken: str | None) -> None:
     assert read_configs(broken) == {}
 
 
-def test_what_is_live_stays_as_it_is_and_the_new_comes_under_two_names() -> None:
+def test_live_configs_stay_and_each_new_one_has_two_names() -> None:
     both = read_configs(with_both(text(old=SEVENS), {"new": HALVES}))
     assert both == {"old": SEVENS, "new": HALVES, retry_name("new"): HALVES}
 
@@ -63,7 +63,7 @@ def test_two_configs_are_the_same_where_every_gpu_gets_the_same(one: Any, other:
     assert same_layout(one, other, 2) is same
 
 
-def test_a_config_is_described_by_the_layout_of_gpus_and_by_name_where_it_depends_on_the_node() -> None:
+def test_a_config_is_described_by_its_layout_or_by_name_if_nodes_differ() -> None:
     mixed = [{**SEVENS[0], "devices": [0]}, {"devices": [1, 2], "mig-enabled": False}]
     assert config_text("lab", mixed, 3) == "1 GPU: 1g.10gb x7, 2 GPUs: MIG disabled"
     assert config_text("lab", [{**SEVENS[0], "device-filter": "0x20B210DE"}], 3) == "config lab"

@@ -20,9 +20,7 @@ from gpu_platform.planning.sharing.section import MigRollPlan
         (1, "sharing.max_unavailable: 2 and changes.max_unavailable: 2"),
     ],
 )
-def test_a_rollout_without_room_names_the_nodes_that_are_out_and_the_fields_that_allow_more(
-    of_all_pools: int | None, fix: str
-) -> None:
+def test_a_blocked_rollout_names_unavailable_nodes_and_limiting_fields(of_all_pools: int | None, fix: str) -> None:
     labels = {names.MIG_CONFIG_LABEL: "lab-new"}
     change = NodeChange(node="lab-1", pool="lab", old="", new="", labels=labels, allocatable={}, drains=True)
     rules = MigRollPlan(max_unavailable=1, drain_timeout_seconds=1, drains=True)

@@ -58,7 +58,7 @@ class Cluster:
         return [labels[names.MIG_CONFIG_LABEL] for labels in self.applied if names.MIG_CONFIG_LABEL in labels]
 
 
-def test_a_config_is_requested_only_when_a_manager_that_is_younger_than_its_configs_is_ready() -> None:
+def test_a_config_is_requested_only_from_a_manager_that_has_read_it() -> None:
     cluster = Cluster(manager("2026-11-26T09:00:00Z", ready=True))
     roll = NodeRoll(cast("KubernetesClient", cluster), CHANGE, RULES, "prod", CONFIGS_CHANGED)
 
@@ -82,7 +82,7 @@ class Stuck(Cluster):
         return node("lab-0", NEW_CONFIG, state="pending", unschedulable=True)
 
 
-def test_a_manager_that_stopped_without_a_result_is_restarted_once_and_gets_the_config_again() -> None:
+def test_a_stuck_mig_manager_is_restarted_once_with_the_same_config() -> None:
     cluster = Stuck(manager("2026-11-26T10:00:01Z", ready=True))
     change = replace(CHANGE, begun=True, failed=True, stuck=True)
     roll = NodeRoll(cast("KubernetesClient", cluster), change, RULES, "prod", CONFIGS_CHANGED)

@@ -44,7 +44,7 @@ def budget(app: str, **rest: Any) -> DisruptionBudget:
     )
 
 
-def test_nodes_of_another_layout_are_drained_and_those_of_the_plans_are_left_alone() -> None:
+def test_only_nodes_with_another_layout_are_drained() -> None:
     plan = planned()
     found = rollout(plan, node("lab-0"), node("lab-1", wanted(plan)))
     [change] = found.changes
@@ -67,7 +67,7 @@ def test_the_gpu_pods_of_each_node_are_named_and_others_are_not() -> None:
     assert [str(one) for one in change.pods] == ["vision/train (2 x nvidia.com/mig-1g.10gb)"]
 
 
-def test_nodes_that_were_begun_come_first_then_empty_ones_then_those_with_fewest_pods() -> None:
+def test_nodes_are_ordered_by_begun_then_empty_then_fewest_pods() -> None:
     names_of = ("lab-0", "lab-1", "lab-2", "lab-3")
     plan = planned(lab(count={"desired": 4}))
     nodes = [node(name, **(cordoned_by("test") if name == "lab-3" else {})) for name in names_of]
@@ -77,7 +77,7 @@ def test_nodes_that_were_begun_come_first_then_empty_ones_then_those_with_fewest
     assert [change.begun for change in changes] == [True, False, False, False]
 
 
-def test_nodes_that_can_be_drained_come_before_those_whose_budgets_allow_nothing_now_or_ever() -> None:
+def test_drainable_nodes_come_before_nodes_blocked_by_budgets() -> None:
     plan = planned(lab(count={"desired": 3}))
     pods = (owned("never", on="lab-0"), owned("later", on="lab-1"), *(owned("free", on="lab-2") for _ in range(3)))
     budgets = (budget("never", expected=1), budget("later"))
@@ -127,12 +127,12 @@ def test_disabling_mig_drains_the_node() -> None:
     assert (change.drains, change.new, change.config) == (True, "8 GPUs: MIG disabled", "all-disabled")
 
 
-def test_a_layout_that_the_live_config_does_not_have_is_taken_for_another_one() -> None:
+def test_a_layout_missing_in_the_live_config_counts_as_different() -> None:
     [change] = rollout(planned(), node("lab-0", "by-hand")).changes
     assert (change.drains, change.old) == (True, "config by-hand")
 
 
-def test_the_plans_own_layout_is_not_assumed_where_the_live_config_lacks_it() -> None:
+def test_the_planned_layout_is_not_assumed_if_the_live_config_lacks_it() -> None:
     plan = planned()
     [change] = rollout(plan, node("lab-0", wanted(plan), state="failed")).changes
     assert change.old == f"config {wanted(plan)} (failed)"
@@ -165,7 +165,7 @@ def test_a_manager_without_a_result_for_half_an_hour_is_tried_again(state: str, 
     assert [(one.stuck, one.failed, one.drains) for one in changes] == ([(True, True, True)] if stuck else [])
 
 
-def test_a_change_that_an_earlier_run_gave_up_on_is_tried_again_at_once() -> None:
+def test_an_abandoned_change_is_retried_at_once() -> None:
     plan = planned()
     config = wanted(plan)
     given_up = RolloutAnnotation("test", config, "state of its MIG manager is pending").to_text()
@@ -191,7 +191,7 @@ def test_a_node_that_another_stack_has_cordoned_was_not_begun_by_this_one() -> N
     ]
 
 
-def test_nodes_out_of_service_for_other_reasons_count_in_the_budget_and_begun_ones_do_not() -> None:
+def test_nodes_unavailable_for_other_reasons_count_against_the_limit() -> None:
     plan = planned(lab(count={"desired": 4}))
     nodes = [
         node("lab-0", **cordoned_by("test")),
@@ -239,9 +239,7 @@ EKS = {
         ({"image": {"family": "al2023", "ami": "ami-0123456789abcdef0", "driver": "580.173.02"}}, []),
     ],
 )
-def test_nodes_that_the_cloud_replaces_for_new_labels_are_left_to_it(
-    more: dict[str, Any], changed: list[str]
-) -> None:
+def test_nodes_that_the_cloud_replaces_are_not_rolled(more: dict[str, Any], changed: list[str]) -> None:
     plan = planned(lab(**more), cluster=EKS)
     found = rollout(plan, node("lab-0"), node("other-0", labels={names.POOL_LABEL: "other"}))
     assert [change.node for change in found.changes] == changed
@@ -274,7 +272,7 @@ def test_the_json_of_a_change_has_its_node_layouts_and_pods() -> None:
     }
 
 
-def test_a_stack_that_goes_back_to_the_layout_before_changes_only_what_was_begun() -> None:
+def test_a_reverted_layout_changes_only_begun_nodes() -> None:
     plan = planned(lab(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}))
     mine = wanted(plan)
     live = LiveCluster(
