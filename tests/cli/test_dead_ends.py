@@ -45,10 +45,9 @@ def plan() -> EnvironmentPlan:
 
 
 def look(monkeypatch: pytest.MonkeyPatch, looks: Looks, until: int = 0) -> threading.Event:
-    """Make each look return the next state of the nodes, and None mean no answer. The first look is before the
-    run.
+    """Simulate the nodes: each check returns the next state in `looks`. None means that there is no answer.
 
-    Returns an event that is set after `until` looks.
+    The first check is before the run. Return an event that is set after `until` checks.
     """
     count, reached = itertools.count(1), threading.Event()
 

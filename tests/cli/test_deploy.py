@@ -1,4 +1,4 @@
-"""`preview`, `up` and `destroy` with a fake engine: what they print and refuse before anything changes."""
+"""`preview`, `up` and `destroy` with a fake engine: their output and refusals before anything changes."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_impact_is_printed_before_anything_is_changed(given: Any, to_json: b
     assert engine.asked == ["preview", "up"]
     [row] = [line for line in engine.told_before.splitlines() if line.startswith("pool train  ")]
     assert "removes-capacity" in row
-    assert row.split()[-3:] == ["2", "16", "?"], "nodes, GPUs, and unknown pods: no cluster answers here"
+    assert row.split()[-3:] == ["2", "16", "?"], "nodes, GPUs and pods, which are unknown without a cluster"
 
 
 def test_a_preview_shows_the_gpus_and_the_cost_that_a_change_adds(

@@ -41,7 +41,7 @@ def test_options_without_use_are_refused_all_at_once(
 
     assert code == 2
     for error in errors:
-        assert error in out + err  # in out if the command prints a JSON document
+        assert error in out + err  # `out` contains the error if the output is JSON
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""A signal ends a command at any time with one line and the shells' exit code, and leaves nothing behind (R13)."""
+"""A signal at any time ends a command with one line and the usual exit code, and leaves nothing behind (R13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands for a team whose namespace is being deleted report this, and what blocks the deletion."""
+"""Commands for a team report that its namespace is being deleted, and what blocks the deletion."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_team_remove_continues_an_interrupted_deletion(
     platform["cluster"].pop("context", None)
     file = tmp_path / "Pulumi.shop.yaml"
     file.write_text(yaml.safe_dump({"config": {CONFIG_KEY: platform}}), "utf-8")
-    monkeypatch.setattr(kept_namespaces, "_NAMED_AFTER_SECONDS", 8.0)  # the controller needs 5
+    monkeypatch.setattr(kept_namespaces, "_NAMED_AFTER_SECONDS", 8.0)  # the controller needs 5 seconds
 
     def let_go() -> None:
         client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**kept, "finalizers": None}})

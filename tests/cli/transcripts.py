@@ -57,7 +57,7 @@ _WORKLOADS = {
         }
     ],
 }
-_MOST = 16  # maximum lines of a success. Other tests check the rest, which changes with the catalogue
+_MOST = 16  # maximum number of lines of a success, because longer output changes with the catalogue
 # A success and a failure without a cluster. The users of tests/e2e/transcripts.py record calls that need one.
 # `{tmp}` is a temporary folder, `{broken}` a stack file with a mistake, and `{assets}` is docs/assets.
 CALLS: dict[str, tuple[str, ...]] = {
@@ -129,7 +129,7 @@ CALLS: dict[str, tuple[str, ...]] = {
 
 
 def names() -> list[str]:
-    """Return the commands as the words that call them."""
+    """Return the full names of all commands, such as `mig list`."""
     return [" ".join(path) for path, _ in commands_of(typer.main.get_command(app), ())]
 
 
@@ -179,7 +179,7 @@ def _transcript(command: str, folder: Path) -> str:
 
 
 def _served(words: list[str], environment: dict[str, str], port: str) -> Ran:
-    """Run a command that serves metrics, request them once and interrupt it. Return what it printed and served."""
+    """Run a command that serves metrics, request them once and interrupt it. Return its output and metrics."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([*COMMAND, *words], env={**os.environ, **environment}, **streams) as process:
         metrics = eventually(lambda: _metrics(port))
@@ -201,7 +201,7 @@ def _without_what_this_machine_has(row: re.Match[str]) -> str:
 
 
 def _lines(text: str, folder: Path) -> Iterator[str]:
-    """Yield the lines without differences between machines and releases."""
+    """Yield the lines, without values that differ between machines and releases."""
     text = text.replace(str(folder), "TMP").replace(str(PROJECT_ROOT), "PROJECT")
     text = text.replace(f"gpu-platform {version()} ", "gpu-platform VERSION ")
     text = text.replace(f"{platform.node()}: pass", "HOST: pass")

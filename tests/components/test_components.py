@@ -121,7 +121,7 @@ def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_ones_left_a
     patched = [r.inputs["metadata"]["name"] for r in stack("dev").of("NodePatch")]
     assert patched == ["dgx-01", "dgx-02"]
     assert not stack("dev").has("Node")
-    assert all("spec" not in r.inputs for r in stack("dev").of("NodePatch")), "taints also have other owners"
+    assert all("spec" not in r.inputs for r in stack("dev").of("NodePatch")), "taints may belong to other owners"
 
 
 def test_validation_pods_see_all_gpus_without_requesting_any(stack: Stack) -> None:

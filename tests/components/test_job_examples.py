@@ -75,7 +75,7 @@ def test_pods_of_the_examples_satisfy_pod_security_restricted(found: Recorded) -
     assert [violations(spec) for spec in specs] == [[]] * len(specs)
 
 
-@pytest.mark.skipif(not CRDS, reason="GPU_PLATFORM_CRDS names no folder of CRDs")
+@pytest.mark.skipif(not CRDS, reason="GPU_PLATFORM_CRDS is not set to a folder with CRDs")
 @pytest.mark.parametrize(
     ("kind", "file"), [("RayCluster", "ray.io_rayclusters"), ("ScaledObject", "keda.sh_scaledobjects")]
 )

@@ -131,7 +131,7 @@ def test_pools_without_queued_provisioning_have_neither_check_nor_annotation() -
     assert SECONDS not in str([dict(one.inputs) for one in plain.resources])
 
 
-@pytest.mark.skipif(not CRDS, reason="GPU_PLATFORM_CRDS names no folder of CRDs")
+@pytest.mark.skipif(not CRDS, reason="GPU_PLATFORM_CRDS is not set to a folder with CRDs")
 @pytest.mark.parametrize(
     ("kind", "name", "file"),
     [

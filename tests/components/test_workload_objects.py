@@ -187,7 +187,7 @@ def test_a_multi_node_copy_restarts_as_a_whole(few: Recorded) -> None:
     assert worker["resources"]["limits"]["nvidia.com/gpu"] == "8"
     assert worker["resources"]["limits"]["vpc.amazonaws.com/efa"] == "4"
     assert (leader["image"], leader["env"]) == (worker["image"], worker["env"])
-    # The leader answers for its copy.
+    # Only the leader answers requests, so only its container has probes.
     assert "readinessProbe" in leader
     assert not {"readinessProbe", "livenessProbe", "startupProbe", "ports"} & set(worker)
 

@@ -397,7 +397,7 @@ def test_a_workload_is_waited_for_before_what_depends_on_it_is_applied(stack: St
 
 
 def not_ready_with(reason: str, stack: Stack, declared: dict[str, Any], others: Objects) -> NotReady:
-    """Return the error of a run in which an object is not ready in time for a reason that controllers write."""
+    """Return the error that contains this reason for an unready object. Slow controllers need more time."""
     for seconds in DEADLINES_SECONDS:
         with pytest.raises(NotReady) as caught:
             stack.up([*others, declared | limited(seconds)])

@@ -1,4 +1,4 @@
-"""A field that a program stops declaring keeps its live value, and others may then change it."""
+"""A field in `ignore_changes` keeps its live value, and others may then change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Pulumi engine, whose events the CLI writes, reports the same changes as the embedded engine."""
+"""From the events of the CLI, the Pulumi engine reports the same changes as the embedded engine."""
 
 from __future__ import annotations
 

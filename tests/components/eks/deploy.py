@@ -19,7 +19,7 @@ from tests.support.recorded import Recorded
 
 
 def deploy(loaded: LoadedStack, cloud: MotoCloud) -> Recorded:
-    """Create every AWS resource of a stack in `cloud`, and return what the program registered."""
+    """Create every AWS resource of a stack in `cloud`, and return the recorded program."""
 
     class Deployer(recording._Recorder):
         def RegisterResource(

@@ -20,7 +20,7 @@ CLUSTER_OUTPUTS: Mapping[str, Any] = {
 
 
 class KnownAws(Mocks):
-    """Returns the inputs and what AWS adds to them as outputs. Keeps what was created."""
+    """Returns the inputs and what AWS adds to them as outputs. Keeps the created resources."""
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
         self._answers = answers or {}
@@ -46,7 +46,7 @@ class KnownAws(Mocks):
 
 
 def deploy(program: Callable[[], Any], answers: Mapping[str, Answer] | None = None) -> tuple[KnownAws, Any]:
-    """Run a program as `pulumi up` would. Return what it created, and the value of the output that it returns.
+    """Run a program as `pulumi up` would. Return the simulated account and the value of the program's output.
 
     Raises every exception of the program, including those raised later in an apply.
     """

@@ -1,4 +1,4 @@
-"""An AWS account in this process (moto's server), and an engine that creates there what a program registers.
+"""An AWS account in this process (moto's server), and an engine that creates a program's resources in it.
 
 The program runs as in `pulumi up`: the outputs of one resource are the inputs of the next. Requests therefore
 arrive in the order of the program's dependencies, and the ids in them belong to resources that exist.

@@ -220,7 +220,7 @@ def test_an_on_demand_pool_does_not_use_another_pools_reservation() -> None:
 @pytest.mark.parametrize(
     ("system", "expected"),
     [("m7i.xlarge", {"capacityReservationPreference": "none"}), ("m7a.xlarge", None)],
-    ids=["of the reserved type", "of another type"],
+    ids=["the reserved machine type", "another machine type"],
 )
 def test_system_nodes_do_not_use_a_pools_open_reservation(system: str, expected: dict[str, str] | None) -> None:
     reserved = {"name": "cpu", "machine_type": "m7i.xlarge", "workload": "general", "capacity": RESERVED}

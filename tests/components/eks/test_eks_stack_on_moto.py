@@ -68,7 +68,7 @@ def test_private_subnets_have_nat_and_public_ones_an_internet_gateway(cloud: Mot
 
 def test_the_autoscaler_discovers_the_group_of_the_pool_with_a_range_and_no_other(cloud: MotoCloud) -> None:
     found = cloud.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
-    assert len(found) == 3, "serve with a range, train on a capacity block, and the system nodes"
+    assert len(found) == 3, "the groups of serve, train and the system nodes"
     by_tag = {
         "k8s.io/cluster-autoscaler/ml-prod": "owned",
         "gpu-platform.dev/cluster-autoscaler": "ml-prod",

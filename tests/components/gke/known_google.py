@@ -16,7 +16,7 @@ DNS_ENDPOINT = "gke-made.us-central1.gke.goog"
 
 
 class KnownGoogle(Mocks):
-    """Returns the inputs and what Google adds to them as outputs. Keeps the type and name of what was created."""
+    """Returns the inputs and what Google adds to them as outputs. Keeps the types and names of resources."""
 
     def __init__(
         self, found: Mapping[str, Any] | None, version: str, subnets: Mapping[tuple[str, str, str], str]
@@ -51,7 +51,7 @@ def deploy(
     version: str = "1.35.2-gke.1269001",
     subnets: Mapping[tuple[str, str, str], str] = SUBNETS,
 ) -> tuple[KnownGoogle, Any]:
-    """Run a program as `pulumi up` would. Return what it created, and the value of the output that it returns.
+    """Run a program as `pulumi up` would. Return the simulated cloud and the value of the program's output.
 
     `found` is the existing cluster that a lookup returns, and `version` the version of a created one. `subnets`
     contains the range of each subnetwork by project, region and name. Raises every exception of the program,

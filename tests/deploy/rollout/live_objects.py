@@ -25,7 +25,7 @@ def lab(**rest: Any) -> dict[str, Any]:
 
 
 def node(name: str, config: str | None = OLD_CONFIG, **rest: Any) -> dict[str, Any]:
-    """Return a node of the pool. `rest`: state, annotations, unschedulable, ready, allocatable, labels."""
+    """Return a node of the pool. `rest` can set state, annotations, unschedulable, ready, allocatable, labels."""
     labels = {
         names.POOL_LABEL: "lab",
         names.MIG_STATE_LABEL: rest.get("state", "success"),

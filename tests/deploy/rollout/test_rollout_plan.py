@@ -147,7 +147,7 @@ def test_a_node_that_failed_on_the_plans_own_layout_is_tried_again() -> None:
 
 
 def in_state(state: str, since: str) -> dict[str, Any]:
-    """Return a node whose MIG manager has had a state since a time."""
+    """Return a node whose MIG manager has been in this state since a given time."""
     plan = planned()
     live = node("lab-0", wanted(plan), state=state)
     owned = {"f:metadata": {"f:labels": {f"f:{names.MIG_STATE_LABEL}": {}}}}
