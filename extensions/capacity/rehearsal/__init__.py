@@ -1,4 +1,4 @@
-"""Decide when each job of a trace starts and stops on a planned stack, and the waiting times by team."""
+"""Simulation of when the jobs of a trace start and stop on a planned stack, and how long each team waits."""
 
 from extensions.capacity.rehearsal.model import Assumptions, Platform, TraceJob
 from extensions.capacity.rehearsal.report import PoolReport, Report, TeamReport, Waits, report

@@ -1,16 +1,19 @@
-"""Admission by Kueue: cycles in which the first job of each queue is tried.
+"""Admission by Kueue in cycles. Each cycle tries the first job of every queue.
 
-Followed: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/scheduler.go (schedule, processEntry, getAssignments,
+The code follows kubernetes-sigs/kueue v0.19.2: pkg/scheduler/scheduler.go (schedule, processEntry, getAssignments,
 resourcesToReserve), fair_sharing_iterator.go, flavorassigner/flavorassigner.go (findFlavorForPodSets,
-fitsResourceQuota, isPreferred, shouldTryNextFlavor), preemption/preemption_oracle.go, pkg/cache/queue/
-cluster_queue.go (order of a queue, BestEffortFIFO, equal jobs that wait together) and inadmissible_workloads.go;
-feature gates as they are by default. The plan's ClusterQueues try the next flavor before they borrow or preempt.
-Read 2026-11-23.
+fitsResourceQuota, isPreferred, shouldTryNextFlavor), preemption/preemption_oracle.go,
+pkg/cache/queue/cluster_queue.go (the order of a queue, BestEffortFIFO, equal jobs that wait together) and
+inadmissible_workloads.go. Feature gates have their defaults. The plan's ClusterQueues try the next flavor before
+they borrow or preempt. Source read on 2026-11-23.
 
-Left out: waits of a second in which Kueue collects released quota, grace periods of stopped pods (a stopped job's
-quota and nodes are free at once), admission checks, partial admission, and cohorts in cohorts. A job whose nodes
-another one of the same cycle takes is tried in the next cycle, and a job that no empty stack could run is told at
-its arrival, where Kueue would let it wait for ever.
+The simulation differs from Kueue in these points:
+
+- Kueue collects released quota for a second before it tries jobs again; the simulation does not wait.
+- The quota and nodes of a stopped job are free at once, without the grace period of its pods.
+- Admission checks, partial admission and nested cohorts are not simulated.
+- If another job in the same cycle takes a job's nodes, the job is tried again in the next cycle.
+- A job that could not run even on an empty stack is reported when it arrives. Kueue would let it wait for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from extensions.capacity.rehearsal.victims import Victim, Victims, Wanted
 
 _NO_FIT, _NO_CANDIDATES, _PREEMPT, _RECLAIM, _FIT = range(5)
 _Mode = tuple[int, int]
-"""How a flavor serves a job, and 1 if the queue borrows."""
+"""How well a flavor serves a job, then 1 if the queue would borrow, or 0."""
 _MOST_CYCLES = 100_000
 _WORST: _Mode = (_NO_FIT, 2)
 _BEST: _Mode = (_FIT, 0)
@@ -34,7 +37,7 @@ _BEST: _Mode = (_FIT, 0)
 
 @dataclass(slots=True)
 class _Entry:
-    """The first job of a queue in a cycle, and how it would start."""
+    """The first job of a queue in a cycle, and the flavor and preemptions that would start it."""
 
     job: Job
     queue: Queue
@@ -48,7 +51,10 @@ class _Entry:
 
 
 class _Waiting:
-    """Jobs of a queue that wait: by shape in the order of their times; shapes that failed wait for a release."""
+    """Waiting jobs of a queue, by shape and in the order of their times.
+
+    If a job fails, all jobs of its shape wait until something is released.
+    """
 
     def __init__(self) -> None:
         self.jobs: dict[Shape, list[tuple[float, int, Job]]] = {}
@@ -62,7 +68,7 @@ class _Waiting:
             self.active.add(job.shape)
 
     def first(self) -> Job | None:
-        """Return the job that is tried next: higher priority first, then the one that was created first."""
+        """Return the job to try next: the one with the highest priority, then the oldest."""
         if self.sticky is not None:
             return self.sticky
         best: tuple[int, float, int, Job] | None = None
@@ -74,7 +80,7 @@ class _Waiting:
         return best[3] if best is not None else None
 
     def remove(self, job: Job) -> None:
-        """Remove the first job of its shape, or the sticky one."""
+        """Remove a job that is the first of its shape or the sticky job."""
         if job is self.sticky:
             self.sticky = None
         jobs = self.jobs[job.shape]
@@ -88,23 +94,24 @@ class _Waiting:
             self.active.discard(job.shape)
 
     def fail(self, job: Job) -> None:
-        """Let all jobs of its shape wait until something is released."""
+        """Make all jobs of this job's shape wait until something is released."""
         if job is self.sticky:
             self.sticky = None
         self.failed.add(job.shape)
         self.active.discard(job.shape)
 
     def retry(self) -> None:
-        """Let all jobs be tried again."""
+        """Allow all jobs to be tried again."""
         self.failed.clear()
         self.active.update(self.jobs)
 
 
 class Kueue:
-    """Starts jobs of queues.
+    """Starts and stops jobs as their queues allow.
 
-    `start` is called for a job that got its quota, on `job.pool` and with its nodes if there is a topology; `stop`
-    for one that is stopped. `reserved` quantities are of jobs that wait for those that they stop.
+    `start` is called for a job that has received its quota. Its pool is in `job.pool`; with a topology it has its
+    nodes as well. `stop` is called for a job that is preempted. `reserved` quota belongs to jobs that wait for the
+    jobs that they preempt to stop.
     """
 
     def __init__(
@@ -127,7 +134,7 @@ class Kueue:
         self.now = 0.0
 
     def can_ever_run(self, job: Job) -> bool:
-        """Return whether any flavor of its queue has enough quota and nodes for the job alone."""
+        """Return whether a flavor of the job's queue has enough quota and nodes when nothing else runs."""
         queue = self._queues[job.team]
         for pool in queue.pools:
             cells = self._requests.of(job.shape, pool)
@@ -139,26 +146,26 @@ class Kueue:
         return False
 
     def submit(self, job: Job) -> None:
-        """Put a job into the queue of its team."""
+        """Add a job to the queue of its team."""
         job.next_flavor = 0
         self._waiting[job.team].push(job)
 
     def release(self, job: Job) -> None:
-        """Give back the quota of a job that ended or was stopped; its nodes are released already."""
+        """Return the quota of a job that ended or was stopped. Its nodes have already been released."""
         queue = self._queues[job.team]
         self._victims.drop(job, queue)
         queue.add(self._requests.of(job.shape, job.pool), -1)
         self.retry(queue)
 
     def retry(self, queue: Queue) -> None:
-        """Let the jobs of all queues of the cohort be tried again."""
+        """Allow the jobs of all queues in the cohort to be tried again."""
         for one in queue.cohort.members:
             self._waiting[one.index].retry()
 
     def run(self, now: float) -> None:
-        """Try the first jobs of all queues until none is left to try."""
+        """Try the first jobs of all queues until no job is left to try."""
         self.now = now
-        # Two queues could stop each other's jobs for ever in one instant; on a cluster pods take time to end.
+        # Without a limit, two queues could preempt each other's jobs for ever at the same simulated time.
         for _ in range(_MOST_CYCLES):
             entries = [
                 _Entry(job, queue, sticky=self._waiting[queue.index].sticky is job)
@@ -175,7 +182,7 @@ class Kueue:
     # -- nomination ---------------------------------------------------------------------------------------
 
     def _nominate(self, entry: _Entry) -> None:
-        """Choose a flavor for a job, and the jobs that it stops."""
+        """Choose a flavor for a job, and the jobs to preempt for it."""
         job, queue = entry.job, entry.queue
         first = job.next_flavor if self._cycle - job.next_cycle <= 1 else 0
         best, best_pool, best_needed, attempted = _WORST, -1, (), -1
@@ -197,7 +204,7 @@ class Kueue:
             return
         entry.cells = self._requests.of(job.shape, best_pool)
         if entry.mode == _FIT and self._topology and not self._has_nodes(job, best_pool):
-            # Kueue looks for jobs to stop where nodes lack room, as where quota does.
+            # Kueue looks for jobs to preempt if nodes lack room, just as it does if quota is missing.
             entry.mode, best_needed, entry.nodes_lack = _PREEMPT, entry.cells, True
         if entry.mode < _FIT:
             wanted = Wanted(job, queue, best_pool, entry.cells, best_needed, self._topology)
@@ -277,7 +284,10 @@ class Kueue:
         reserved: list[tuple[Queue, Cells]],
         held: list[tuple[PoolNodes, Job, int, int]],
     ) -> None:
-        """Start a job, or decide which others are stopped for it; else it is tried again in the next cycle."""
+        """Start a job, or choose the jobs to preempt for it.
+
+        Otherwise the job is tried again in the next cycle.
+        """
         job, queue, pool = entry.job, entry.queue, self._pools[entry.pool]
         need = pool.need(job.shape)
         assert need is not None  # noqa: S101 - it was nominated
@@ -311,7 +321,7 @@ class Kueue:
         job.next_flavor = 0
 
     def _next(self, left: list[_Entry]) -> _Entry:
-        """Return the entry that comes next: with fair sharing the one whose queue has the least share then."""
+        """Return the next entry. With fair sharing, its queue has the smallest share once the job is added."""
         if not self._fair:
             return min(left, key=lambda one: (one.borrows, -one.job.shape.priority, one.job.queued, one.job.order))
         if len(left) == 1:
@@ -327,7 +337,7 @@ class Kueue:
         return min(left, key=key)
 
     def _to_reserve(self, entry: _Entry) -> Cells:
-        """Return the free quota that a job without jobs to stop keeps from others in this cycle."""
+        """Return the free quota that a job reserves in this cycle if no job can be preempted for it."""
         queue = entry.queue
         found: list[tuple[int, int]] = []
         for cell, amount in entry.cells:
@@ -339,7 +349,7 @@ class Kueue:
         job = entry.job
         reason: Wait = "nodes" if entry.nodes_lack else "quota"
         if job.next_flavor:
-            return  # its next flavor is tried at once
+            return  # the next flavor is tried at once
         job.reason = reason
         self._waiting[entry.queue.index].fail(job)
 
@@ -351,7 +361,7 @@ class Kueue:
 
 
 def _preferred(left: _Mode, right: _Mode) -> bool:
-    """Return whether a mode is better than another one (isPreferred, without a declared preference)."""
+    """Return whether one mode is better than another, as Kueue's isPreferred does if no preference is declared."""
     if left[0] == _NO_FIT or right[0] == _NO_FIT:
         return left[0] != _NO_FIT
     if (left[0] == _NO_CANDIDATES) != (right[0] == _NO_CANDIDATES):

@@ -1,7 +1,7 @@
 """Input of a rehearsal: pools, queues or quotas, and the arriving jobs.
 
-Times and durations are seconds. Amounts are whole numbers: CPU in millicores, memory in bytes, GPUs, shares and
-instances in units.
+Times and durations are in seconds. Amounts are whole numbers: CPU in millicores, memory in bytes, and GPUs, shares
+and MIG instances in units.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ MEMORY: Final = "memory"
 PODS: Final = "pods"
 
 Wait = Literal["quota", "nodes"]
-"""What a job waited for: quota (its own, borrowed, or a ResourceQuota), or nodes with free GPUs."""
+"""What a job waited for: quota (from its queue, its cohort or a ResourceQuota), or nodes with free GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What all pods of a job request; jobs of one shape are exchangeable for quotas and nodes.
+    """Requests of a job's pods, which are all equal. Quotas and nodes treat all jobs of one shape alike.
 
-    `resource`: of a GPU, a share or an instance, `units` of it for each of `pods` pods; `cpu`, `memory`: of a pod,
-    None: its units' part of a node; `pool`: the only pool that it may use, None: any that offers the resource.
+    `resource` is the resource of a GPU, a share or a MIG instance. Each of the `pods` pods requests `units` of it.
+    `cpu` and `memory` are the requests of one pod, or None for the part of a node that belongs to its units.
+    `pool` is the only pool that the job may use, or None for any pool that offers the resource.
     """
 
     resource: str
@@ -39,7 +40,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """A job: all its pods run for `duration` seconds from the time that the last of them has started."""
+    """A job of a trace. All its pods run for `duration` seconds after the last of them has started."""
 
     name: str
     team: str
@@ -50,12 +51,14 @@ class TraceJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalPool:
-    """A pool. `offers`: units by GPU resource on a node; `gpus`: GPUs that one unit of a resource is.
+    """A node pool with GPUs.
 
-    `parts`: CPU and memory that come with one unit where a pod names none. `scaled`: an autoscaler changes the
-    number of nodes between `min` and `max` by pending pods; else there are always `desired`. `numa`: units by
-    resource on each NUMA node, where the kubelet refuses pods on more of these than need be; `single_numa`: it
-    refuses all on several.
+    `offers` are the units of each GPU resource on a node, and `gpus` the number of GPUs, or the fraction of a GPU,
+    that one unit represents. `parts` are the CPU and memory for one unit if a pod does not request any. If
+    `scaled` is true, an autoscaler changes the number of nodes between `min` and `max` as pods become pending;
+    otherwise the pool always has `desired` nodes. `numa` contains the units of each resource on each NUMA node. It
+    is set if the kubelet refuses a pod whose units would be on more NUMA nodes than necessary. With `single_numa`,
+    the kubelet refuses every pod whose units would be on several NUMA nodes.
     """
 
     name: str
@@ -77,7 +80,7 @@ class RehearsalPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLimits:
-    """Nominal quota of a resource on a pool, and the most that is borrowed and lent."""
+    """Nominal quota, borrowing limit and lending limit of a resource on a pool."""
 
     nominal: int
     borrow: int
@@ -86,7 +89,7 @@ class QuotaLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalQueue:
-    """A ClusterQueue of Kueue. `flavors`: by pool, in the order in which they are tried, limits by resource."""
+    """A ClusterQueue of Kueue. `flavors` are the limits by pool and resource; pools are tried in this order."""
 
     team: str
     cohort: str
@@ -98,13 +101,13 @@ class RehearsalQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """A stack as the rehearsal sees it.
+    """The part of a stack that a rehearsal simulates.
 
-    `queues`: empty without Kueue; then `quotas` (ResourceQuotas: by team, limits by resource) admit pods.
-    `cohorts`: what a cohort lends that no queue has, by cohort, pool and resource. `topology`: Kueue starts a job
-    only when nodes have room for all its pods; else kube-scheduler places its pods one by one.
-    `packs`: kube-scheduler prefers nodes that are in use. `pods_ready_timeout`: after it a started job whose pods
-    do not all run goes back to its queue.
+    `queues` is empty if the stack does not use Kueue. Pods are then admitted by `quotas`, which are the
+    ResourceQuota limits by team and resource. `cohorts` contains quota that belongs to a cohort and to none of its
+    queues, by cohort, pool and resource. With `topology`, Kueue starts a job only if nodes have room for all its
+    pods. Otherwise kube-scheduler places the pods one by one. With `packs`, kube-scheduler prefers nodes that are
+    in use. If some pods of a started job do not run after `pods_ready_timeout`, the job returns to its queue.
     """
 
     pools: tuple[RehearsalPool, ...]
@@ -122,11 +125,11 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """Assumptions of a rehearsal that neither the stack file nor the trace defines.
+    """Assumptions of a rehearsal that are defined neither in the stack file nor in the trace.
 
-    `node_start`: seconds from a pending pod to a ready new node; `node_idle`: seconds without pods after which an
-    autoscaler removes a node; `checkpoint`: a stopped job goes on from the last whole multiple of it, None: it
-    starts over.
+    `node_start` is the time in seconds from a pending pod to a ready new node. `node_idle` is the time in seconds
+    after which an autoscaler removes a node without pods. A stopped job resumes from its last multiple of
+    `checkpoint` seconds, or starts again from the beginning if `checkpoint` is None.
     """
 
     node_start: float = NODE_SECONDS
@@ -135,7 +138,7 @@ class Assumptions:
 
 
 class Job:
-    """A job while it is rehearsed. `left`: seconds of work that are not done; `epoch`: counts its starts."""
+    """State of a job during a rehearsal. `left` is its remaining work in seconds; `epoch` counts its starts."""
 
     __slots__ = (
         "admitted", "deadline", "ended", "epoch", "first_start", "gpus", "held", "job", "left", "missing",
@@ -148,8 +151,8 @@ class Job:
         self.shape = job.shape
         self.left = job.duration
         self.state = "new"  # new, queued, placing, running, ended, impossible
-        self.queued = job.arrival  # by which its queue orders it
-        self.since = job.arrival  # since when it waits or runs
+        self.queued = job.arrival  # time that its queue sorts by
+        self.since = job.arrival  # time since the job has been waiting or running
         self.admitted = 0.0
         self.deadline = 0.0
         self.first_start: float | None = None
@@ -159,10 +162,10 @@ class Job:
         self.preemptions = 0
         self.epoch = 0
         self.pool = -1
-        self.places: dict[tuple[int, int], int] = {}  # pods by pool and node
-        self.gpus = 0.0  # of all its pods
+        self.places: dict[tuple[int, int], int] = {}  # number of pods by pool and node
+        self.gpus = 0.0  # GPUs of all its pods
         self.timeouts = 0
-        self.missing = 0  # pods that have no node
+        self.missing = 0  # pods without a node
         self.held = 0  # pods that count against a ResourceQuota
         self.next_flavor = 0
         self.next_cycle = -2

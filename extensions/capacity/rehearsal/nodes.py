@@ -1,14 +1,15 @@
-"""Free capacity of the nodes of pools, and the two ways in which pods get nodes.
+"""Free capacity of the pools' nodes, and the two methods that place pods on nodes.
 
-- Kueue with a topology assigns nodes to all pods of a job at once: the node with the least free capacity that fits
-  all of them, else nodes from the least free capacity upwards. Source: kubernetes-sigs/kueue v0.19.2,
-  pkg/cache/scheduler/tas_flavor_snapshot.go (findLevelWithFitDomains, sortedDomains) and TASProfileMixed, on by
-  default; read 2026-11-23.
-- kube-scheduler places pods one by one, each on the node with the largest free part of CPU and memory
+- Kueue with a topology assigns nodes to all pods of a job at once. It chooses the node with the least free
+  capacity that fits all pods. If there is none, it uses several nodes, starting with the least free capacity.
+  Source: kubernetes-sigs/kueue v0.19.2, pkg/cache/scheduler/tas_flavor_snapshot.go (findLevelWithFitDomains,
+  sortedDomains) and TASProfileMixed, which is on by default; read 2026-11-23.
+- kube-scheduler places pods one by one, each on the node with the largest fraction of free CPU and memory
   (NodeResourcesFit, LeastAllocated), as `place` does.
 
-A node whose kubelet would refuse a pod, because its units are free on more NUMA nodes than they need, has no room
-for it (`numa.py`). Neither of the two knows that: they bind the pod, it fails, and its Job makes another.
+The simulation places no pod on a node whose kubelet would refuse it because its units are free on more NUMA nodes
+than necessary (see `numa.py`). On a cluster, Kueue and kube-scheduler do not know this. They bind the pod, the pod
+fails, and its Job creates another one.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from extensions.capacity.rehearsal.model import Job, RehearsalPool, Shape
 from extensions.capacity.rehearsal.numa import NumaUnits
 
 Need = tuple[int, int, int, int]
-"""Column of the GPU resource, units, CPU and memory of one pod."""
+"""Index of the GPU resource, then the units, CPU and memory of one pod."""
 
 
 class PoolNodes:
-    """The nodes of one pool. A node that does not exist has the index of a free place in `exists`."""
+    """The nodes of one pool. `exists` marks which node indices are in use."""
 
     def __init__(self, index: int, pool: RehearsalPool, *, packs: bool = False) -> None:
         self.index, self.pool = index, pool
@@ -36,7 +37,7 @@ class PoolNodes:
         self.free_memory = [pool.memory] * size
         self.free_pods = [pool.pods] * size
         self.free = [[units] * size for units in pool.offers.values()]
-        # By resource and free units, the nodes that have them: most nodes are full, and are never looked at.
+        # Nodes by resource and number of free units. Most nodes are full and need not be searched.
         self.by_free: list[list[set[int]]] = []
         for units in pool.offers.values():
             found: list[set[int]] = [set() for _ in range(units + 1)]
@@ -44,7 +45,7 @@ class PoolNodes:
             self.by_free.append(found)
         self.used_gpus = 0.0
         self.stranded = 0.0
-        self.version = 0  # changes when something becomes free
+        self.version = 0  # incremented when capacity is released
         self.jobs_on: list[dict[Job, int]] = [{} for _ in range(size)]
         self.idle_since = [0.0] * size
         self._needs: dict[Shape, Need | None] = {}
@@ -54,7 +55,7 @@ class PoolNodes:
         ]
 
     def need(self, shape: Shape) -> Need | None:
-        """Return what one pod of a shape takes of a node; None: no node of the pool can have it."""
+        """Return the resources that one pod of a shape takes on a node, or None if it fits no node of the pool."""
         if shape not in self._needs:
             self._needs[shape] = self._need(shape)
         return self._needs[shape]
@@ -75,7 +76,7 @@ class PoolNodes:
         return need if fits and (numa is None or numa.most(need[1])) else None
 
     def per_node(self, need: Need) -> int:
-        """Return how many such pods an empty node has room for."""
+        """Return how many of these pods an empty node has room for."""
         column, units, cpu, memory = need
         numa = self._numa[column]
         whole = self.pool.offers[self.resources[column]] // units
@@ -85,7 +86,7 @@ class PoolNodes:
         return min(found)
 
     def room(self, node: int, need: Need) -> int:
-        """Return how many such pods a node has room for now."""
+        """Return how many of these pods a node has room for now."""
         column, units, cpu, memory = need
         room = self.free[column][node] // units
         if cpu:
@@ -98,7 +99,8 @@ class PoolNodes:
         return min(room, self.free_pods[node])
 
     def assign(self, need: Need, pods: int) -> dict[int, int] | None:
-        """Return pods by node as Kueue's topology-aware scheduling assigns them; None: not all fit."""
+        """Return the pods by node as Kueue's topology-aware scheduling assigns them, or None if some do not fit.
+        """
         rooms: list[tuple[int, int]] = []
         best: tuple[int, int] | None = None
         column, units = need[0], need[1]
@@ -122,7 +124,7 @@ class PoolNodes:
         return None
 
     def best_node(self, need: Need) -> tuple[float, int] | None:
-        """Return the score and the node that kube-scheduler prefers for one pod; None: it fits on none."""
+        """Return the node that kube-scheduler prefers for one pod, after its score, or None if no node fits."""
         found: tuple[float, int] | None = None
         _, units, cpu, memory = need
         numa = self._numa[need[0]]
@@ -159,14 +161,17 @@ class PoolNodes:
         self.version += 1
 
     def hold(self, job: Job, node: int, pods: int) -> None:
-        """Take the capacity of so many pods of a job on a node."""
+        """Reserve the capacity for pods of a job on a node, without placing them."""
         column, units, _, _ = self._change(job.shape, node, pods)
         numa = self._numa[column]
         if numa is not None:
             numa.take(job, node, units, pods)
 
     def lift(self, job: Job, node: int, pods: int) -> None:
-        """Give the capacity of all pods of a job on a node back; held again, they get what they had."""
+        """Return the capacity of all pods of a job on a node.
+
+        Pods that are held there again receive the same units.
+        """
         numa = self._numa[self._change(job.shape, node, -pods)[0]]
         if numa is not None:
             numa.give_back(job, node)
@@ -209,12 +214,12 @@ class PoolNodes:
 
 
 def all_gpus(pools: Iterable[PoolNodes]) -> float:
-    """Return the GPUs of the nodes that exist."""
+    """Return the number of GPUs on all existing nodes."""
     return float(sum(one.count * one.pool.gpus_per_node for one in pools))
 
 
 def release_all(pools: list[PoolNodes], job: Job, now: float) -> dict[tuple[int, int], int]:
-    """Remove all pods of a job and return where they were."""
+    """Remove all pods of a job and return the nodes on which they ran."""
     before = dict(job.places)
     for pool, node in before:
         pools[pool].release(job, node, now)
@@ -222,6 +227,6 @@ def release_all(pools: list[PoolNodes], job: Job, now: float) -> dict[tuple[int,
 
 
 def take_all(pools: list[PoolNodes], job: Job, places: dict[tuple[int, int], int]) -> None:
-    """Put pods of a job on nodes."""
+    """Put the pods of a job back on nodes."""
     for (pool, node), pods in places.items():
         pools[pool].take(job, node, pods)

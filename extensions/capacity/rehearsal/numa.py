@@ -1,7 +1,8 @@
-"""Units of a resource on the NUMA nodes of a pool's nodes, as the kubelet's Topology Manager gives them to pods.
+"""GPU units on the NUMA nodes of a pool's nodes, as the kubelet's Topology Manager assigns them to pods.
 
-A pod gets units of as few NUMA nodes as so many units can be on, the first of those that have them free, or is
-refused; with policy `single-numa-node` all must be on one (`pools/numa.py`).
+A pod's units come from the smallest number of NUMA nodes that could hold them on an empty node. The first NUMA
+nodes with enough free units are used. Otherwise the kubelet refuses the pod. With the policy `single-numa-node`,
+all units must be on one NUMA node (see `pools/numa.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ _Units = list[int]
 
 
 class NumaUnits:
-    """Free units of one resource by NUMA node, on each node of a pool, and those that jobs have.
+    """Free units of one resource and units that jobs hold, by NUMA node, for each node of a pool.
 
-    `whole`: units on each NUMA node of an empty node. `size`: nodes of the pool at most. `single`: no pod may be
-    on several NUMA nodes.
+    `whole` contains the units on each NUMA node of an empty node. `size` is the pool's maximum number of nodes.
+    With `single`, a pod may not use several NUMA nodes.
     """
 
     def __init__(self, whole: Sequence[int], size: int, *, single: bool) -> None:
@@ -30,20 +31,23 @@ class NumaUnits:
         self._had: dict[tuple[int, Job], _Units] = {}
 
     def most(self, units: int) -> int:
-        """Return how many pods with so many units an empty node has room for."""
+        """Return how many pods with `units` units each an empty node has room for."""
         return self._room(list(self._whole), units)
 
     def room(self, node: int, units: int) -> int:
-        """Return how many such pods a node has room for now."""
+        """Return how many pods with `units` units each a node has room for now."""
         free = self._free[node]
         return sum(free) if units == 1 else self._room(list(free), units)
 
     def fits(self, node: int, units: int) -> bool:
-        """Return whether a node has room for a pod now."""
+        """Return whether a node has room for one more pod now."""
         return self._choice(self._free[node], units) is not None
 
     def take(self, job: Job, node: int, units: int, pods: int) -> None:
-        """Give pods of a job their units; those that it had there before, where they are free."""
+        """Assign units to pods of a job.
+
+        If the units that the pods had on this node before are free, assign these.
+        """
         free, key = self._free[node], (node, job)
         had = self._had.pop(key, None)
         again = had is not None and key not in self._held and sum(had) == units * pods
@@ -60,7 +64,7 @@ class NumaUnits:
             held[index] += one
 
     def give_back(self, job: Job, node: int) -> None:
-        """Free all that a job has on a node."""
+        """Free all units that a job has on a node."""
         had = self._had[node, job] = self._held.pop((node, job))
         for index, one in enumerate(had):
             self._free[node][index] += one
@@ -74,7 +78,7 @@ class NumaUnits:
 
     def _take_one(self, free: _Units, units: int, taken: _Units) -> None:
         chosen = self._choice(free, units)
-        # Without a choice the pod was counted elsewhere: it takes what is free anywhere.
+        # If no NUMA nodes can be chosen, the pod was admitted by other rules and takes any free units.
         for index in sorted(chosen if chosen is not None else range(len(free)), key=lambda one: (free[one], one)):
             part = min(units, free[index])
             free[index] -= part
@@ -82,7 +86,7 @@ class NumaUnits:
             units -= part
 
     def _choice(self, free: _Units, units: int) -> tuple[int, ...] | None:
-        """Return the NUMA nodes on which the kubelet puts a pod; None: it refuses the pod."""
+        """Return the NUMA nodes on which the kubelet puts a pod, or None if it refuses the pod."""
         needed = fewest(units, self._whole)
         if needed is None or (self._single and needed > 1):
             return None

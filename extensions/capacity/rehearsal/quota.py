@@ -1,10 +1,10 @@
-"""Quotas of Kueue: usage of ClusterQueues and cohorts, what is available, and dominant resource shares.
+"""Quotas of Kueue: usage of ClusterQueues and cohorts, available quota, and dominant resource shares.
 
-Followed: kubernetes-sigs/kueue v0.19.2, pkg/cache/scheduler/resource_node.go (localQuota, available,
-potentialAvailable, addUsage, removeUsage) and fair_sharing.go (dominantResourceShare, CompareDRS), for cohorts
-without parents, which are the only ones that a plan has; read 2026-11-23.
+The code follows kubernetes-sigs/kueue v0.19.2: pkg/cache/scheduler/resource_node.go (localQuota, available,
+potentialAvailable, addUsage, removeUsage) and fair_sharing.go (dominantResourceShare, CompareDRS). It covers only
+cohorts without parents, because a plan has no others. Source read on 2026-11-23.
 
-A cell is one resource of one pool (flavor): `pool * columns + column`.
+A cell is one resource of one pool (flavor). Its index is `pool * columns + column`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from extensions.capacity.rehearsal.model import CPU, MEMORY, Job, RehearsalQueue
 from extensions.capacity.rehearsal.nodes import PoolNodes
 
 Cells = tuple[tuple[int, int], ...]
-"""Amounts by cell that a job requests."""
+"""Cells that a job requests, each with the amount."""
 Share = tuple[int, float]
-"""A dominant resource share; 1 first for a queue of weight 0 that borrows, which is more than any other."""
+"""Dominant resource share.
+
+The first number is 1 if a queue of weight 0 borrows, so its share exceeds all others.
+"""
 
 _ZERO: Final[Share] = (0, 0.0)
 
 
 class Cohort:
-    """What the queues of a cohort lend each other. `usage`: what they use beyond what they do not lend."""
+    """Quota that the queues of a cohort lend each other.
+
+    `usage` is their usage beyond the quota that they do not lend.
+    """
 
     def __init__(self, cells: int) -> None:
         self.quota = [0] * cells
@@ -34,7 +40,7 @@ class Cohort:
 
 
 class Queue:
-    """A ClusterQueue with its usage, and its jobs that hold quota, in the order in which they are stopped."""
+    """A ClusterQueue with its usage and the jobs that hold quota, in the order in which they are preempted."""
 
     def __init__(self, index: int, queue: RehearsalQueue, cohort: Cohort, cells: int, columns: int) -> None:
         self.index, self.queue, self.cohort, self.columns = index, queue, cohort, columns
@@ -47,11 +53,11 @@ class Queue:
         self.borrowing_cells = 0
 
     def potential(self, cell: int) -> int:
-        """Return the most that is available when nothing is used."""
+        """Return the maximum amount that is available when nothing is used."""
         return min(self.nominal[cell] + self.limit[cell], self.local[cell] + self.cohort.quota[cell])
 
     def available(self, cell: int) -> int:
-        """Return how much more may be used now, with what can be borrowed."""
+        """Return the amount that is available now, including quota that can be borrowed."""
         local, usage = self.local[cell], self.usage[cell]
         above = usage - local
         parent = self.cohort.quota[cell] - self.cohort.usage[cell]
@@ -59,7 +65,7 @@ class Queue:
         return max(0, max(0, -above) + min(parent, most))
 
     def add(self, cells: Cells, sign: int = 1) -> None:
-        """Add what a job requests to the usage, or remove it with `sign` -1."""
+        """Add a job's requests to the usage, or subtract them if `sign` is -1."""
         usage, local, shared = self.usage, self.local, self.cohort.usage
         for cell, amount in cells:
             before = usage[cell]
@@ -69,19 +75,19 @@ class Queue:
             shared[cell] += max(0, after - own) - max(0, before - own)
 
     def fits(self, cells: Cells) -> bool:
-        """Return whether all of it is available."""
+        """Return whether the requested amounts are available."""
         return all(amount <= self.available(cell) for cell, amount in cells)
 
     def borrows(self, cells: Cells) -> bool:
-        """Return whether the queue borrows in one of the cells."""
+        """Return whether the queue borrows in at least one of the cells."""
         return any(self.usage[cell] > self.nominal[cell] for cell, _ in cells)
 
     def borrows_with(self, cell: int, amount: int) -> bool:
-        """Return whether it would borrow with so much more."""
+        """Return whether the queue would borrow if its usage increased by `amount`."""
         return self.usage[cell] + amount > self.nominal[cell]
 
     def share(self) -> Share | None:
-        """Return the dominant resource share; None: the queue borrows nothing."""
+        """Return the dominant resource share, or None if the queue does not borrow."""
         borrowed: dict[int, int] = {}
         usage, nominal, columns = self.usage, self.nominal, self.columns
         for pool in self.pools:
@@ -101,19 +107,19 @@ class Queue:
         return (1, ratio) if not self.queue.weight else (0, ratio / self.queue.weight)
 
     def share_or_zero(self) -> Share:
-        """Return the dominant resource share, 0 without borrowing."""
+        """Return the dominant resource share, or zero if the queue does not borrow."""
         return self.share() or _ZERO
 
 
 class Requests:
-    """What jobs of each shape request of the cells of a pool."""
+    """Requests of jobs by shape, as amounts in the cells of a pool."""
 
     def __init__(self, pools: Sequence[PoolNodes], columns: Mapping[str, int]) -> None:
         self._pools, self._columns = pools, columns
         self._known: dict[tuple[Shape, int], Cells] = {}
 
     def of(self, shape: Shape, pool: int) -> Cells:
-        """Return the amounts of a job of a shape on a pool; empty: no node of it can have its pods."""
+        """Return the requests of a job on a pool, or an empty tuple if no node of the pool can fit its pods."""
         key = (shape, pool)
         if key not in self._known:
             self._known[key] = tuple(self._amounts(shape, pool))
@@ -124,7 +130,7 @@ class Requests:
         if need is None:
             return
         first = pool * len(self._columns)
-        # The order of the names, in which Kueue looks at them: it decides nothing but what is looked at first.
+        # Kueue looks at the resources in the order of their names.
         for name, amount in ((shape.resource, need[1]), (CPU, need[2]), (MEMORY, need[3])):
             if amount:
                 yield first + self._columns[name], amount * shape.pods
@@ -136,9 +142,10 @@ def build_queues(
     pools: Sequence[PoolNodes],
     columns: Mapping[str, int],
 ) -> list[Queue]:
-    """Return the queues in their cohorts.
+    """Return the queues of all cohorts.
 
-    `lent`: what each cohort lends that no queue has, by pool and resource; `columns`: index by resource.
+    `lent` is the quota that belongs to a cohort and to none of its queues, by cohort, pool and resource. `columns`
+    maps resources to their indices.
     """
     cells = len(pools) * len(columns)
     cohorts: dict[str, Cohort] = {}

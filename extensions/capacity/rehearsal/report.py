@@ -1,7 +1,8 @@
 """Result of a rehearsal: waiting times, use, preemptions, fragmentation and cost, by team and by pool.
 
-Everything is counted from the first arrival to the end of the last job. Waits are of jobs that started: all time
-in which a job was there and did not run, that after a preemption included. Percentiles are nearest ranks.
+All figures cover the time from the first arrival to the end of the last job. Waiting times are for jobs that
+started. They include all the time between arrival and end in which the job did not run, also after a preemption.
+Percentiles use the nearest rank.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """Waits in seconds."""
+    """Waiting times in seconds."""
 
     median: float
     p95: float
@@ -29,12 +30,12 @@ class Waits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamReport:
-    """Results of the jobs of a team; with `team` None of all jobs.
+    """Results for the jobs of a team, or for all jobs if `team` is None.
 
-    `unfinished`: jobs that never got all their pods; `impossible`: jobs that no empty node or whole quota has room
-    for. `waited_for`: jobs that waited, by what they waited for last. `gpu_hours`: on which jobs ran;
-    `lost_gpu_hours`: of them, repeated work after a preemption. `utilisation`: of all nodes' GPU hours.
-    `usd`: cost of the GPU hours; None: a price is not known.
+    `unfinished` jobs never received all their pods. `impossible` jobs fit neither on an empty node nor into the
+    whole quota. `waited_for` counts the jobs that waited, by the last reason. `gpu_hours` are the GPU hours of
+    running jobs, and `lost_gpu_hours` the part of them that repeated work after a preemption. `utilisation` is
+    their share of the GPU hours of all nodes. `usd` is the cost of the GPU hours, or None if a price is unknown.
     """
 
     team: str | None
@@ -54,10 +55,10 @@ class TeamReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolReport:
-    """A pool over the time of the rehearsal.
+    """Results for a pool over the time of the rehearsal.
 
-    `held`: share of its GPUs that pods held, waiting for others of their job included; `fragmented`: share that
-    was free on nodes with pods. None: it never had a node.
+    `held` is the share of its GPUs that pods held, including pods that waited for other pods of their job.
+    `fragmented` is the share that was free on nodes with pods. Both are None if the pool never had a node.
     """
 
     pool: str
@@ -70,7 +71,7 @@ class PoolReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLine:
-    """Mean GPUs in equal parts of the time. `step`: seconds; `used`, `waiting`: by team."""
+    """Average number of GPUs in equal time intervals of `step` seconds. `used` and `waiting` are by team."""
 
     step: float
     capacity: Sequence[float]
@@ -80,9 +81,11 @@ class TimeLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`seconds`: from the first arrival to the last end; `arrivals`: to the last arrival.
+    """Results of a rehearsal.
 
-    `idle_while_waiting`: share of all GPU hours in which GPUs were idle while as many were waited for.
+    `seconds` is the time from the first arrival to the last end, and `arrivals` the time from the first arrival to
+    the last arrival. `idle_while_waiting` is the share of all GPU hours in which GPUs were idle while jobs waited
+    for at least as many.
     """
 
     seconds: float
@@ -97,7 +100,7 @@ class Report:
 
 
 def report(platform: Platform, recorded: Recorded, steps: int = 240) -> Report:
-    """Return the report of a rehearsal. `steps`: parts of the time line."""
+    """Return the report of a rehearsal. `steps` is the number of intervals on its time line."""
     jobs = recorded.jobs
     seconds = recorded.end - recorded.start
     pools = [_pool(platform, recorded, index, seconds) for index in range(len(platform.pools))]
@@ -121,7 +124,7 @@ def report(platform: Platform, recorded: Recorded, steps: int = 240) -> Report:
 
 
 def waits(values: Iterable[float]) -> Waits | None:
-    """Return median, 95th percentile, worst and mean; None without values."""
+    """Return the median, 95th percentile, maximum and mean, or None if there are no values."""
     found = sorted(values)
     if not found:
         return None
@@ -215,7 +218,7 @@ def _line(platform: Platform, recorded: Recorded, steps: int) -> TimeLine:
 
 
 class _Steps:
-    """Means of a step function over equal parts of time, from its changes in order."""
+    """Averages of a step function over equal time intervals, computed from its changes in order."""
 
     def __init__(self, start: float, step: float, steps: int) -> None:
         self._start, self._step = start, step
@@ -243,7 +246,7 @@ class _Steps:
 
 
 def _idle_while_waiting(recorded: Recorded) -> float:
-    """Return the seconds of GPUs that were idle while as many were waited for."""
+    """Return the GPU seconds in which GPUs were idle while jobs waited for at least as many."""
     events = [(time, running, waits, 0.0) for time, _, running, waits in recorded.changes]
     before = 0.0
     for time, gpus in recorded.capacity:

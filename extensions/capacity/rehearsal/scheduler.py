@@ -1,14 +1,15 @@
-"""Pods on nodes where Kueue does not assign them: kube-scheduler, its preemption, and autoscalers.
+"""Placement of pods that Kueue does not assign to nodes: kube-scheduler, its preemption, and autoscalers.
 
-Pods are placed one by one, those of higher priority first, then those that were created first; a pod that fits
-nowhere does not hold back the ones behind it. A pod without a node stops pods of lower priority on one node, where
-that makes room (the node whose most important victim is the least important, then the smallest sum of priorities,
-then the fewest pods). A job that loses a pod is stopped as a whole: distributed training does not go on without a
+Pods are placed one by one: higher priorities first, then older pods. A pod that fits nowhere does not hold back
+the pods behind it. A pending pod preempts pods of lower priority on one node if this makes room. The scheduler
+chooses the node whose most important victim has the lowest priority, then the smallest sum of priorities, then the
+fewest pods. A job that loses a pod is stopped as a whole, because distributed training cannot continue without a
 worker.
 
-Left out: disruption budgets, of which kube-scheduler prefers to break none, the start times of victims as the last
-criterion, back-off of pods that failed, and scores other than free CPU and memory. Of equal nodes it takes a
-random one, and this the first.
+The simulation leaves out disruption budgets, although kube-scheduler prefers victims whose eviction does not
+violate one. It also leaves out the start times of victims as the last criterion, the back-off of failed pods, and
+scores other than free CPU and memory. If nodes have equal scores, kube-scheduler chooses a random node; the
+simulation chooses the first.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from extensions.capacity.rehearsal.nodes import Need, PoolNodes
 
 
 class PodScheduler:
-    """Gives nodes to the pods of jobs.
+    """Assigns the pods of jobs to nodes.
 
-    `started` is called when the last pod of a job has its node; `stop` for a job that loses a pod; `wake(time)`
-    asks to be run again then.
+    `started` is called when the last pod of a job has its node, and `stop` when a job loses a pod. `wake(time)`
+    requests another run at that time.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class PodScheduler:
         self._version = 0
 
     def add(self, job: Job) -> None:
-        """Let the pods of a job that are `missing` wait for nodes; `job.pool` -1: any pool."""
+        """Let the `missing` pods of a job wait for nodes. If `job.pool` is -1, they may run on any pool."""
         self.waiting[job] = None
         self._version += 1
 
@@ -52,7 +53,7 @@ class PodScheduler:
         self.waiting.pop(job, None)
 
     def run(self, now: float) -> None:
-        """Place pods, stop others for them, and ask autoscalers for nodes."""
+        """Place pods, preempt other pods for them, and request nodes from autoscalers."""
         self._nodes_arrive(now)
         for job in sorted(self.waiting, key=lambda one: (-one.shape.priority, one.admitted, one.order)):
             if job in self.waiting:
@@ -97,7 +98,7 @@ class PodScheduler:
         return True
 
     def _preempt(self, job: Job) -> bool:
-        """Stop the jobs that the scheduler chooses for one pod; return whether it found any."""
+        """Preempt the jobs that the scheduler chooses for one pod. Return whether there were any."""
         best: tuple[tuple[int, int, int], list[Job]] | None = None
         for pool, need in self._allowed(job):
             for node, on in enumerate(pool.jobs_on):
@@ -127,7 +128,7 @@ class PodScheduler:
                 self._wake(now + self._assumptions.node_idle)
 
     def _scale_up(self, pool: PoolNodes, now: float) -> None:
-        """Ask for the nodes that the pods without a node need, beside those that are on their way."""
+        """Request the nodes that pending pods need, in addition to the nodes that are already starting."""
         coming = self._coming[pool.index]
         if pool.count + len(coming) >= pool.pool.max:
             return
@@ -157,7 +158,10 @@ class PodScheduler:
 
 
 def _on_node(pool: PoolNodes, node: int, need: Need, lower: list[Job]) -> list[Job] | None:
-    """Return the jobs of lower priority whose pods must leave a node for one pod; None: it would not fit then."""
+    """Return the jobs whose pods must leave a node for one pod, or None if the pod cannot fit there.
+
+    Only jobs in `lower`, which have a lower priority, may be chosen.
+    """
     for one in lower:
         pool.lift(one, node, pool.jobs_on[node][one])
     fits = pool.room(node, need) > 0
@@ -165,7 +169,7 @@ def _on_node(pool: PoolNodes, node: int, need: Need, lower: list[Job]) -> list[J
     for one in sorted(lower, key=lambda job: (-job.shape.priority, job.admitted, job.order)):
         pods = pool.jobs_on[node][one]
         pool.hold(one, node, pods)
-        # A pod stays if the new one fits beside it.
+        # A pod stays if the new pod fits on the node with it.
         if fits and (min(_free(pool, node)) < 0 or pool.room(node, need) <= 0):
             pool.lift(one, node, pods)
             victims.append(one)

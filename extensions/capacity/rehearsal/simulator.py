@@ -1,4 +1,4 @@
-"""Replays jobs on a platform, from event to event."""
+"""Simulator that replays jobs on a platform, event by event."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _MOST_RETRY_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class Recorded:
-    """Record of a rehearsal: runs of jobs, and GPU time of pools and teams.
+    """Record of a rehearsal: runs of jobs, and GPU time by pool and team.
 
-    `changes`: time, team, change of GPUs of jobs that run, change of GPUs of jobs that wait; `capacity`: time and
-    GPUs of all nodes from then on. By pool: seconds of its nodes, of its GPUs that pods hold, and of free GPUs on
-    nodes with pods. `team_seconds`: seconds of GPUs on which jobs of a team ran, by team and pool.
-    `runs`: job, start and end; one that is stopped has several.
+    Each entry of `changes` is a time, a team, the change in GPUs of running jobs and the change in GPUs of waiting
+    jobs. Each entry of `capacity` is a time and the number of GPUs on all nodes from then on. By pool,
+    `node_seconds` counts its nodes, `gpu_seconds` the GPUs that pods hold, and `stranded_seconds` the free GPUs on
+    nodes with pods. `team_seconds` contains the GPU seconds of running jobs, by team and pool. Each entry of
+    `runs` is a job with its start and end; a job that was stopped has several entries.
     """
 
     jobs: list[Job]
@@ -41,10 +42,11 @@ class Recorded:
 
 
 class Admission(Protocol):
-    """Decides which jobs start, and which are stopped for others.
+    """Decides which jobs start, and which jobs are stopped for others.
 
-    `can_ever_run`: whether it starts a job when nothing else runs; `submit`: a job waits, or waits again;
-    `release`: a job ended, and its nodes are free; `run`: start and stop jobs now.
+    `can_ever_run` returns whether a job would start when nothing else runs. `submit` adds a job that waits, for
+    the first time or again. `release` reports that a job has ended and its nodes are free. `run` starts and stops
+    jobs.
     """
 
     def can_ever_run(self, job: Job, /) -> bool: ...
@@ -55,10 +57,10 @@ class Admission(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actions:
-    """Start and stop of jobs, for an admission that is not one of this package.
+    """Actions for an `Admission` that is defined outside this package.
 
-    `start`: run a job that waits, all of whose pods have nodes of its `pool`; `stop`: let a job that runs wait
-    again, once its nodes are free.
+    `start` runs a waiting job after all its pods have been assigned to nodes of `job.pool`. `stop` returns a
+    running job to the waiting jobs after its nodes have been released.
     """
 
     pools: list[PoolNodes]
@@ -73,10 +75,10 @@ def rehearse(
     advance: Callable[[], None] | None = None,
     admission: Callable[[Actions], Admission] | None = None,
 ) -> Recorded:
-    """Return the record of a rehearsal of jobs, whose teams must be those of the platform.
+    """Return the record of a rehearsal. The teams of the jobs must be teams of the platform.
 
-    `advance` is called once for each job that ended. `admission` takes the place of the queues or quotas of the
-    platform; nodes are then those that each pool starts with.
+    `advance` is called once for each job that has ended. `admission` replaces the queues or quotas of the
+    platform. The pools then keep the number of nodes that they start with.
     """
     return _Simulation(platform, trace, assumptions or Assumptions(), advance or _nothing, admission).run()
 
@@ -109,7 +111,7 @@ class _Simulation:
         )
         self._queues: Admission | None = None
         self._quotas: _Quotas | None = None
-        self._whole = admission is not None or platform.topology  # queues give a job all its nodes at once
+        self._whole = admission is not None or platform.topology  # queues assign all nodes of a job at once
         if admission is not None:
             self._queues = admission(Actions(pools=self._pools, start=self._admit, stop=self._stop))
         elif platform.queues:
@@ -130,7 +132,7 @@ class _Simulation:
         else:
             self._quotas = _Quotas([dict(platform.quotas.get(name, {})) for name in platform.teams], self._pools)
         self._now = 0.0
-        self._open = 0  # jobs that arrived and did not end
+        self._open = 0  # jobs that have arrived and not ended
         self._changes = 0
         self._recorded = Recorded(self._jobs)
         self._recorded.node_seconds = [0.0] * len(self._pools)
@@ -192,7 +194,7 @@ class _Simulation:
             self._schedule(time, _WAKE, None, 0)
 
     def _settle(self) -> None:
-        """Let queues and scheduler act until nothing changes any more at this time."""
+        """Run the queues and the scheduler until nothing changes any more at the current time."""
         while True:
             before = (self._changes, len(self._scheduler.waiting))
             if self._queues is not None:
@@ -233,7 +235,7 @@ class _Simulation:
             self._scheduler.add(job)
 
     def _admit(self, job: Job) -> None:
-        """Start a job that its queue admitted: it runs, or its pods wait for nodes."""
+        """Handle a job that its queue admitted. The job runs, or its pods wait for nodes."""
         self._changes += 1
         if self._whole:
             self._run_job(job)
@@ -270,7 +272,7 @@ class _Simulation:
         self._advance()
 
     def _stop(self, job: Job) -> None:
-        """Requeue a job that its queue stopped; its quota and nodes are released already."""
+        """Requeue a job that its queue stopped. Its quota and nodes have already been released."""
         self._count_stop(job)
         self._scheduler.drop(job)
         self._submit(job)
@@ -289,7 +291,7 @@ class _Simulation:
             self._record(job, -1, 1)
 
     def _lose_pod(self, job: Job) -> None:
-        """Stop a job that kube-scheduler takes a pod from: all its pods wait for nodes again."""
+        """Stop a job that loses a pod to kube-scheduler's preemption. All its pods wait for nodes again."""
         self._count_stop(job)
         release_all(self._pools, job, self._now)
         job.missing = job.shape.pods
@@ -301,7 +303,7 @@ class _Simulation:
         self._scheduler.add(job)
 
     def _time_out(self, job: Job) -> None:
-        """Put a job back whose pods were not ready in time; Kueue tries it again after a while."""
+        """Requeue a job whose pods were not ready in time. Kueue tries it again after a delay."""
         queues = self._queues
         assert queues is not None  # noqa: S101 - there is no timeout without them
         self._scheduler.drop(job)
@@ -315,7 +317,7 @@ class _Simulation:
         self._schedule(self._now + wait, _RETRY, job, job.epoch)
 
     def _count_seconds(self, job: Job) -> None:
-        """Count the GPUs on which a job ran from its last start until now."""
+        """Add the GPU time of a job from its last start until now."""
         shape, found = job.shape, self._recorded.team_seconds
         self._recorded.runs.append((job, job.since, self._now))
         pods = {job.pool: shape.pods} if job.pool >= 0 else Counter[int]()
@@ -343,7 +345,7 @@ _END, _TIMEOUT, _RETRY, _WAKE = range(4)
 
 
 class _Quotas:
-    """ResourceQuotas of teams: pods are created while the quota has room, in the order of their jobs."""
+    """ResourceQuotas of teams. Pods are created while the quota has room, in the order of their jobs."""
 
     def __init__(self, left: list[dict[str, int]], pools: list[PoolNodes]) -> None:
         self._left, self._pools = left, pools
@@ -352,7 +354,7 @@ class _Quotas:
         self._open = [True] * len(left)
 
     def _request(self, job: Job) -> Iterator[tuple[str, int]]:
-        """Yield what a pod counts with by key of a ResourceQuota."""
+        """Yield the usage of one pod by key of a ResourceQuota."""
         shape = job.shape
         need = next((found for pool in self._pools if (found := pool.need(shape)) is not None), None)
         cpu, memory = (0, 0) if need is None else need[2:]
@@ -362,7 +364,7 @@ class _Quotas:
         yield "pods", 1
 
     def can_ever_run(self, job: Job) -> bool:
-        """Return whether quota and nodes would hold all its pods, with nothing else there."""
+        """Return whether quota and nodes have room for all pods of a job when nothing else runs."""
         most = self._most[job.team]
         for name, amount in self._request(job):
             if name in most and amount * job.shape.pods > most[name]:
@@ -374,12 +376,12 @@ class _Quotas:
         return room >= job.shape.pods
 
     def submit(self, job: Job) -> None:
-        """Let the pods of a job be created; those that exist still count."""
+        """Queue the pods of a job for creation. Pods that already exist still count."""
         self._jobs[job.team][job] = None
         self._open[job.team] = True
 
     def release(self, job: Job) -> None:
-        """Give back what the pods of a job that ended counted with."""
+        """Return the quota of the pods of a job that has ended."""
         left = self._left[job.team]
         for name, amount in self._request(job):
             if name in left:

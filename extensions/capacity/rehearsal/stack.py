@@ -1,4 +1,4 @@
-"""Convert a planned stack to the input of a rehearsal: GPU pools, queues or quotas, and priorities."""
+"""Conversion of a planned stack to the input of a rehearsal: GPU pools, queues or quotas, and priorities."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamDefaults:
-    """Defaults of a team's jobs: priority, CPU and memory of a pod, GPU resources.
+    """Defaults for the jobs of a team: priority, CPU and memory of a pod, and GPU resources.
 
-    `priority`: value of the team's own class. `priorities`: values by name of the classes that it may use. `cpu`
-    (millicores), `memory` (bytes): of a pod; None: its GPUs' part of a node. `resources`: that it can
-    have, by its quota or borrowed.
+    `priority` is the value of the team's first priority class. `priorities` maps the names of all priority classes
+    that the team may use to their values. `cpu` (millicores) and `memory` (bytes) are the requests of a pod, or
+    None for the part of a node that belongs to its GPUs. `resources` are the GPU resources that the team can use,
+    within its quota or by borrowing.
     """
 
     priority: int
@@ -43,7 +44,7 @@ class TeamDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalStack:
-    """The platform of a stack, the defaults by team, and what is assumed beyond the stack file, as text."""
+    """The platform of a stack, the defaults of its teams, and further assumptions as text."""
 
     name: str
     platform: Platform
@@ -52,7 +53,7 @@ class RehearsalStack:
 
 
 def stack_of(plan: EnvironmentPlan, catalog: Catalog) -> RehearsalStack:
-    """Return the stack of a plan. Pools without GPUs are left out, as are teams with a stack of their own."""
+    """Return the stack of a plan, without pools that have no GPUs and without teams that have their own stack."""
     teams = tuple(team.namespace for team in plan.teams)
     pools = tuple(_pool(pool, plan, catalog) for pool in plan.pools if pool.has_gpus)
     queues, packs = plan.queues, plan.cluster.scheduler.scores == "most-allocated"
@@ -114,7 +115,7 @@ def _pool(pool: PoolPlan, plan: EnvironmentPlan, catalog: Catalog) -> RehearsalP
 
 
 def _gpus_of_unit(pool: PoolPlan, resource: str) -> Fraction:
-    """Return the GPUs that one unit of a resource is."""
+    """Return the number of GPUs, or the fraction of a GPU, that one unit of a resource represents."""
     offer = next((one for one in pool.resources if one.name == resource), None)
     if offer is None or resource == names.GPU_DEVICE_CLASS or not offer.per_node:
         return Fraction(1)
@@ -124,7 +125,7 @@ def _gpus_of_unit(pool: PoolPlan, resource: str) -> Fraction:
 def _part(
     pool: PoolPlan, resource: str, gpus: Fraction, allocatable: Mapping[str, int], plan: EnvironmentPlan
 ) -> tuple[int, int]:
-    """Return the CPU and memory of one unit: the default at admission, else its part of a node."""
+    """Return the CPU and memory of one unit: the default at admission, or its part of a node."""
     for team in plan.teams:
         for share in team.pod_defaults.shares if team.pod_defaults is not None else ():
             if share.pool == pool.name and resource in share.units:
@@ -146,7 +147,7 @@ def _defaults(team: TeamPlan, values: Mapping[str, int]) -> TeamDefaults:
 
 
 def _usable(team: str, platform: Platform) -> Iterator[str]:
-    """Yield the GPU resources that jobs of a team can get."""
+    """Yield the GPU resources that the jobs of a team can use."""
     queue = next((one for one in platform.queues if one.team == team), None)
     for pool in platform.pools:
         for name in pool.offers:
@@ -160,7 +161,7 @@ def _usable(team: str, platform: Platform) -> Iterator[str]:
 
 
 def _quotas(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
-    """Return what pods of each team may request together, by resource."""
+    """Return the maximum total requests of each team's pods, by resource."""
     found: dict[str, dict[str, int]] = {}
     for team, quota in quotas_of(plan).items():
         limits = found.setdefault(team, {})
@@ -194,7 +195,7 @@ def _queue(queue: TeamQueuePlan, pools: set[str]) -> RehearsalQueue:
 
 
 def _lent(queues: QueuesPlan) -> dict[str, dict[str, dict[str, int]]]:
-    """Return what each cohort lends that no queue has, by pool and resource."""
+    """Return the quota that belongs to a cohort and to none of its queues, by cohort, pool and resource."""
     pool_of = {one.name: one.pool for one in queues.flavors if one.pool is not None}
     return {
         cohort.name: {
@@ -215,12 +216,12 @@ def _assumptions(plan: EnvironmentPlan, platform: Platform) -> Iterator[str]:
         yield "Kueue admits a job when quota and nodes have capacity for all its pods; only nodes count, not racks"
     else:
         timeout = duration_text(platform.pods_ready_timeout)
-        yield f"Kueue admits by quota alone; a job without all its pods after {timeout} goes back to its queue"
+        yield f"Kueue admits jobs by quota only; a job without all its pods after {timeout} goes back to its queue"
     if aligned := [pool.name for pool in platform.pools if pool.numa]:
         yield f"kubelets of {', '.join(aligned)} align GPUs by NUMA nodes; CPU requests are assumed to allow it"
     if without := [pool.name for pool in plan.pools if not pool.has_gpus]:
-        yield f"left out, no GPUs: pools {', '.join(without)}"
+        yield f"pools without GPUs are left out: {', '.join(without)}"
     if claimed := [pool.name for pool in plan.pools if pool.devices]:
         yield f"GPUs of {', '.join(claimed)} are claimed whole"
     if plan.queues is not None and plan.queues.provisioning:
-        yield "nodes that are provisioned at admission start as other nodes do"
+        yield "nodes that are provisioned at admission start like other nodes"

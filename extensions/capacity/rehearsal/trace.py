@@ -1,4 +1,4 @@
-"""Fit the jobs of a trace to a stack: its teams, priorities, GPU resources and sizes of nodes."""
+"""Mapping of the jobs of a trace to a stack: its teams, priorities, GPU resources and node sizes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from gpu_platform.base.errors import Problem, did_you_mean
 from gpu_platform.base.quantity import counted
 
 ALL_OTHERS = "*"
-"""In a mapping of teams: those of the trace that are not named."""
+"""Key in a mapping of teams for all teams of the trace that are not named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry:
-    """A job of a trace, before it is fitted to a stack.
+    """A job of a trace before it is mapped to a stack.
 
-    `row`: its place in the file; `arrival`, `duration`: seconds. `gpus`: of each pod; with `pods` None of all pods
-    together, which get the fewest equal parts that a node of the stack can have. Under 1: a part of one GPU. With
-    `resource` they are units of that. `cpu` (millicores) and `memory` (bytes) are of each pod.
+    `row` is its row in the file. `arrival` and `duration` are in seconds. `gpus` is the number of GPUs of each
+    pod. If `pods` is None, it is the number for the whole job, which is split into the fewest equal pods that fit
+    on a node of the stack. A value below 1 is a part of one GPU. If `resource` is set, `gpus` counts units of this
+    resource. `cpu` (millicores) and `memory` (bytes) are for each pod.
     """
 
     row: int
@@ -41,7 +42,10 @@ class TraceEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The jobs of a trace. `left_out`: jobs that are not rehearsed, by reason; `team_column`: where teams are."""
+    """The jobs of a trace.
+
+    `left_out` counts jobs that are not rehearsed, by reason. `team_column` contains the team.
+    """
 
     form: str
     entries: Sequence[TraceEntry]
@@ -51,17 +55,17 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """The jobs of a trace on a stack, or why they cannot be rehearsed there."""
+    """The jobs of a trace mapped to a stack, or the problems that prevent their rehearsal."""
 
     jobs: tuple[TraceJob, ...]
     problems: tuple[Problem, ...]
 
 
 def fit(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]) -> Fitted:
-    """Return the jobs of a trace on a stack. `teams`: teams of the stack by those of the trace.
+    """Return the jobs of a trace mapped to a stack. `teams` maps teams of the trace to teams of the stack.
 
-    A part of a GPU becomes one unit of the smallest share or instance that is at least as large; where the stack
-    has none, a whole GPU.
+    A part of a GPU becomes one unit of the smallest share or MIG instance that is at least as large, or a whole
+    GPU if the stack does not offer one.
     """
     problems = [*_team_problems(trace, stack, teams), *_name_problems(trace, stack, teams)]
     if problems:
@@ -112,7 +116,7 @@ def _team_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]
 
 
 def _name_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield priorities, pools and resources that the stack does not have, once for each name."""
+    """Yield a problem for each priority, pool or resource that the stack does not have, once for each name."""
     pools = [pool.name for pool in stack.platform.pools]
     resources = list(dict.fromkeys(name for pool in stack.platform.pools for name in pool.offers))
     seen: set[tuple[str, str, str]] = set()
@@ -136,7 +140,7 @@ def _name_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]
 
 
 class _Fitting:
-    """Shapes of jobs on a stack; equal jobs share one."""
+    """Shapes of jobs on a stack. Equal jobs share one shape."""
 
     def __init__(self, stack: RehearsalStack) -> None:
         self._stack = stack
@@ -166,7 +170,10 @@ class _Fitting:
 
 
 def _units(entry: TraceEntry, pools: Sequence[RehearsalPool], usable: Set[str]) -> tuple[str, int, int]:
-    """Return the resource, its units in a pod, and the pods. `usable`: resources for which the team has quota."""
+    """Return the resource, its units in each pod, and the number of pods.
+
+    `usable` are resources with quota for the team.
+    """
     resource = entry.resource
     offered = [(share, name) for pool in pools for name, share in pool.gpus.items()]
     offered = [one for one in offered if one[1] in usable] or offered

@@ -1,9 +1,10 @@
-"""Find the jobs that Kueue preempts so that a waiting job starts.
+"""Search for the jobs that Kueue preempts so that a waiting job can start.
 
-Followed: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/preemption/preemption.go (fairPreemptions with both
+The code follows kubernetes-sigs/kueue v0.19.2: pkg/scheduler/preemption/preemption.go (fairPreemptions with both
 strategies, classicalPreemptions, fillBackWorkloads), fairsharing/ordering.go, classical/candidate_generator.go,
-classical/hierarchical_preemption.go and common/ordering.go, for cohorts without parents and without
-borrowWithinCohort, which no plan sets; FairSharingPreemptWithinNominal is on by default. Read 2026-11-23.
+classical/hierarchical_preemption.go and common/ordering.go. It covers cohorts without parents and without
+borrowWithinCohort, which no plan sets. FairSharingPreemptWithinNominal is on by default. Source read on
+2026-11-23.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from extensions.capacity.rehearsal.quota import Cells, Queue, Requests, Share
 
 
 class Victim(NamedTuple):
-    """A job to stop, and the queue whose quota it holds."""
+    """A job to preempt, and the queue whose quota it holds."""
 
     job: Job
     queue: Queue
 
 
 class Wanted(NamedTuple):
-    """A waiting job on a pool: its requests, the part that needs preemption, and whether nodes are considered."""
+    """A waiting job on a pool.
+
+    `cells` are its requests, and `needed` are the requests that lack quota. `nodes` is true if the search also
+    considers room on nodes.
+    """
 
     job: Job
     queue: Queue
@@ -36,7 +41,7 @@ class Wanted(NamedTuple):
 
 
 class Victims:
-    """Finds the jobs to stop. The state is the same after each search."""
+    """Searches for jobs to preempt. A search leaves the state unchanged."""
 
     def __init__(
         self, queues: Sequence[Queue], pools: list[PoolNodes], requests: Requests, *, fair: bool, nodes: bool
@@ -45,17 +50,17 @@ class Victims:
         self._fair, self._nodes = fair, nodes
 
     def hold(self, job: Job, queue: Queue) -> None:
-        """Note that a job holds quota of a queue, since `job.admitted`."""
+        """Record that a job holds quota of a queue since `job.admitted`."""
         insort(queue.running[job.pool], _entry(job))
 
     def drop(self, job: Job, queue: Queue) -> None:
-        """Note that a job holds no quota any more."""
+        """Record that a job no longer holds quota."""
         running = queue.running[job.pool]
         at = bisect_left(running, _entry(job))
         del running[at]
 
     def find(self, wanted: Wanted) -> list[Victim]:
-        """Return the jobs to stop; empty: no jobs that may be stopped make room."""
+        """Return the jobs to preempt, or an empty list if preemption cannot make enough room."""
         if not self._may_find(wanted):
             return []
         return self._fair_search(wanted) if self._fair else self._classical_search(wanted)
@@ -63,7 +68,7 @@ class Victims:
     # -- candidates ---------------------------------------------------------------------------------------
 
     def _may_find(self, wanted: Wanted) -> bool:
-        """Return whether there is any candidate that the rules may let go, without a search."""
+        """Return whether the preemption rules allow any candidate. This check is faster than a search."""
         queue, job = wanted.queue, wanted.job
         running = queue.running[wanted.pool]
         if queue.queue.within_queue == "LowerPriority" and running and running[0][0] < job.shape.priority:
@@ -82,11 +87,11 @@ class Victims:
         within = not queue.borrows(wanted.needed)
         share = queue.share_or_zero()
         queue.add(wanted.cells, -1)
-        # Both strategies need a share of the other queue that is above the new one, or the same.
+        # Both strategies require that the other queue's share is at least the new share of this queue.
         return within or any(share <= one.share_or_zero() for one in others)
 
     def _candidates(self, wanted: Wanted, queue: Queue) -> Iterator[Job]:
-        """Yield the jobs of a queue that may be stopped: lower priorities first, then those started last."""
+        """Yield the preemptible jobs of a queue: lower priorities first, then the jobs that started last."""
         own = queue is wanted.queue
         policy = queue.queue.within_queue if own else wanted.queue.queue.reclaim
         if policy == "Never" or (not own and not queue.borrows(wanted.needed)):
@@ -175,7 +180,7 @@ class Victims:
             search = _Search(self, wanted)
             for victim in (*(one for _, one in others), *same):
                 if victim.queue is not queue:
-                    # Without an advantage a queue takes back its own quota alone, and borrows nothing then.
+                    # Without an advantage, a queue only reclaims its nominal quota and does not borrow.
                     if borrow and not advantage:
                         continue
                     if not victim.queue.borrows(wanted.needed):
@@ -190,12 +195,12 @@ class Victims:
     # -- the state while a search runs --------------------------------------------------------------------
 
     def remove(self, victim: Victim) -> dict[tuple[int, int], int]:
-        """Take a job's usage away and return where its pods were."""
+        """Remove the usage of a job and return the nodes on which its pods ran."""
         victim.queue.add(self._requests.of(victim.job.shape, victim.job.pool), -1)
         return release_all(self._pools, victim.job, 0.0) if self._nodes else {}
 
     def restore(self, victim: Victim, places: dict[tuple[int, int], int]) -> None:
-        """Give a job back what `remove` took."""
+        """Restore the usage and pods of a job after `remove`."""
         victim.queue.add(self._requests.of(victim.job.shape, victim.job.pool))
         if self._nodes:
             take_all(self._pools, victim.job, places)
@@ -207,7 +212,7 @@ class Victims:
 
 
 class _Search:
-    """Jobs that are removed while a search runs."""
+    """Jobs that are removed during a search."""
 
     def __init__(self, victims: Victims, wanted: Wanted) -> None:
         self._victims, self._wanted = victims, wanted
@@ -224,14 +229,17 @@ class _Search:
         return queue.fits(wanted.cells) and (not wanted.nodes or self._victims.has_nodes(wanted))
 
     def fits_with_request_added(self) -> bool:
-        """Return whether it fits while the request is part of the usage, as fair sharing compares shares."""
+        """Return whether the job fits while its request counts as usage.
+
+        Fair sharing compares shares with the request included.
+        """
         self._wanted.queue.add(self._wanted.cells, -1)
         found = self.fits(borrow=True)
         self._wanted.queue.add(self._wanted.cells)
         return found
 
     def fill_back(self, *, borrow: bool) -> None:
-        """Keep the jobs that need not be stopped, those that were chosen last first."""
+        """Restore jobs that need not be preempted after all, starting with the job that was chosen last."""
         removed = self._removed
         for index in range(len(removed) - 2, -1, -1):
             self._victims.restore(*removed[index])
@@ -249,14 +257,14 @@ class _Search:
 
 
 def _entry(job: Job) -> tuple[int, float, int, Job]:
-    """Return the place of a job among candidates: lower priority first, then started later, then the order."""
+    """Return the sort key of a candidate: lower priority first, then later start, then order."""
     return (job.shape.priority, -job.admitted, job.order, job)
 
 
 def _next_target(
     queue: Queue, lists: dict[Queue, list[Job]], at: dict[Queue, int], pruned: set[Queue]
 ) -> Queue | None:
-    """Return the queue with the highest share that has candidates left and borrows, or is the job's own."""
+    """Return the queue with the highest share that has candidates left and borrows or is the job's queue."""
     best: Queue | None = None
     best_share: Share = (-1, 0.0)
     for one, jobs in lists.items():
@@ -282,5 +290,5 @@ def _next_target(
 
 
 def _before(queue: Queue, left: Queue, job: Job, right: Queue, other: Job) -> bool:
-    """Return whether a candidate comes before another one: other queues first, then as `_entry` orders them."""
+    """Return whether one candidate comes before another: other queues first, then the order of `_entry`."""
     return ((left is queue), _entry(job)[:3]) < ((right is queue), _entry(other)[:3])
