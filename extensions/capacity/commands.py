@@ -1,4 +1,4 @@
-"""Commands about capacity: placement of pods, rehearsed jobs, cheapest pools."""
+"""Commands for capacity: `place`, `scheduler-config`, `rehearse` and `suggest`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.cli.options import ExtensionCommand, Format, FormatOption, Htm
 
 
 class SchedulerProfile(StrEnum):
-    """Scores by which kube-scheduler compares nodes."""
+    """Scores that kube-scheduler uses to compare nodes."""
 
     DEFAULT = "default"
     MOST_ALLOCATED = "most-allocated"
@@ -23,7 +23,7 @@ def place(
     stack: StackArgument,
     workloads: Annotated[
         Path | None,
-        typer.Option("--workloads", help="Kubernetes manifests, or a YAML file with the list pods."),
+        typer.Option("--workloads", help="Kubernetes manifests, or a YAML file with a list of pods."),
     ] = None,
     live: Annotated[
         bool,
@@ -35,8 +35,8 @@ def place(
         SchedulerProfile | None,
         typer.Option(
             "--profile",
-            help="Scores of the scheduler; unset: the ones that the cluster has. packed: those that "
-            "scheduler-config prints.",
+            help="Scores of the scheduler. By default, the scores that the cluster uses. packed is the profile "
+            "that scheduler-config prints.",
         ),
     ] = None,
     output: Annotated[
@@ -77,7 +77,7 @@ def rehearse(
         typer.Option(
             "--team",
             metavar="NAME=TEAM",
-            help="Team of the stack for a team of the trace; '*=TEAM' for all that are not named.",
+            help="Team of the stack for a team of the trace; '*=TEAM' for all teams that are not named.",
         ),
     ] = None,
     node_start: Annotated[
@@ -92,14 +92,14 @@ def rehearse(
         typer.Option(
             "--checkpoint",
             metavar="DURATION",
-            help="Interval at which jobs save checkpoints; without it a stopped job starts from the beginning.",
+            help="Interval at which jobs save checkpoints. Without it, a stopped job starts from the beginning.",
         ),
     ] = None,
     output: Annotated[
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with a time line.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Simulate how long the jobs of a trace would wait on a stack; exit with 1 if some never run."""
+    """Simulate how long the jobs of a trace would wait on a stack; exit with 1 if some jobs never run."""
     from extensions.capacity.rehearse.command import Options, show_rehearsal
 
     options = Options(teams=teams or (), node_start=node_start, node_idle=node_idle, checkpoint=checkpoint)

@@ -1,1 +1,1 @@
-"""`gpu-platform place`: where kube-scheduler would place pods, as text, JSON and a page."""
+"""`gpu-platform place`: simulates where kube-scheduler would place pods; prints text, JSON or a page."""

@@ -1,4 +1,4 @@
-"""`gpu-platform place`: where pods would go, what stays pending and why, and which change or move helps."""
+"""`gpu-platform place`: where pods would be placed, why others stay pending, and which changes or moves help."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 
 _SCHEDULERS: Final[Mapping[ProfileName, str]] = {
-    "default": "kube-scheduler's default profile, the nodes with the most free CPU and memory first",
-    "most-allocated": "kube-scheduler with MostAllocated, nodes with the most CPU, memory and GPUs in use first",
-    "packed": "pods with GPUs by the profile gpu-packed: nodes whose CPU, memory and GPUs are then used evenly, "
-    "and of these the ones with the most GPUs in use",
+    "default": "kube-scheduler's default profile: nodes with the most free CPU and memory first",
+    "most-allocated": "kube-scheduler with MostAllocated: nodes with the most CPU, memory and GPUs in use first",
+    "packed": "profile gpu-packed for pods with GPUs: nodes whose CPU, memory and GPUs would be used most evenly "
+    "first, then nodes with the most GPUs in use",
 }
 _NO_POOLS: Final = ", because teams have no pools"
-_NOT_SIMULATED: Final = "; preemption and queues of Kueue are not simulated"
+_NOT_SIMULATED: Final = "; preemption and Kueue queues are not simulated"
 
 
 def show_placement(
@@ -50,10 +50,10 @@ def show_placement(
     output: Literal["text", "json", "html"],
     profile: ProfileName | None = None,
 ) -> ExitCode:
-    """Print where the pods of a file would go. `live`: start from what runs on the cluster now.
+    """Print where the pods of a file would be placed. With `live`, start from the pods that run on the cluster.
 
-    Returns a finding if pods stay pending. Raises BadInput for a stack of a team, a file with mistakes, or neither
-    a file nor `live`; UnknownOutcome where the cluster does not answer.
+    Returns a finding if some pods stay pending. Raises BadInput for the stack of a team, for a file with mistakes,
+    and if neither a file nor `live` is given. Raises UnknownOutcome if the cluster does not answer.
     """
     plan = environment_of(load_stack(stack), _NO_POOLS, "place {}")
     if workloads is None and not live:
@@ -87,16 +87,16 @@ def show_placement(
 
 
 def show_scheduler_config(stack: str, *, as_json: bool) -> None:
-    """Print the configuration of a kube-scheduler with the profile gpu-packed for the GPUs of a stack's pools.
+    """Print the configuration of a kube-scheduler with the profile gpu-packed for the GPU resources of a stack.
 
-    Raises BadInput for a stack of a team or one without GPUs.
+    Raises BadInput for the stack of a team and for a stack without GPU resources.
     """
     plan = environment_of(load_stack(stack), _NO_POOLS, "scheduler-config {}")
     nodes = planned_nodes(plan, load_catalog())
     if not any(scored_by_amount(name) for node in nodes for name in node.gpu_resources):
         allowed = "a pool whose GPUs are offered as resources"
-        fix = "claims of DRA need no profile: the scheduler allocates the devices itself"
-        raise BadInput(stack, [Problem("pools", "no resources of GPUs", allowed, fix)])
+        fix = "DRA claims need no profile, because the scheduler allocates the devices itself"
+        raise BadInput(stack, [Problem("pools", "no GPU resources", allowed, fix)])
     config = packed_config(nodes)
     print(json.dumps(config, indent=2) if as_json else yaml.safe_dump(config, sort_keys=False).rstrip())
 
@@ -155,9 +155,9 @@ def _pending(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"  helps: {advice['text']}" + (f"; but then pending: {displaced}" if displaced else "")
         if not one["advice"]:
             yield "  helps: " + (
-                "no single change of requests, resource, nodes or quota"
+                "; but these become pending: "
                 if one["advice_complete"]
-                else "not searched, too many pods are pending; advice comes for the first of them"
+                else "not searched, because too many pods are pending; only the first groups have advice"
             )
 
 

@@ -1,24 +1,27 @@
-"""The JSON document of `gpu-platform place`; the text and the page are made from it.
+"""The JSON document of `gpu-platform place`. The text and the page are made from it.
 
-Keys, all always there:
+All keys are always present:
 
-- `version` 1, `stack`, `start` (`plan`: empty nodes of the plan; `cluster`: what runs now), `assumptions`: texts.
-- `summary`: `pods`, `placed`, `pending`, `skipped`, `nodes`, `gpus`.
-- `groups`: equal pods in the order of the file (with `--live` those of the cluster come first): `team`, `name`,
-  `kind`, `count`, `placed`, `pending`, `priority` (number), `priority_class`, `requests` (quantities by resource),
-  `nodes` (pods by node), `not_simulated` (fields of the pods that were left out).
-- `pending`: `team`, `name`, `count`, `reasons` (`resource`, `text`), `advice` (`kind`: `less`, `resource`, `nodes`
-  or `quota`; `text`; `displaces`: pods by group that stay pending instead), `advice_complete` (false: the limit of
-  work was reached).
+- `version` is 1. `stack` is the stack's name. `start` is `plan` for empty nodes of the plan, or `cluster` for
+  nodes
+  with their running pods. `assumptions` are texts.
+- `summary`: `pods`, `placed`, `pending`, `skipped`, `nodes` and `gpus`.
+- `groups` contains equal pods in the order of the file. With `--live`, the groups of the cluster come first. Keys:
+  `team`, `name`, `kind`, `count`, `placed`, `pending`, `priority` (a number), `priority_class`, `requests`
+  (quantities by resource), `nodes` (number of pods by node) and `not_simulated` (fields of the pods that were left
+  out).
+- `pending`: `team`, `name`, `count`, `reasons` (`resource` and `text`), `advice` (`kind`, which is `less`,
+  `resource`, `nodes` or `quota`; `text`; `displaces`, the number of pods by group that become pending instead) and
+  `advice_complete` (false if the limit of work was reached first).
 - `nodes`: `name`, `pool`, `allocatable` and `free` (quantities), `gpus` (each with `offered` and `free` units and
-  `pods`: `owner`, `units`, `running`), `pods` (`owner`, `count`, `running`).
-- `fragmentation`: `pool` (null: all), `before` and `after`: `gpus`, `free`, `unusable` (GPUs), `idle`,
-  `empty_nodes`, `largest_pod`, `largest_with_part`.
-- `profile`: of the scheduler, `default` or `packed`; `profiles`: for each `name` the pods `placed`, and the GPUs
-  that are `unusable` and `idle` then.
-- `moves`: `purpose` (`pod` or `node`), `node`, `for` (group or null), `idle_before`, `idle_after`, `moves` (`pod`,
-  `controller`, `to`).
-- `skipped`: `name`, `why`.
+  `pods` with `owner`, `units` and `running`) and `pods` (`owner`, `count` and `running`).
+- `fragmentation`: `pool` (null for all pools), and `before` and `after` with `gpus`, `free`, `unusable` (GPUs),
+  `idle`, `empty_nodes`, `largest_pod` and `largest_with_part`.
+- `profile` is the profile of the scheduler. `profiles` contains, for each profile `name`, the number of `placed`
+  pods and the GPUs that are then `unusable` and `idle`.
+- `moves`: `purpose` (`pod` or `node`), `node`, `for` (a group or null), `idle_before`, `idle_after` and `moves`
+  (`pod`, `controller` and `to`).
+- `skipped`: `name` and `why`.
 """
 
 from __future__ import annotations
@@ -135,7 +138,7 @@ def _node(report: PlacementReport, index: int) -> dict[str, Any]:
 
 
 def _on_node(report: PlacementReport, index: int) -> list[tuple[PodGroup, tuple[int, ...], bool]]:
-    """Return the pods of a node with their GPUs, and whether they run already."""
+    """Return the pods of a node with their GPUs, each with true if it already runs."""
     running = zip(report.scenario.running, report.placement.running_gpus, strict=True)
     return [
         *((one.pod, gpus, True) for one, gpus in running if one.node == index),

@@ -1,4 +1,4 @@
-"""The HTML page of `gpu-platform place`: nodes and GPUs as a picture, then what is pending and why."""
+"""The HTML page of `gpu-platform place`: a picture of nodes and GPUs, then the pending pods with reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIGURES: Final = {
 
 
 def place_page(document: Mapping[str, Any]) -> str:
-    """Return the report as one HTML page without links to anything outside."""
+    """Return the report as a single HTML page without external links."""
     groups = {f"{one['team']}/{one['name']}": one for one in document["groups"]}
     colours = colours_of([*groups, *(pod["owner"] for node in document["nodes"] for pod in node["pods"])])
     return render_page(
@@ -49,7 +49,7 @@ def _letters(index: int) -> str:
 
 
 def _equal_nodes(document: Mapping[str, Any], pool: str) -> list[list[Mapping[str, Any]]]:
-    """Return the nodes of a pool, those with the same content together."""
+    """Return the nodes of a pool, grouped by equal content."""
     same: dict[str, list[Mapping[str, Any]]] = {}
     for node in document["nodes"]:
         if node["pool"] == pool:
@@ -59,7 +59,7 @@ def _equal_nodes(document: Mapping[str, Any], pool: str) -> list[list[Mapping[st
 
 
 def _requested(node: Mapping[str, Any], resource: str) -> float:
-    """Return the requested share of a resource."""
+    """Return the share of a resource that pods request on a node."""
     total = parse_quantity(node["allocatable"].get(resource, "0"))
     free = parse_quantity(node["free"].get(resource, "0"))
     return float((total - free) / total) if total else 0.0

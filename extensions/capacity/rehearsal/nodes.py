@@ -99,8 +99,7 @@ class PoolNodes:
         return min(room, self.free_pods[node])
 
     def assign(self, need: Need, pods: int) -> dict[int, int] | None:
-        """Return the pods by node as Kueue's topology-aware scheduling assigns them, or None if some do not fit.
-        """
+        """Return the pods by node, as Kueue's topology-aware scheduling assigns them, or None if not all fit."""
         rooms: list[tuple[int, int]] = []
         best: tuple[int, int] | None = None
         column, units = need[0], need[1]

@@ -1,1 +1,1 @@
-"""`gpu-platform rehearse`: when the jobs of a trace would start on a stack, as text, JSON and a page."""
+"""`gpu-platform rehearse`: simulates when the jobs of a trace would start; prints text, JSON or a page."""

@@ -1,4 +1,4 @@
-"""`gpu-platform rehearse`: how long the jobs of a trace would wait on a stack, and what that costs."""
+"""`gpu-platform rehearse`: how long the jobs of a trace would wait on a stack, and what the stack would cost."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from gpu_platform.base.quantity import counted, duration_text, parse_duration
 from gpu_platform.catalog import load_catalog
 
 _MOST_IMPOSSIBLE = 5
-_SHORT = 2_000  # jobs of a trace that takes no time
+_SHORT = 2_000  # traces with fewer jobs take no noticeable time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Command-line options before parsing; `teams`: TEAM OF THE TRACE=TEAM OF THE STACK."""
+    """Command-line options before parsing. Each entry of `teams` is TEAM_OF_TRACE=TEAM_OF_STACK."""
 
     teams: Sequence[str]
     node_start: str
@@ -41,9 +41,10 @@ class Options:
 def show_rehearsal(
     stack: str, *, trace: Path, against: str | None, options: Options, output: Literal["text", "json", "html"]
 ) -> ExitCode:
-    """Print the rehearsal of a trace on a stack, optionally beside that on a second stack.
+    """Print the rehearsal of a trace on a stack, and on a second stack to compare with if one is given.
 
-    Returns a finding if jobs never run on the stack. Raises BadInput for options, stacks or a trace with mistakes.
+    Returns a finding if some jobs never run on the stack. Raises BadInput if options, stacks or the trace have
+    mistakes.
     """
     assumptions, teams = _read_options(options)
     stacks = _stacks([stack] if against is None else [stack, against])
@@ -53,7 +54,7 @@ def show_rehearsal(
         raise BadInput(str(trace), dict.fromkeys(problems))
     progress = Progress(quiet=output == "json" or len(jobs.entries) < _SHORT)
     found: list[Mapping[str, Any]] = []
-    # Millions of small objects live until the end: collection finds nothing.
+    # Millions of small objects stay alive until the end, so garbage collection would find nothing.
     gc.disable()
     try:
         for one, fit_to in zip(stacks, fitted, strict=True):
@@ -76,7 +77,10 @@ def show_rehearsal(
 
 
 def _stacks(given: Sequence[str]) -> list[RehearsalStack]:
-    """Return stacks by name or path; those of the same name are called as they were given."""
+    """Return stacks by name or path.
+
+    If several stacks have the same name, use the given names or paths instead.
+    """
     stacks = [_stack(name) for name in given]
     if len({one.name for one in stacks}) == len(stacks):
         return stacks
@@ -94,7 +98,7 @@ def _stack(name: str) -> RehearsalStack:
     if not found.platform.pools or not found.teams:
         what = "pools with GPUs" if not found.platform.pools else "teams"
         raise BadInput(
-            name, [Problem(what.split()[0], f"no {what}", f"{what}, to which jobs belong", f"add {what}")]
+            name, [Problem(what.split()[0], f"no {what}", f"{what} that jobs can use", f"add {what}")]
         )
     return found
 
@@ -107,7 +111,7 @@ def _read_options(options: Options) -> tuple[Assumptions, dict[str, str]]:
         if not equals or not name or not target:
             problems.append(Problem("--team", repr(text), "TEAM_OF_TRACE=TEAM_OF_STACK", "for example '*=vision'"))
         elif name in teams:
-            problems.append(Problem("--team", f"{name!r} twice", "each team of the trace once", "remove one"))
+            problems.append(Problem("--team", f"{name!r} twice", "each team of the trace only once", "remove one"))
         else:
             teams[name] = target
     seconds: dict[str, float] = {}
@@ -213,11 +217,11 @@ def _lines(one: Mapping[str, Any], *, several: bool) -> Iterator[str]:
     if total["lost_gpu_hours"]:
         yield f"repeated work: {total['lost_gpu_hours']:.1f} GPU h"
     if total["unfinished"]:
-        yield f"never got all their pods: {counted(total['unfinished'], 'job')}"
+        yield f"never received all their pods: {counted(total['unfinished'], 'job')}"
     for found in one["impossible"][:_MOST_IMPOSSIBLE]:
         pods = f"{counted(found['pods'], 'pod')} of {found['units']} {found['resource']}"
         jobs = f"{counted(found['count'], 'job')} of {found['team']}"
-        yield f"impossible: {jobs} with {pods}: no quota or nodes for it"
+        yield f"impossible: {jobs} with {pods}: neither quota nor nodes have room for them"
     if len(one["impossible"]) > _MOST_IMPOSSIBLE:
         rest = sum(found["count"] for found in one["impossible"][_MOST_IMPOSSIBLE:])
         yield f"impossible: {counted(rest, 'job')} of other sizes"

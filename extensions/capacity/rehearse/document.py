@@ -1,23 +1,28 @@
-"""The JSON document of `gpu-platform rehearse`; the text and the page are made from it.
+"""The JSON document of `gpu-platform rehearse`. The text and the page are made from it.
 
-Keys, all always there. Times and durations are seconds, those of jobs from the first arrival on; shares are 0 to
-1; `usd` is null where a price is not known.
+All keys are always present. Times and durations are in seconds. Times of jobs count from the first arrival. Shares
+are between 0 and 1. `usd` is null if a price is unknown.
 
-- `version` 1; `trace`: `file`, `form` (`table`, `openb`, `helios`, `philly`), `jobs`, `left_out` (jobs by reason).
-- `stacks`: that of the command, then that of `--against`:
-  - `stack`, `gpus` (of the desired nodes), `assumptions` (texts).
-  - `seconds`: from the first arrival to the last end; `arrivals`: to the last arrival.
-  - `fragmented`: share of all GPU hours that was free on nodes with pods; `idle_while_waiting`: share in which
-    GPUs were idle while jobs waited for as many; `usd`: of all nodes.
-  - `total` and `teams`, each: `team` (null: all), `jobs`, `ended`, `unfinished`, `impossible`, `wait` and
-    `completion` (`median`, `p95`, `worst`, `mean`; null: no job started, or ended), `waited_for` (jobs by `quota`
-    or `nodes`, whatever they waited for last), `preemptions`, `gpu_hours`, `lost_gpu_hours` (work done again),
-    `utilisation` (share of all nodes' GPU hours), `usd` (of these GPU hours).
-  - `pools`: `pool`, `nodes` (mean), `gpu_hours`, `held` and `fragmented` (shares; null: it had no nodes), `usd`.
-  - `impossible`: jobs that no node or quota has room for: `team`, `count`, `pods`, `units`, `resource`.
-  - `line`: `step`, `capacity`, `used` and `waiting` by team: mean GPUs in each step.
-  - `jobs`: `name`, `team`, `arrival`, `start` (first, or null), `end` (or null), `waited`, `waited_for` (or null),
-    `preemptions`, `state` (`ended`, `impossible`, or what it is still in).
+- `version` is 1. `trace` contains `file`, `form` (`table`, `openb`, `helios` or `philly`), `jobs` and `left_out`
+  (number of jobs by reason).
+- `stacks` contains the stack of the command, then the stack of `--against`. Each stack has these keys:
+  - `stack`, `gpus` (on the desired nodes) and `assumptions` (texts).
+  - `seconds` is the time from the first arrival to the last end, `arrivals` the time to the last arrival.
+  - `fragmented` is the share of all GPU hours that was free on nodes with pods. `idle_while_waiting` is the share
+    in which GPUs were idle while jobs waited for at least as many. `usd` is the cost of all nodes.
+  - `total` and each entry of `teams` contain `team` (null for all teams), `jobs`, `ended`, `unfinished`,
+    `impossible`, `wait` and `completion` (`median`, `p95`, `worst` and `mean`, or null if no job started or
+    ended), `waited_for` (number of jobs by what they waited for last, `quota` or `nodes`), `preemptions`,
+    `gpu_hours`, `lost_gpu_hours` (repeated work), `utilisation` (share of the GPU hours of all nodes) and `usd`
+    (cost of these GPU hours).
+  - `pools` contains `pool`, `nodes` (mean), `gpu_hours`, `held` and `fragmented` (shares, or null if the pool had
+    no nodes) and `usd`.
+  - `impossible` contains the jobs that no node or quota has room for: `team`, `count`, `pods`, `units` and
+    `resource`.
+  - `line` contains `step`, `capacity`, and `used` and `waiting` by team, as the mean number of GPUs in each step.
+  - `jobs` contains `name`, `team`, `arrival`, `start` (of the first run, or null), `end` (or null), `waited`,
+    `waited_for` (or null), `preemptions` and `state` (`ended`, `impossible`, or the state at the end of the
+    rehearsal).
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from extensions.capacity.rehearsal import Recorded, RehearsalStack, Report, Trac
 
 
 def rehearsal_document(trace: Trace, file: str, stacks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the whole document. `stacks`: from `stack_document`."""
+    """Return the whole document. `stacks` are results of `stack_document`."""
     return {
         "version": 1,
         "trace": {
@@ -47,7 +52,7 @@ def rehearsal_document(trace: Trace, file: str, stacks: Sequence[Mapping[str, An
 def stack_document(
     stack: RehearsalStack, recorded: Recorded, report: Report, assumptions: Sequence[str]
 ) -> dict[str, Any]:
-    """Return what a rehearsal showed on one stack as plain JSON values."""
+    """Return the results of a rehearsal on one stack as plain JSON values."""
     found = asdict(report)
     return {
         "stack": stack.name,

@@ -1,4 +1,4 @@
-"""The HTML page of `gpu-platform rehearse`: GPUs in use and waited for over time, then the figures by team."""
+"""The HTML page of `gpu-platform rehearse`: charts of GPUs over time, then tables by team and pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpu_platform.base.pages import colours_of, render_page
 
-_LEFT: Final = 64  # of the drawing in page.html, as all lengths here
+_LEFT: Final = 64  # all lengths here are in units of the drawing in page.html
 _LONG: Final = 924
 _CHARTS: Final = {"used": ("GPUs of running jobs", 22, 240), "waiting": ("GPUs of waiting jobs", 306, 110)}
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -16,7 +16,7 @@ _TICKS: Final = 8
 
 
 def rehearsal_page(document: Mapping[str, Any]) -> str:
-    """Return the rehearsal as one HTML page without links to anything outside."""
+    """Return the rehearsal as a single HTML page without external links."""
     stacks: Sequence[Mapping[str, Any]] = document["stacks"]
     names: str = " and ".join(one["stack"] for one in stacks)
     seconds = max(one["seconds"] for one in stacks) or 1.0
@@ -42,7 +42,7 @@ def rehearsal_page(document: Mapping[str, Any]) -> str:
 def _chart(
     key: str, stack: Mapping[str, Any], stacks: Sequence[Mapping[str, Any]], per_second: float
 ) -> dict[str, Any]:
-    """Return GPUs over time, the areas of all teams one upon the other; the scale is that of all stacks."""
+    """Return a chart of GPUs over time with the teams stacked. All stacks have the same scale."""
     title, top, height = _CHARTS[key]
     gpus = (value for one in stacks for value in (*_sums(one["line"][key]), *_capacity(key, one)))
     most = max(gpus, default=0) or 1
@@ -61,12 +61,12 @@ def _chart(
 
 
 def _capacity(key: str, stack: Mapping[str, Any]) -> Sequence[float]:
-    """Return the GPUs of all nodes over time, for the chart of those in use."""
+    """Return the GPUs of all nodes over time for the chart of GPUs in use, or nothing for other charts."""
     return stack["line"]["capacity"] if key == "used" else ()
 
 
 def _outline(values: Sequence[float], step: float, bottom: float, per_gpu: float) -> list[str]:
-    """Return the points of a step function, with points that change nothing left out."""
+    """Return the points of a step function, without points at which the value stays the same."""
     points: list[str] = []
     for index, value in enumerate(values):
         height = bottom - value * per_gpu
@@ -81,7 +81,7 @@ def _outline(values: Sequence[float], step: float, bottom: float, per_gpu: float
 
 
 def _ticks(seconds: float) -> Iterator[tuple[float, str]]:
-    """Yield the places and texts of round times."""
+    """Yield the positions and labels of round times."""
     size, unit = next((one for one in _UNITS if seconds >= 2 * one[0]), _UNITS[-1])
     steps = (step * 10**power for power in count() for step in (1, 2, 5))
     every = next(step for step in steps if seconds / size / step <= _TICKS)
@@ -99,7 +99,7 @@ def _sums(values: Mapping[str, Sequence[float]]) -> list[float]:
 def _teams(
     stacks: Sequence[Mapping[str, Any]], teams: Sequence[str | None]
 ) -> Iterator[tuple[str | None, str, list[str]]]:
-    """Yield team (None: all), stack and figures."""
+    """Yield the team (or None for all teams), the stack and the figures of each table row."""
     for name in teams:
         for stack in stacks:
             one = stack["total"] if name is None else next((t for t in stack["teams"] if t["team"] == name), None)
@@ -130,10 +130,10 @@ def short_duration(seconds: float | None) -> str:
 
 
 def usd_text(value: float | None) -> str:
-    """Return an amount of USD; unknown for None."""
+    """Format an amount of USD, or return `unknown` for None."""
     return "unknown" if value is None else f"{value:,.0f}"
 
 
 def share_text(value: float | None) -> str:
-    """Return a share in percent; `-` for None."""
+    """Format a share as a percentage, or return `-` for None."""
     return "-" if value is None else f"{value:.0%}"

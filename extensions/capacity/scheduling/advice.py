@@ -1,4 +1,7 @@
-"""The nearest changes with which pending pods get a node, each found by placing the whole list again."""
+"""Smallest changes that give pending pods a node.
+
+Each change is verified by placing the whole list of pods again.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,17 @@ from gpu_platform.base import names
 Kind = Literal["less", "resource", "nodes", "quota"]
 
 TRIALS: Final = 400
-"""Placements of the whole list that all advice of a report may take: a limit of work, not of time."""
+"""Maximum number of placements of the whole list for all advice in a report. It limits work, not time."""
 _MOST_NEW_NODES: Final = 16
 _STEPS: Final = {CPU: 10, MEMORY: 2**20}  # 10m, 1 MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
-    """A node that can be added. `left`: how many until the pool's maximum size."""
+    """A node that can be added.
+
+    `left` is the number of nodes that can be added before the pool reaches its maximum size.
+    """
 
     node: Node
     left: int
@@ -38,11 +44,12 @@ class NodeType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One change with which all pods of a group get a node.
+    """One change that gives all pods of a group a node.
 
-    `requests`: of a pod after the change, None: as they are; `selector`: whether its node selector must go;
-    `added`: nodes to add, `pool`: theirs; `quota`: the team's quotas after the change. `displaces`: pods of other
-    groups that would stay pending because of it, by group.
+    `requests` are the requests of a pod after the change, or None if they stay the same. `drops_selector` is true
+    if the node selector must be removed. `added` are the nodes to add to `pool`. `quota` contains the team's
+    quotas after the change. `displaces` counts pods of other groups that would become pending because of the
+    change, by group.
     """
 
     group: int
@@ -57,7 +64,7 @@ class Advice:
 
 
 def applied(scenario: Scenario, advice: Advice) -> Scenario:
-    """Return the scenario after the change."""
+    """Return the scenario after the change of an advice."""
     groups = list(scenario.groups)
     group = groups[advice.group]
     if advice.requests is not None:
@@ -72,7 +79,7 @@ def applied(scenario: Scenario, advice: Advice) -> Scenario:
 
 
 class Adviser:
-    """Looks for changes, as long as trials are left."""
+    """Searches for changes as long as trials are left."""
 
     def __init__(
         self, scenario: Scenario, placement: Placement, types: Sequence[NodeType], *, trials: int = TRIALS
@@ -84,11 +91,11 @@ class Adviser:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the trials did not suffice for all pending pods."""
+        """Whether all trials were used before every pending pod was considered."""
         return self._trials <= 0
 
     def advise(self, pending: Sequence[Pending]) -> tuple[Advice, ...]:
-        """Return changes for a group, given what is pending of it: the nearest of each kind."""
+        """Return changes that help the pending pods of a group: the smallest change of each kind."""
         group = self._scenario.groups[pending[0].group]
         found: list[Advice] = []
         for candidates in (
@@ -102,7 +109,7 @@ class Adviser:
         return tuple(sorted(found, key=lambda one: bool(one.displaces)))
 
     def _less(self, pending: Sequence[Pending], name: str) -> Iterator[Advice]:
-        """Yield the largest request of CPU or memory with which all pods of the group get a node."""
+        """Yield the largest request of CPU or memory that gives all pods of the group a node."""
         lacking = {resource for one in pending for lack in one.lacks for resource in lack.resources}
         limits = {quota_resource(one.key) for one in pending if one.cause == "quota"}
         if name not in lacking | limits:
@@ -129,7 +136,7 @@ class Adviser:
         low, high = 1, most
         found: Advice | None = None
         while low <= high:
-            # The smallest is tried first: if it does not work, no larger one does.
+            # Try the smallest number first. If it does not work, no larger number works.
             middle = 1 if found is None else (low + high) // 2
             tried = self._verified(with_steps(middle))
             if tried is None:
@@ -141,7 +148,7 @@ class Adviser:
         return found
 
     def _other_resources(self, index: int, group: PodGroup) -> Iterator[Advice]:
-        """Yield other resources of which one unit stands for the one unit that a pod requests."""
+        """Yield other resources whose single unit can replace the single unit that a pod requests."""
         devices = asked_devices(self._scenario, group) or list(filter(names.is_gpu_resource, group.requests))
         if len(devices) != 1 or group.requests[devices[0]] != 1:
             return
@@ -166,7 +173,7 @@ class Adviser:
                     break
 
     def _more_nodes(self, pending: Sequence[Pending]) -> Iterator[Advice]:
-        """Yield for each pool the fewest nodes with which all pods of the group get one."""
+        """Yield, for each pool, the smallest number of new nodes that gives all pods of the group a node."""
         if all(one.cause == "quota" for one in pending):
             return
         index = pending[0].group
@@ -196,14 +203,14 @@ class Adviser:
                     break
 
     def _on_empty(self, node: Node, group: PodGroup) -> int:
-        """Return how many pods of a group an empty node holds."""
+        """Return how many pods of a group fit on an empty node."""
         return min(
             (node.allocatable.get(name, group.count) // amount for name, amount in group.needs().items()),
             default=0,
         )
 
     def _higher_quota(self, pending: Sequence[Pending]) -> Iterator[Advice]:
-        """Yield the lowest quotas with which all pods of the group are admitted and get a node."""
+        """Yield the smallest quotas that admit all pods of the group, if the pods then get a node."""
         if not any(one.cause == "quota" for one in pending):
             return
         index = pending[0].group
@@ -234,7 +241,7 @@ class Adviser:
             yield tried
 
     def _verified(self, advice: Advice) -> Advice | None:
-        """Return the advice with what it displaces, if all pods of the group then get a node."""
+        """Return the advice with the pods that it displaces, or None if pods of the group stay pending."""
         if self._trials <= 0:
             return None
         self._trials -= 1
@@ -251,7 +258,7 @@ class Adviser:
 
 
 def _scored(group: PodGroup, requests: Amounts) -> Amounts:
-    """Return what the scheduler scores by after a change of requests."""
+    """Return the CPU and memory that the scheduler scores by after a change of requests."""
     return {
         name: amount + requests.get(name, 0) - group.requests.get(name, 0) for name, amount in group.scored.items()
     }

@@ -1,4 +1,4 @@
-"""Why pods stay pending: the scarce resource, with the amounts that decide."""
+"""Explanation of why pods stay pending: the scarce resource and the amounts that decide."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ _BYTES = (MEMORY, "ephemeral-storage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """`resource`: what is scarce, a resource, the key of a quota, `labels` or `taints`; `text`: for a reader."""
+    """Reason why pods stay pending.
+
+    `resource` is what is scarce: a resource, the key of a quota, `labels` or `taints`. `text` is the explanation.
+    """
 
     resource: str
     text: str
 
 
 def reason_of(scenario: Scenario, pending: Pending) -> Reason:
-    """Return why pods stay pending."""
+    """Return the reason why pods stay pending."""
     group = scenario.groups[pending.group]
     match pending.cause:
         case "quota":
@@ -42,7 +45,7 @@ def reason_of(scenario: Scenario, pending: Pending) -> Reason:
 
 
 def scarce_resource(lacks: Sequence[Lack]) -> str:
-    """Return the resource that keeps a pod off most nodes alone; else the one that most nodes lack."""
+    """Return the resource that is the only shortage on most nodes, or else the resource that most nodes lack."""
     alone = Counter(lack.resources[0] for lack in lacks if len(lack.resources) == 1)
     if alone:
         return max(alone, key=lambda name: alone[name])
@@ -51,7 +54,7 @@ def scarce_resource(lacks: Sequence[Lack]) -> str:
 
 
 def amount_text(name: str, amount: int) -> str:
-    """Return an amount of a resource for a reader: `11.2 cores`, `64 GiB`, `4`."""
+    """Format an amount of a resource for a reader, such as `11.2 cores`, `64 GiB` or `4`."""
     if name == CPU:
         return f"{amount / 1000:g} cores"
     if name in _BYTES or name.startswith("hugepages-"):
@@ -60,7 +63,7 @@ def amount_text(name: str, amount: int) -> str:
 
 
 def quantity_text(name: str, amount: int) -> str:
-    """Return an amount as a Kubernetes quantity: `11200m`, `64Gi`, `4`."""
+    """Format an amount as a Kubernetes quantity, such as `11200m`, `64Gi` or `4`."""
     if name == CPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if name in _BYTES:
@@ -75,7 +78,7 @@ def _quota(group: PodGroup, pending: Pending) -> Reason:
     return Reason(
         resource=pending.key,
         text=f"quota of team {group.team}: {amount_text(resource, max(0, pending.quota_left))} of {pending.key} "
-        f"left, a pod requests {amount_text(resource, group.needs()[resource])}",
+        f"left, but a pod requests {amount_text(resource, group.needs()[resource])}",
     )
 
 
@@ -84,9 +87,9 @@ def _nodes(scenario: Scenario, group: PodGroup, pending: Pending) -> Reason:
     if pending.unmatched:
         selector = ", ".join(f"{key}={value}" for key, value in sorted(group.node_selector.items()))
         asked = selector or "its node affinity"
-        parts.append(f"{counted(pending.unmatched, 'node')} without the labels that it selects ({asked})")
+        parts.append(f"{counted(pending.unmatched, 'node')} without the labels that the pod selects ({asked})")
     for taint, count in pending.untolerated.items():
-        parts.append(f"{counted(count, 'node')} with taint {taint}, which it does not tolerate")
+        parts.append(f"{counted(count, 'node')} with taint {taint}, which the pod does not tolerate")
     if not scenario.nodes:
         parts.append("there are no nodes")
     return Reason(resource="taints" if pending.untolerated else "labels", text="; ".join(parts))
@@ -98,9 +101,9 @@ def _resources(scenario: Scenario, group: PodGroup, pending: Pending) -> Reason:
     most_total = max(lack.total[scarce] for lack in pending.lacks)
     wanted = f"the pod requests {amount_text(scarce, asked)}"
     if most_total < asked:
-        has = f"no node that it may run on has more than {amount_text(scarce, most_total)}"
+        has = f"no node that the pod may run on has more than {amount_text(scarce, most_total)}"
         if most_total == 0:
-            has = f"none of {counted(len(pending.lacks), 'node')} that it may run on has any"
+            has = f"none of {counted(len(pending.lacks), 'node')} that the pod may run on has any"
         return Reason(resource=scarce, text=f"{scarce}: {has}; {wanted}")
     short = [lack for lack in pending.lacks if scarce in lack.resources]
     misaligned = [lack for lack in short if lack.misaligned]
@@ -128,7 +131,7 @@ def _resources(scenario: Scenario, group: PodGroup, pending: Pending) -> Reason:
 
 
 def asked_devices(scenario: Scenario, group: PodGroup) -> list[str]:
-    """Return the resources of GPUs that a pod requests."""
+    """Return the GPU resources that a pod requests."""
     offered = {name for node in scenario.nodes for name in node.gpu_resources}
     return [name for name, amount in group.requests.items() if amount and name in offered]
 

@@ -1,9 +1,10 @@
-"""How much of the free GPUs the pods of a list could not use.
+"""Amount of free GPUs that the pods of a list cannot use.
 
-The measure is that of fragmentation gradient descent (Weng et al., "Beware of Fragmentation: Scheduling
+The measure is taken from fragmentation gradient descent (Weng et al., "Beware of Fragmentation: Scheduling
 GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023, section 4): the free GPUs of a node
-that a pod cannot use, averaged over the pods of the list. One difference: only kinds of pods count that could run
-on the node if it were empty, so that a pool of shares is not fragmented for pods that request whole GPUs.
+that a pod cannot use, averaged over the pods of the list. The measure here differs in one point. It considers only
+kinds of pods that could run on the node if it were empty. A pool of shares is therefore not fragmented for pods
+that request whole GPUs.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _WHOLE = (names.GPU_RESOURCE, names.GPU_DEVICE_CLASS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragmentation:
-    """State of all GPUs, or of those of a pool.
+    """State of all GPUs, or of the GPUs of one pool.
 
-    `free`: free GPUs, parts of GPUs included; `unusable`: those of them that the pods of the list cannot use, the
-    measure of FGD. `idle`: GPUs of which no pod has a part. `largest_pod`: whole GPUs of the largest pod that fits
-    by free units alone; `largest_with_part`: of one that also requests its GPUs' part of the CPU and memory of the
-    node. Both are 0 where no node offers whole GPUs.
+    `free` counts free GPUs, including parts of GPUs. `unusable` counts the free GPUs that the pods of the list
+    cannot use (the measure of FGD). `idle` counts GPUs that no pod uses. `largest_pod` is the number of whole GPUs
+    of the largest pod that fits, if only free GPUs count. `largest_with_part` is the same number for a pod that
+    also requests its GPUs' part of the CPU and memory of the node. Both are 0 if no node offers whole GPUs.
     """
 
     gpus: int
@@ -39,7 +40,7 @@ class Fragmentation:
 
 
 def fragmentation(scenario: Scenario, states: Sequence[NodeState], pool: str | None = None) -> Fragmentation:
-    """Return the fragmentation of the nodes in a state; `pool`: of its nodes alone."""
+    """Return the fragmentation of the nodes in a state. If `pool` is given, consider only its nodes."""
     kinds = _kinds(scenario)
     gpu_nodes = [state for state in states if state.node.gpus and pool in (None, state.node.pool)]
     return Fragmentation(
@@ -54,7 +55,7 @@ def fragmentation(scenario: Scenario, states: Sequence[NodeState], pool: str | N
 
 
 def _kinds(scenario: Scenario) -> list[tuple[PodGroup, int]]:
-    """Return the kinds of pods, those that run included, and their number."""
+    """Return the kinds of pods, including running pods, with their numbers."""
     counts: dict[tuple[object, ...], tuple[PodGroup, int]] = {}
     for group, count in [
         *((group, group.count) for group in scenario.groups),
@@ -81,7 +82,7 @@ def _unusable(state: NodeState, kinds: Sequence[tuple[PodGroup, int]]) -> Fracti
         if not wanted or not group.may_run_on(node) or not empty.fits(needs):
             continue
         weights += count
-        # A GPU that offers none of what the pod requests, or has none of it left, is of no use to it.
+        # A GPU is useless to a pod if it offers none of the requested resources or has none of them left.
         usable = (
             sum(
                 (
@@ -103,7 +104,7 @@ def _free(state: NodeState) -> Fraction:
 
 
 def _free_of_gpu(state: NodeState, index: int) -> Fraction:
-    """Return the free part of a GPU: of its units, each an equal part."""
+    """Return the free fraction of a GPU, whose units are equal parts."""
     offered = sum(state.node.gpus[index].values())
     return Fraction(sum(state.gpus[index].values()), offered) if offered else Fraction(0)
 

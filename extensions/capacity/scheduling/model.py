@@ -1,7 +1,7 @@
 """Nodes, pods and quotas as kube-scheduler and quota admission see them.
 
-Amounts are whole numbers by resource name: `cpu` in millicores, `memory` and `ephemeral-storage` in bytes, others
-in units. A device class of DRA is a resource whose name has no slash.
+Amounts are whole numbers by resource name: `cpu` in millicores, `memory` and `ephemeral-storage` in bytes, and
+others in units. A DRA device class is treated as a resource whose name has no slash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GIB: Final = 2**30
 Amounts = Mapping[str, int]
 
 ProfileName = Literal["default", "most-allocated", "packed"]
-"""By which scores kube-scheduler compares nodes: planning/scheduling/profiles.py."""
+"""Scores that kube-scheduler uses to compare nodes; see `profiles.py`."""
 
 _EVERY_NODE_HAS: Final = (CPU, MEMORY, PODS, EPHEMERAL)
 _BLOCKS: Final = ("NoSchedule", "NoExecute")
@@ -30,7 +30,10 @@ _BLOCKS: Final = ("NoSchedule", "NoExecute")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """A toleration of a pod; an empty key with `Exists` tolerates every taint, an empty effect all effects."""
+    """A toleration of a pod.
+
+    An empty key with `Exists` tolerates every taint. An empty effect matches all effects.
+    """
 
     key: str = ""
     operator: str = "Equal"
@@ -38,7 +41,7 @@ class Toleration:
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Return whether a taint is tolerated (k8s.io/api/core/v1, `ToleratesTaint`)."""
+        """Return whether the toleration tolerates a taint, as `ToleratesTaint` in k8s.io/api/core/v1 does."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -48,14 +51,14 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """A requirement of a node affinity."""
+    """One requirement of a node affinity term."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Return whether the labels of a node meet it."""
+        """Return whether the labels of a node meet the requirement."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -66,17 +69,18 @@ class Expression:
                 return value is not None
             case "DoesNotExist":
                 return value is None
-            case _:  # Gt, Lt: of whole numbers
+            case _:  # Gt and Lt compare whole numbers
                 return _compares(value, self.operator, self.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node. `gpus`: for each GPU the units that it offers by resource; their sums are in `allocatable`.
+    """A node.
 
-    `numa`: NUMA node of each GPU where the kubelet refuses pods on more of these than need be; empty: it does not.
-    `single_numa`: it refuses all on several.
-    `planned`: it is one of the stack's plan, else one of the cluster.
+    `gpus` contains, for each GPU, the units that it offers by resource. Their sums are in `allocatable`. `numa`
+    contains the NUMA node of each GPU if the kubelet refuses pods whose units are on more NUMA nodes than
+    necessary; otherwise it is empty. With `single_numa`, the kubelet refuses all pods whose units are on several
+    NUMA nodes. `planned` is true for a node of the stack's plan and false for a node of the cluster.
     """
 
     name: str
@@ -91,17 +95,18 @@ class Node:
 
     @property
     def gpu_resources(self) -> tuple[str, ...]:
-        """Resources by which pods get its GPUs, parts of them or instances on them."""
+        """Names of the resources that its GPUs offer: whole GPUs, shares or MIG instances."""
         return tuple(dict.fromkeys(name for gpu in self.gpus for name in gpu))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """`count` equal pods of a team.
+    """A group of `count` equal pods of a team.
 
-    `affinity`: terms of the required node affinity, of which one must match; empty: every node. `scored`: CPU and
-    memory that the scheduler scores by, more than the requests where containers have none. `admitted`: the pods
-    exist, so that no quota holds them back. `kind`: what the file has, `Deployment`.
+    `affinity` contains the terms of the required node affinity. A node must match at least one term; without
+    terms, every node matches. `scored` are the CPU and memory that the scheduler scores by. They exceed the
+    requests if containers request none. `admitted` is true for existing pods, which no quota can hold back. `kind`
+    is the kind of the object in the file, such as `Deployment`.
     """
 
     name: str
@@ -117,13 +122,13 @@ class PodGroup:
     scored: Amounts = field(default_factory=dict[str, int])
     admitted: bool = False
     not_simulated: tuple[str, ...] = ()
-    """Fields of the pod that decide about nodes, too, and that are left out here."""
+    """Fields of the pod that also affect scheduling but are not simulated."""
 
     def __str__(self) -> str:
         return f"{self.team}/{self.name}"
 
     def selects(self, node: Node) -> bool:
-        """Return whether node selector and required affinity match a node."""
+        """Return whether the node selector and the required node affinity match a node."""
         if not self.node_selector.items() <= node.labels.items():
             return False
         return not self.affinity or any(
@@ -131,7 +136,7 @@ class PodGroup:
         )
 
     def not_tolerated(self, node: Node) -> Taint | None:
-        """Return a taint that keeps the pods off a node; None: there is none."""
+        """Return a taint that keeps the pods off a node, or None if all such taints are tolerated."""
         return next(
             (
                 taint
@@ -142,26 +147,27 @@ class PodGroup:
         )
 
     def disliked(self, node: Node) -> int:
-        """Return how many taints `PreferNoSchedule` of a node the pods do not tolerate."""
+        """Return the number of `PreferNoSchedule` taints of a node that the pods do not tolerate."""
         return sum(
             taint.effect == "PreferNoSchedule" and not any(one.tolerates(taint) for one in self.tolerations)
             for taint in node.taints
         )
 
     def may_run_on(self, node: Node) -> bool:
-        """Return whether labels and taints of a node allow the pods."""
+        """Return whether the labels and taints of a node allow the pods."""
         return self.selects(node) and self.not_tolerated(node) is None
 
     def needs(self) -> dict[str, int]:
-        """Return what a pod takes of a node, its place among the node's pods included."""
+        """Return the resources that one pod takes on a node, including one of the node's `pods`."""
         return {**{name: amount for name, amount in self.requests.items() if amount}, PODS: 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningPod:
-    """A pod that holds its requests on a node, an index of `Scenario.nodes`.
+    """A pod that holds its requests on a node. `node` is an index of `Scenario.nodes`.
 
-    `controller`: what would start it again, `Deployment web`, empty: nothing; `pinned`: why it cannot be moved.
+    `controller` is the controller that would recreate the pod, such as `Deployment web`, or empty if there is
+    none. `pinned` is the reason why the pod cannot be moved.
     """
 
     node: int
@@ -171,13 +177,16 @@ class RunningPod:
 
     @property
     def movable(self) -> bool:
-        """Whether its eviction is possible and a controller would start it again."""
+        """Whether the pod can be evicted and a controller would recreate it."""
         return bool(self.controller) and not self.pinned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What to place, and where. `quotas`: what pods of a team may still request, by key of a ResourceQuota."""
+    """Pods to place and nodes to place them on.
+
+    `quotas` contains the amounts that the pods of a team may still request, by key of a ResourceQuota.
+    """
 
     nodes: tuple[Node, ...]
     groups: tuple[PodGroup, ...]
@@ -188,7 +197,10 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """One pod of a group (indices) on a node, with the indices of GPUs there, one for each unit."""
+    """Assignment of one pod of a group to a node.
+
+    `gpus` contains the index of a GPU for each unit. All fields are indices.
+    """
 
     group: int
     node: int
@@ -197,9 +209,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """What a node has too little of for a pod. `free` and `total`: amounts of the node.
+    """Resources that a node lacks for a pod. `free` and `total` are the amounts of the node.
 
-    `misaligned`: it has enough, but not on as few NUMA nodes as its kubelet demands.
+    `misaligned` is true if the node has enough, but on more NUMA nodes than its kubelet accepts.
     """
 
     node: int
@@ -211,12 +223,12 @@ class Lack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """`count` pods of a group (its index) that stay pending.
+    """Pods of a group that stay pending. `group` is its index and `count` the number of pods.
 
-    `cause`: `quota`: quota admission refuses them; `nodes`: labels or taints allow no node; `resources`: no node
-    has enough free. `key`: the key of the quota. `lacks`: of the nodes that are allowed, when the first of the
-    pods was tried. `excluded`: nodes whose labels do not match, and taints that are not tolerated with the number
-    of their nodes.
+    `cause` is `quota` if quota admission refuses the pods, `nodes` if labels or taints allow no node, or
+    `resources` if no node has enough free resources. `key` is the key of the quota. `lacks` contains the shortages
+    of the allowed nodes after the other pods of the group were placed. `unmatched` counts nodes whose labels do
+    not match. `untolerated` counts nodes by the taint that the pods do not tolerate.
     """
 
     group: int
@@ -230,16 +242,17 @@ class Pending:
 
 
 def free_of(name: str, free: Amounts) -> int | None:
-    """Return the free amount of a resource; None: the node reports none because nothing limits it.
+    """Return the free amount of a resource, or None if the node does not report one and so does not limit it.
 
-    A node without an extended resource has 0 of it; planned nodes have no known ephemeral storage.
+    A node that does not report an extended resource has 0 of it. The ephemeral storage of planned nodes is
+    unknown.
     """
     found = free.get(name)
     return 0 if found is None and name not in _EVERY_NODE_HAS else found
 
 
 def quota_resource(key: str) -> str | None:
-    """Return the resource that a key of a ResourceQuota limits; None: it limits no requests of pods."""
+    """Return the resource that a key of a ResourceQuota limits, or None if it does not limit pod requests."""
     if key.endswith(names.DEVICE_QUOTA_SUFFIX):
         return key.removesuffix(names.DEVICE_QUOTA_SUFFIX)
     if key in (PODS, CPU, MEMORY):

@@ -1,7 +1,7 @@
-"""Moves of running pods that free whole GPUs where they are needed: for a pending pod, or a whole node.
+"""Moves of running pods that free whole GPUs for a pending pod, or free all GPUs of a node.
 
-Nothing is moved by the program. A move is only advised for a pod that a controller starts again and whose eviction
-no disruption budget prevents, to a node where it fits beside all that runs and all that was placed.
+The program does not move pods itself. It advises a move only if a controller would recreate the pod, no disruption
+budget prevents the eviction, and the pod fits on another node in addition to all running and placed pods.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from extensions.capacity.scheduling.schedule import Placement
 from extensions.capacity.scheduling.state import NodeState
 
 _MOST_MOVES: Final = 8
-"""Pods of one plan; more disturb more than they free."""
+"""Maximum number of pods that one plan moves. More moves would disrupt more than they free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A running pod (index of `Scenario.running`) and the node (index) on which it fits."""
+    """A running pod (index of `Scenario.running`) and a node (index) that it fits on."""
 
     running: int
     target: int
@@ -28,9 +28,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePlan:
-    """Moves off one node. `purpose`: `pod`: a pending pod of `group` fits there then; `node`: its GPUs are free.
+    """Moves of pods from one node.
 
-    `idle_before`, `idle_after`: GPUs of the node of which no pod has a part.
+    If `purpose` is `pod`, a pending pod of `group` fits on the node after the moves. If it is `node`, all GPUs of
+    the node are free. `idle_before` and `idle_after` count the GPUs of the node that no pod uses.
     """
 
     purpose: Literal["pod", "node"]
@@ -42,7 +43,10 @@ class MovePlan:
 
 
 def plan_moves(scenario: Scenario, placement: Placement) -> tuple[MovePlan, ...]:
-    """Return plans of moves, each valid after those before it; none without running pods."""
+    """Return plans of moves. Each plan assumes that the plans before it were carried out.
+
+    The result is empty if no running pod can be moved.
+    """
     if not any(one.movable for one in scenario.running):
         return ()
     board = _Board(scenario, placement)
@@ -50,7 +54,7 @@ def plan_moves(scenario: Scenario, placement: Placement) -> tuple[MovePlan, ...]
 
 
 class _Board:
-    """The nodes while moves are planned."""
+    """State of the nodes while moves are planned."""
 
     def __init__(self, scenario: Scenario, placement: Placement) -> None:
         self._scenario = scenario
@@ -63,7 +67,7 @@ class _Board:
         self._received: set[int] = set()
 
     def for_pending(self, placement: Placement) -> Iterator[MovePlan]:
-        """Yield moves after which one more pending pod fits."""
+        """Yield moves that make room for one more pending pod."""
         for one in placement.pending:
             group = self._scenario.groups[one.group]
             if one.cause != "resources" or not any(lack.resources for lack in one.lacks):
@@ -74,7 +78,7 @@ class _Board:
                 yield self._carried_out(found[0], found[1], group, one.group)
 
     def for_nodes(self) -> Iterator[MovePlan]:
-        """Yield moves that empty a node of GPU pods, the nodes with the fewest first."""
+        """Yield moves that remove all GPU pods from a node. Nodes with the fewest GPUs in use come first."""
 
         def used(state: NodeState) -> int:
             return len(state.gpus) - len(state.idle_gpus())
@@ -94,7 +98,7 @@ class _Board:
                 yield self._carried_out(moves, state.index, None, None)
 
     def _for_pod(self, node: int, index: int, group: PodGroup) -> tuple[list[Move], int] | None:
-        """Return the fewest small pods of a node that have to leave so that a pending pod fits there."""
+        """Return moves of the fewest small pods that make room for a pending pod on a node, with the node."""
         trial = self._states[node].copy()
         if trial.fits(group.needs()):
             return None
@@ -108,7 +112,7 @@ class _Board:
                 break
         else:
             return None
-        # Those that left first may turn out not to be in the way.
+        # Pods that were chosen first may turn out not to be in the way.
         for one in tuple(leaving):
             trial.take(self._scenario.running[one].pod)
             if trial.fits(group.needs()):
@@ -119,9 +123,10 @@ class _Board:
         return None if moves is None else (moves, node)
 
     def _relocated(self, pods: Sequence[int], node: int, *, only_used: bool) -> list[Move] | None:
-        """Return where pods of a node fit on other nodes, the largest first; None: not all of them do.
+        """Return moves of pods to other nodes, the largest pod first, or None if a pod fits on no other node.
 
-        Of the nodes where a pod fits, the one with the fewest free GPUs. `only_used`: none that is empty now.
+        Each pod moves to the node with the fewest free GPUs on which it fits. With `only_used`, nodes whose GPUs
+        are all idle are not considered.
         """
         trials: dict[int, NodeState] = {}
         moves: list[Move] = []

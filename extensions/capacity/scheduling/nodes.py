@@ -1,4 +1,4 @@
-"""Nodes of a plan with what pods can request on each of them."""
+"""Nodes of a plan with the resources that pods can request on each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MIB: Final = 2**20
 
 
 def planned_nodes(plan: EnvironmentPlan, catalog: Catalog) -> tuple[Node, ...]:
-    """Return the nodes of all pools at their desired size, less what DaemonSets request."""
+    """Return the nodes of all pools at their desired size, without the resources that DaemonSets request."""
     return tuple(
         planned_node(pool, catalog, name) for pool in plan.pools for name in _names(pool, pool.nodes.desired)
     )
@@ -25,8 +25,9 @@ def planned_nodes(plan: EnvironmentPlan, catalog: Catalog) -> tuple[Node, ...]:
 def planned_node(pool: PoolPlan, catalog: Catalog, name: str) -> Node:
     """Return one node of a pool.
 
-    CPU and memory: what the kubelet leaves of the machine type (`nodes/allocatable.py`), less requests of
-    DaemonSets. With DRA the GPUs are units of the driver's class.
+    CPU and memory are the amounts of the machine type that the kubelet leaves for pods
+    (`planning/nodes/allocatable.py`), minus the requests of DaemonSets. With DRA, the GPUs are devices of the
+    driver's device class.
     """
     if pool.devices:
         gpus: tuple[Amounts, ...] = ({names.GPU_DEVICE_CLASS: 1},) * pool.gpus_per_node
@@ -54,7 +55,7 @@ def planned_node(pool: PoolPlan, catalog: Catalog, name: str) -> Node:
 
 
 def daemonsets_text(plan: EnvironmentPlan) -> str:
-    """Return what is left for DaemonSets on the nodes, as text."""
+    """Return a text about the resources that are reserved for DaemonSets on the nodes."""
     pools = [pool.daemonsets for pool in plan.pools]
     if all(daemonsets == (AGENT,) for daemonsets in pools):
         return (
@@ -70,7 +71,7 @@ def _range(amounts: set[int]) -> str:
 
 
 def quotas_of(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
-    """Return what pods of each team may request together, by key of its ResourceQuota."""
+    """Return the amounts that the pods of each team may request in total, by key of its ResourceQuota."""
     return {
         team.namespace: {
             key: amount_of(resource, quantity)

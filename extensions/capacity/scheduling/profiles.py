@@ -1,10 +1,10 @@
-"""Profiles of kube-scheduler: the default one, and one for pods with GPUs that keeps the rest of a node usable.
+"""Profiles of kube-scheduler: the default profile, and a profile that packs pods with GPUs.
 
-The default profile spreads pods, so that soon no node has eight free GPUs, and it does not look at GPUs, so that
-pods which take a node's CPU leave its GPUs without any. The profile `gpu-packed` prefers the node where CPU,
-memory and GPUs are used most evenly after the pod, and among equal ones the node with the most GPUs in use. It is
-as far as kube-scheduler's own plugins go: they look at one pod at a time, and which GPUs of a node a pod gets is
-the device plugin's choice. Figures of both profiles on public traces: docs/place.md.
+The default profile spreads pods, so that soon no node has eight free GPUs. It does not consider GPUs, so that pods
+may take all CPU of a node whose GPUs are still free. The profile `gpu-packed` prefers the node whose CPU, memory
+and GPUs would be used most evenly with the pod. If several nodes are equal, it prefers the node with the most GPUs
+in use. kube-scheduler's plugins allow no more than this: they consider one pod at a time, and the device plugin
+chooses which GPUs of a node a pod gets. docs/place.md compares both profiles on public traces.
 
 Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources (most_allocated.go,
 balanced_allocation.go; resource_allocation.go: an extended resource counts for the pods that request it) and
@@ -19,20 +19,21 @@ from typing import Any, Final
 from extensions.capacity.scheduling.model import CPU, MEMORY, Node
 
 PACKED_SCHEDULER: Final = "gpu-packed"
-"""What pods write as `schedulerName`."""
+"""Value of `schedulerName` in pods that use the profile."""
 
 BALANCE_WEIGHT: Final = 30
-"""Of NodeResourcesBalancedAllocation, 1 by default.
+"""Weight of NodeResourcesBalancedAllocation. The default weight is 1.
 
-With 10 GPUs in use decide too often (cpu250 of openb: 92.7 instead of 98.2 % of the GPUs). With 100 it is a little
-better there, but a preferred affinity (2) or a disliked taint (3) would hardly count any more.
+With weight 10, the score of GPUs in use decides too often (trace cpu250 of openb: 92.7 instead of 98.2 % of the
+GPUs are allocated). Weight 100 is slightly better there, but a preferred affinity (weight 2) or an untolerated
+`PreferNoSchedule` taint (weight 3) would then have almost no effect.
 """
 
 _FIT, _BALANCE = "NodeResourcesFit", "NodeResourcesBalancedAllocation"
 
 
 def packed_config(nodes: Iterable[Node]) -> dict[str, Any]:
-    """Return a KubeSchedulerConfiguration with the profile `gpu-packed` for the GPU resources of nodes."""
+    """Return a KubeSchedulerConfiguration with the profile `gpu-packed` for the GPU resources of the nodes."""
     gpus = sorted({name for node in nodes for name in node.gpu_resources if scored_by_amount(name)})
     most = {"type": "MostAllocated", "resources": [{"name": name, "weight": 1} for name in gpus]}
     balanced = [{"name": name, "weight": 1} for name in (CPU, MEMORY, *gpus)]
@@ -66,5 +67,8 @@ def packed_config(nodes: Iterable[Node]) -> dict[str, Any]:
 
 
 def scored_by_amount(resource: str) -> bool:
-    """Return whether a scoring strategy can name a resource: a device class of DRA, without a slash, it cannot."""
+    """Return whether a scoring strategy can name a resource.
+
+    It cannot name a DRA device class, which has no slash.
+    """
     return "/" in resource

@@ -1,4 +1,4 @@
-"""Report of `place`: placement, reasons, advice, fragmentation before and after, and moves."""
+"""Report of `gpu-platform place`: placement, reasons, advice, fragmentation before and after, and moves."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ _PROFILES: Final[tuple[ProfileName, ...]] = ("default", "most-allocated", "packe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingGroup:
-    """Pending pods of a group, the reason, and changes that help; `advice` is empty if none was found."""
+    """Pending pods of a group, the reasons, and the changes that help. `advice` is empty if no change helps."""
 
     group: int
     pending: tuple[Pending, ...]
     reasons: tuple[Reason, ...]
     advice: tuple[Advice, ...]
     advised: bool
-    """False: the work limit of all advice was reached before."""
+    """False if the trials for all advice were used up before this group."""
 
     @property
     def count(self) -> int:
-        """Pods that stay pending."""
+        """Number of pods that stay pending."""
         return sum(one.count for one in self.pending)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementReport:
-    """The whole report. `fragmentation`: before and after, of all nodes (empty name) and by pool."""
+    """The whole report.
+
+    `fragmentation` contains the state before and after the placement, by pool. The empty name stands for all
+    nodes.
+    """
 
     scenario: Scenario
     placement: Placement
@@ -43,11 +47,11 @@ class PlacementReport:
     fragmentation: dict[str, tuple[Fragmentation, Fragmentation]]
     moves: tuple[MovePlan, ...]
     profiles: dict[ProfileName, tuple[int, Fragmentation]]
-    """Placed pods and fragmentation of all nodes by profile of the scheduler, the scenario's own among them."""
+    """Number of placed pods and fragmentation of all nodes, for each scheduler profile."""
 
 
 def report_placement(scenario: Scenario, types: Sequence[NodeType]) -> PlacementReport:
-    """Place the pods of a scenario and report on it. `types`: nodes that pools can have more of."""
+    """Place the pods of a scenario and report the result. `types` are nodes that can be added to pools."""
     placement = place(scenario)
     adviser = Adviser(scenario, placement, types)
     pending: list[PendingGroup] = []

@@ -1,8 +1,8 @@
-"""Place pods as kube-scheduler does: quota admission in the order of the file, then by priority.
+"""Placement of pods as kube-scheduler does it: quota admission in the order of the file, then pods by priority.
 
-One pod after the other gets the node with the best score of a profile (`NodeState.score`); among equal
-ones the first, where kube-scheduler takes a random one. Preemption is not simulated: a list that is placed from
-the start needs none, because higher priorities come first.
+Each pod gets the node with the best score of a profile (`NodeState.score`). If nodes have equal scores, the first
+node is chosen; kube-scheduler would choose a random one. Preemption is not simulated. It is not needed for a list
+of pods that is placed from the start, because pods with higher priority are placed first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from extensions.capacity.scheduling.state import NodeState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where pods went. `before` and `states`: the nodes before and after; `running_gpus`: of the running pods."""
+    """Result of a placement.
+
+    `before` and `states` are the nodes before and after. `running_gpus` are the GPUs of the pods that already run.
+    """
 
     assignments: tuple[Assignment, ...]
     pending: tuple[Pending, ...]
@@ -32,7 +35,7 @@ class Placement:
 
 
 def place(scenario: Scenario) -> Placement:
-    """Return where the pods go and which stay pending, by the scenario's profile."""
+    """Return where the pods are placed and which pods stay pending, with the scenario's profile."""
     states, running_gpus = start(scenario)
     admitted, pending = admit(scenario)
     assignments: list[Assignment] = []
@@ -52,18 +55,18 @@ def place(scenario: Scenario) -> Placement:
 
 
 def start(scenario: Scenario) -> tuple[list[NodeState], tuple[tuple[int, ...], ...]]:
-    """Return the nodes with the pods that run on them, and the GPUs of each of these pods."""
+    """Return the nodes with their running pods, and the GPUs of each running pod."""
     states = [NodeState(index, node) for index, node in enumerate(scenario.nodes)]
     return states, tuple(states[one.node].take(one.pod) for one in scenario.running)
 
 
 def in_order(groups: Sequence[PodGroup]) -> list[int]:
-    """Return the indices of groups in the order of the scheduler's queue: by priority, then as they are listed."""
+    """Return the indices of groups in the order of the scheduler's queue: by priority, then as listed."""
     return sorted(range(len(groups)), key=lambda index: -groups[index].priority)
 
 
 def admit(scenario: Scenario) -> tuple[list[int], list[Pending]]:
-    """Return how many pods of each group the quotas admit, and what they hold back."""
+    """Return how many pods of each group the quotas admit, and the pods that they hold back."""
     left = {team: dict(quota) for team, quota in scenario.quotas.items()}
     admitted: list[int] = []
     held: list[Pending] = []
@@ -75,7 +78,7 @@ def admit(scenario: Scenario) -> tuple[list[int], list[Pending]]:
         needs = group.needs()
         limited = {key: quota_resource(key) or "" for key in quota}
         taken = {key: needs[name] for key, name in limited.items() if name in needs}
-        # Pods that each key admits; the tightest key decides.
+        # Number of pods that each key admits. The tightest key decides.
         most = {key: max(0, quota[key] // amount) for key, amount in taken.items()}
         tightest = min(most, key=lambda key: most[key], default="")
         count = min((group.count, *most.values()))
@@ -103,7 +106,7 @@ def _place_group(
     allowed = [state for state in states if group.may_run_on(state.node)]
     disliked = {state.index: group.disliked(state.node) for state in allowed}
     most = max(disliked.values(), default=0)
-    # A score changes only on the node that a pod was placed on.
+    # Placing a pod changes only the score of its node.
     queue = [
         (-state.score(group, disliked[state.index], most, profile), state.index)
         for state in allowed

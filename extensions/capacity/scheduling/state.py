@@ -1,4 +1,4 @@
-"""Free resources of a node while pods are placed, and the score by which kube-scheduler compares nodes."""
+"""Free resources of a node while pods are placed, and the score that kube-scheduler uses to compare nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAINT_WEIGHT: Final = 3
 
 
 class NodeState:
-    """What is free on a node, and which GPUs the pods there have."""
+    """Free resources of a node, and the free units of each of its GPUs."""
 
     def __init__(self, index: int, node: Node) -> None:
         self.index = index
@@ -26,14 +26,14 @@ class NodeState:
         self._scored: dict[str, int] = {CPU: 0, MEMORY: 0}
 
     def copy(self) -> NodeState:
-        """Return a copy to try something on."""
+        """Return a copy for a trial."""
         found = NodeState(self.index, self.node)
         found.free, found.gpus = dict(self.free), [dict(gpu) for gpu in self.gpus]
         found._scored = dict(self._scored)
         return found
 
     def fits(self, needs: Amounts) -> bool:
-        """Return whether a pod with these needs fits beside the pods that are there."""
+        """Return whether a pod with these needs fits on the node in addition to its present pods."""
         for name, amount in needs.items():
             free = free_of(name, self.free)
             if free is not None and free < amount:
@@ -41,7 +41,7 @@ class NodeState:
         return not self._misaligned(needs)
 
     def lack(self, needs: Amounts) -> Lack:
-        """Return what the node has too little of."""
+        """Return the resources that the node lacks for these needs."""
         short = [
             name
             for name, amount in needs.items()
@@ -57,11 +57,11 @@ class NodeState:
         )
 
     def take(self, group: PodGroup) -> tuple[int, ...]:
-        """Place a pod and return its GPUs, one for each unit.
+        """Place a pod and return the index of a GPU for each of its units.
 
-        A unit comes from the GPU with the fewest units in use, as the device plugin prefers it
-        (NVIDIA/k8s-device-plugin, internal/rm/allocate.go, policy `distributed`, read 2026-11-23). Which MIG
-        instance a pod gets is the kubelet's choice; it is shown by the same rule.
+        Each unit comes from the GPU with the fewest units in use, which the device plugin prefers
+        (NVIDIA/k8s-device-plugin, internal/rm/allocate.go, policy `distributed`, read 2026-11-23). The kubelet
+        chooses the MIG instance of a pod; the simulation uses the same rule for it.
         """
         needs = group.needs()
         for name, amount in needs.items():
@@ -71,7 +71,7 @@ class NodeState:
             self._scored[name] += group.scored.get(name, group.requests.get(name, 0))
         taken: list[int] = []
         for name, amount in needs.items():
-            # A live node's pods may hold GPUs that no kubelet of this kind would give them.
+            # Pods on a live node may hold GPUs that the kubelet would not assign with these settings.
             among = self._aligned(name, amount) or range(len(self.gpus))
             for _ in range(amount if any(name in gpu for gpu in self.node.gpus) else 0):
                 gpu = self._emptiest(name, among)
@@ -82,7 +82,7 @@ class NodeState:
         return tuple(taken)
 
     def release(self, group: PodGroup, gpus: tuple[int, ...]) -> None:
-        """Remove a pod that `take` placed."""
+        """Remove a pod that was placed by `take`."""
         left = list(gpus)
         for name, amount in group.needs().items():
             if name in self.free:
@@ -95,11 +95,12 @@ class NodeState:
             self._scored[name] -= group.scored.get(name, group.requests.get(name, 0))
 
     def score(self, group: PodGroup, disliked: int, most_disliked: int, profile: ProfileName = "default") -> int:
-        """Return the score of a profile of kube-scheduler for a pod that fits.
+        """Return the score of a node for a pod that fits, with a profile of kube-scheduler.
 
-        The default one: NodeResourcesFit with LeastAllocated, NodeResourcesBalancedAllocation and TaintToleration.
-        Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources (least_allocated.go,
-        balanced_allocation.go) and apis/config/v1/default_plugins.go (weights 1, 1 and 3), read 2026-11-23.
+        The default profile uses NodeResourcesFit with LeastAllocated, NodeResourcesBalancedAllocation and
+        TaintToleration. Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources
+        (least_allocated.go, balanced_allocation.go) and apis/config/v1/default_plugins.go (weights 1, 1 and 3),
+        read 2026-11-23.
         """
         gpus = [name for name in self.node.gpu_resources if group.requests.get(name) and scored_by_amount(name)]
         if profile == "packed" and gpus:
@@ -123,7 +124,7 @@ class NodeState:
         return total_score
 
     def _most(self, group: PodGroup, gpus: Sequence[str]) -> int:
-        """Return the score of NodeResourcesFit with MostAllocated, and of the default evenness.
+        """Return the score of NodeResourcesFit with MostAllocated plus the default balance score.
 
         Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources/most_allocated.go; read
         2026-11-28.
@@ -153,19 +154,21 @@ class NodeState:
         return in_use + BALANCE_WEIGHT * self._evenness(group.requests, (CPU, MEMORY, *gpus))
 
     def idle_gpus(self) -> list[int]:
-        """Return the GPUs of which no pod has a part."""
+        """Return the indices of GPUs that no pod uses."""
         return [index for index, gpu in enumerate(self.gpus) if gpu == self.node.gpus[index]]
 
     def _misaligned(self, needs: Amounts) -> tuple[str, ...]:
-        """Return the resources of which enough is free, but on more NUMA nodes than the kubelet accepts."""
+        """Return the resources whose free units are enough, but on more NUMA nodes than the kubelet accepts."""
         if not self.node.numa:
             return ()
         return tuple(name for name, amount in needs.items() if self._aligned(name, amount) == ())
 
     def _aligned(self, name: str, amount: int) -> tuple[int, ...] | None:
-        """Return the GPUs of the NUMA nodes that the kubelet would take units of; None: it does not choose.
+        """Return the GPUs of the NUMA nodes that the kubelet would use, or None if alignment does not matter.
 
-        The fewest NUMA nodes that could have so many, of those that have them now the first (`pools/numa.py`).
+        The kubelet uses the smallest number of NUMA nodes that could hold the units on an empty node, and among
+        them the first NUMA nodes with enough free units (`planning/pools/numa.py`). The result is empty if there
+        are none.
         """
         if not self.node.numa or amount < 2 or not any(gpu.get(name) for gpu in self.node.gpus):
             return None
@@ -174,7 +177,7 @@ class NodeState:
         totals = [sum(self.node.gpus[index].get(name, 0) for index in of[node]) for node in nodes]
         least = fewest(amount, totals)
         if least is None:
-            return None  # no node of this kind has so many
+            return None  # no node of this kind has so many units
         if self.node.single_numa and least > 1:
             return ()
         for chosen in combinations(nodes, least):
@@ -189,7 +192,7 @@ class NodeState:
         return min(offering, key=lambda index: used[index]) if offering else None
 
     def _evenness(self, requests: Amounts, resources: Sequence[str]) -> int:
-        """Return the score of NodeResourcesBalancedAllocation: how much more even a pod makes the node's use."""
+        """Return the score of NodeResourcesBalancedAllocation: how much a pod balances the node's usage."""
         after, before = self._balance(requests, resources), self._balance({}, resources)
         return _MOST // 2 + (_MOST // 2 + after - before) // 2
 

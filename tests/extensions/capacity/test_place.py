@@ -255,7 +255,7 @@ def test_claims_that_are_not_simulated_are_named_and_whole_gpus_are_placed(
     assert [(one["name"], one["placed"], one["pending"]) for one in ran.json["groups"]] == [("whole", 4, 1)]
     assert [one["name"] for one in ran.json["skipped"]] == ["vision/part"]
     assert (
-        "0 of gpu.nvidia.com.deviceclass.resource.k8s.io/devices left, a pod requests 4"
+        "0 of gpu.nvidia.com.deviceclass.resource.k8s.io/devices left, but a pod requests 4"
         in ran.json["pending"][0]["reasons"][0]["text"]
     )
 

@@ -67,13 +67,13 @@ def test_the_reason_names_cpu_where_gpus_are_free_and_cpu_is_not() -> None:
 def test_a_pod_larger_than_every_node_is_told_the_largest() -> None:
     scenario = Scenario(nodes=(node(cpu=8, gpus=4),), groups=(pods("a", gpus=2, cpu=16),))
     assert reasons(scenario) == [
-        "cpu: no node that it may run on has more than 8 cores; the pod requests 16 cores"
+        "cpu: no node that the pod may run on has more than 8 cores; the pod requests 16 cores"
     ]
 
 
 def test_a_resource_that_no_node_offers_is_the_reason() -> None:
     scenario = Scenario(nodes=(node(gpus=8),), groups=(pods("a", shares=1),))
-    assert reasons(scenario) == [f"{SHARE}: none of 1 node that it may run on has any; the pod requests 1"]
+    assert reasons(scenario) == [f"{SHARE}: none of 1 node that the pod may run on has any; the pod requests 1"]
 
 
 def test_higher_priority_goes_first_whatever_the_order_of_the_file() -> None:
@@ -90,7 +90,7 @@ def test_pods_above_a_quota_stay_pending_in_the_order_of_the_file() -> None:
         quotas={"vision": {f"requests.{GPU}": 5}},
     )
     assert pending_of(scenario, place(scenario)) == {"second": 2}
-    assert reasons(scenario) == [f"quota of team vision: 1 of requests.{GPU} left, a pod requests 2"]
+    assert reasons(scenario) == [f"quota of team vision: 1 of requests.{GPU} left, but a pod requests 2"]
 
 
 def test_pods_that_exist_already_need_no_quota() -> None:
@@ -107,7 +107,7 @@ def test_a_taint_keeps_pods_off_unless_they_tolerate_it() -> None:
         nodes=(tainted,), groups=(pods("plain", gpus=1), pods("fine", gpus=1, tolerations=TOLERATES))
     )
     assert pending_of(scenario, place(scenario)) == {"plain": 1}
-    assert reasons(scenario) == [f"1 node with taint {GPU}=present:NoSchedule, which it does not tolerate"]
+    assert reasons(scenario) == [f"1 node with taint {GPU}=present:NoSchedule, which the pod does not tolerate"]
 
 
 def test_a_node_selector_and_a_required_affinity_choose_the_nodes() -> None:
@@ -118,7 +118,7 @@ def test_a_node_selector_and_a_required_affinity_choose_the_nodes() -> None:
     scenario = Scenario(nodes=nodes, groups=(selected, affine, lost))
     placement = place(scenario)
     assert [(one.group, one.node) for one in placement.assignments] == [(0, 1), (1, 0)]
-    assert reasons(scenario) == ["2 nodes without the labels that it selects (pool=lab)"]
+    assert reasons(scenario) == ["2 nodes without the labels that the pod selects (pool=lab)"]
 
 
 @pytest.mark.parametrize(
