@@ -97,9 +97,7 @@ def _stack(name: str) -> RehearsalStack:
     found = stack_of(plan, load_catalog())
     if not found.platform.pools or not found.teams:
         what = "pools with GPUs" if not found.platform.pools else "teams"
-        raise BadInput(
-            name, [Problem(what.split()[0], f"no {what}", f"{what} that jobs can use", f"add {what}")]
-        )
+        raise BadInput(name, [Problem(what.split()[0], f"no {what}", f"{what} that jobs can use", f"add {what}")])
     return found
 
 

@@ -1,4 +1,4 @@
-"""Decide the cheapest pools for workloads: machine types and sharing modes, with a bound on the cost."""
+"""Search for the cheapest pools for workloads: machine types and sharing modes, with a lower bound on the cost."""
 
 from extensions.capacity.suggest.suggest import NextBest, OtherVendor, SuggestedPool, Suggestion, suggest
 from extensions.capacity.suggest.throughput import Throughput

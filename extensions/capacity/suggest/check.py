@@ -1,4 +1,4 @@
-"""Check a workloads file beyond its form, and find workloads that fit no allowed machine."""
+"""Checks of a workloads file beyond its form, and for workloads that fit no allowed machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Priced = tuple[MachineType, float]
 
 
 def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> None:
-    """Record unknown and repeated names, and shares of several GPUs."""
+    """Report unknown and repeated names, and shares of compute on several GPUs."""
     check_unique("workload", [(f"workloads[{i}]", one.name) for i, one in enumerate(demands.workloads)], problems)
     machines = catalog.machine_types
     families = {
@@ -40,13 +40,15 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
         )
     if demands.provider == "on-prem" and demands.capacity != "on-demand":
         problems.at("capacity").add(
-            f"{demands.capacity!r} with provider on-prem", "on-demand: no cloud sells these machines", "remove it"
+            f"{demands.capacity!r} with provider on-prem",
+            "on-demand, because no cloud sells these machines",
+            "remove it",
         )
     for name in demands.usd_per_hour:
         if name not in machines or not machines[name].has_gpus:
             problems.at("usd_per_hour").at(name).add(
                 f"{name!r}",
-                "one of the machine types of the catalogue with GPUs",
+                "one of the catalogue's machine types with GPUs",
                 similar_machine_type(name, machines) or "remove it",
             )
     _check_reservations(demands, catalog, problems)
@@ -60,13 +62,13 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
         if one.gpus > 1 and one.compute < 1:
             here.at("compute").add(
                 f"{one.compute} on {one.gpus} GPUs",
-                "1 for a pod of several GPUs: it holds them whole",
+                "1 for a pod with several GPUs, because it uses whole GPUs",
                 "remove compute, or write gpus: 1",
             )
 
 
 def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) -> None:
-    """Record reservations of unknown machine types, of another provider or region, and those named twice."""
+    """Report repeated reservations, and reservations with an unknown machine type or another provider or region."""
     first: dict[str, int] = {}
     for index, one in enumerate(demands.reservations):
         here = problems.at(f"reservations[{index}]")
@@ -81,7 +83,7 @@ def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) 
             here.at("machine_type").add(*unknown_machine_type(one.machine_type, catalog, demands.provider))
         elif not machine.has_gpus or not vendor_of(machine).is_cloud:
             here.at("machine_type").add(
-                f"{one.machine_type!r}", "a machine type of a cloud with GPUs", "remove the reservation"
+                f"{one.machine_type!r}", "a cloud machine type with GPUs", "remove the reservation"
             )
         elif demands.provider not in (None, machine.vendor):
             here.at("machine_type").add(
@@ -98,7 +100,7 @@ def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) 
 
 
 def _check_region(demands: Demands, catalog: Catalog, problems: Problems) -> None:
-    """Record a region without list prices, where the workloads file has no prices either."""
+    """Report a region without list prices if the workloads file contains no prices either."""
     regions = {
         region: None
         for one in catalog.price_lists.values()
@@ -121,8 +123,8 @@ def check_possible(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record each demand whose single pod fits no allowed machine, with the limits of the machines."""
-    unpriced = f"; left out, price unknown: {', '.join(left_out)}" if left_out else ""
+    """Report each demand of which not even one pod fits an allowed machine, with the limits of the machines."""
+    unpriced = f"; left out because the price is unknown: {', '.join(left_out)}" if left_out else ""
     for index, request in enumerate(requests):
         if any(request.fits_machine(machine, catalog.gpu_of(machine)) for machine, _ in machines):
             continue
@@ -136,7 +138,7 @@ def check_possible(
                 here.at("rdma").add(
                     f"{counted(request.gpus, 'GPU')} with RDMA",
                     "all GPUs of an allowed machine with RDMA interfaces: "
-                    + (" or ".join(str(size) for size in sizes) or f"none of them has any{unpriced}"),
+                    + (" or ".join(str(size) for size in sizes) or f"no allowed machine has any{unpriced}"),
                     f"write gpus: {sizes[-1]}" if sizes else "allow more machine families",
                 )
                 continue

@@ -1,4 +1,7 @@
-"""Find the cheapest mix of pools for all demands, with a bound, each pool proven by a placement."""
+"""Search for the cheapest mix of pools for all demands, with a lower bound.
+
+A placement proves that each pool fits.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ from gpu_platform.api.capacity import NodeCapacity, PodGroup, Proof, prove
 from gpu_platform.base.solver import new_solver
 
 _MONEY = 1_000_000
-"""Whole numbers for the solver: millionths of a USD."""
+"""Factor for prices, because the solver needs whole numbers: millionths of a USD."""
 _ROUNDS = 40
 _RANK = {"none": 0, "mig": 1, "mps": 2, "time-slicing": 2}
-"""Of two mixes that cost the same, the one that shares less, and of those with MIG one layout for all GPUs."""
+"""Preference among mixes with the same cost: less sharing first, and with MIG one layout for all GPUs."""
 _MENU_RANK = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenPool:
-    """A pool of the mix: `pods` by demand (its index) and slot."""
+    """A pool of the mix. `pods` counts its pods by index of the demand and slot."""
 
     option: Option
     nodes: int
@@ -30,11 +33,11 @@ class ChosenPool:
 
     @property
     def usd_per_hour(self) -> float:
-        """What the pool costs."""
+        """Cost of the pool in USD/h."""
         return self.nodes * self.option.usd_per_hour
 
     def requests(self, every: Sequence[PodRequest]) -> list[PodRequest]:
-        """Return the demands whose pods it holds, of all demands, each with the number of its pods here."""
+        """Return the demands with pods in this pool. `count` of each is the number of its pods here."""
         held: dict[int, int] = {}
         for (number, _), count in self.pods.items():
             held[number] = held.get(number, 0) + count
@@ -43,9 +46,11 @@ class ChosenPool:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Pools for all demands. `bound`: no mix of the options costs less, USD/h; `timed_out`: the search was cut.
+    """Pools for all demands.
 
-    `cheapest`: the cheapest pools found, where `pools` are fewer and cost little more; else empty.
+    `bound` is a lower bound on the cost of any mix of the options, in USD/h. `timed_out` is true if the search
+    ended early. `cheapest` contains the cheapest pools found if `pools` are fewer pools that cost slightly more;
+    otherwise it is empty.
     """
 
     pools: tuple[ChosenPool, ...]
@@ -55,12 +60,12 @@ class Mix:
 
     @property
     def usd_per_hour(self) -> float:
-        """What the mix costs."""
+        """Cost of the mix in USD/h."""
         return fsum(pool.usd_per_hour for pool in self.pools)
 
     @property
     def optimal(self) -> bool:
-        """Whether the bound proves that no mix of the options is cheaper than the cheapest one found."""
+        """Whether the bound proves that no mix of the options is cheaper than the cheapest mix found."""
         pools = self.cheapest or self.pools
         return _cost(pools) <= self.bound + 0.5 / _MONEY * max(1, len(pools))
 
@@ -68,19 +73,20 @@ class Mix:
 def cheapest_mix(
     requests: Sequence[PodRequest], options: Sequence[Option], *, seconds: float = 20.0, within: float = 0.0
 ) -> Mix | None:
-    """Return the cheapest mix found within about `seconds`; None only if no option can hold some demand.
+    """Return the cheapest mix found within about `seconds`, or None if no option can hold some demand.
 
-    OR-tools CP-SAT chooses by what the nodes of a pool have in all. The planner's own proof then places every pod
-    node by node; where that shows too few nodes, the model learns it and chooses again. Past `seconds` the best of
-    what was found is returned, at worst each demand on its own cheapest nodes. Fewer pools are preferred where
-    they cost at most the share `within` more.
+    OR-tools CP-SAT chooses by the total resources of a pool's nodes. The planner's proof then assigns every pod to
+    a node. If the nodes are too few, the model learns this and chooses again. When the time is over, the best mix
+    so far is returned. In the worst case, it contains a separate pool of the cheapest nodes for each demand. A mix
+    of fewer pools is preferred if it costs at most the share `within` more.
     """
     if unfit(requests, options):
         return None
     deadline = time.monotonic() + seconds
     model = _Model(requests, options)
     best, bound = plain_mix(requests, options)
-    # A verdict of `unknown` is learnt from, too, and may rule out what would fit: no bound comes after it.
+    # The model also learns from the verdict `unknown`, which may exclude mixes that fit, so later bounds do not
+    # count.
     timed_out, is_sound = False, True
     for _ in range(_ROUNDS):
         found = model.solve(max(0.0, deadline - time.monotonic()))
@@ -111,7 +117,10 @@ def cheapest_mix(
 
 
 def unfit(requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[str, ...]:
-    """Return the names of demands that no option can hold; all others it can, since nodes are not limited."""
+    """Return the names of demands that no option can hold.
+
+    All other demands fit, because nodes are not limited.
+    """
     return tuple(request.name for request in requests if not any(option.slots_for(request) for option in options))
 
 
@@ -120,15 +129,16 @@ def _cost(pools: Sequence[ChosenPool]) -> float:
 
 
 def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[list[ChosenPool], float]:
-    """Return each demand on its own cheapest nodes that are bought, and a bound on the cost of any mix, USD/h.
+    """Return a mix with a separate pool of bought nodes for each demand, and a lower cost bound in USD/h.
 
-    The bound: no node holds more pods of one demand than it would hold alone.
+    The bound holds for any mix. It assumes that a node never holds more pods of one demand than it would hold
+    without other demands.
     """
     every = [
         [
             (option, slot, pods)
             for option in options
-            if not option.menu  # of one demand no node holds more than with the same layout on all GPUs
+            if not option.menu  # with pods of one demand, the same layout on all GPUs is best
             for slot in option.slots_for(request)
             if (pods := _pods_on_node(option, slot, request))
         ]
@@ -153,12 +163,12 @@ def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tupl
 
 
 def _pods_on_node(option: Option, slot: str, request: PodRequest) -> int:
-    """Return how many pods of a demand one node holds in its slots of one kind."""
+    """Return how many pods of a demand fit into the slots of one kind on a node."""
     return min(option.slots[slot] // request.gpus, _pods_by_resources(option, request))
 
 
 def all_pods_on_node(option: Option, request: PodRequest) -> int:
-    """Return how many pods of a demand one node holds in all its slots."""
+    """Return how many pods of a demand fit into all slots of a node."""
     fitting = set(option.slots_for(request))
     if option.menu:
         most = max(sum(count for name, count in layout if name in fitting) for layout in option.menu)
@@ -176,14 +186,14 @@ def _pods_by_resources(option: Option, request: PodRequest) -> int:
 
 
 def _grown(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
-    """Add nodes until the pool's pods fit."""
+    """Return the pool with as many more nodes as its pods need."""
     while prove_pool(pool, requests).verdict != "placed":
         pool = ChosenPool(pool.option, pool.nodes + 1, pool.pods)
     return pool
 
 
 def _is_there(pools: Sequence[ChosenPool]) -> bool:
-    """Return whether no reservation has fewer machines than the pools take of it."""
+    """Return whether the pools use no more machines of each reservation than it has."""
     taken: dict[Reservation, int] = {}
     for pool in pools:
         if pool.option.reservation is not None:
@@ -192,7 +202,7 @@ def _is_there(pools: Sequence[ChosenPool]) -> bool:
 
 
 def _tight(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
-    """Share a GPU among no more than its pods need: each replica then has more of it."""
+    """Reduce the replicas of a GPU to the number that the pods need, so that each replica gets a larger part."""
     if pool.option.mode not in ("mps", "time-slicing"):
         return pool
     pods, gpus = sum(pool.pods.values()), pool.nodes * pool.option.machine.gpu_count
@@ -204,7 +214,7 @@ def _tight(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
 
 
 def split(pool: ChosenPool, requests: Sequence[PodRequest], most: int) -> list[ChosenPool]:
-    """Return a pool as pools of at most `most` nodes, each with the pods that the proof places on its nodes."""
+    """Split a pool into pools of at most `most` nodes, each with the pods that the proof places on these nodes."""
     if pool.nodes <= most:
         return [pool]
     numbers = {requests[number].name: number for number, _ in pool.pods}
@@ -247,7 +257,7 @@ def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
 
 
 class _Model:
-    """Solver model: nodes of each option, and pods of each demand in its slots."""
+    """Solver model with the nodes of each option, and the pods of each demand in its slots."""
 
     def __init__(self, requests: Sequence[PodRequest], options: Sequence[Option]) -> None:
         # The import takes half a second, and only this class needs it.
@@ -260,7 +270,7 @@ class _Model:
         self._options = [option for option in options if any(option.slots_for(request) for request in requests)]
         self._pods: list[dict[tuple[int, str], Any]] = []
         self._nodes: list[Any] = []
-        # Of options with a menu: GPUs of a node with each layout.
+        # For each option with a menu, the number of GPUs of a node with each layout.
         self._chosen: dict[int, list[Any]] = {}
         self._index = {option: index for index, option in enumerate(self._options)}
         placed: list[list[Any]] = [[] for _ in requests]
@@ -286,9 +296,10 @@ class _Model:
         )
 
     def _share_in_one_domain(self) -> None:
-        """Let pods of one trust domain share by replicas: a quota of shares is good on every pool that has them.
+        """Allow replicas for only one trust domain.
 
-        The rule sharing-across-tenants refuses such quotas for teams that do not trust each other.
+        A quota of shares is valid on every pool that offers shares. The rule sharing-across-tenants refuses such
+        quotas for teams that do not trust each other.
         """
         shares = {option.domain: self._model.new_bool_var("") for option in self._options if option.domain}
         for option, nodes in zip(self._options, self._nodes, strict=True):
@@ -297,7 +308,7 @@ class _Model:
         self._model.add_at_most_one(shares.values())
 
     def _keep_to_reservations(self) -> None:
-        """Take no more machines of a reservation than it has, in all pools together."""
+        """Limit the machines that all pools together use of a reservation."""
         taken: dict[Reservation, list[Any]] = {}
         for option, nodes in zip(self._options, self._nodes, strict=True):
             if option.reservation is not None:
@@ -306,7 +317,7 @@ class _Model:
             self._model.add(sum(nodes) <= reservation.count)
 
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
-        """Keep within what the nodes have in all, and within the pods of one demand that fit one node."""
+        """Limit pods to the total resources of the nodes, and each demand to its pods that fit one node."""
         requests, resources = self._requests, option.allocatable
         there = {slot: nodes * count for slot, count in option.slots.items()}
         if option.menu:
@@ -325,9 +336,9 @@ class _Model:
             self._model.add(held <= nodes * all_pods_on_node(option, request))
 
     def _choose(self, option: Option, nodes: Any, most: int) -> dict[str, Any]:  # noqa: ANN401
-        """Let the GPUs of a node have layouts of the menu; returns the instances of all nodes by profile."""
+        """Let each GPU of a node have a layout of the menu. Return the MIG instances of all nodes by profile."""
         gpus = option.machine.gpu_count
-        # The same on all of them is an option of its own.
+        # The same layout on all GPUs is a separate option.
         chosen = [self._model.new_int_var(0, gpus - 1, "") for _ in option.menu]
         self._model.add(sum(chosen) == gpus)
         self._chosen[self._index[option]] = chosen
@@ -345,7 +356,10 @@ class _Model:
         }
 
     def _place_of(self, option: Option) -> int:
-        """Return the option's index, of one that was chosen from a menu that of the menu."""
+        """Return the index of an option.
+
+        If its layouts were chosen from a menu, return the index of the option with the menu.
+        """
         if option in self._index:
             return self._index[option]
         return next(
@@ -355,7 +369,10 @@ class _Model:
         )
 
     def learn(self, pool: ChosenPool) -> None:
-        """Rule out so few nodes for so many pods: a pod less of some kind, a node more, or other layouts."""
+        """Exclude this number of nodes for these pods.
+
+        A solution needs more nodes, fewer pods or other layouts.
+        """
         index = self._place_of(pool.option)
         ways: list[Any] = []
         numbers: Sequence[Any] = self._chosen.get(index, ())
@@ -372,9 +389,10 @@ class _Model:
         self._model.add_bool_or([*ways, more])
 
     def solve(self, seconds: float) -> tuple[list[ChosenPool], float] | None:
-        """Return the cheapest mix and the bound on its cost; of mixes that cost the same the plainest.
+        """Return the cheapest mix and a lower bound on its cost, or None if no mix was found in time.
 
-        None: none was found in time. `timed_out`: a cheaper one than the last may exist.
+        Among mixes with the same cost, the simplest one is returned. `timed_out` is then true if a cheaper mix may
+        exist.
         """
         self._model.clear_hints()
         self._model.minimize(self._cost)
@@ -388,7 +406,7 @@ class _Model:
         return self._read(plainest), bound
 
     def _plainest(self, cheapest: Any, cost: int, seconds: float) -> Any:  # noqa: ANN401 - ortools has no types
-        """Choose again at the same cost: few pools, and little sharing."""
+        """Solve again with the same cost for fewer pools and less sharing."""
         model = self._model.clone()
         used: list[Any] = []
         for nodes, option in zip(self._nodes, self._options, strict=True):
@@ -403,9 +421,9 @@ class _Model:
         return solver if solver.solve(model) in (self._cp.OPTIMAL, self._cp.FEASIBLE) else cheapest
 
     def simplest(self, best: Sequence[ChosenPool], within: float, deadline: float) -> list[ChosenPool] | None:
-        """Return the fewest pools that cost at most the share `within` more than `best`; None: no fewer than it.
+        """Return a mix of fewer pools that costs at most the share `within` more than `best`, or None.
 
-        Of as many pools the cheapest that is found. What is not found by `deadline` is left out.
+        The mix has the fewest possible pools. It is the cheapest of these mixes that is found before `deadline`.
         """
         budget = floor(_cost(best) * (1 + within) * _MONEY)
         for pools in range(1, len(best)):
@@ -442,7 +460,7 @@ class _Model:
         ]
 
     def _with_layouts(self, index: int, solver: Any) -> Option:  # noqa: ANN401 - ortools has no types
-        """Return an option with the layouts that were chosen from its menu, if it has one."""
+        """Return an option with the layouts that were chosen from its menu, or unchanged if it has no menu."""
         option = self._options[index]
         if not option.menu:
             return option

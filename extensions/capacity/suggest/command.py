@@ -1,4 +1,4 @@
-"""`gpu-platform capacity suggest`: find the cheapest pools for workloads, as YAML for a stack file."""
+"""`gpu-platform capacity suggest`: finds the cheapest pools for workloads and prints YAML for a stack file."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     proven = (
         ("optimal" if cheapest is None else "the cheapest is optimal")
         if suggestion.optimal
-        else f"time limit reached: the best found, at most {gap} above it; try more --seconds"
+        else f"time limit reached: this is the best mix found, at most {gap} above the bound; try more --seconds"
         if suggestion.timed_out
-        else f"not proven optimal, at most {gap} above it"
+        else f"not proven optimal, at most {gap} above the bound"
     )
     yield f"lower bound over all machine types and modes considered: {suggestion.bound:.2f} USD/h, {proven}"
     yield _prices(suggestion, demands)
@@ -61,7 +61,7 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
         yield "compute without measured_on is taken as a share of the chosen GPU model; measure it on that model"
     if demands.zone is None and any("zones" in one.pool for one in suggestion.pools):
-        yield "zones: examples where a pool must name one; write region and zone, or change them; not in a sandbox"
+        yield "zones are examples for pools that must name one; set region and zone, or edit them; a sandbox has no zones"
     if suggestion.left_out:
         where = f" in {demands.region}" if demands.region is not None else ""
         yield f"excluded, price unknown{where}: {', '.join(suggestion.left_out)}"
@@ -103,7 +103,7 @@ def _prices(suggestion: Suggestion, demands: Demands) -> str:
     listed = f"list, on demand, {suggestion.region}, {' and '.join(suggestion.dates)}" if suggestion.dates else ""
     if listed and demands.capacity == "spot":
         listed += ", an upper bound for spot"
-    own = f"those of the workloads file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
+    own = f"from the workloads file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
     return "prices: " + "; ".join(one for one in (listed, own) if one)
 
 
@@ -113,7 +113,7 @@ def _usd(one: SuggestedPool) -> str:
 
 def _next_best(one: SuggestedPool) -> str:
     if one.next_best is None:
-        return "next best: none, no other machine type and mode fits these pods"
+        return "next best: none, because no other machine type and mode fits these pods"
     hour = one.next_best.usd_per_hour
     pools = " + ".join(one.next_best.pools)
     return f"next best: {pools} at {hour:.2f} USD/h ({hour - one.usd_per_hour:+.2f} USD/h)"

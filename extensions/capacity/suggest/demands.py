@@ -28,7 +28,10 @@ class WorkloadDemand(SpecModel):
 
     name: DnsLabel
     kind: GpuWorkload
-    """training, inference or development: determines how GPUs may be shared, and the pool's workload."""
+    """Kind of the workload: training, inference or development.
+
+    It determines how GPUs may be shared, and the `workload` of the pool.
+    """
     count: int = Field(ge=1, le=10_000)
     """Number of pods that run at the same time."""
     trust_domain: DnsLabel = Field(examples=["shop"])
@@ -36,31 +39,37 @@ class WorkloadDemand(SpecModel):
     gpu_memory: GpuMemory
     """GPU memory that a pod needs on each of its GPUs."""
     compute: float = Field(default=1.0, gt=0, le=1)
-    """Share of one whole GPU's compute that a pod uses, 0 to 1: of the model in `measured_on`, else of the model
-    that is chosen. A replica provides 1/replicas, a MIG instance its part of the compute slices."""
+    """Share of one whole GPU's compute that a pod uses, from 0 to 1.
+
+    It refers to the GPU model in `measured_on`, or to the chosen model if `measured_on` is not set. A replica
+    provides 1/replicas of the compute, and a MIG instance the share of its compute slices.
+    """
     measured_on: str | None = None
-    """GPU model on which `compute` was measured; the pods then run only on this model."""
+    """GPU model that `compute` was measured on. The pods run only on this model."""
     objective: Literal["latency", "throughput"] = "throughput"
-    """latency: no time-slicing, so that pods never wait for each other."""
+    """With latency, GPUs are not time-sliced, so that pods never wait for each other."""
     gpus: int = Field(default=1, ge=1, le=16)
     """GPUs per pod."""
     nvlink: bool = False
     """The pod's GPUs must be connected by NVLink; always required for training on several GPUs."""
     rdma: bool = False
-    """The pod needs the node's interfaces for RDMA between nodes (EFA on AWS, GPUDirect on GCP): it gets machines
-    that have them, whole, since pods of fewer GPUs than a node has communicate within their node."""
+    """The pod needs the node's interfaces for RDMA between nodes (EFA on AWS, GPUDirect on GCP).
+
+    It must use all GPUs of a machine with these interfaces, because pods with fewer GPUs communicate within their
+    node.
+    """
     cpu: Cpu = "1"
     memory: Memory = "4Gi"
 
 
 class ReservedMachines(SpecModel):
-    """Machines of a capacity reservation, which are paid for whether they are used or not."""
+    """Machines of a capacity reservation, which is paid for whether it is used or not."""
 
     reservation: str = Field(min_length=1, examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
-    """EKS: the id of an On-Demand Capacity Reservation; GKE: the name of a Compute Engine reservation."""
+    """On EKS, the id of an On-Demand Capacity Reservation. On GKE, the name of a Compute Engine reservation."""
     machine_type: str
     count: int = Field(ge=1, le=10_000)
-    """Machines of the reservation that these workloads may use."""
+    """Number of machines of the reservation that these workloads may use."""
     zone: Zone
     """Zone of the reservation."""
 
@@ -69,27 +78,37 @@ class Demands(SpecModel):
     """Workloads file: the workloads, and the machine types that may be chosen for them."""
 
     provider: Literal["aws", "gcp", "on-prem"] | None = None
-    """Vendor of the machine types (`vendor` in the catalogue); unset: the cheapest one."""
+    """Vendor of the machine types (`vendor` in the catalogue). By default, the cheapest vendor is chosen."""
     region: str | None = Field(
         default=None,
         pattern=worded(r"^[a-z]+(-[a-z]+)+-?\d{1,2}$", "a region such as us-east-1, not a zone"),
         examples=["us-east-1"],
     )
-    """Region whose list prices are compared; machine types without a price there are left out. Unset: us-east-1
-    (AWS) and us-central1 (GCP)."""
+    """Region for list prices.
+
+    Machine types without a price in this region are left out. The default is us-east-1 on AWS and us-central1 on
+    GCP.
+    """
     zone: Zone | None = None
-    """Zone of `region` for all pools. Unset: pools that must name a zone get the first that is known to offer
-    their machine type, else the first of the region."""
+    """Zone of `region` for all pools.
+
+    By default, a pool that must name a zone gets the first zone that is known to offer its machine type, or the
+    first zone of the region.
+    """
     capacity: Literal["on-demand", "spot"] = "on-demand"
-    """How the cloud sells the nodes. List prices are those on demand, so upper bounds for spot."""
+    """How the cloud sells the nodes. List prices are on-demand prices, so they are upper bounds for spot."""
     machine_families: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """Machine families to choose from, such as g6 or a2-ultragpu; unset: all."""
+    """Machine families to choose from, such as g6 or a2-ultragpu. The default is all families."""
     architecture: Literal["amd64", "arm64"] = "amd64"
     """CPU architecture of the container images."""
     usd_per_hour: dict[str, UsdPerHour] = {}
-    """Price of a machine in USD/h by machine type, if it is not the list price: on-premises, a commitment."""
+    """Price of a machine in USD/h by machine type, if it is not the list price (on-premises or with a commitment).
+    """
     reservations: Annotated[tuple[ReservedMachines, ...], Field(max_length=100)] = ()
-    """Machines that are reserved and paid for: they are used first, and what they do not hold is bought."""
+    """Machines that are reserved and already paid for.
+
+    They are used first, and more machines are bought if necessary.
+    """
     workloads: Annotated[tuple[WorkloadDemand, ...], Field(min_length=1, max_length=1000)]
 
 
@@ -99,5 +118,5 @@ def _adapter() -> TypeAdapter[Demands]:
 
 
 def read_demands(path: Path) -> Demands:
-    """Read a workloads file; raises BadInput with every problem and its place in the file."""
+    """Read a workloads file. Raises BadInput with every problem and its place in the file."""
     return parse_document(read_yaml_file(path), str(path), _adapter())

@@ -1,4 +1,4 @@
-"""Find small cuts of what a workload requests that make the pools much cheaper: 95 CPUs instead of 96."""
+"""Search for small cuts of a workload's requests that make the pools much cheaper, such as 95 CPUs, not 96."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from gpu_platform.catalog import Catalog
 Field = Literal["cpu", "memory", "gpu_memory"]
 
 MOST_CUT: Final = 0.1
-"""Of a request, what may be cut to be a near miss."""
+"""Maximum share of a request that may be cut in a near miss."""
 LEAST_SAVING: Final = 0.05
-"""Of the price of all pools, what a cut has to save to be named."""
+"""Minimum share of the price of all pools that a cut must save to be reported."""
 _TRIED = 4
 _CORE, _GIB = 1000, 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearMiss:
-    """With `value` instead of `declared` in a workload's field all pools cost `usd_per_hour`.
+    """A small cut of a workload's request that saves money.
 
-    Values are millicores of `cpu`, else MiB.
+    If `field` of the workload had `value` instead of `declared`, all pools would cost `usd_per_hour`. Values are
+    in millicores for `cpu`, otherwise in MiB.
     """
 
     workload: str
@@ -44,10 +45,10 @@ def near_misses(
     seconds: float,
     reservations: Sequence[Reservation] = (),
 ) -> tuple[NearMiss, ...]:
-    """Return the best near miss of each workload and field, the most saving first.
+    """Return the best near miss of each workload and field, with the largest saving first.
 
-    `machines`: those of the chosen vendor; `usd_per_hour`: what was found. The cuts that save most for a workload
-    by itself are tried on all workloads, each for `seconds`.
+    `machines` are the machines of the chosen vendor, and `usd_per_hour` is the cost of the mix found. The cuts
+    that save most for their workload are then tried with all workloads, each for `seconds`.
     """
     tried: list[tuple[float, int, Field, int, PodRequest]] = []
     for number, request in enumerate(requests):
@@ -75,7 +76,7 @@ def near_misses(
 
 
 def _alone(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) -> float:
-    """Return what one workload costs on nodes of one kind, USD/h."""
+    """Return the cost of one workload on nodes of a single kind, in USD/h."""
     holding = [
         (option, pods)
         for option in options_for([request], machines, catalog)
@@ -85,7 +86,7 @@ def _alone(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) ->
 
 
 def _cuts(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) -> Iterator[tuple[Field, int]]:
-    """Yield the values of each field at which a node, GPU or instance begins to hold a pod more."""
+    """Yield the values of each field that would let a node, GPU or MIG instance hold one more pod."""
     nodes = {free_of_machine(machine, request.kind) for machine, _ in machines}
     gpus = {gpu.model: gpu for gpu in (catalog.gpu_of(machine) for machine, _ in machines)}
     pod = request.pod
@@ -99,7 +100,10 @@ def _cuts(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) -> 
 
 
 def _within(field: Field, declared: int, there: int, round_to: int) -> Iterator[tuple[Field, int]]:
-    """Yield the largest value below `declared` of which one more fits, rounded down where that is a small cut."""
+    """Yield the largest value below `declared` that lets one more pod fit, if the cut is small.
+
+    The value is rounded down if the cut is still small after that.
+    """
     if not declared:
         return
     value = there // (there // declared + 1)

@@ -1,10 +1,10 @@
-"""List the options for demands: a machine type, its sharing mode, and the trust domain that shares its GPUs.
+"""Options for demands: a machine type, its sharing mode, and the trust domain that shares its GPUs.
 
-Rules: pods of different trust domains share a GPU only as MIG instances, for they alone have memory and faults
-of their own (NVIDIA MIG user guide; k8s-device-plugin README on time-slicing and MPS, read 2026-11-21). Inference
-that shares gets MPS, whose pods run side by side, and is never time-sliced; development is time-sliced; training
-is not replicated, and on several GPUs it gets machines with NVLink. A pod of several GPUs holds them whole.
-A GPU has no more replicas than the policy pack allows by default.
+Pods of different trust domains share a GPU only as MIG instances, because only these have separate memory and
+fault isolation (NVIDIA MIG user guide; k8s-device-plugin README on time-slicing and MPS, read 2026-11-21).
+Inference pods that share a GPU use MPS, which runs them side by side, and are never time-sliced. Development pods
+are time-sliced. Training pods do not share GPUs, and training on several GPUs requires machines with NVLink. A pod
+with several GPUs uses whole GPUs. A GPU has no more replicas than the policy pack allows by default.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ Mode = Literal["none", "mig", "mps", "time-slicing"]
 GPU_SLOT = "gpu"
 SHARE_SLOT = "share"
 MOST_REPLICAS: Final[Mapping[Mode, int]] = {"mps": 8, "time-slicing": 4}
-"""Replicas of one GPU that the rule sharing-replicas-bounded allows by default."""
+"""Maximum number of replicas of one GPU that the rule sharing-replicas-bounded allows by default."""
 _EPSILON = 1e-9
 Layout = tuple[tuple[str, int], ...]
-"""MIG profile and count, on one GPU."""
+"""MIG profiles on one GPU, each with its number of instances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest:
-    """A demand in numbers: memory in MiB of each GPU, `compute` of one GPU, `model`: the only accepted one.
+    """Numeric form of a demand.
 
-    `rdma`: it needs the node's interfaces between nodes, so all GPUs of the node.
+    `memory_mib` and `compute` are for each GPU; `compute` is a fraction of one GPU. `model` is the only accepted
+    GPU model, or None for any. A pod with `rdma` needs the node's interfaces between nodes, and therefore all GPUs
+    of the node.
     """
 
     name: str
@@ -60,13 +62,13 @@ class PodRequest:
 
     @property
     def shares_by(self) -> Mode | None:
-        """How a pod may share a GPU with others of its trust domain; None: not at all."""
+        """Mode that lets a pod share a GPU with other pods of its trust domain, or None if it cannot share."""
         if self.gpus > 1 or self.nvlink or self.rdma or self.kind == "training":
             return None
         return "time-slicing" if self.kind == "development" and not self.latency else "mps"
 
     def fits_machine(self, machine: MachineType, gpu: Gpu) -> bool:
-        """Return whether one pod fits one machine with its number of whole GPUs."""
+        """Return whether one pod fits one machine with whole GPUs."""
         resources = free_of_machine(machine, self.kind)
         return (
             self.model in (None, gpu.model)
@@ -79,13 +81,13 @@ class PodRequest:
         )
 
     def most_replicas(self, gpu: Gpu) -> int:
-        """Return how many such pods one GPU can hold, if each gets an equal part of its memory and compute."""
+        """Return how many of these pods fit one GPU if each gets an equal part of its memory and compute."""
         by_compute = int(1 / self.compute + _EPSILON)
         most = MOST_REPLICAS[self.shares_by] if self.shares_by is not None else 1
         return min(gpu.memory_mib // self.memory_mib, by_compute, most, mps_clients(gpu))
 
     def fits_profile(self, gpu: Gpu, name: str) -> bool:
-        """Return whether a MIG instance of the profile can hold a pod."""
+        """Return whether a MIG instance of the profile is large enough for a pod."""
         profile = gpu.mig.profile(name) if gpu.mig is not None else None
         if gpu.mig is None or profile is None or self.gpus > 1 or self.nvlink or self.rdma:
             return False
@@ -94,14 +96,14 @@ class PodRequest:
 
 
 def free_of_machine(machine: MachineType, kind: str) -> NodeResources:
-    """Return what DaemonSets leave on a node, less the huge pages of training over RDMA."""
+    """Return the resources that DaemonSets leave on a node, minus the huge pages of training over RDMA."""
     uses_rdma = machine.rdma_interfaces > 0 and kind == "training"
     left = free.free_of_machine(machine, huge_pages_mib=vendor_of(machine).rdma_huge_pages_mib if uses_rdma else 0)
     return NodeResources(left.cpu_millicores, left.memory_mib)
 
 
 def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
-    """Return a demand in numbers; its `measured_on` is a GPU model of the catalogue."""
+    """Return the numeric form of a demand. Its `measured_on` must be a GPU model of the catalogue."""
     measured = catalog.find_gpu(demand.measured_on) if demand.measured_on is not None else None
     return PodRequest(
         name=demand.name,
@@ -121,7 +123,7 @@ def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Machines of one reservation that may be used: they cost nothing more."""
+    """Machines of one reservation that may be used at no additional cost."""
 
     name: str
     machine: MachineType
@@ -130,16 +132,21 @@ class Reservation:
 
 
 RESERVED_USD_PER_HOUR: Final = 1e-6
-"""Of a reserved machine, which costs nothing more: it comes first, and no more of them are taken than needed."""
+"""Price of a reserved machine in USD/h.
+
+Reserved machines cost nothing more. With this small price, they are preferred, and no more are used than needed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A candidate pool. `usd_per_hour` of one node; `domain`: trust domain that shares its GPUs, None: not shared.
+    """A candidate pool.
 
-    MIG instances are not shared. `layouts`: with MIG the layout of each GPU of a node; a single one is that of all
-    GPUs. `menu`: the layouts among which each GPU of a node has yet to choose, the same on every node.
-    `reservation`: what its nodes are of, None: they are bought.
+    `usd_per_hour` is the price of one node. `domain` is the trust domain that shares its GPUs, or None if they are
+    not shared; MIG instances do not count as shared. With MIG, `layouts` contains the layout of each GPU of a
+    node, or a single layout for all GPUs. If `menu` is set, a layout from it is still to be chosen for each GPU,
+    the same way on every node. `reservation` is the reservation that contains the nodes, or None if they are
+    bought.
     """
 
     machine: MachineType
@@ -155,7 +162,10 @@ class Option:
 
     @property
     def slots(self) -> Mapping[str, int]:
-        """Slots on one node: `gpu`, `share`, or instances by MIG profile; of a menu the most of each profile."""
+        """Number of slots on one node by kind: `gpu`, `share` or a MIG profile.
+
+        With a menu, the maximum of each profile.
+        """
         gpus = self.machine.gpu_count
         if self.menu:
             most = {name: max(dict(one).get(name, 0) for one in self.menu) for name in self.profiles}
@@ -167,7 +177,7 @@ class Option:
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """MIG profiles of its GPUs."""
+        """MIG profiles of the GPUs."""
         return tuple(dict.fromkeys(name for layout in self.menu or self.layouts for name, _ in layout))
 
     @property
@@ -177,17 +187,17 @@ class Option:
 
     @property
     def numa(self) -> NumaNodes | None:
-        """NUMA nodes that the kubelets of a cloud's training pool align pods with (`requirements`)."""
+        """NUMA nodes that the kubelet aligns pods with, or None. Kubelets do this in training pools of a cloud."""
         aligned = self.kind == "training" and self.machine.gpu_count > 1 and vendor_of(self.machine).is_cloud
         return numa_nodes(self.machine, "restricted" if aligned else "none")
 
     @property
     def pods(self) -> int:
-        """Pods of workloads that one node can run."""
+        """Maximum number of workload pods on one node."""
         return free.free_of_machine(self.machine).pods
 
     def slots_for(self, request: PodRequest) -> tuple[str, ...]:
-        """Return the slots that a pod can use, one for each of its GPUs."""
+        """Return the kinds of slots that a pod can use, one slot for each of its GPUs."""
         if request.kind != self.kind or not request.fits_machine(self.machine, self.gpu):
             return ()
         match self.mode:
@@ -206,7 +216,7 @@ def options_for(
     catalog: Catalog,
     reservations: Sequence[Reservation] = (),
 ) -> tuple[Option, ...]:
-    """Return every useful option. `machines`: those that can be bought, and USD/h; `reservations` come first."""
+    """Return all useful options. `machines` can be bought at their price in USD/h. `reservations` come first."""
     reserved = [
         replace(option, reservation=one)
         for one in reservations
@@ -242,7 +252,7 @@ def _options_of(
 def _undominated(
     machines: Sequence[tuple[MachineType, float]], *, rdma: bool
 ) -> Iterator[tuple[MachineType, float]]:
-    """Leave out machines for which another with as many of the same GPUs is no worse and costs no more."""
+    """Yield the machines that have no equal or better alternative with the same GPUs at the same or a lower price."""
     for index, (machine, price) in enumerate(machines):
         if not any(
             other.gpu == machine.gpu
@@ -258,7 +268,7 @@ def _undominated(
 
 
 def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
-    """Return the layouts of profiles that a demand can use, without those that another one contains."""
+    """Return the MIG layouts of profiles that a demand can use, without layouts that another layout contains."""
     if gpu.mig is None:
         return []
     plain = {profile.name for profile in gpu.mig.profiles if not {"+", "-"} & set(profile.name)}
@@ -268,7 +278,7 @@ def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
 
 @cache
 def _largest(mig: Mig, useful: frozenset[str]) -> tuple[Layout, ...]:
-    """Return the layouts of these profiles that no other one contains; searched once per geometry."""
+    """Return the layouts of these profiles that no other layout contains. The result is cached."""
     layouts = {
         tuple((name, count) for name, count in layout if name in useful) for layout in largest_multisets(mig)
     } - {()}
@@ -282,7 +292,7 @@ def _within(layout: Layout, other: Mapping[str, int]) -> bool:
 
 
 def _shares(requests: Sequence[PodRequest], gpu: Gpu) -> list[tuple[str, Mode, int]]:
-    """Return trust domain, mode and replicas of each way to share one GPU."""
+    """Return the trust domain, mode and replicas of each way to share one GPU."""
     return list(
         dict.fromkeys(
             (request.domain, mode, replicas)

@@ -1,4 +1,4 @@
-"""Reasons for a chosen pool, as text."""
+"""Reasons for a chosen pool as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MODE_NAMES = {"none": "whole", "mig": "mig", "mps": "mps", "time-slicing": "sha
 
 
 def mode_name(option: Option) -> str:
-    """Return how the GPUs of a pool are offered, short enough for its name."""
+    """Return a short name for the sharing mode of a pool, which is part of the pool's name."""
     return _MODE_NAMES[option.mode]
 
 
@@ -48,19 +48,19 @@ def _mode(option: Option, requests: Sequence[PodRequest]) -> Iterator[str]:
     match option.mode:
         case "none":
             if any(request.gpus > 1 for request in requests):
-                yield "whole GPUs: a pod of several GPUs does not share them"
+                yield "whole GPUs: a pod with several GPUs does not share them"
             else:
                 yield (
-                    "whole GPUs: no cheaper way to share that the rules allow holds these pods, and "
+                    "whole GPUs: the rules allow no cheaper way to share that holds these pods, and "
                     f"{gpu.product} has the memory"
                 )
         case "mig":
             assert gpu.mig is not None  # noqa: S101 - only such GPUs are cut
             domains = sorted({request.domain for request in requests})
-            several = f": {', '.join(domains)} may share a GPU only so" if len(domains) > 1 else ""
-            yield f"MIG: instances have memory, compute and faults of their own{several}"
+            several = f": {', '.join(domains)} may share a GPU only this way" if len(domains) > 1 else ""
+            yield f"MIG: each instance has separate memory, compute and fault isolation{several}"
             if len(option.layouts) > 1:
-                yield "the GPUs of a node have different layouts: the same on all of them would cost more"
+                yield "the GPUs of a node have different layouts, because one layout for all would cost more"
             for name in option.profiles:
                 profile = gpu.mig.profile(name)
                 if profile is not None:
@@ -71,7 +71,7 @@ def _mode(option: Option, requests: Sequence[PodRequest]) -> Iterator[str]:
                 f"MPS: pods of trust domain {option.domain} run side by side without time slices; {_share(option)}"
             )
         case "time-slicing":
-            yield f"time-slicing: development of trust domain {option.domain} takes turns; {_share(option)}"
+            yield f"time-slicing: development pods of trust domain {option.domain} take turns; {_share(option)}"
 
 
 def _share(option: Option) -> str:
@@ -85,8 +85,8 @@ def _fit(chosen: ChosenPool) -> str:
     resources = chosen.option.allocatable
     return (
         f"{slots} on {chosen.nodes} x {resources.cpu_millicores / 1000:g} CPU "
-        f"and {resources.memory_mib} MiB for pods: "
-        "every pod is placed node by node"
+        f"and {resources.memory_mib} MiB for pods; "
+        "the placement of every pod is proven"
     )
 
 

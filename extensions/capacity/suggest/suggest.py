@@ -1,4 +1,4 @@
-"""Suggest machine types, sharing modes and counts for workloads, each with reasons and the next best."""
+"""Suggestion of machine types, sharing modes and node counts for workloads, with reasons and alternatives."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from gpu_platform.catalog.models import VendorName
 
 TRUST_DOMAIN_TAINT = "trust-domain"
 SIMPLER: Final = 0.01
-"""Of the cheapest price, what a mix of fewer pools may cost more."""
+"""Share of the cheapest price that a mix of fewer pools may cost more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextBest:
-    """Another mix for the same pods as text, and its USD/h.
+    """Another mix for the same pods, as text, with its cost in USD/h.
 
-    Of a pool: the cheapest without the pool's machine type in its mode.
+    For a single pool, it is the cheapest mix that does not use the pool's machine type in the same mode.
     """
 
     pools: tuple[str, ...]
@@ -39,7 +39,7 @@ class NextBest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodsInPool:
-    """Pods of one workload in a pool. `slot`: `gpu`, `share`, or the MIG profile that each of them takes."""
+    """Pods of one workload in a pool. `slot` is `gpu`, `share`, or the MIG profile that each pod uses."""
 
     workload: str
     slot: str
@@ -48,9 +48,9 @@ class PodsInPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedPool:
-    """A pool in stack file form, what it costs, its pods, and the reasons for it.
+    """A pool in stack file form, with its cost, its pods and the reasons for it.
 
-    `reservation`: what its machines are of: they cost nothing more.
+    `reservation` is the reservation that contains its machines, which cost nothing more, or None.
     """
 
     pool: Mapping[str, Any]
@@ -64,7 +64,7 @@ class SuggestedPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherVendor:
-    """What the machines of another vendor cost, USD/h. None: they cannot hold the workloads in `unfit`, proven."""
+    """Cost of another vendor's machines in USD/h, or None if they cannot hold the workloads in `unfit`."""
 
     usd_per_hour: float | None
     bound: float = 0.0
@@ -74,12 +74,13 @@ class OtherVendor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """Pools that hold all workloads. `bound`: no mix costs less, USD/h.
+    """Pools that hold all workloads.
 
-    `cheapest`: the cheapest mix found, which `optimal` is about, where `pools` are fewer and cost little more.
-    `timed_out`: the search was cut, and a cheaper mix down to `bound` may exist. `left_out`: machine types whose
-    price is unknown. `unused`: machines of each reservation that no pool takes. `region`:
-    of the list prices, None: the vendor has none; `dates`: of the list prices that were compared.
+    `bound` is a lower bound on the cost of any mix, in USD/h. `cheapest` is the cheapest mix found if `pools` are
+    fewer pools that cost slightly more; `optimal` then refers to `cheapest`. `timed_out` is true if the search
+    ended early; a cheaper mix that costs at least `bound` may then exist. `left_out` are machine types whose price
+    is unknown. `unused` counts the machines of each reservation that no pool uses. `region` is the region of the
+    list prices, or None if the vendor has none. `dates` are the dates of these list prices.
     """
 
     vendor: VendorName
@@ -98,7 +99,10 @@ class Suggestion:
 
 
 def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float = 20.0) -> Suggestion:
-    """Return the cheapest pools for the workloads; raises BadInput with every problem. `source` names the file."""
+    """Return the cheapest pools for the workloads. `source` is the name of the file in messages.
+
+    Raises BadInput with every problem.
+    """
     problems = Problems()
     check_demands(demands, catalog, problems)
     if problems.found:
@@ -128,8 +132,8 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     ]
     if not found:
         problems.at("workloads").add(
-            "workloads that no one provider can hold together",
-            "workloads whose machines are all of one provider",
+            "workloads that no single provider can hold",
+            "workloads whose machines all belong to one provider",
             "; ".join(f"{name} cannot hold {', '.join(unfit(requests, of))}" for name, (_, of) in mixes.items())
             + ": write a stack for each provider",
         )
@@ -168,7 +172,7 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
 
 
 def _reservations(demands: Demands, vendor: VendorName, catalog: Catalog) -> list[Reservation]:
-    """Return the machines of a vendor that are reserved."""
+    """Return the reserved machines of a vendor."""
     machines = catalog.machine_types
     return [
         Reservation(
@@ -191,10 +195,10 @@ def _unused(mix: Mix, reservations: Sequence[Reservation]) -> Mapping[str, int]:
 
 
 def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[str, ...]]:
-    """Return the machines that may be chosen with their price, and those left out because it is unknown.
+    """Return the machines that may be chosen with their price, and the machines that lack a known price.
 
-    With a region of one vendor, machines of another vendor are chosen only with a price of the workloads file, and
-    so are machines that are not sold by the capacity of the file.
+    If the region belongs to one vendor, another vendor's machines are chosen only with a price in the workloads
+    file. The same applies to machines that are not sold with the file's `capacity`.
     """
     priced: list[Priced] = []
     left_out: list[str] = []
@@ -220,12 +224,12 @@ def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[s
 
 
 def region_of_prices(demands: Demands, vendor: VendorName) -> str | None:
-    """Return the region whose list prices are compared: that of the workloads file, else the reference region."""
+    """Return the region for list prices: the region of the workloads file, or the vendor's reference region."""
     return demands.region or VENDORS[vendor].reference_region
 
 
 def _vendor_of_region(region: str | None, catalog: Catalog) -> VendorName | None:
-    """Return the vendor that has list prices in a region."""
+    """Return the vendor whose price list contains a region, or None."""
     for one in catalog.price_lists.values():
         if any(region in prices for prices in one.usd_per_hour.values()):
             return one.vendor
@@ -263,7 +267,7 @@ def _pools(
         )
         settings = dict(pool_settings(nodes, catalog, capacity=demands.capacity))
         if reservation is not None:
-            settings.pop("zones", None)  # the reservation has one
+            settings.pop("zones", None)  # the reservation has a zone
             settings["capacity"] = {
                 "type": "reservation",
                 "reservation": reservation.name,
@@ -289,7 +293,7 @@ def _pools(
 
 
 def _pool(chosen: ChosenPool, names: set[str], *, several_domains: bool) -> Mapping[str, Any]:
-    """Return the pool in stack file form, under an unused name."""
+    """Return the pool in stack file form with an unused name."""
     option = chosen.option
     base = f"{option.kind}-{option.gpu.model}-{mode_name(option)}"
     name = next(one for one in (base, *(f"{base}-{n}" for n in range(2, 1000))) if one not in names)
@@ -313,7 +317,7 @@ def _pool(chosen: ChosenPool, names: set[str], *, several_domains: bool) -> Mapp
 
 
 def _layout(option: Option) -> Mapping[str, Any]:
-    """Return the MIG layout of all GPUs of a node, or those of different ones, in stack file form."""
+    """Return the MIG layout in stack file form, for all GPUs of a node or by GPU."""
     if len(option.layouts) == 1:
         return {"layout": dict(option.layouts[0])}
     devices: dict[Layout, list[int]] = {}

@@ -1,7 +1,7 @@
-"""Training throughput of a pool per USD, and the machine type with the most throughput per USD.
+"""Training throughput of a pool per USD, and the machine type with the highest throughput per USD.
 
-The cheapest pool that holds a training job is often a slow one: the job then pays for more hours. Throughput is
-the dense bfloat16 figure of the data sheet (`tensor_tflops` of the catalogue); programs reach a part of it.
+The cheapest pool that holds a training job is often slow, so that the job pays for more hours. Throughput is the
+dense bfloat16 figure of the data sheet (`tensor_tflops` in the catalogue). Programs reach only a part of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from extensions.capacity.suggest.options import Option, PodRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostWork:
-    """The machine type with the most throughput per USD, and what a pool of it costs that holds the same pods."""
+    """The machine type with the highest throughput per USD, and the cost of such a pool for the same pods."""
 
     machine_type: str
     nodes: int
@@ -25,7 +25,10 @@ class MostWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """Dense bfloat16 throughput of a pool, TFLOP/s, and for each USD/h; `most` is None if no other gets more."""
+    """Dense bfloat16 throughput of a pool in TFLOP/s, and per USD/h.
+
+    `most` is None if no machine type offers more.
+    """
 
     tflops: float
     tflops_per_usd_hour: float
@@ -33,7 +36,10 @@ class Throughput:
 
 
 def throughput(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequence[Option]) -> Throughput | None:
-    """Return the throughput of a pool of whole GPUs for training; None: of another, not known, or reserved."""
+    """Return the throughput of a training pool of whole GPUs.
+
+    The result is None for other pools, for pools on a reservation, and if the throughput of the GPU is unknown.
+    """
     of_node = _tflops(chosen.option)
     if of_node is None or chosen.option.kind != "training" or chosen.option.reservation is not None:
         return None
@@ -70,6 +76,6 @@ def _most(
 
 
 def _tflops(option: Option) -> float | None:
-    """Return the throughput of a node with whole GPUs."""
+    """Return the throughput of a node with whole GPUs, or None."""
     each = option.gpu.tensor_tflops
     return each * option.machine.gpu_count if each is not None and option.mode == "none" else None

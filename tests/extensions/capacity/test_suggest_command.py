@@ -91,7 +91,7 @@ def test_a_time_limit_prints_the_gap_and_unfit_workloads(
     workloads.write_text(f"workloads: [{_ONE}, compute: 0.3}}, {wide}]", "utf-8")
     suggest_pools(workloads, seconds=0, to_json=False)
     out = capsys.readouterr().out
-    assert "time limit reached: the best found, at most 0.71 USD/h (1% of the price) above it" in out
+    assert "time limit reached: this is the best mix found, at most 0.71 USD/h (1% of the price) above the bound" in out
     assert "# aws: cannot hold these workloads: no allowed machine type fits a pod of wide" in out
 
 
@@ -111,7 +111,7 @@ def test_a_price_of_the_workloads_file_counts_in_a_region_without_list_prices(
     text = f"region: eu-west-9\n{own}\nmachine_families: [p5]\nworkloads: [{_ONE}}}]"
     workloads.write_text(text, "utf-8")
     _, out, _ = _run(capsys, "--workloads", str(workloads))
-    assert "# prices: those of the workloads file for p5.48xlarge" in out
+    assert "# prices: from the workloads file for p5.48xlarge" in out
 
 
 _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"

@@ -97,7 +97,7 @@ def test_machine_types_with_an_unsupported_fabric_are_suggested_without(tmp_path
     assert found.pools[0].pool["network"] == {"rdma": False}
     assert refusals(stack_of(found, [want], CLUSTERS["gcp"]), tmp_path) == []
     with pytest.raises(
-        BadInput, match=r"workloads\[0\].rdma: found 8 GPUs with RDMA; allowed: .*none of them has any"
+        BadInput, match=r"workloads\[0\].rdma: found 8 GPUs with RDMA; allowed: .*no allowed machine has any"
     ):
         _suggest({**want, "rdma": True}, provider="gcp", machine_families=["a3-highgpu"])
 
