@@ -1,4 +1,4 @@
-"""Reads the pods that `gpu-platform place` places: from a file, or as they are on a cluster."""
+"""Readers of the pods that `gpu-platform place` places, from a file or a cluster."""
 
 from extensions.capacity.pod_sources.file import Workloads, read_workloads
 from extensions.capacity.pod_sources.live_pods import ClusterSnapshot, read_cluster

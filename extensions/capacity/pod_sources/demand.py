@@ -1,4 +1,4 @@
-"""Pods file of `gpu-platform place`: pods by what they request, where nobody has written manifests yet."""
+"""Pods file of `gpu-platform place`: a short list of pods and their requests, for use before manifests exist."""
 
 from __future__ import annotations
 
@@ -15,19 +15,24 @@ class PodDemand(SpecModel):
 
     name: DnsLabel
     team: DnsLabel
-    """Team of the stack; its quota, priority and defaults apply."""
+    """Team of the stack. Its quota, priority and defaults apply."""
     count: int = Field(default=1, ge=1, le=10_000)
     """Number of pods."""
     requests: dict[str, Quantity] = {}
-    """Requests of a pod by resource: cpu, memory, nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb,
-    or with DRA the device class gpu.nvidia.com. CPU and memory that are missing are what the cluster adds."""
+    """Requests of a pod by resource, such as cpu, memory, nvidia.com/gpu, nvidia.com/gpu.shared or
+    nvidia.com/mig-1g.10gb, or with DRA the device class gpu.nvidia.com. If CPU or memory is missing, the cluster's
+    defaults are used.
+    """
     pool: DnsLabel | None = None
-    """Pool whose nodes the pods select, with tolerations of all its taints; unset: any node, with tolerations of
-    GPU taints if the pods request GPUs."""
+    """Pool that the pods select.
+
+    The pods tolerate all its taints. If it is not set, the pods may run on any node, and tolerate GPU taints if
+    they request GPUs.
+    """
     node_selector: dict[LabelKey, LabelValue] = {}
-    """Further labels that nodes must have."""
+    """Additional labels that nodes must have."""
     priority: DnsLabel | None = None
-    """Priority class; unset: the team's own."""
+    """Priority class. The default is the first priority class of the team."""
 
 
 class PodDemands(SpecModel):
@@ -42,5 +47,5 @@ def _adapter() -> TypeAdapter[PodDemands]:
 
 
 def parse_pods(document: object, source: str) -> PodDemands:
-    """Validate the document of a pods file; raises BadInput with every problem and its place."""
+    """Validate the document of a pods file. Raises BadInput with every problem and its place."""
     return parse_document(document, source, _adapter())

@@ -1,4 +1,4 @@
-"""Reads the pods of a file: Kubernetes manifests, or the short form with a list `pods`."""
+"""Reader for the pods of a file: Kubernetes manifests, or a short form with a list of `pods`."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from gpu_platform.api.plans import EnvironmentPlan
 from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 
-_FORMS: Final = "Kubernetes manifests (apiVersion and kind), or one document with the list pods"
-_SUGGEST: Final = "that is the form of `capacity suggest`, which has no requests: write pods with requests"
+_FORMS: Final = "Kubernetes manifests (apiVersion and kind), or one document with a list of pods"
+_SUGGEST: Final = "this is the form of `capacity suggest`, which has no requests; write pods with requests"
 
 
 @dataclass(frozen=True, slots=True)
 class Workloads:
-    """The pods of a file in its order, and workloads that are not placed."""
+    """The pods of a file in order, and the workloads that are not placed."""
 
     groups: tuple[PodGroup, ...]
     skipped: tuple[Skipped, ...]
 
 
 def read_workloads(path: Path, plan: EnvironmentPlan, *, any_team: bool = False) -> Workloads:
-    """Read the pods of a file; raises BadInput with every problem and its place.
+    """Read the pods of a file. Raises BadInput with every problem and its place.
 
-    `any_team`: namespaces may be others than the stack's teams, because quotas are read from a cluster.
+    With `any_team`, a namespace need not be a team of the stack, because quotas are read from the cluster.
     """
     documents = read_yaml_documents(path)
     problems: list[Problem] = []
@@ -106,14 +106,14 @@ def _short(
 
 
 def _entries(document: object) -> Iterator[Mapping[str, object]]:
-    """Yield the pods of a document that does not have the form, an empty mapping for what is none."""
+    """Yield the pods of an invalid document, with an empty mapping for each entry that is not a mapping."""
     pods = cast("Mapping[str, object]", document).get("pods")
     for entry in cast("list[object]", pods) if isinstance(pods, list) else ():
         yield cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
 
 
 def _check(pod: Mapping[str, object], path: str, plan: EnvironmentPlan, problems: list[Problem]) -> None:
-    """Record a team, pool or priority class that the stack does not have."""
+    """Report a team, pool or priority class that the stack does not have."""
     team = next((one for one in plan.teams if one.namespace == pod.get("team")), None)
     priorities = team.priorities if team is not None else [one.name for one in plan.priority_classes]
     for key, known in (
@@ -128,7 +128,7 @@ def _check(pod: Mapping[str, object], path: str, plan: EnvironmentPlan, problems
 
 
 def _spec(demand: PodDemand, plan: EnvironmentPlan) -> dict[str, Any]:
-    """Return the pod spec that a demand stands for."""
+    """Return the pod spec for a demand."""
     pool = next((one for one in plan.pools if one.name == demand.pool), None)
     team = next((one for one in plan.teams if one.namespace == demand.team), None)
     requests = {name: amount for name, amount in demand.requests.items() if name != names.GPU_DEVICE_CLASS}

@@ -1,4 +1,4 @@
-"""Reads nodes, pods and quotas of a cluster, from which `place --live` starts."""
+"""Reader for the nodes, pods and quotas of a cluster, which are the starting point of `place --live`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALONE: Final = "Pod "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """A cluster at one time. `groups`: pods without a node, in the order of their age."""
+    """State of a cluster at one time. `groups` are the pods without a node, oldest first."""
 
     nodes: tuple[Node, ...]
     running: tuple[RunningPod, ...]
@@ -36,7 +36,7 @@ class ClusterSnapshot:
 
 
 def read_cluster(client: KubernetesClient, plan: EnvironmentPlan, catalog: Catalog) -> ClusterSnapshot:
-    """Read a cluster without changing it; raises UnknownOutcome and Refused."""
+    """Read a cluster without changing it. Raises UnknownOutcome or Refused."""
     objects = read_objects(client)
     nodes = tuple(_node(one, plan, catalog) for one in sorted(objects.nodes, key=_name))
     waiting = [
@@ -58,7 +58,7 @@ def read_cluster(client: KubernetesClient, plan: EnvironmentPlan, catalog: Catal
 
 
 class _Claims:
-    """Devices of claims by `namespace/name`; those of a claim that several pods share count once."""
+    """Devices of claims by `namespace/name`. If several pods share a claim, its devices count once."""
 
     def __init__(self, claims: Iterable[Mapping[str, Any]]) -> None:
         self._found = {
@@ -68,7 +68,7 @@ class _Claims:
         self._counted: set[str] = set()
 
     def of(self, pod: Mapping[str, Any]) -> Mapping[str, int] | str:
-        """Return the devices of a pod's claims by class; else why they are not known or not simulated."""
+        """Return the devices of a pod's claims by device class, or why they are unknown or not simulated."""
         total: dict[str, int] = {}
         made = {
             str(one.get("name")): one.get("resourceClaimName")
@@ -78,7 +78,7 @@ class _Claims:
             claim = one.get("resourceClaimName") or made.get(str(one.get("name")))
             if claim is None:
                 template = one.get("resourceClaimTemplateName")
-                return f"its claim of template {template} was not made: the template or the quota is missing"
+                return f"its claim from template {template} was not created: no such template, or a quota prevents it"
             key = f"{pod['metadata'].get('namespace')}/{claim}"
             found = self._found.get(key)
             if found is None:
@@ -103,7 +103,7 @@ def _node(live: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog) -> N
     }
     planned = planned_node(pool, catalog, _name(live)) if pool is not None else None
     if pool is not None and planned is not None and pool.devices:
-        # The devices are in ResourceSlices: those of the plan, which the validation compares with them.
+        # ResourceSlices contain the devices. The plan's devices are used here; node validation compares the two.
         allocatable[names.GPU_DEVICE_CLASS] = len(planned.gpus)
     taints = [
         Taint(key=str(one["key"]), value=str(one.get("value") or ""), effect=str(one["effect"]))
@@ -123,7 +123,11 @@ def _node(live: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog) -> N
 
 
 def _gpus(allocatable: Amounts, planned: Node | None, labels: Mapping[str, str]) -> tuple[Amounts, ...]:
-    """Return the units of each GPU: as planned if the node offers that, else spread evenly over its GPUs."""
+    """Return the units of each GPU.
+
+    These are the planned units if the node offers them. Otherwise the node's units are spread evenly over its
+    GPUs.
+    """
     offered = {
         name: count
         for name, count in allocatable.items()
@@ -166,7 +170,7 @@ def _running(objects: LiveObjects, index: Mapping[str, int], claims: _Claims) ->
 def _pending(
     pods: Sequence[Mapping[str, Any]], claims: _Claims
 ) -> tuple[tuple[PodGroup, ...], tuple[Skipped, ...]]:
-    """Return pods that wait for a node, equal ones of a controller together."""
+    """Return pods that wait for a node. Equal pods of a controller form one group."""
     counts: Counter[str] = Counter()
     groups: dict[str, PodGroup] = {}
     skipped: list[Skipped] = []
@@ -174,7 +178,7 @@ def _pending(
         name = f"{pod['metadata']['namespace']}/{_name(pod)}"
         if items_at(pod, "spec", "schedulingGates"):
             gates = ", ".join(str(one.get("name")) for one in items_at(pod, "spec", "schedulingGates"))
-            skipped.append(Skipped(name=name, why=f"scheduling gates hold it back: {gates}"))
+            skipped.append(Skipped(name=name, why=f"scheduling gates hold the pod back: {gates}"))
             continue
         devices = claims.of(pod)
         if isinstance(devices, str):
@@ -188,7 +192,7 @@ def _pending(
 
 
 def _group(pod: Mapping[str, Any], devices: Mapping[str, int]) -> PodGroup:
-    problems: list[Problem] = []  # the API server has validated it
+    problems: list[Problem] = []  # always empty, because the API server has validated the pod
     return read_existing_pod(
         ManifestMapping(pod.get("spec"), "spec", problems),
         devices,
@@ -199,10 +203,13 @@ def _group(pod: Mapping[str, Any], devices: Mapping[str, int]) -> PodGroup:
 
 
 def _quotas(live: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Return what each namespace may still request; of several quotas with the same key the least."""
+    """Return what pods in each namespace may still request.
+
+    If quotas have the same key, the smallest amount counts.
+    """
     left: dict[str, dict[str, int]] = {}
     for one in live:
-        # A quota with scopes limits some of the pods only.
+        # A quota with scopes limits only some of the pods.
         if mapping_at(one, "spec").get("scopes") or mapping_at(one, "spec").get("scopeSelector"):
             continue
         used = mapping_at(one, "status", "used")

@@ -1,4 +1,4 @@
-"""Reads typed values of a manifest and records each wrong value with its path."""
+"""Typed access to the values of a manifest. Each wrong value is reported with its path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_platform.base.quantity import amount_of
 
 
 class ManifestMapping:
-    """A mapping of a manifest with its path, and the list of problems of the whole file."""
+    """A mapping of a manifest with its path, and the list of all problems of the file."""
 
     def __init__(self, value: object, path: str, problems: list[Problem]) -> None:
         self.path = path
@@ -25,18 +25,18 @@ class ManifestMapping:
         )
 
     def problem(self, key: str, found: str, allowed: str, fix: str = "") -> None:
-        """Record a problem of a field, or with an empty key of the mapping itself."""
+        """Report a problem with a field, or with the mapping itself if the key is empty."""
         self.problems.append(Problem(self._path(key), found, allowed, fix))
 
     def at(self, *keys: str) -> ManifestMapping:
-        """Return the mapping at a path, empty where there is none."""
+        """Return the mapping at a path, or an empty mapping if there is none."""
         here = self
         for key in keys:
             here = ManifestMapping(here.value.get(key), here._path(key), self.problems)
         return here
 
     def items(self, key: str) -> Iterator[ManifestMapping]:
-        """Yield the mappings of a list; none where there is no list."""
+        """Yield the mappings of a list, or nothing if there is no list."""
         found = self.value.get(key)
         if found is None:
             return
@@ -47,7 +47,7 @@ class ManifestMapping:
             yield ManifestMapping(one, f"{self._path(key)}[{index}]", self.problems)
 
     def text(self, key: str) -> str:
-        """Return a text, empty where there is none."""
+        """Return a string, or an empty string if there is none."""
         found = self.value.get(key)
         if found is None or isinstance(found, str):
             return found or ""
@@ -55,12 +55,12 @@ class ManifestMapping:
         return ""
 
     def texts(self, *keys: str) -> dict[str, str]:
-        """Return a mapping of texts at a path."""
+        """Return the mapping of strings at a path."""
         place = self.at(*keys)
         return {key: place.text(key) for key in place.value}
 
     def number(self, key: str, default: int) -> int:
-        """Return a whole number from 0, or the default where there is none."""
+        """Return a whole number of at least 0, or the default if there is none."""
         found = self.value.get(key)
         if found is None:
             return default

@@ -1,6 +1,6 @@
-"""Pods of Kubernetes manifests: which kinds have them, and how many run at the same time.
+"""Pods of Kubernetes manifests: the kinds that contain pods, and how many of the pods run at the same time.
 
-Kinds and fields: Kubernetes 1.36 API, JobSet v1alpha2 and LeaderWorkerSet v1, read 2026-11-23.
+Kinds and fields are from the Kubernetes 1.36 API, JobSet v1alpha2 and LeaderWorkerSet v1, read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from extensions.capacity.scheduling.model import PodGroup
 from gpu_platform.base.errors import Problem, did_you_mean
 
 _Pods = Iterator[tuple[str, ManifestMapping, int]]
-"""Suffix of the name, pod spec and number of pods."""
+"""Suffix of the name, then pod spec and number of pods."""
 
 
 def read_manifests(
     documents: Sequence[object], cluster: Cluster, problems: list[Problem], *, any_team: bool
 ) -> list[PodGroup | Skipped]:
-    """Return the pods of manifests; kinds without pods are left out, problems go to the list.
+    """Return the pods of manifests, without kinds that have no pods. Problems are added to the list.
 
-    `any_team`: namespaces may be others than the stack's teams, because the cluster's own quotas count.
+    With `any_team`, a namespace need not be a team of the stack, because the quotas of the cluster count.
     """
     places = list(_objects(documents, problems))
     known = Cluster(cluster.plan, _claims(places))
@@ -30,7 +30,7 @@ def read_manifests(
 
 
 def _objects(documents: Sequence[object], problems: list[Problem]) -> Iterator[ManifestMapping]:
-    """Yield the objects of all documents; lists are taken apart."""
+    """Yield the objects of all documents, including the items of lists."""
     for index, document in enumerate(documents):
         if document is None:
             continue
@@ -46,7 +46,7 @@ def _pods_of(place: ManifestMapping, cluster: Cluster, *, any_team: bool) -> Ite
     reader = _READERS.get(kind)
     if reader is None:
         if _has_containers(place.value):
-            allowed = f"kinds whose pods are read: {', '.join(_READERS)}"
+            allowed = f"a kind with supported pods: {', '.join(_READERS)}"
             place.problem("kind", repr(kind), allowed, did_you_mean(kind, _READERS) or "write its pods as a Pod")
         return
     name = place.at("metadata").text("name") or place.at("metadata").text("generateName").rstrip("-")
@@ -83,7 +83,7 @@ def _has_containers(value: object) -> bool:
 
 
 def _claims(places: Sequence[ManifestMapping]) -> dict[str, Claims]:
-    """Return the claims and templates of the file by namespace."""
+    """Return the claims and claim templates of the file by namespace."""
     found: dict[str, dict[str, Mapping[str, int] | str]] = {}
     for place in places:
         kind = str(place.value.get("kind"))
@@ -95,7 +95,7 @@ def _claims(places: Sequence[ManifestMapping]) -> dict[str, Claims]:
 
 
 def claimed(spec: ManifestMapping) -> Mapping[str, int] | str:
-    """Return the devices of a claim's spec by class; else why they are not simulated."""
+    """Return the devices of a claim's spec by device class, or why they are not simulated."""
     total: dict[str, int] = {}
     for request in spec.at("devices").items("requests"):
         exactly = request.at("exactly")
@@ -146,7 +146,7 @@ def _leader_worker_set(place: ManifestMapping) -> _Pods:
 
 
 def _parallel(spec: ManifestMapping) -> int:
-    """Return the pods of a Job that run at the same time."""
+    """Return the number of pods of a Job that run at the same time."""
     parallel = spec.number("parallelism", 1)
     return min(parallel, spec.number("completions", parallel))
 

@@ -1,4 +1,4 @@
-"""Reads a pod spec as the scheduler sees it: requests, node selection, tolerations, priority and claims."""
+"""Reader for a pod spec as the scheduler sees it: requests, node selection, tolerations, priority and claims."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gpu_platform.api.plans import EnvironmentPlan, TeamPlan
 from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean
 
-# Priorities of Kubernetes' own classes (scheduling/v1, SystemCriticalPriority and 1,000 more), read 2026-11-23.
+# Priorities of the classes that Kubernetes defines (scheduling/v1, SystemCriticalPriority), read 2026-11-23.
 _SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _TERMS: Final = "nodeSelectorTerms"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 Claims = Mapping[str, Mapping[str, int] | str]
-"""By name of a claim or its template: the devices by class, or why they cannot be simulated."""
+"""Devices by device class, or why they cannot be simulated, by the name of a claim or template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A workload that is not placed, and why."""
+    """A workload that is not placed, with the reason."""
 
     name: str
     why: str
@@ -33,18 +33,18 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Names that pods of a file refer to: the plan's teams, priority classes and claims."""
+    """Names that the pods of a file may refer to: the plan's teams and priority classes, and claims."""
 
     plan: EnvironmentPlan
     claims: Mapping[str, Claims] = field(default_factory=dict[str, Claims])
-    """Claims and templates that the file or the cluster has, by namespace."""
+    """Claims and claim templates of the file or the cluster, by namespace."""
 
     def team_plan(self, team: str) -> TeamPlan | None:
-        """Return the plan of a team; None: the namespace is not one of the stack's."""
+        """Return the plan of a team, or None if the namespace is not a team of the stack."""
         return next((one for one in self.plan.teams if one.namespace == team), None)
 
     def claim(self, team: str, name: str) -> Mapping[str, int] | str:
-        """Return the devices of a claim, or why they are not known."""
+        """Return the devices of a claim, or why they are unknown."""
         found = self.claims.get(team, {}).get(name)
         if found is not None:
             return found
@@ -56,17 +56,17 @@ class Cluster:
 
 
 def devices_of(device_class: str, count: int, selectors: Sequence[object]) -> Mapping[str, int] | str:
-    """Return the devices of a request for whole GPUs; else why it is not simulated."""
+    """Return the devices of a request for whole GPUs, or why the request is not simulated."""
     if device_class == names.GPU_DEVICE_CLASS and not selectors:
         return {device_class: count}
     what = f"device class {device_class}" if device_class != names.GPU_DEVICE_CLASS else "a device selector"
-    return f"claims of {what} are not simulated, only whole GPUs of class {names.GPU_DEVICE_CLASS}"
+    return f"claims of {what} are not simulated, only claims of whole GPUs of class {names.GPU_DEVICE_CLASS}"
 
 
 def read_pod(
     spec: ManifestMapping, cluster: Cluster, *, team: str, name: str, kind: str, count: int
 ) -> PodGroup | Skipped:
-    """Return the pods of a spec that is about to be created; problems go to the spec's list."""
+    """Return the pods of a spec that is not yet in the cluster. Problems are added to the spec's list."""
     containers = read_containers(spec)
     team_plan = cluster.team_plan(team)
     selector = spec.texts("nodeSelector")
@@ -103,7 +103,7 @@ def read_pod(
 def read_existing_pod(
     spec: ManifestMapping, devices: Mapping[str, int], *, team: str, name: str, kind: str
 ) -> PodGroup:
-    """Return a pod of the API server, which has its defaults; `devices`: of its claims."""
+    """Return a pod that the API server has filled with defaults. `devices` are the devices of its claims."""
     containers = read_containers(spec)
     requests = containers.requests()
     for device_class, count in devices.items():
@@ -125,7 +125,7 @@ def read_existing_pod(
 
 
 def claimed_devices(spec: ManifestMapping, cluster: Cluster, team: str) -> Mapping[str, int] | str:
-    """Return the devices of all claims of a pod, by class; else why they are not simulated."""
+    """Return the devices of all claims of a pod by device class, or why they are not simulated."""
     total: dict[str, int] = {}
     for one in spec.items("resourceClaims"):
         found = cluster.claim(team, one.text("resourceClaimTemplateName") or one.text("resourceClaimName"))
@@ -137,7 +137,7 @@ def claimed_devices(spec: ManifestMapping, cluster: Cluster, team: str) -> Mappi
 
 
 def not_simulated(spec: ManifestMapping) -> Iterator[str]:
-    """Yield what else decides about the nodes of a pod in a cluster."""
+    """Yield fields that would also affect the choice of a node in a cluster."""
     affinity = spec.at("affinity")
     for key in ("podAffinity", "podAntiAffinity"):
         if affinity.at(key).value:
@@ -177,7 +177,7 @@ def _tolerations(spec: ManifestMapping) -> Iterator[Toleration]:
 def _affinity(spec: ManifestMapping) -> Iterator[tuple[Expression, ...]]:
     for term in spec.at("affinity", "nodeAffinity", _REQUIRED).items(_TERMS):
         found = [(one, one.text("key")) for one in term.items("matchExpressions")]
-        # Fields have one key, the node's name, which its label has as well.
+        # The only key of matchFields is the node's name, which the hostname label contains as well.
         found += [(one, names.HOSTNAME_LABEL) for one in term.items("matchFields")]
         yield tuple(
             Expression(

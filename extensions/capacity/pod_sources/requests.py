@@ -1,8 +1,8 @@
 """Requests of a pod: containers, init containers and overhead, with the defaults that admission adds.
 
 Sources: kubernetes v1.36.3, component-helpers/resource/helpers.go (`PodRequests`, `AggregateContainerRequests`),
-pkg/apis/core/v1/defaults.go (requests that are missing equal the limits), pkg/scheduler/util/pod_resources.go
-(100m and 200 MiB for the scores of containers without requests), read 2026-11-23.
+pkg/apis/core/v1/defaults.go (missing requests are set to the limits), pkg/scheduler/util/pod_resources.go
+(containers without requests are scored with 100m CPU and 200 MiB), read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _UNSCORED: Final = {CPU: 100, MEMORY: 200 * _MIB}
 
 @dataclass(slots=True)
 class Container:
-    """Requests of a container by resource. `named`: CPU and memory that the manifest requests or limits itself."""
+    """Requests of a container by resource.
+
+    `named` contains CPU and memory if the manifest sets requests or limits for them.
+    """
 
     requests: dict[str, int]
     named: frozenset[str]
@@ -32,7 +35,10 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class PodContainers:
-    """The containers of a pod; `init`: with sidecars, in order. `whole`: requests of the pod as a whole."""
+    """The containers of a pod.
+
+    `init` contains the init containers in order, including sidecars. `whole` are the requests at pod level.
+    """
 
     main: tuple[Container, ...]
     init: tuple[Container, ...]
@@ -40,11 +46,11 @@ class PodContainers:
     overhead: Mapping[str, int]
 
     def requests(self) -> dict[str, int]:
-        """Return what the scheduler reserves for the pod."""
+        """Return the requests that the scheduler reserves for the pod."""
         return self._sum({})
 
     def scored(self) -> dict[str, int]:
-        """Return the CPU and memory by which the scheduler compares nodes."""
+        """Return the CPU and memory that the scheduler uses to compare nodes."""
         found = self._sum(_UNSCORED)
         return {name: found.get(name, 0) for name in _UNSCORED}
 
@@ -72,7 +78,7 @@ class PodContainers:
 
 
 def read_containers(spec: ManifestMapping) -> PodContainers:
-    """Return the containers of a pod spec, with requests where only limits are written."""
+    """Return the containers of a pod spec. If only limits are set, they are also the requests."""
     main = tuple(_container(one) for one in spec.items("containers"))
     init = tuple(_container(one) for one in spec.items("initContainers"))
     resources = spec.at("resources")
@@ -86,7 +92,7 @@ def read_containers(spec: ManifestMapping) -> PodContainers:
 
 
 def add_defaults(pod: PodContainers, selector: Mapping[str, str], team: TeamPlan) -> None:
-    """Add what admission adds to containers of a team's pods: the LimitRange, then the defaults of GPU pods."""
+    """Add admission's defaults to the containers of a team's pods: the LimitRange, then defaults of GPU pods."""
     for one in (*pod.main, *pod.init):
         for name in (CPU, MEMORY):
             if name not in one.requests and name in team.default_request:
@@ -109,7 +115,7 @@ def _container(one: ManifestMapping) -> Container:
 def _add_shares(
     pod: PodContainers, selector: Mapping[str, str], defaults: PodDefaults, index: int, name: str
 ) -> None:
-    """Give containers with GPUs their GPUs' part of a node, as `admission_mutations.py` does it."""
+    """Set the requests of containers with GPUs to their GPUs' part of a node, as `admission_mutations.py` does."""
     unit = 1 if name == CPU else _MIB
     pools = [
         one.units

@@ -252,7 +252,7 @@ def _options_of(
 def _undominated(
     machines: Sequence[tuple[MachineType, float]], *, rdma: bool
 ) -> Iterator[tuple[MachineType, float]]:
-    """Yield the machines that have no equal or better alternative with the same GPUs at the same or a lower price."""
+    """Yield the machines that have no equal or better alternative with the same GPUs at no higher price."""
     for index, (machine, price) in enumerate(machines):
         if not any(
             other.gpu == machine.gpu

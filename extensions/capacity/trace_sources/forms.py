@@ -1,14 +1,16 @@
-"""The forms of traces: a simple table, and those of published traces.
+"""Supported forms of traces: a simple table, and the forms of published traces.
 
-- table: columns of our own (docs/rehearse.md).
-- openb: alibaba/clusterdata, cluster-trace-gpu-v2023, openb_pod_list_*.csv. Times are seconds; a pod without
+- table: columns that this project defines (docs/rehearse.md).
+- openb: alibaba/clusterdata, cluster-trace-gpu-v2023, openb_pod_list_*.csv. Times are in seconds. A pod without
   `scheduled_time` never ran.
-- helios: S-Lab-System-Group/HeliosData, cluster_log.csv, and InternLM/AcmeTrace, trace_*.csv, which have no `vc`;
-  HeliosArtifact, philly_trace.csv, whose jobs have a `jobname` and need no `job_id`.
-- philly: msr-fiddle/philly-traces, cluster_job_log (JSON). GPUs are named by attempts alone; a job runs as long as
-  its attempts together.
+- helios: S-Lab-System-Group/HeliosData, cluster_log.csv. The form includes InternLM/AcmeTrace, trace_*.csv, which
+  has
+  no `vc`, and HeliosArtifact, philly_trace.csv, whose jobs have a `jobname` and may lack a `job_id`.
+- philly: msr-fiddle/philly-traces, cluster_job_log (JSON). Only attempts contain GPUs. A job runs as long as all
+  its
+  attempts together.
 
-Read 2026-11-24.
+Sources read on 2026-11-24.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _MOST_GPUS: Final = 1_000_000
 
 
 def read_table(text: str, problems: TraceProblems) -> Trace | None:
-    """Read a CSV table of any known form; None where its columns are of none."""
+    """Read a CSV table of any known form. Return None if its columns match no form."""
     table = Table(text, problems)
     columns = set(table.columns)
     if {"gpu_milli", "creation_time"} <= columns:
@@ -42,8 +44,8 @@ def read_table(text: str, problems: TraceProblems) -> Trace | None:
     if {"gpu_num", "submit_time"} <= columns:
         return _helios(table)
     if {"sn", "model"} <= columns:
-        allowed = "a list of jobs; nodes are those of the stack"
-        problems.add("row 1", "columns of openb's list of nodes", allowed, "name openb_pod_list_default.csv")
+        allowed = "a list of jobs; the stack defines the nodes"
+        problems.add("row 1", "columns of the openb node list", allowed, "name openb_pod_list_default.csv")
         return None
     if not table.require(_NEEDED, _OPTIONAL, strict=True):
         return None
@@ -59,14 +61,16 @@ def _row(row: Row) -> TraceEntry | None:
     cpu, memory = row.amount("cpu", 1000), row.amount("memory", 1)
     if gpus is not None and (gpus == 0 or gpus > _MOST_GPUS or (gpus != int(gpus) and (gpus > 1 or resource))):
         allowed = (
-            "whole units of the resource" if resource else "whole GPUs of one pod, or a part of one GPU (0.25)"
+            "whole units of the resource"
+            if resource
+            else "whole GPUs of one pod, or a fraction of one GPU such as 0.25"
         )
-        row.add("gpus", allowed, "write what one pod requests")
+        row.add("gpus", allowed, "write the request of one pod")
         gpus = None
     if not row.text("team"):
         row.add("team", "a team of the stack", "write a team, or map it with --team")
     if pods is not None and pods > _MOST_GPUS:
-        row.add("pods", f"at most {_MOST_GPUS}", "write the pods of one job")
+        row.add("pods", f"at most {_MOST_GPUS}", "write the number of pods of one job")
         pods = None
     if arrival is None or duration is None or gpus is None or pods is None:
         return None
@@ -154,7 +158,7 @@ def _helios(table: Table) -> Trace | None:
 
 
 def read_philly(document: object, problems: TraceProblems) -> Trace | None:
-    """Read the job log of Philly from its JSON document."""
+    """Read the Philly job log from its JSON document."""
     if not isinstance(document, list):
         problems.add("the whole file", type(document).__name__, "a list of jobs", "name cluster_job_log")
         return None
@@ -176,7 +180,7 @@ def read_philly(document: object, problems: TraceProblems) -> Trace | None:
 def _philly_job(
     job: Mapping[str, Any], number: int, place: str, problems: TraceProblems
 ) -> TraceEntry | str | None:
-    """Return a job, why it is left out, or None after a problem."""
+    """Return a job, or the reason why it is left out, or None after a problem."""
     attempts = job.get("attempts")
     arrival = seconds_of(str(job.get("submitted_time")))
     if not isinstance(attempts, list):

@@ -1,4 +1,4 @@
-"""Problems of a trace: as many as a reader can use, then how many more there are."""
+"""Problems of a trace. Only the first problems are kept; the others are counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST: Final = 20
 
 
 class TraceProblems:
-    """Collects problems; of more than MOST only the number is kept."""
+    """Collects the first MOST problems and counts the others."""
 
     def __init__(self) -> None:
         self._found: list[Problem] = []
@@ -24,7 +24,7 @@ class TraceProblems:
             self._more += 1
 
     def all(self) -> list[Problem]:
-        """Return the problems, and in place of the rest one with their number."""
+        """Return the problems. If there are more than MOST, the last entry contains the number of the others."""
         if not self._more:
             return self._found
         rest = Problem("the rest of the file", f"{self._more} more problems", "none", "correct the first ones")

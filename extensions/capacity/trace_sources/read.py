@@ -1,4 +1,4 @@
-"""Reads a trace of jobs in any of the known forms, which it detects."""
+"""Reader for a trace of jobs. It detects which of the known forms the file has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHOLE: Final = "the whole file"
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace; raises BadInput with every problem and its place, of many the first."""
+    """Read a trace. Raises BadInput with the problems and their places, but only the first if there are many."""
     problems = TraceProblems()
     text = _text(path)
     trace: Trace | None = None
@@ -25,7 +25,7 @@ def read_trace(path: Path) -> Trace:
         try:
             trace = read_philly(json.loads(text), problems)
         except (ValueError, RecursionError) as error:
-            problems.add(_WHOLE, str(error), "JSON, as Philly's cluster_job_log", "name another file")
+            problems.add(_WHOLE, str(error), "JSON in the form of Philly's cluster_job_log", "name another file")
     else:
         trace = read_table(text, problems)
     if trace is not None and not trace.entries and not problems.all():
@@ -44,13 +44,13 @@ def _text(path: Path) -> str:
             raise BadInput(str(path), [Problem(_WHOLE, found, f"at most {bytes_text(MOST_BYTES)}", "cut it")])
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        found = error.strerror or str(error) if isinstance(error, OSError) else "bytes that are no UTF-8 text"
+        found = error.strerror or str(error) if isinstance(error, OSError) else "bytes that are not UTF-8 text"
         raise BadInput(
             str(path), [Problem(_WHOLE, found, "a readable UTF-8 file", "give the path of a file")]
         ) from None
     if text.startswith("version https://git-lfs.github.com/"):
         fix = "fetch the file itself with `git lfs pull`"
-        raise BadInput(str(path), [Problem(_WHOLE, "a pointer of Git LFS", "a trace", fix)])
+        raise BadInput(str(path), [Problem(_WHOLE, "a Git LFS pointer", "a trace", fix)])
     if "\x00" in text:
-        raise BadInput(str(path), [Problem(_WHOLE, "bytes that are no text", "a readable UTF-8 file")])
+        raise BadInput(str(path), [Problem(_WHOLE, "bytes that are not text", "a readable UTF-8 file")])
     return text

@@ -1,4 +1,4 @@
-"""A CSV table whose cells are read by column, with the place of every mistake."""
+"""A CSV table whose cells are read by column. Each mistake is reported with its place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extensions.capacity.trace_sources.problems import TraceProblems
 from gpu_platform.base.errors import did_you_mean
 from gpu_platform.base.quantity import parse_duration, parse_quantity
 
-_MOST_SECONDS = 1e11  # of a date: the year 5138
+_MOST_SECONDS = 1e11  # as a date, the year 5138
 
 
 class Row:
@@ -22,19 +22,19 @@ class Row:
         self.number, self._cells, self._problems = number, cells, problems
 
     def text(self, column: str) -> str:
-        """Return a cell without blanks around it; empty where the table has no such column."""
+        """Return a cell without surrounding blanks, or an empty string if the table has no such column."""
         return self._cells.get(column, "").strip()
 
     def place(self, column: str) -> str:
-        """Return the place of a cell in an error."""
+        """Return the place of a cell for an error message."""
         return f"row {self.number}, column {column}"
 
     def add(self, column: str, allowed: str, fix: str = "") -> None:
-        """Record that a cell is wrong."""
+        """Report a wrong cell."""
         self._problems.add(self.place(column), repr(self.text(column)) or "nothing", allowed, fix)
 
     def number_at_least(self, column: str, least: float, *, unit: str, whole: bool = False) -> float | None:
-        """Return a number; None after a problem."""
+        """Return a number, or None after a problem."""
         text = self.text(column)
         try:
             value = float(text)
@@ -47,19 +47,27 @@ class Row:
         return value
 
     def time(self, column: str) -> float | None:
-        """Return a time in seconds: a number, or a date with time (UTC without a zone); None after a problem."""
+        """Return a time in seconds, or None after a problem.
+
+        The cell contains a number of seconds, or a date with a time. Without a time zone, the time is in UTC.
+        """
         text = self.text(column)
         try:
             value = float(text)
         except ValueError:
             value = seconds_of(text)
         if value is None or not math.isfinite(value) or not 0 <= value <= _MOST_SECONDS:
-            self.add(column, "seconds, or a date and time such as 2026-03-01 08:30:00", "write one of them")
+            self.add(
+                column, "a number of seconds, or a date and time such as 2026-03-01 08:30:00", "write one of them"
+            )
             return None
         return value
 
     def seconds(self, column: str) -> float | None:
-        """Return a duration in seconds: a number, or a text such as 1h30m; None after a problem."""
+        """Return a duration in seconds, or None after a problem.
+
+        The cell contains a number of seconds, or a duration such as 1h30m.
+        """
         text = self.text(column)
         try:
             value = float(text)
@@ -74,7 +82,7 @@ class Row:
         return value
 
     def amount(self, column: str, factor: int) -> int | None:
-        """Return a quantity of Kubernetes times `factor`, rounded up; None where it is empty or wrong."""
+        """Return a Kubernetes quantity times `factor`, rounded up, or None if the cell is empty or wrong."""
         text = self.text(column)
         if not text:
             return None
@@ -89,7 +97,10 @@ class Row:
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a date and time as seconds since 1970, UTC without a zone; None: it is none."""
+    """Return a date and time as seconds since 1970, or None if the string is not a date.
+
+    The default time zone is UTC.
+    """
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -98,7 +109,7 @@ def seconds_of(text: str) -> float | None:
 
 
 class Table:
-    """A CSV table with a line of column names."""
+    """A CSV table with a header row."""
 
     def __init__(self, text: str, problems: TraceProblems) -> None:
         self._reader = csv.reader(io.StringIO(text))
@@ -109,7 +120,10 @@ class Table:
             self.columns = []
 
     def require(self, needed: Sequence[str], optional: Sequence[str], *, strict: bool) -> bool:
-        """Record columns that are missing, double, or with `strict` unknown; return whether all is well."""
+        """Report columns that are missing or repeated, and with `strict` also unknown columns.
+
+        Return whether all are valid.
+        """
         known = [*needed, *optional]
         well = True
         for name in needed:
@@ -128,7 +142,7 @@ class Table:
         return well
 
     def rows(self) -> Iterator[Row]:
-        """Yield the lines that are not empty; one with another number of cells is a problem."""
+        """Yield the rows that are not empty. A row with the wrong number of cells is reported."""
         try:
             for cells in self._reader:
                 if not any(cell.strip() for cell in cells):

@@ -91,7 +91,10 @@ def test_a_time_limit_prints_the_gap_and_unfit_workloads(
     workloads.write_text(f"workloads: [{_ONE}, compute: 0.3}}, {wide}]", "utf-8")
     suggest_pools(workloads, seconds=0, to_json=False)
     out = capsys.readouterr().out
-    assert "time limit reached: this is the best mix found, at most 0.71 USD/h (1% of the price) above the bound" in out
+    assert (
+        "time limit reached: this is the best mix found, at most 0.71 USD/h (1% of the price) above the bound"
+        in out
+    )
     assert "# aws: cannot hold these workloads: no allowed machine type fits a pod of wide" in out
 
 

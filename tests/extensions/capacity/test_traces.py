@@ -52,7 +52,7 @@ def test_every_mistake_of_a_table_is_named_with_row_and_column(tmp_path: Path) -
         "row 4",
     ]
     assert "'soon'" in found[0]
-    assert "seconds, or a date and time such as 2026-03-01 08:30:00" in found[0]
+    assert "a number of seconds, or a date and time such as 2026-03-01 08:30:00" in found[0]
 
 
 def test_missing_and_unknown_columns_are_named_with_a_suggestion(tmp_path: Path) -> None:
