@@ -1,1 +1,1 @@
-"""What answers questions beside a plan: commands that the core does not import."""
+"""Commands that answer questions about a plan. The core of the program does not import them."""

@@ -1,1 +1,1 @@
-"""Where pods would run, how long jobs would wait, which pools are cheapest: questions that plans answer."""
+"""Commands about capacity: where pods would run, how long jobs would wait, and which pools are cheapest."""

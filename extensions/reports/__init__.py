@@ -1,1 +1,1 @@
-"""Reports about a stack: conformance, recipes of NVIDIA, the checklist before production, dashboards as a page."""
+"""Reports about a stack: AI conformance, NVIDIA recipes, the production checklist, and dashboards as a page."""

@@ -1,4 +1,4 @@
-"""Commands that report about a stack: conformance, recipes, the checklist before production, dashboards."""
+"""Commands that report about a stack: `conformance`, `recipe`, `production` and `dashboards`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ class ConformanceFormat(StrEnum):
 
 def conformance(
     stack: StackArgument,
-    live: Annotated[bool, typer.Option("--live", help="Also look at the cluster.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Also check the cluster.")] = False,
     output: Annotated[
         ConformanceFormat,
-        typer.Option("--format", help="Output format; product is the file that the conformance project takes."),
+        typer.Option(
+            "--format", help="Output format; product is the file that is submitted to the conformance project."
+        ),
     ] = ConformanceFormat.TEXT,
 ) -> None:
-    """Report for each requirement of the CNCF's Kubernetes AI Conformance what meets it, or what is missing."""
+    """Report what meets each requirement of the CNCF's Kubernetes AI Conformance, or what is missing."""
     from extensions.reports.conformance.command import show_conformance
 
     leave(show_conformance(stack, output=output.value, live=live))
@@ -35,12 +37,10 @@ def conformance(
 
 def recipe(
     stack: StackArgument,
-    file: Annotated[
-        Path, typer.Argument(help="Recipe of NVIDIA AICR: the output of `aicr recipe`, or an overlay.")
-    ],
+    file: Annotated[Path, typer.Argument(help="NVIDIA AICR recipe: the output of `aicr recipe`, or an overlay.")],
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Compare a stack with a recipe of NVIDIA AICR: constraints that it meets, and each component."""
+    """Compare a stack with an NVIDIA AICR recipe: constraints that it meets, and how it provides components."""
     from extensions.reports.recipe.command import show_recipe
 
     leave(show_recipe(stack, file, to_json=output is Format.JSON))
@@ -59,18 +59,20 @@ def dashboards(
     ],
     board: Annotated[
         list[str] | None,
-        typer.Option("--board", metavar="NAME", help="Only this dashboard; repeatable. Default: all five."),
+        typer.Option("--board", metavar="NAME", help="Only this dashboard; repeatable. By default, all five."),
     ] = None,
     chosen: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Only this node, pool, team or workload; repeatable."),
     ] = None,
-    last: Annotated[str, typer.Option("--last", metavar="TIME", help="How far back, 5m to 2160h.")] = "6h",
+    last: Annotated[
+        str, typer.Option("--last", metavar="TIME", help="Length of the period, from 5m to 2160h.")
+    ] = "6h",
     output: Annotated[
-        PageFormat, typer.Option("--format", help="Output format; json has the series of each panel.")
+        PageFormat, typer.Option("--format", help="Output format; json contains the series of each panel.")
     ] = PageFormat.HTML,
 ) -> None:
-    """Print the panels of the Grafana dashboards as one HTML page, where no Grafana can be installed."""
+    """Print the panels of the Grafana dashboards as one HTML page, for use without Grafana."""
     import time
 
     from extensions.reports.dashboards.command import show_dashboards
@@ -88,7 +90,7 @@ def dashboards(
 
 
 def production(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
-    """Print what a platform needs before production, point by point; exit with 1 if something is missing."""
+    """Print a checklist for a platform before production; exit with 1 if something is missing."""
     from extensions.reports.production.command import show_production
 
     leave(show_production(stack, to_json=output is Format.JSON))

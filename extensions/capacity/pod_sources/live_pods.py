@@ -78,7 +78,7 @@ class _Claims:
             claim = one.get("resourceClaimName") or made.get(str(one.get("name")))
             if claim is None:
                 template = one.get("resourceClaimTemplateName")
-                return f"its claim from template {template} was not created: no such template, or a quota prevents it"
+                return f"its claim from template {template} was not created: the template or quota is missing"
             key = f"{pod['metadata'].get('namespace')}/{claim}"
             found = self._found.get(key)
             if found is None:

@@ -1,4 +1,4 @@
-"""Answers the CNCF's Kubernetes AI Conformance for a stack: what meets each requirement, and what is missing."""
+"""Report on the CNCF's Kubernetes AI Conformance of a stack: what meets each requirement, and what is missing."""
 
 from extensions.reports.conformance.answers import Answer, Status, answers
 from extensions.reports.conformance.document import as_json, product_file

@@ -1,7 +1,8 @@
-"""Compare a plan with each requirement of the CNCF's Kubernetes AI Conformance: evidence, and what is missing.
+"""Comparison of a plan with the requirements of the CNCF's Kubernetes AI Conformance.
 
-Source of the requirements: catalog/facts/ai_conformance.yaml. An answer says what this program decides; what the
-cloud or the owner of the cluster adds is not known here.
+Each answer contains the evidence and what is missing. The requirements are in catalog/facts/ai_conformance.yaml.
+An answer covers only what this program configures; additions by the cloud or the owner of the cluster are unknown
+here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gpu_platform.catalog.models import AiConformance, ConformanceRequirement
 
 
 class Status(StrEnum):
-    """The status of a requirement, as product files of the conformance project write it."""
+    """Status of a requirement, spelled as in the product files of the conformance project."""
 
     IMPLEMENTED = "Implemented"
     PARTIAL = "Partially Implemented"
@@ -28,7 +29,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveObject:
-    """An object of the cluster that shows that a requirement is met; `condition`: of type, which must be True."""
+    """An object in the cluster that proves that a requirement is met.
+
+    `condition` is the type of a condition that must be True, or None if the object only has to exist.
+    """
 
     api_version: str
     kind: str
@@ -44,8 +48,9 @@ class LiveObject:
 class Answer:
     """The answer to one requirement.
 
-    `by`: what meets it, of the plan; `missing`: what it lacks, with the edit of the stack file; `objects`: what
-    shows it on the cluster; `observed`: what was found there, if the cluster was asked.
+    `by` lists the parts of the plan that meet it. `missing` is what is missing, with the change to the stack file.
+    `objects` are the objects that prove it on the cluster. `observed` contains their state if the cluster was
+    read.
     """
 
     requirement: ConformanceRequirement
@@ -58,7 +63,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """An answer before it is joined to its requirement."""
+    """An answer that is not yet linked to its requirement."""
 
     status: Status
     by: tuple[str, ...] = ()
@@ -67,7 +72,7 @@ class _Finding:
 
 
 def answers(plan: EnvironmentPlan, conformance: AiConformance) -> tuple[Answer, ...]:
-    """Return the answer to each requirement, in the order of the checklist."""
+    """Return the answer to each requirement in the order of the conformance checklist."""
     found: list[Answer] = []
     for requirement in conformance.requirements:
         finding = _RULES.get(requirement.id, _unknown)(plan)
@@ -102,10 +107,10 @@ def _driver(plan: EnvironmentPlan) -> _Finding:
 
 def _sharing(plan: EnvironmentPlan) -> _Finding:
     by = tuple(f"pool {pool.name}: {pool.sharing.mode}" for pool in plan.pools if pool.sharing.mode != "none")
-    by += tuple(f"pool {pool.name}: claims of devices (DRA)" for pool in plan.pools if pool.devices)
+    by += tuple(f"pool {pool.name}: DRA device claims" for pool in plan.pools if pool.devices)
     if by:
         return _Finding(Status.IMPLEMENTED, by)
-    return _Finding(Status.MISSING, missing="write sharing: {mode: mig, ...} or time-slicing at a pool")
+    return _Finding(Status.MISSING, missing="write sharing: {mode: mig, ...} or time-slicing for a pool")
 
 
 def _virtual(_: EnvironmentPlan) -> _Finding:
@@ -150,7 +155,7 @@ def _gateway(plan: EnvironmentPlan) -> _Finding:
 def _inference_extension(_: EnvironmentPlan) -> _Finding:
     return _Finding(
         Status.MISSING,
-        missing="this program does not install the Gateway API Inference Extension: install it beside",
+        missing="this program does not install the Gateway API Inference Extension; install it separately",
     )
 
 
@@ -163,13 +168,13 @@ def _fabric(plan: EnvironmentPlan) -> _Finding:
     if claimed:
         return _Finding(Status.IMPLEMENTED, claimed)
     by = tuple(
-        f"pool {pool.name}: a pod of a whole node requests "
+        f"pool {pool.name}: a pod that uses a whole node requests "
         + ", ".join(f"{count} {what}" for what, count in pool.cloud_nodes.network_requests.items())
         for pool in plan.pools
         if pool.cloud_nodes.network_requests
     )
     by += tuple(
-        f"pool {pool.name}: a pod of a whole node joins {len(fabric.networks)} networks of {fabric.name}"
+        f"pool {pool.name}: a pod that uses a whole node joins {len(fabric.networks)} networks of {fabric.name}"
         for pool in plan.pools
         if (fabric := pool.cloud_nodes.node_fabric) is not None and not pool.cloud_nodes.network_requests
     )
@@ -177,7 +182,7 @@ def _fabric(plan: EnvironmentPlan) -> _Finding:
         return _Finding(
             Status.PARTIAL,
             by,
-            "no claim names the interfaces; write network: {via: dranet} where possible",
+            "no claim requests the interfaces; write network: {via: dranet} where possible",
         )
     return _Finding(Status.NOT_APPLICABLE, ("no pool has machines with a separate network between GPUs",))
 
@@ -203,21 +208,21 @@ def _gang(plan: EnvironmentPlan) -> _Finding:
 def _node_scaling(plan: EnvironmentPlan) -> _Finding:
     cloud = plan.cluster.cloud
     if cloud is None:
-        return _Finding(Status.NOT_APPLICABLE, ("the program creates no nodes here: their owner scales them",))
+        return _Finding(
+            Status.NOT_APPLICABLE, ("the program creates no nodes here; the cluster's owner scales them",)
+        )
     ranges = tuple(
-        f"pool {pool.name}: {pool.nodes.min} to {pool.nodes.max} nodes by pending pods"
+        f"pool {pool.name}: {pool.nodes.min} to {pool.nodes.max} nodes, depending on pending pods"
         for pool in plan.pools
         if pool.autoscaled
     )
     if ranges:
         return _Finding(Status.IMPLEMENTED, ranges)
-    return _Finding(
-        Status.MISSING, missing="no pool has a range of nodes that an autoscaler changes: write count: {min, max}"
-    )
+    return _Finding(Status.MISSING, missing="no pool has an autoscaled number of nodes: write count: {min, max}")
 
 
 def _scrapes(plan: EnvironmentPlan) -> bool:
-    """Return whether a Prometheus collects the metrics of GPUs, which an autoscaler can ask."""
+    """Return whether a Prometheus collects GPU metrics that an autoscaler can query."""
     monitoring = plan.monitoring
     scraped = monitoring is not None and (monitoring.service_monitor or monitoring.pod_monitoring)
     return scraped or (monitoring is not None and plan.addons.has("prometheus"))
@@ -253,12 +258,12 @@ def _gpu_metrics(plan: EnvironmentPlan) -> _Finding:
 
 
 def _agent_metrics(plan: EnvironmentPlan) -> _Finding:
-    """Return whether the node agents have the metrics of GPUs, where no pool has the operator's exporter."""
+    """Return whether the node agents export GPU metrics, if the program installs no exporter."""
     if plan.validation.metrics is None:
         return _Finding(
             Status.PARTIAL,
-            ("the exporter of the cluster's owner, or of its cloud",),
-            "the plan does not know its metrics: write validation: {metrics: true} for those of the node agents",
+            ("the exporter of the cluster's owner or the cloud",),
+            "the plan does not know its metrics: write validation: {metrics: true} for metrics of the node agents",
         )
     agents = tuple(
         LiveObject(
@@ -277,11 +282,13 @@ def _agent_metrics(plan: EnvironmentPlan) -> _Finding:
 def _service_metrics(plan: EnvironmentPlan) -> _Finding:
     by = _addon(plan, "prometheus")
     if plan.monitoring is not None and plan.monitoring.pod_monitoring:
-        by += ("managed Prometheus: PodMonitoring objects of teams",)
+        by += ("managed Prometheus: PodMonitoring objects of the teams",)
     elif plan.monitoring is not None and plan.monitoring.service_monitor and not by:
         by += ("the Prometheus operator of the cluster's owner",)
     if by:
-        opened = "a team lets it reach its pods by `ingress`, and an operator names their endpoints (PodMonitor)"
+        opened = (
+            "a team allows access to its pods with `ingress`, and an operator adds their endpoints (PodMonitor)"
+        )
         return _Finding(Status.IMPLEMENTED, (*by, opened))
     return _Finding(Status.MISSING, missing="write addons: {prometheus: install}")
 
@@ -290,15 +297,15 @@ def _access(plan: EnvironmentPlan) -> _Finding:
     owners = sorted({pool.software.toolkit for pool in plan.pools if pool.has_gpus})
     unknown = [one for one in plan.decisions if one.what == UNREQUESTED]
     known = (
-        "; no environment variable gives one to a pod without privileges: toolkit of "
+        "; no environment variable gives an unprivileged pod a GPU: toolkit of "
         f"{' and '.join(owners) or 'no pool'}"
     )
     by = (
-        "the device plugin or claims allocate GPUs" + ("" if unknown else known),
-        "the policy pack refuses environment variables, annotations and host paths that name devices",
+        "the device plugin or device claims allocate GPUs" + ("" if unknown else known),
+        "the policy pack refuses environment variables, annotations and host paths that request devices",
     )
     if plan.teams and all(team.policies for team in plan.teams):
-        # A policy without its binding refuses nothing.
+        # A policy without a binding refuses nothing.
         objects = tuple(
             LiveObject(
                 api_version="admissionregistration.k8s.io/v1",
@@ -325,7 +332,7 @@ def _access(plan: EnvironmentPlan) -> _Finding:
 def _sandboxes(_: EnvironmentPlan) -> _Finding:
     return _Finding(
         Status.MISSING,
-        missing="this program installs no runtime class with a separate kernel (gVisor, Kata Containers)",
+        missing="this program does not install a runtime class with a separate kernel (gVisor, Kata Containers)",
     )
 
 

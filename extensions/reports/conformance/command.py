@@ -1,4 +1,4 @@
-"""`gpu-platform conformance`: answer the CNCF's Kubernetes AI Conformance for a stack."""
+"""`gpu-platform conformance`: reports on the CNCF's Kubernetes AI Conformance of a stack."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _STYLES: Final = {
 
 
 def show_conformance(stack: str, *, output: Literal["text", "json", "product"], live: bool) -> ExitCode:
-    """Print the answers; a MUST that is not met is a finding. `live`: with what the cluster shows.
+    """Print the answers. A MUST requirement that is not met is a finding. With `live`, also check the cluster.
 
-    Raises BadInput for a team's stack, UnknownOutcome where the cluster does not answer.
+    Raises BadInput for a team's stack. Raises UnknownOutcome if the cluster does not answer.
     """
     loaded = load_stack(stack)
-    plan = environment_of(loaded, ": conformance is that of a platform", "conformance {}")
+    plan = environment_of(loaded, ", because conformance applies to a platform", "conformance {}")
     conformance = max(load_catalog().ai_conformance.values(), key=lambda one: one.version)
     found = answers(plan, conformance)
     if live:
@@ -50,7 +50,7 @@ def _print(found: tuple[Answer, ...], title: str) -> None:
     out = console()
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("requirement", no_wrap=True)
-    table.add_column("by, or what is missing", overflow="fold")
+    table.add_column("met by, or missing", overflow="fold")
     for answer in found:
         lines = [*answer.by, *answer.observed, *([f"missing: {answer.missing}"] if answer.missing else [])]
         status = Text.assemble(

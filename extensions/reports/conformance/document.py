@@ -22,7 +22,7 @@ _FILL_IN = (
 
 
 def as_json(stack: str, conformance: AiConformance, found: Sequence[Answer]) -> Mapping[str, Any]:
-    """Return the answers as plain values."""
+    """Return the answers as plain JSON values."""
     return {
         "version": 1,
         "stack": stack,
@@ -45,7 +45,10 @@ def as_json(stack: str, conformance: AiConformance, found: Sequence[Answer]) -> 
 
 
 def product_file(conformance: AiConformance, found: Sequence[Answer]) -> str:
-    """Return PRODUCT.yaml: the checklist with status and notes; evidence is public, so its owner adds it."""
+    """Return PRODUCT.yaml: the checklist with status and notes.
+
+    The evidence is left empty. It must be public, so the owner of the platform adds it.
+    """
     spec: dict[str, list[dict[str, Any]]] = {}
     for answer in found:
         requirement = answer.requirement

@@ -1,4 +1,4 @@
-"""Compare the answers with a live cluster: whether the objects exist and their conditions are True."""
+"""Check of the answers against a live cluster: whether the objects exist and their conditions are True."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from extensions.reports.conformance.answers import Answer, LiveObject, Status
 
 
 class Reader(Protocol):
-    """A client that reads one object; None: it is not there, or its kind is not known."""
+    """Client that reads a single object."""
 
     def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> Mapping[str, Any] | None:
-        """Return the object."""
+        """Return the object, or None if it does not exist or its kind is unknown."""
         ...
 
 
 def observe(found: Sequence[Answer], client: Reader) -> tuple[Answer, ...]:
-    """Return the answers with evidence of the cluster; an answer without evidence is at most partly met."""
+    """Return the answers with evidence from the cluster.
+
+    Without evidence, an answer is at most partially implemented.
+    """
     return tuple(_observe(answer, client) for answer in found)
 
 

@@ -1,4 +1,4 @@
-"""Draws the panels of the Grafana dashboards as one HTML page, where no Grafana can be installed."""
+"""The panels of the Grafana dashboards as one HTML page, for use without Grafana."""
 
 from extensions.reports.dashboards.page import dashboards_page
 from extensions.reports.dashboards.panels import VARIABLES, Board, boards

@@ -1,4 +1,7 @@
-"""Line charts of page.html: sharp at every size, readable in light, dark and print, told to screen readers."""
+"""Line charts of page.html.
+
+They scale to every size and work in light mode, dark mode, print and screen readers.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,18 @@ from gpu_platform.api.live import Series
 from gpu_platform.base.pages import COLOURS
 
 MOST_LINES: Final = len(COLOURS)
-_DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "4 2")  # lines can be told apart without colours
+_DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "4 2")  # distinguish lines without colours
 _PLOT: Final = (58, 432, 8, 150)  # left, right, top and bottom in the drawings of page.html
 _SPARK: Final = (2, 438, 3, 37)
 _TICKS: Final = 4
 _TIMES: Final = 4
 _DAY: Final = 36 * 3600
-_GAP: Final = 1.5  # steps without a sample that break a line
+_GAP: Final = 1.5  # a longer time without a sample, in steps, breaks a line
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Places of a chart's values and times."""
+    """Scale of a chart that converts values and times to positions."""
 
     period: Period
     low: float
@@ -46,9 +49,10 @@ class _Scale:
 
 
 def line_chart(panel: Panel, series: Sequence[Series], period: Period) -> dict[str, Any]:
-    """Return ticks, times and lines of at most MOST_LINES series.
+    """Return the ticks, times and lines for at most MOST_LINES series.
 
-    The style of a line is that of its place among the names: a pool looks alike in all panels.
+    The style of a line depends on its position among the sorted names, so that a pool looks the same in all
+    panels.
     """
     ticks = _ticks(panel, series)
     scale = _Scale(period, ticks[0], ticks[-1], *_PLOT)
@@ -61,7 +65,7 @@ def line_chart(panel: Panel, series: Sequence[Series], period: Period) -> dict[s
 
 
 def spark_line(panel: Panel, series: Series, period: Period) -> dict[str, Any]:
-    """Return the line of a small chart of one value without axes; the page shows the value beside it."""
+    """Return the line of a small chart without axes. The page shows the current value next to it."""
     values = [value for _, value in series.samples]
     low, high = min(0.0, *values), max(values) or 1.0
     scale = _Scale(period, low, high if high > low else low + 1.0, *_SPARK)
@@ -69,7 +73,7 @@ def spark_line(panel: Panel, series: Series, period: Period) -> dict[str, Any]:
 
 
 def _ticks(panel: Panel, series: Sequence[Series]) -> list[float]:
-    """Return round values from below the lowest to above the highest; from 0, unless all are far from it."""
+    """Return round values that enclose all values. They start at 0 unless all values are far above 0."""
     values = [value for one in series for _, value in one.samples]
     low = panel.lowest if panel.lowest is not None else min(values)
     high = panel.highest if panel.highest is not None else max(values)
@@ -77,7 +81,7 @@ def _ticks(panel: Panel, series: Sequence[Series]) -> list[float]:
         low = 0.0
     if high <= low:
         low, high = (min(0.0, high), high) if high else (0.0, 1.0)
-    if high <= low:  # one value below zero
+    if high <= low:  # a single value below zero
         high = 0.0
     step = _round_step((high - low) / _TICKS)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
@@ -91,7 +95,7 @@ def _round_step(least: float) -> float:
 
 
 def _times(scale: _Scale) -> Iterator[tuple[float, str, str]]:
-    """Yield place, anchor and text of times."""
+    """Yield the position, text anchor and label of times."""
     length = scale.period.end - scale.period.start
     for number in range(_TIMES + 1):
         time = scale.period.start + length * number / _TIMES
@@ -101,7 +105,10 @@ def _times(scale: _Scale) -> Iterator[tuple[float, str, str]]:
 
 
 def _line(panel: Panel, number: int, series: Series, scale: _Scale) -> dict[str, Any]:
-    """Return the line of a series, which ends where samples are missing; a sample alone is a dot."""
+    """Return the line of a series.
+
+    It is broken where samples are missing, and a single sample is drawn as a dot.
+    """
     parts: list[list[str]] = []
     before = -math.inf
     for time, value in series.samples:

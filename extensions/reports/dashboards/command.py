@@ -1,4 +1,4 @@
-"""`gpu-platform dashboards`: the panels of the dashboards as one HTML page, with the data of a Prometheus."""
+"""`gpu-platform dashboards`: the panels of the Grafana dashboards as one HTML page, with current data."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def show_dashboards(
 ) -> ExitCode:
     """Print the page, or its data as JSON.
 
-    `names`: of dashboards, none: all; `chosen`: such as `pool=train`; `now`: its end, in seconds since 1970.
-    Raises BadInput, and UnknownOutcome where Prometheus does not answer.
+    `names` are the names of dashboards; an empty sequence means all. `chosen` contains values such as
+    `pool=train`. `now` is the end of the period in seconds since 1970. Raises BadInput, or UnknownOutcome if
+    Prometheus does not answer.
     """
     problems: list[Problem] = []
     drawn = _drawn(names, problems)
@@ -43,7 +44,7 @@ def show_dashboards(
 def _document(
     answers: Sequence[BoardData], source: str, chosen: Mapping[str, Sequence[str]], period: Period
 ) -> dict[str, Any]:
-    """Return the data of the page in plain JSON values; times in seconds since 1970."""
+    """Return the data of the page as plain JSON values. Times are in seconds since 1970."""
     return {
         "version": 1,
         "prometheus": source,
@@ -84,7 +85,7 @@ def _values(chosen: Sequence[str], problems: list[Problem]) -> dict[str, list[st
         name, given, value = one.partition("=")
         if name not in VARIABLES or not given or not value:
             allowed = f"{', '.join(VARIABLES[:-1])} or {VARIABLES[-1]}, and a value"
-            problems.append(Problem("--set", f"{one!r}", allowed, "write for example --set pool=train"))
+            problems.append(Problem("--set", f"{one!r}", allowed, "for example, write --set pool=train"))
         found.setdefault(name, []).append(value)
     return found
 
@@ -95,5 +96,5 @@ def _seconds(last: str, problems: list[Problem]) -> float:
     except ValueError:
         seconds = 0.0
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
-        problems.append(Problem("--last", f"{last!r}", "5m to 2160h (90 days)", "write for example 6h"))
+        problems.append(Problem("--last", f"{last!r}", "5m to 2160h (90 days)", "for example, write 6h"))
     return seconds

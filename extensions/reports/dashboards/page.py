@@ -1,4 +1,4 @@
-"""The HTML page of dashboards: a section for each, a figure for each panel."""
+"""The HTML page of dashboards, with a section for each dashboard and a figure for each panel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_ROWS: Final = 50
 def dashboards_page(
     boards: Sequence[BoardData], source: str, chosen: Mapping[str, Sequence[str]], period: Period
 ) -> str:
-    """Return the page. `source`: address of the Prometheus; `chosen`: values by variable."""
+    """Return the page. `source` is the address of the Prometheus, and `chosen` the values by variable."""
     return render_page(
         "extensions.reports.dashboards",
         "page.html",
@@ -35,7 +35,7 @@ def _time(time: float) -> str:
 
 
 def _content(answer: PanelData, period: Period) -> dict[str, Any]:
-    """Return what the kind of a panel shows of its series; `left`: how many it does not show."""
+    """Return the content of a panel for its kind. `left` is the number of series that are not shown."""
     panel, series = answer.panel, answer.series
     if not series:
         return {}

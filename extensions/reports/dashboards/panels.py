@@ -1,4 +1,4 @@
-"""Reads titles, queries and units of panels from the JSON of the Grafana dashboards, so that both are equal."""
+"""Titles, queries and units of panels, read from the JSON of the Grafana dashboards so that both show the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_platform.api.plans import grafana
 
 Kind = Literal["timeseries", "stat", "table"]
 VARIABLES: Final = ("node", "pool", "team", "workload")
-"""Names by which queries are narrowed, in all dashboards."""
+"""Variables that narrow the queries of all dashboards."""
 _ALL: Final = ".*"
 
 
@@ -21,8 +21,9 @@ _ALL: Final = ".*"
 class Panel:
     """A panel of a dashboard.
 
-    `expr`: with variables; `legend`: name of a series, with labels in braces; `unit`: by Grafana's name; `lowest`,
-    `highest`: ends of its scale, None: by its values; `columns`: of 24.
+    `expr` is the query with variables. `legend` is the name of a series, with labels in braces. `unit` is
+    Grafana's name of the unit. `lowest` and `highest` are the ends of the scale, or None if they depend on the
+    values. `columns` is the width in columns of a grid with 24 columns.
     """
 
     title: str
@@ -36,11 +37,14 @@ class Panel:
     columns: int
 
     def query(self, chosen: Mapping[str, Sequence[str]]) -> str:
-        """Return its query for the values that are chosen by variable; a variable without any has all."""
+        """Return the query with the values that are chosen for each variable.
+
+        All values match if none is chosen.
+        """
         return re.sub(r"\$(\w+)", lambda found: _pattern(chosen.get(found[1], ())), self.expr)
 
     def name_of(self, labels: Mapping[str, str]) -> str:
-        """Return the name of a series by its labels."""
+        """Return the name of a series from its labels."""
         if not self.legend:
             return ", ".join(f"{key} {value}" for key, value in sorted(labels.items()) if key != "__name__")
         named = re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: labels.get(found[1], ""), self.legend)
@@ -49,7 +53,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """A dashboard."""
+    """A dashboard with its panels."""
 
     name: str
     title: str
@@ -57,17 +61,17 @@ class Board:
 
 
 def _pattern(values: Sequence[str]) -> str:
-    """Return a regular expression of the values, as it is written between quotes in PromQL."""
+    """Return a regular expression for the values, escaped for a quoted string in PromQL."""
     if not values:
         return _ALL
-    # Prometheus takes RE2, which refuses escapes of characters that need none.
+    # Prometheus uses RE2, which rejects an escape of a character that needs none.
     escaped = (re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", value) for value in values)
     return "|".join(escaped).replace("\\", "\\\\").replace('"', '\\"')
 
 
 @cache
 def boards() -> tuple[Board, ...]:
-    """Return all dashboards, in their order."""
+    """Return all dashboards in order."""
     return tuple(
         _board(name, json.loads(grafana.content(plan)))
         for name, plan in zip(grafana.NAMES, grafana.dashboards(), strict=True)

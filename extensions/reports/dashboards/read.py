@@ -1,4 +1,4 @@
-"""Asks a Prometheus for the data of panels."""
+"""Reader for the data of panels from a Prometheus."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 from extensions.reports.dashboards.panels import Board, Panel
 from gpu_platform.api.live import Prometheus, QueryRefused, Series
 
-_POINTS: Final = 240  # of a line, about two for each pixel of its picture on a phone
+_POINTS: Final = 240  # points of a line, about two for each pixel on a phone
 _LEAST_STEP: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From when to when, in seconds since 1970."""
+    """Start and end of a period in seconds since 1970."""
 
     start: float
     end: float
@@ -28,7 +28,10 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelData:
-    """Data of a panel, the series with the highest last value first. `error`: why it has no data."""
+    """Data of a panel, with the series with the highest last value first.
+
+    `error` is the reason if it has no data.
+    """
 
     panel: Panel
     series: tuple[Series, ...] = ()
@@ -46,9 +49,10 @@ class BoardData:
 def read_boards(
     server: Prometheus, boards: Sequence[Board], chosen: Mapping[str, Sequence[str]], period: Period
 ) -> tuple[BoardData, ...]:
-    """Return the data of all panels. `chosen`: values by variable, which may name a part of them.
+    """Return the data of all panels. `chosen` contains values by variable, not necessarily for all variables.
 
-    Raises UnknownOutcome where Prometheus does not answer; a query that it refuses is an error of its panel.
+    Raises UnknownOutcome if Prometheus does not answer. If Prometheus rejects a query, its panel contains the
+    error.
     """
     return tuple(
         BoardData(board=board, answers=tuple(_answer(server, panel, chosen, period) for panel in board.panels))

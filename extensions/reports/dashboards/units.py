@@ -9,7 +9,7 @@ _PREFIXES: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def value_text(value: float, unit: str) -> str:
-    """Return a value with its unit: `48 %`, `1.2 GB/s`, `3.50 USD`."""
+    """Format a value with its unit, such as `48 %`, `1.2 GB/s` or `3.50 USD`."""
     return UNITS[unit](value)
 
 

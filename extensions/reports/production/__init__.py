@@ -1,4 +1,4 @@
-"""Check what a platform needs before production, point by point, with evidence."""
+"""Checklist for a platform before production, with evidence for each point."""
 
 from extensions.reports.production.checklist import Point, Status, Subject, checklist
 

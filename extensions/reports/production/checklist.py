@@ -1,7 +1,7 @@
-"""Checklist before production; each point is done, not done, not applicable, or unknown to the program.
+"""Checklist before production. Each point is done, not done, not applicable or unknown.
 
-The evidence is the plan and the resources that the program registers, never a promise. What only the cluster, the
-cloud's console or a person knows is reported as unknown, with the question to ask.
+The evidence comes from the plan and the resources that the program registers. A point is unknown if only the
+cluster, the cloud's console or a person can confirm it. It then contains the question to ask.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gpu_platform.catalog import Catalog
 
 _SPOT: Final = "spot"
 _SCRAPE: Final = (
-    "write addons: {prometheus: install}, or monitoring: {prometheus_operator: true} where it runs already"
+    "write addons: {prometheus: install}, or monitoring: {prometheus_operator: true} if it is already running"
 )
 _SIMULATED: Final = "sandbox"
-_HOURS_A_MONTH: Final = 730  # as `budget` counts
+_HOURS_A_MONTH: Final = 730  # the value that `budget` uses
 
 
 class Status(StrEnum):
-    """The status of a point."""
+    """Status of a point."""
 
     DONE = "done"
     NOT_DONE = "not done"
@@ -40,7 +40,8 @@ class Status(StrEnum):
 class Subject:
     """Subject of the checklist: a stack file with its plan, its resources, and the location of its state.
 
-    `argument`: how commands name the stack; `backend`: URL of Pulumi's backend; empty: none is configured.
+    `argument` is the stack's name in commands. `backend` is the URL of Pulumi's backend, or empty if none is
+    configured.
     """
 
     argument: str
@@ -54,7 +55,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One point. `field`: the place in the stack file that changes it; empty: it is changed elsewhere."""
+    """One point. `field` is the place in the stack file to change, or empty if the change is made elsewhere."""
 
     name: str
     status: Status
@@ -73,7 +74,7 @@ class _Found:
 
 @dataclass(slots=True)
 class _Findings:
-    """Evidence for a point, and what it lacks; the first lack gives the place and the fix."""
+    """Evidence for a point, and what is missing. The first missing item determines the place."""
 
     place: str
     evidence: list[str] = field(default_factory=list[str])
@@ -84,7 +85,10 @@ class _Findings:
         self.lacks.append((text, at, fix))
 
     def found(self) -> _Found:
-        """Return the point: not done if anything is lacking, else unknown if anything is to be asked."""
+        """Return the result.
+
+        It is not done if anything is missing, and otherwise unknown if there are questions.
+        """
         evidence = [*self.evidence, *(text for text, _, _ in self.lacks), *(text for text, _ in self.questions)]
         if self.lacks:
             return _Found(
@@ -96,7 +100,7 @@ class _Findings:
 
 
 def checklist(subject: Subject) -> tuple[Point, ...]:
-    """Return every point, in the order of a review."""
+    """Return all points in the order of a review."""
     points: list[Point] = []
     for name, check in _CHECKS.items():
         found = check(subject)
@@ -113,7 +117,7 @@ def _not_applicable(why: str, field: str = "") -> _Found:
 def _monitoring(subject: Subject) -> _Found:
     monitoring, found = subject.plan.monitoring, _Findings("monitoring")
     if monitoring is None:
-        found.lack("no metrics of GPUs", "monitoring", "write monitoring: {enabled: true}")
+        found.lack("no GPU metrics", "monitoring", "write monitoring: {enabled: true}")
     elif monitoring.service_monitor and monitoring.exporter:
         found.evidence.append(f"a ServiceMonitor scrapes {monitoring.exporter} every {monitoring.interval}")
     elif monitoring.pod_monitoring:
@@ -121,13 +125,13 @@ def _monitoring(subject: Subject) -> _Found:
         found.evidence.append(f"a PodMonitoring scrapes {scraped} every {monitoring.interval}")
     elif monitoring.exporter:
         found.lack(
-            f"{monitoring.exporter} has metrics, and nothing of the plan scrapes them",
+            f"{monitoring.exporter} exports metrics, but nothing in the plan scrapes them",
             "monitoring",
             _SCRAPE,
         )
     else:
         found.questions.append(
-            ("the cluster's owner, or its cloud, runs the exporter of GPU metrics", "see that it is scraped")
+            ("the cluster's owner or the cloud runs the GPU metrics exporter", "check that it is scraped")
         )
     return found.found()
 
@@ -167,7 +171,7 @@ def _quotas(subject: Subject) -> _Found:
             found.lack(f"{team.namespace} has an empty quota", f"teams[{index}].quota", "write its quota")
     if subject.spec.overcommit > 1:
         found.lack(
-            f"overcommit {subject.spec.overcommit:g}: quotas exceed what the pools have",
+            f"overcommit {subject.spec.overcommit:g}: quotas exceed the capacity of the pools",
             "overcommit",
             "remove overcommit, or tell the teams that pods within their quotas may wait",
         )
@@ -182,7 +186,7 @@ def _disruption_budgets(subject: Subject) -> _Found:
     ]
     deployed = [one for one in subject.resources if one.inputs.get("kind") == "PodDisruptionBudget"]
     if not services:
-        return _not_applicable("this file has no inference services; members make budgets of their own", "teams")
+        return _not_applicable("this file has no inference services; members create their own budgets", "teams")
     found = _Findings("teams")
     if deployed:
         found.evidence.append(
@@ -191,7 +195,7 @@ def _disruption_budgets(subject: Subject) -> _Found:
     for team_index, index, service in services:
         if service.replicas == 1 and service.autoscaling is None:
             found.lack(
-                f"{service.name} has one replica: each drain interrupts it",
+                f"{service.name} has one replica, so each drain interrupts it",
                 f"teams[{team_index}].inference_services[{index}]",
                 f"write replicas: 2 for {service.name}",
             )
@@ -226,13 +230,13 @@ def _is_spot(pool: PoolPlan) -> bool:
 
 def _state(subject: Subject) -> _Found:
     if subject.plan.cluster.provider == _SIMULATED:
-        return _not_applicable("a sandbox: all its state is in its data folder")
+        return _not_applicable("a sandbox, whose state is all in its data folder")
     found, backend = _Findings(""), subject.backend
     scheme = backend.partition("://")[0]
     if not backend:
         found.lack("no Pulumi backend is configured", "", "set PULUMI_BACKEND_URL, or backend.url in Pulumi.yaml")
     elif scheme == "file":
-        found.lack(f"{backend}: only on this machine", "", "move the state to a bucket or to Pulumi Cloud")
+        found.lack(f"{backend}: exists only on this machine", "", "move the state to a bucket or to Pulumi Cloud")
     elif scheme in {"s3", "gs", "azblob"}:
         found.evidence.append(f"backend {backend}")
         found.questions.append(
@@ -258,7 +262,7 @@ def _upgrades(subject: Subject) -> _Found:
         found.evidence.append(f"Kubernetes {plan.cluster.kubernetes}, GPU Operator {plan.operator.release}")
     if subject.spec.changes.window is None:
         found.lack(
-            "no maintenance window: nodes may be rolled at any time",
+            "no maintenance window: nodes may be replaced at any time",
             "changes",
             "write changes: {window: {days: [sat], start: '22:00', duration: 4h}}",
         )
@@ -272,31 +276,37 @@ def _upgrades(subject: Subject) -> _Found:
 
 def _encryption(subject: Subject) -> _Found:
     if subject.plan.cluster.provider == _SIMULATED:
-        return _not_applicable("a sandbox: its data is on this machine")
+        return _not_applicable("a sandbox, whose data is on this machine")
     found = _Findings("cluster")
     created = False
     for one in subject.resources:
         if one.type == "aws:eks/cluster:Cluster":
             created = True
             if one.inputs.get("encryptionConfig"):
-                found.evidence.append("Secrets of the cluster: by a key of KMS")
+                found.evidence.append("the cluster's Secrets are encrypted with a KMS key")
             else:
-                found.lack("Secrets of the cluster have no key of their own", "cluster.create", "set kms_key")
+                found.lack(
+                    "the cluster's Secrets are not encrypted with a KMS key that you manage",
+                    "cluster.create",
+                    "set kms_key",
+                )
         elif one.type == "gcp:container/cluster:Cluster":
             created = True
-            found.evidence.append("Secrets of the cluster and all disks: by keys of Google (always on)")
+            found.evidence.append(
+                "the cluster's Secrets and all disks are encrypted with Google's keys (always on)"
+            )
         elif one.type == "aws:ec2/launchTemplate:LaunchTemplate":
             _check_volumes(one, found)
     unencrypted = [one for one in subject.resources if _is_plain_class(one)]
     for one in unencrypted:
         found.lack(
-            f"storage class {one.inputs['metadata']['name']} makes volumes without encryption",
+            f"storage class {one.inputs['metadata']['name']} creates volumes without encryption",
             "storage",
             "remove it",
         )
     if not created:
         found.questions.append(
-            ("the owner of the cluster decides", "ask whether Secrets in etcd and disks of nodes are encrypted")
+            ("the owner of the cluster decides", "ask whether Secrets in etcd and node disks are encrypted")
         )
     return found.found()
 
@@ -327,9 +337,9 @@ def _identities(subject: Subject) -> _Found:
         people = [one for one in (*team.members, *team.admins) if one.startswith("user:")]
         if people:
             found.lack(
-                f"{team.name} names persons ({', '.join(people)}): a person who leaves keeps access",
+                f"{team.name} names persons ({', '.join(people)}): a person who leaves keeps the access",
                 f"teams[{index}].members",
-                "name groups of your identity provider",
+                "use groups of your identity provider instead",
             )
         else:
             found.evidence.append(f"{team.name}: members {', '.join(team.members)}")
@@ -340,7 +350,7 @@ def _identities(subject: Subject) -> _Found:
 
 def _network(subject: Subject) -> _Found:
     if subject.plan.cluster.provider == _SIMULATED:
-        return _not_applicable("a sandbox: it runs no containers")
+        return _not_applicable("a sandbox, which runs no containers")
     if not subject.spec.teams:
         return _not_applicable("this file has no teams", "teams")
     found = _Findings("teams")
@@ -355,7 +365,7 @@ def _network(subject: Subject) -> _Found:
     for index, team in enumerate(subject.spec.teams):
         if team.allow_bare_pods:
             found.lack(
-                f"{team.name} admits pods without a controller, for which AWS promises no network policies",
+                f"{team.name} admits pods without a controller, whose network policies AWS does not guarantee",
                 f"teams[{index}].allow_bare_pods",
                 "remove it, unless Cilium or Calico enforces network policies here",
             )
@@ -367,12 +377,15 @@ def _network(subject: Subject) -> _Found:
     elif enforced:
         found.evidence.append(enforced)
     else:
-        found.lack("the network plugin of the plan enforces no NetworkPolicies", "cluster", "report it")
+        found.lack("the network plugin of the plan does not enforce NetworkPolicies", "cluster", "report it")
     return found.found()
 
 
 def _enforced(resources: Sequence[ResourceRecord]) -> str | None:
-    """Return what enforces NetworkPolicies; empty: nothing; None: the owner of the cluster decides."""
+    """Return a text about what enforces NetworkPolicies.
+
+    The text is empty if nothing does. The result is None if the cluster's owner decides.
+    """
     for one in resources:
         if one.type == "aws:eks/addon:Addon" and one.inputs.get("addonName") == "vpc-cni":
             settings = json.loads(one.inputs.get("configurationValues") or "{}")
@@ -386,7 +399,7 @@ def _enforced(resources: Sequence[ResourceRecord]) -> str | None:
 
 def _budget(subject: Subject) -> _Found:
     if subject.plan.cluster.provider == _SIMULATED:
-        return _not_applicable("a sandbox: its nodes cost nothing")
+        return _not_applicable("a sandbox, whose nodes cost nothing")
     found, cost = _Findings("policy"), subject.plan.cost
     most = cost.most_usd_per_hour
     if most is not None:
@@ -402,7 +415,7 @@ def _budget(subject: Subject) -> _Found:
     if budget is None and ceiling is None:
         value = "AMOUNT" if most is None else str(math.ceil(most * _HOURS_A_MONTH))
         found.lack(
-            "no budget: whoever edits the file may raise the maximum of a pool",
+            "no budget: anyone who edits the file can raise the maximum of a pool",
             "budget",
             f"write budget: {{usd_per_month: {value}}}",
         )
@@ -418,7 +431,7 @@ def _validated(subject: Subject) -> _Found:
         found.lack("up does not wait for the validation of nodes", "validation.gate", "write gate: true")
     unknown = sorted({pool.name for pool in subject.plan.pools if not pool.has_gpus})
     if unknown:
-        found.evidence.append(f"without GPUs, and so without validation: {', '.join(unknown)}")
+        found.evidence.append(f"without GPUs and therefore not validated: {', '.join(unknown)}")
     return found.found()
 
 

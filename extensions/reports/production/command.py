@@ -1,4 +1,4 @@
-"""`gpu-platform production`: the points that a platform meets before production."""
+"""`gpu-platform production`: a checklist for a platform before production."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STYLES: Final = {
 
 
 def show_production(stack: str, *, to_json: bool) -> ExitCode:
-    """Print the checklist as text or JSON; a point that is not done is a finding.
+    """Print the checklist as text or JSON. A point that is not done is a finding.
 
     Raises BadInput for a team's stack.
     """
@@ -48,7 +48,7 @@ def _subject(loaded: LoadedStack) -> Subject:
         problem = Problem(
             "kind",
             "'team'",
-            "a stack of kind environment: the checklist is that of a platform",
+            "a stack of kind environment, because the checklist is for platforms",
             f"run `gpu-platform production {loaded.environment_argument}`",
         )
         raise BadInput(str(loaded.path), [problem])

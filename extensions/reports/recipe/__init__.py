@@ -1,1 +1,1 @@
-"""Compare a stack with recipes of NVIDIA AI Cluster Runtime (AICR): constraints and components."""
+"""Comparison of a stack with recipes of NVIDIA AI Cluster Runtime (AICR): constraints and components."""

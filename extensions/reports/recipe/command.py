@@ -1,4 +1,4 @@
-"""`gpu-platform recipe`: a recipe of NVIDIA AICR beside the plan of a stack."""
+"""`gpu-platform recipe`: compares an NVIDIA AICR recipe with the plan of a stack."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _STYLES = {Verdict.MET: "green", Verdict.NOT_MET: "bold red", Verdict.UNKNOWN: "
 
 
 def show_recipe(stack: str, file: Path, *, to_json: bool) -> ExitCode:
-    """Print the answers of a stack to a recipe; returns FINDING if a constraint of severity error is not met.
+    """Print how a stack meets a recipe. Returns FINDING if a constraint with severity error is not met.
 
-    Raises BadInput for a file that is no recipe, and for the stack of a team.
+    Raises BadInput if the file is not a recipe, and for the stack of a team.
     """
     loaded = load_stack(stack)
-    plan = environment_of(loaded, ": a recipe is about clusters and nodes", f"recipe {{}} {file}")
+    plan = environment_of(loaded, ", because a recipe describes clusters and nodes", f"recipe {{}} {file}")
     read = read_recipe(file)
     catalog = load_catalog()
     answers = compare(read, plan, catalog)
@@ -49,7 +49,7 @@ def show_recipe(stack: str, file: Path, *, to_json: bool) -> ExitCode:
 
 def _print(stack: str, file: Path, answers: Sequence[ConstraintResult], parts: Sequence[ComponentResult]) -> None:
     out = console()
-    out.print(Text(f"Stack {stack} beside {file}"))
+    out.print(Text(f"Stack {stack} compared with {file}"))
     table = _table("constraint")
     for one in answers:
         verdict = Text(one.verdict + (f": {one.why}" if one.why else ""), style=_STYLES[one.verdict])
@@ -62,7 +62,7 @@ def _print(stack: str, file: Path, answers: Sequence[ConstraintResult], parts: S
 
 
 def _table(first: str) -> Table:
-    """Return an empty table whose first column keeps its names whole."""
+    """Return an empty table whose first column does not wrap."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for head in (first, "recipe", "stack", "answer"):
         table.add_column(head, overflow="fold", no_wrap=head == first)

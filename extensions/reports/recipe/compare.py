@@ -1,4 +1,4 @@
-"""Compare a recipe with the plan of a stack: which constraints hold, and how each component is provided."""
+"""Comparison of a recipe with the plan of a stack: constraints that are met, and how components are provided."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_platform.catalog import Catalog
 
 
 class Verdict(StrEnum):
-    """Whether the plan meets a constraint."""
+    """Result of checking a constraint against the plan."""
 
     MET = "met"
     NOT_MET = "not met"
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintResult:
-    """Result of one constraint on the plan. `why`: of an unknown result, where to find the value."""
+    """Result of one constraint for the plan. `why` explains an unknown result."""
 
     constraint: str
     wanted: str
@@ -35,7 +35,10 @@ class ConstraintResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentResult:
-    """How the program provides a component of the recipe; `version`: the program's own, empty: none."""
+    """How the program provides a component of the recipe.
+
+    `version` is the program's version, or empty if it has none.
+    """
 
     name: str
     wanted: str
@@ -53,11 +56,11 @@ _OPERATORS: Final[Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], bool
 }
 _SERVICES: Final = {"eks": "eks", "gke": "gke", "kind": "sandbox"}
 _SYSTEMS: Final = {"amazonlinux": "amzn", "cos": "cos", "ubuntu": "ubuntu"}
-_MEASURED: Final = "measured on the nodes after the deploy, not planned"
+_MEASURED: Final = "measured on the nodes after the deployment, not planned"
 
 
 def compare(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[ConstraintResult, ...]:
-    """Return the answers to a recipe's criteria and constraints, in its order."""
+    """Return the results for a recipe's criteria and constraints in order."""
     return (
         *_criteria(recipe.criteria, plan, catalog),
         *(_answer(one, plan) for one in recipe.all_constraints),
@@ -65,7 +68,7 @@ def compare(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[Co
 
 
 def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[ComponentResult, ...]:
-    """Return how the program provides each component."""
+    """Return how the program provides each component of a recipe."""
     return tuple(
         ComponentResult(
             name=one.name,
@@ -75,7 +78,7 @@ def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple
             else "",
             handled=catalog.recipe_components[one.name].handled
             if one.name in catalog.recipe_components
-            else "not installed, and unknown to this program",
+            else "not installed and unknown to this program",
         )
         for one in recipe.components
     )
@@ -131,7 +134,7 @@ def _answer(constraint: Constraint, plan: EnvironmentPlan) -> ConstraintResult:
 
 
 def _kubernetes(constraint: Constraint, sign: str, wanted: str, minor: str | None) -> ConstraintResult:
-    """Compare minor versions; with the same one the patch decides, which the cloud chooses."""
+    """Compare minor versions. If they are equal and the recipe names a patch release, the result is unknown."""
     answer = ConstraintResult(
         constraint=constraint.name, wanted=constraint.value, found=minor or "unknown", verdict=Verdict.UNKNOWN
     )
@@ -153,14 +156,14 @@ def _with(answer: ConstraintResult, verdict: Verdict, why: str) -> ConstraintRes
 def _of_nodes(
     name: str, value: str, plan: EnvironmentPlan, part: int, holds: Callable[[str], bool]
 ) -> ConstraintResult:
-    """Compare a part of the nodes' os-release, in all pools; `part`: 0 the ID, 1 the VERSION_ID."""
+    """Compare the os-release of the nodes in all pools. `part` is 0 for ID or 1 for VERSION_ID."""
     systems = [os_release(pool.cloud) for pool in plan.pools]
     values = [system[part] if system is not None else None for system in systems]
     known = sorted({one for one in values if one is not None})
     if any(not holds(one) for one in known):
         verdict, why = Verdict.NOT_MET, ""
     elif len(known) == 0 or None in values:
-        verdict, why = Verdict.UNKNOWN, "the stack file does not declare what the nodes run"
+        verdict, why = Verdict.UNKNOWN, "the stack file does not declare the operating system of the nodes"
     else:
         verdict, why = Verdict.MET, ""
     return ConstraintResult(
@@ -169,14 +172,14 @@ def _of_nodes(
 
 
 def _parsed(expression: str) -> tuple[str, str]:
-    """Return operator and operand; without an operator the value has to be equal."""
+    """Return the operator and the operand of a constraint. The default operator is `==`."""
     text = expression.strip()
     sign = next((one for one in _OPERATORS if text.startswith(one)), "")
     return sign or "==", text.removeprefix(sign).strip()
 
 
 def _compared(found: str, sign: str, wanted: str) -> bool:
-    """Compare as versions where both are; else as text, which is equal or not."""
+    """Compare two values as versions if both are versions, or otherwise as equal or unequal strings."""
     if re.fullmatch(r"v?\d+(\.\d+)*", found) and re.fullmatch(r"v?\d+(\.\d+)*", wanted):
         return _OPERATORS[sign](_padded(found), _padded(wanted))
     return sign in ("==", ">=", "<=") if found == wanted else sign == "!="

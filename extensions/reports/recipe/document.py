@@ -1,4 +1,4 @@
-"""Read a recipe of AICR: the output of `aicr recipe`, or an overlay of its repository.
+"""Reader for an AICR recipe: the output of `aicr recipe`, or an overlay from the AICR repository.
 
 Source: NVIDIA/aicr, pkg/recipe/metadata.go and criteria.go (aicr.nvidia.com/v1alpha1), 2026-03-21.
 """
@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gpu_platform.base.errors import BadInput, Problem
 
 _KINDS = ("RecipeResult", "RecipeMetadata")
-_LONGEST = 1_000_000  # bytes; a recipe has some kilobytes
+_LONGEST = 1_000_000  # bytes; a recipe has a few kilobytes
 
 
 class _Part(BaseModel):
-    """A part of a recipe. Fields that are not read here are left alone: other versions have more."""
+    """A part of a recipe. Unknown fields are ignored, because other AICR versions have more fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -40,7 +40,7 @@ class ComponentRef(_Part):
 
 
 class Criteria(_Part):
-    """What the recipe is for; `any` or empty: everything."""
+    """Criteria that a recipe applies to. `any` or an empty string matches everything."""
 
     service: str = "any"
     accelerator: str = "any"
@@ -62,26 +62,22 @@ class Recipe(_Part):
 
     @property
     def all_constraints(self) -> tuple[Constraint, ...]:
-        """Its constraints, those of its validation phases included."""
+        """All constraints, including the constraints of validation phases."""
         return (*self.constraints, *(one for phase in self.validation.values() for one in phase.constraints))
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe from a YAML file. Raises BadInput if it is none."""
+    """Read a recipe from a YAML file. Raises BadInput if the file is not a recipe."""
     try:
         text = path.read_text("utf-8") if path.stat().st_size <= _LONGEST else ""
         loaded: Any = yaml.safe_load(text)
     except OSError as error:
         raise BadInput(
             str(path),
-            [
-                Problem(
-                    "(the whole file)", str(error.strerror), "a file that can be read", "give the path of a file"
-                )
-            ],
+            [Problem("(the whole file)", str(error.strerror), "a readable file", "give the path of a file")],
         ) from None
     except (yaml.YAMLError, UnicodeDecodeError):
-        raise BadInput(str(path), [Problem("", "no YAML", "the output of `aicr recipe`")]) from None
+        raise BadInput(str(path), [Problem("", "not YAML", "the output of `aicr recipe`")]) from None
     document = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
     kind = document.get("kind")
     if kind not in _KINDS:
@@ -89,7 +85,7 @@ def read_recipe(path: Path) -> Recipe:
             "kind", repr(kind), " or ".join(_KINDS), "write the recipe with `aicr recipe ... --output FILE`"
         )
         raise BadInput(str(path), [problem])
-    # An overlay has its parts below `spec`.
+    # The parts of an overlay are under `spec`.
     parts = document.get("spec") if kind == "RecipeMetadata" else document
     try:
         return Recipe.model_validate(parts)

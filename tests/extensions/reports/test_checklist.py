@@ -156,7 +156,7 @@ def test_what_is_not_encrypted_is_named(ready: Subject) -> None:
 def test_policies_that_nothing_enforces_are_not_done(ready: Subject) -> None:
     found = _point(_changed(ready, "aws:eks/addon:Addon", configurationValues="{}"), "network policy")
     assert found.status is Status.NOT_DONE
-    assert "the network plugin of the plan enforces no NetworkPolicies" in found.evidence
+    assert "the network plugin of the plan does not enforce NetworkPolicies" in found.evidence
 
 
 def test_a_team_whose_pods_may_be_under_no_network_policy_is_named() -> None:

@@ -66,7 +66,7 @@ def test_the_criteria_and_constraints_of_a_recipe_are_answered_in_its_order(tmp_
         ("Deployment.gpu-operator.version", Verdict.MET),
         ("nccl-all-reduce-bw", Verdict.UNKNOWN),
     ]
-    assert found["nccl-all-reduce-bw"].why == "measured on the nodes after the deploy, not planned"
+    assert found["nccl-all-reduce-bw"].why == "measured on the nodes after the deployment, not planned"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_component_is_answered_by_the_catalogue_and_an_unknown_one_says_so(tmp
     operator, scheduler, new = components(read, plan_eks(TRAIN), load_catalog())
     assert (operator.wanted, operator.version) == ("v25.10.1", "v26.7.0")
     assert scheduler.handled.startswith("not installed: ")
-    assert new.handled == "not installed, and unknown to this program"
+    assert new.handled == "not installed and unknown to this program"
 
 
 def test_an_overlay_of_the_repository_is_read_as_well(tmp_path: Path) -> None:
