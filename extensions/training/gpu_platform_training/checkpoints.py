@@ -1,13 +1,15 @@
-"""Checkpoints that survive: written beside the training, complete or not counted, and found again by themselves.
+"""Checkpoints that are written during training, count only when they are complete, and are found again on restart.
 
-A checkpoint is a directory `step-<number>` of torch.distributed.checkpoint. Its last file, `complete.json`, names
-all others with size and checksum: without it, or with a file that differs, the checkpoint is torn and is skipped.
-No directory is renamed, since file systems over buckets cannot do that at once. Where no file can be renamed
-either, as in a bucket of S3 by Mountpoint, a file is written a second time under its name: there an object appears
-as a whole or not at all (Mountpoint for S3, doc/SEMANTICS.md; read 2026-11-25).
+A checkpoint is a directory `step-<number>` of torch.distributed.checkpoint. Its last file, `complete.json`, lists
+all other files with size and checksum. Without this file, or if a file differs from the list, the checkpoint is
+torn and is skipped. Directories are never renamed, because file systems over buckets cannot rename a directory
+atomically. Some file systems, such as an S3 bucket with Mountpoint, cannot rename files either. A file is then
+written a second time under its final name; an object in a bucket appears as a whole or not at all (Mountpoint for
+S3, doc/SEMANTICS.md; read 2026-11-25).
 
-The state is copied to memory of the node while training waits; threads then write it, each its own file. A
-checkpoint of other processes can be loaded: torch.distributed.checkpoint gives each process its own part.
+Training waits while the state is copied to the node's memory. Threads then write the copy, each to its own file. A
+checkpoint can be loaded by a different number of processes, because torch.distributed.checkpoint gives each
+process its part.
 """
 
 from __future__ import annotations
@@ -35,21 +37,21 @@ from torch.distributed.checkpoint.staging import AsyncStager
 _COMPLETE: Final = "complete.json"
 _PREFIX: Final = "step-"
 _CHUNK: Final = 2**24
-_MOST_THREADS: Final = 4  # eight were no faster on a node with 16 CPUs
+_MOST_THREADS: Final = 4  # eight threads were no faster on a node with 16 CPUs
 
 log = logging.getLogger("workloads")
 
 
 class _Files(FileSystem):
-    """Files of torch.distributed.checkpoint, also where none can be renamed."""
+    """Files of torch.distributed.checkpoint that also work on file systems without rename."""
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
-        """Give a file its name."""
+        """Rename a complete file, or copy it if the file system cannot rename."""
         _rename(Path(path), Path(new_path))
 
 
 class _Writer(dcp.FileSystemWriter):
-    """Writer of torch.distributed.checkpoint on such files: one for each thread."""
+    """Writer of torch.distributed.checkpoint that uses these files, with one file per thread."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, thread_count=_threads())
@@ -57,36 +59,36 @@ class _Writer(dcp.FileSystemWriter):
 
 
 class Stager(AsyncStager):
-    """Copies the state into memory of the node, which it keeps for the next checkpoint.
+    """Copies the state to the node's memory, which it reuses for the next checkpoint.
 
-    DefaultStager forgets its memory after each copy, and before PyTorch 2.15 can then make no second one. On a GPU
-    the memory is pinned.
+    DefaultStager releases its memory after each copy, and cannot make a second copy before PyTorch 2.15. The
+    memory is pinned if there is a GPU.
     """
 
-    _synchronize_after_execute = False  # of the protocol: `stage` returns when all is copied
+    _synchronize_after_execute = False  # required by the protocol: `stage` returns after everything is copied
 
     def __init__(self) -> None:
         self._on_gpu = torch.cuda.is_available()
         self._copies = StateDictStager(pin_memory=self._on_gpu, share_memory=False)
 
     def stage(self, state_dict: dict[str, Any], **_options: Any) -> dict[str, Any]:  # noqa: ANN401
-        """Return a copy of the state as it is now."""
+        """Return a copy of the current state."""
         copy = self._copies.stage(state_dict, non_blocking=self._on_gpu)
         if self._on_gpu:
             torch.cuda.synchronize()
         return copy
 
     def close(self) -> None:
-        """Keep the memory: a checkpoint that is written is not the last one."""
+        """Keep the memory for the next checkpoint."""
 
 
 class NoGoodCheckpoint(Exception):
-    """All checkpoints that were once complete are damaged: a person decides whether to begin anew."""
+    """All complete checkpoints are damaged, so that a person must decide whether to start from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A complete checkpoint: its step, seconds until it was complete, and seconds in which training waited."""
+    """A complete checkpoint: its step, the seconds until it was complete, and the seconds that training waited."""
 
     step: int
     seconds: float
@@ -94,12 +96,15 @@ class Saved:
 
 
 class Checkpoints:
-    """Checkpoints of one job in `directory`, of which the last `keep` are kept. Every process has one of these."""
+    """Checkpoints of one job in `directory`.
+
+    The last `keep` checkpoints are kept. Every process creates an instance.
+    """
 
     def __init__(self, directory: Path, *, keep: int = 2) -> None:
         self._directory = directory
         self._keep = keep
-        # Threads write while training communicates: two users of one group would take each other's messages.
+        # Threads write during training. If both used one group, they could receive each other's messages.
         self._group = dist.new_group(backend="gloo")
         self._stager = Stager()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
@@ -111,9 +116,11 @@ class Checkpoints:
             directory.mkdir(parents=True, exist_ok=True)
 
     def save(self, state: Mapping[str, Any], step: int) -> None:
-        """Begin to save `state` as it is now, unless that step is saved or was loaded. All processes call it.
+        """Start to save the current `state`, unless this step was already saved or loaded.
 
-        It waits first for the checkpoint before it.
+        All processes must call it.
+
+        The call first waits until the previous checkpoint is complete.
         """
         self.wait()
         if step == self._step:
@@ -121,7 +128,7 @@ class Checkpoints:
         begun, self._step = time.monotonic(), step
         target = self._directory / f"{_PREFIX}{step:010d}"
         if dist.get_rank() == 0 and target.exists():
-            _delete(target)  # torn, or of a run that went another way
+            _delete(target)  # torn, or left by a run that continued differently
         dist.barrier(group=self._group)
         writing = dcp.async_save(
             dict(state),
@@ -140,14 +147,15 @@ class Checkpoints:
             self.last = pending.result()
 
     def poll(self) -> None:
-        """Note that the last checkpoint is complete, if it is, without waiting for it."""
+        """Record that the last checkpoint is complete, without waiting for it."""
         if self._pending is not None and self._pending.done():
             self.wait()
 
     def load(self, state: dict[str, Any]) -> int | None:
-        """Load the last good checkpoint into `state` and return its step; None: there never was a complete one.
+        """Load the last good checkpoint into `state` and return its step.
 
-        All processes call it. Raises NoGoodCheckpoint.
+        The result is None if no checkpoint was ever complete. All processes must call this method. Raises
+        NoGoodCheckpoint.
         """
         candidates, damaged = self._agreed(list(_newest_first(self._directory))), False
         for name in candidates:
@@ -166,7 +174,7 @@ class Checkpoints:
                 log.warning("checkpoint %s skipped: %s", found, problem)
         if damaged:
             raise NoGoodCheckpoint(
-                f"{self._directory}: no checkpoint can be loaded. Restore them, or delete them to begin anew"
+                f"{self._directory}: no checkpoint can be loaded. Restore them, or delete them to start again"
             )
         return None
 
@@ -186,7 +194,7 @@ class Checkpoints:
         return Saved(step, time.monotonic() - begun, blocked)
 
     def _remove_old(self) -> None:
-        """Delete what is older than the checkpoints that are kept, torn ones included."""
+        """Delete everything that is older than the checkpoints to keep, including torn checkpoints."""
         names = list(_newest_first(self._directory))
         complete = [name for name in names if (self._directory / name / _COMPLETE).exists()]
         kept = complete[: self._keep]
@@ -195,13 +203,13 @@ class Checkpoints:
                 _delete(self._directory / name)
 
     def _agreed(self, names: list[str]) -> list[str]:
-        """Return what the first process sees: file systems may show others an older listing."""
+        """Return the list of the first process, because file systems may show other processes an older listing."""
         seen: list[Any] = [names]
         dist.broadcast_object_list(seen, src=0, group=self._group)
         return seen[0]
 
     def _agreed_problem(self, found: Path) -> str | None:
-        """Return why a checkpoint is torn; every process reads a part of its files."""
+        """Return why a checkpoint is torn, or None. Every process checks a part of its files."""
         own = _problem(found, part=dist.get_rank(), parts=dist.get_world_size())
         problems: list[str | None] = [None] * dist.get_world_size()
         dist.all_gather_object(problems, own, group=self._group)
@@ -218,11 +226,11 @@ def _step_of(name: str) -> int:
 
 
 def _problem(found: Path, *, part: int, parts: int) -> str | None:
-    """Return why a checkpoint is torn, by every `parts`-th of its files."""
+    """Return why a checkpoint is torn, or None. Only every `parts`-th file is checked."""
     try:
         files: dict[str, list[int]] = json.loads((found / _COMPLETE).read_bytes())["files"]
     except FileNotFoundError:
-        return "it was not written to its end"
+        return "it was not written completely"
     except (OSError, ValueError, KeyError) as error:
         return f"{_COMPLETE} cannot be read: {error}"
     own = dict(sorted(files.items())[part::parts])
@@ -235,24 +243,24 @@ def _problem(found: Path, *, part: int, parts: int) -> str | None:
             return f"{name} has {size} bytes, not {expected[0]}"
     for name, now in _fingerprints([found / name for name in own]).items():
         if now != own[name]:
-            return f"{name} has another checksum than when it was written"
+            return f"{name} has a different checksum than when it was written"
     return None
 
 
 def _threads() -> int:
-    """Return how many threads of a process write: half of its part of the node's CPUs, since training goes on."""
+    """Return the number of writer threads in a process: half of its CPUs, because training continues."""
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     return max(1, min(_MOST_THREADS, len(os.sched_getaffinity(0)) // processes // 2))
 
 
 def _fingerprints(paths: Sequence[Path]) -> dict[str, list[int]]:
-    """Return size and CRC-32 of files by name."""
+    """Return the size and CRC-32 of files by file name."""
     with ThreadPoolExecutor(_threads()) as pool:
         return dict(zip((path.name for path in paths), pool.map(_fingerprint, paths), strict=True))
 
 
 def _fingerprint(path: Path) -> list[int]:
-    """Return the size and the CRC-32 of a file."""
+    """Return the size and CRC-32 of a file."""
     size = checksum = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
@@ -262,7 +270,7 @@ def _fingerprint(path: Path) -> list[int]:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a file that exists either completely or not at all."""
     unfinished = path.with_name(f".{path.name}")
     with unfinished.open("w") as file:
         json.dump(content, file)
@@ -272,7 +280,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _rename(path: Path, to: Path) -> None:
-    """Give a complete file another name; where no file can be renamed, write it once more and delete the first."""
+    """Rename a complete file. If the file system cannot rename it, copy it and delete the original."""
     try:
         path.replace(to)
     except OSError:
@@ -284,10 +292,13 @@ def _rename(path: Path, to: Path) -> None:
 
 
 def _delete(checkpoint: Path) -> None:
-    """Delete a checkpoint, `complete.json` first: what is left when the process ends meanwhile is torn."""
+    """Delete a checkpoint, starting with `complete.json`.
+
+    An interrupted deletion therefore leaves a torn checkpoint, which is skipped.
+    """
     (checkpoint / _COMPLETE).unlink(missing_ok=True)
     for path in checkpoint.iterdir():
         path.unlink()
-    # In a bucket a directory is gone with its last file.
+    # In a bucket, a directory disappears with its last file.
     with suppress(OSError):
         checkpoint.rmdir()

@@ -1,7 +1,7 @@
-"""Configurations of DeepSpeed and of Hugging Face Accelerate for the GPUs, memory and network of the pod.
+"""Configurations of DeepSpeed and Hugging Face Accelerate for the GPUs, memory and network of a pod.
 
-Keys are those of DeepSpeed 0.19.8 (runtime/zero/config.py, offload_config.py, runtime/constants.py) and of
-Accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/launch.py); read 2026-11-25.
+The keys are from DeepSpeed 0.19.8 (runtime/zero/config.py, offload_config.py, runtime/constants.py) and Accelerate
+1.15.0 (commands/config/config_args.py, commands/launch.py, utils/launch.py); read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ from gpu_platform_training.sizing import (
 
 Configuration = dict[str, Any]
 _MIB: Final = 2**20
-# Elements of DeepSpeed's buckets unless the GPU is small: its own default.
+# DeepSpeed's default number of elements in a bucket. Small GPUs use fewer.
 _BUCKET: Final = 500_000_000
-# Of the GPU memory, for each bucket of 16-bit elements.
+# Maximum share of the GPU memory for each bucket of 16-bit elements.
 _BUCKET_SHARE: Final = 0.01
-# Before Ampere no tensor core computes with bfloat16.
+# GPUs older than Ampere, whose tensor cores do not support bfloat16.
 _WITHOUT_BFLOAT16: Final = re.compile(r"\b(T4G?|V100|P100|P40?|K80|M60)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
-    """Rendezvous of the pods of a job. `static`: the first pod has this address, and every pod its own number."""
+    """Rendezvous of the pods of a job.
+
+    With `static`, `address` is the address of the first pod, and every pod has its own `number`.
+    """
 
     address: str
     port: int
@@ -47,7 +50,7 @@ class Rendezvous:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job of several pods as one of them sees it."""
+    """A job of one or more pods, as seen from one of its pods."""
 
     granted: Granted
     machines: Machines
@@ -55,18 +58,18 @@ class Job:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], disk: int) -> Job:
-        """Read the variables that the planned pod has. `disk`: bytes that are free in its scratch directory.
+        """Read the environment variables of the pod. `disk` is the number of free bytes in its scratch directory.
 
-        Raises WrongSetting where what a configuration needs is not known.
+        Raises WrongSetting if a value that a configuration needs is unknown.
         """
         granted = Granted.from_environment(environment)
         if granted.gpus is None or granted.gpu_memory_mib is None:
             raise WrongSetting(
-                f"{PREFIX}GPUS and {PREFIX}GPU_MEMORY_MIB are not set: they say what the pod was granted. "
+                f"{PREFIX}GPUS and {PREFIX}GPU_MEMORY_MIB are not set: they contain what the pod was granted. "
                 "Run this in a pod of the platform, or set them"
             )
         pods = _number(environment, "PET_NNODES", 1)
-        # An instance or a share is one device, whatever their number.
+        # MIG instances or shares of a pod count as one device.
         gpus = _number(environment, "PET_NPROC_PER_NODE", granted.gpus if granted.sharing == "none" else 1)
         machines = Machines(
             pods=pods,
@@ -79,19 +82,19 @@ class Job:
 
     @property
     def precision(self) -> str:
-        """bf16 where the GPU's tensor cores compute with it, else fp16."""
+        """bf16 if the GPU's tensor cores support it, otherwise fp16."""
         return "fp16" if _WITHOUT_BFLOAT16.search((self.granted.gpu or "").replace("-", " ")) else "bf16"
 
     @property
     def slow_network(self) -> bool:
-        """Whether its pods communicate by TCP, a small part of what NVLink within a node carries."""
+        """Whether its pods communicate by TCP, which is much slower than NVLink within a node."""
         return self.machines.pods > 1 and self.granted.interconnect in (None, "tcp")
 
 
 def deepspeed(
     job: Job, model: Model, *, micro_batch: int, accumulate: int, clip: float
 ) -> tuple[Configuration, list[str]]:
-    """Return the configuration, and why it is as it is. Raises DoesNotFit."""
+    """Return the configuration and the reasons for it. Raises DoesNotFit."""
     machines = job.machines
     layout, refused = zero_layout(model, machines)
     zero: Configuration = {"stage": layout.stage}
@@ -112,14 +115,16 @@ def deepspeed(
     second = _copy_within_the_node(job, model, layout)
     if second is not None:
         zero["zero_hpz_partition_size"] = machines.gpus
-        why.append(f"a second copy of the 16-bit parameters on each node, {second}: its pods communicate by TCP")
+        why.append(
+            f"a second copy of the 16-bit parameters on each node, {second}, because its pods communicate by TCP"
+        )
     if layout.optimizer_on != "gpu":
-        why.append("the optimizer runs on CPUs: take deepspeed.ops.adam.DeepSpeedCPUAdam")
+        why.append("the optimizer runs on CPUs: use deepspeed.ops.adam.DeepSpeedCPUAdam")
     found: Configuration = {
         "train_micro_batch_size_per_gpu": micro_batch,
         "gradient_accumulation_steps": accumulate,
         "gradient_clipping": clip,
-        # fp16 begins with a loss scale of 2**16 and finds the right one (loss_scale 0).
+        # A loss_scale of 0 is dynamic: fp16 starts with 2**16 and adjusts.
         job.precision: {"enabled": True, **({"loss_scale": 0} if job.precision == "fp16" else {})},
         "zero_optimization": zero,
     }
@@ -127,9 +132,10 @@ def deepspeed(
 
 
 def _copy_within_the_node(job: Job, model: Model, layout: Layout) -> str | None:
-    """Return the GPU memory of a second copy of the parameters within the node, as text; None: no copy.
+    """Return the GPU memory of a second copy of the parameters within the node as text, or None for no copy.
 
-    With the copy a backward pass gathers parameters within the node. There is none without need or memory for it.
+    With this copy, a backward pass gathers the parameters within the node. There is no copy if it is not needed,
+    or if the GPU memory is too small.
 
     Source: DeepSpeed docs, ZeRO++, hierarchical partitioning (hpZ); read 2026-11-25.
     """
@@ -150,8 +156,11 @@ def _copy_within_the_node(job: Job, model: Model, layout: Layout) -> str | None:
 def accelerate(
     job: Job, model: Model, *, layer_class: str | None, deepspeed_file: Path | None
 ) -> tuple[Configuration, list[str]]:
-    """Return the configuration, and why it is as it is. `layer_class`: which modules FSDP2 shards one by one;
-    `deepspeed_file`: DeepSpeed divides the state as it says. Raises DoesNotFit."""
+    """Return the configuration and the reasons for it. Raises DoesNotFit.
+
+    `layer_class` is the class of the modules that FSDP2 shards one by one. With `deepspeed_file`, DeepSpeed
+    divides the state as this file configures.
+    """
     machines, meeting = job.machines, job.meeting
     found: Configuration = {
         "compute_environment": "LOCAL_MACHINE",
@@ -166,7 +175,7 @@ def accelerate(
             "main_process_ip": meeting.address,
             "main_process_port": meeting.port,
             "rdzv_backend": "static" if meeting.static else "c10d",
-            # True: by address and number of the first pod; else torchrun's rendezvous at this address.
+            # True for a static rendezvous at the first pod, False for torchrun's rendezvous at this address.
             "same_network": meeting.static,
         }
     if deepspeed_file is not None:
@@ -175,7 +184,7 @@ def accelerate(
             "distributed_type": "DEEPSPEED",
             "deepspeed_config": {
                 "deepspeed_config_file": str(deepspeed_file),
-                # Else DeepSpeed starts the other nodes by ssh, which pods do not have.
+                # Without this, DeepSpeed starts the other nodes with ssh, which pods do not have.
                 "deepspeed_multinode_launcher": "standard",
                 "zero3_init_flag": stage == 3,
             },
@@ -190,12 +199,12 @@ def accelerate(
 
 
 def _stage(file: Path) -> int:
-    """Return the stage of ZeRO of a configuration of DeepSpeed."""
+    """Return the ZeRO stage of a DeepSpeed configuration."""
     try:
         return int(json.loads(file.read_text())["zero_optimization"]["stage"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WrongSetting(
-            f"{file} is no configuration of DeepSpeed with zero_optimization.stage ({error!r}): write it first "
+            f"{file} is not a DeepSpeed configuration with zero_optimization.stage ({error!r}): write it first "
             "with `python -m gpu_platform_training.configure deepspeed --out`"
         ) from None
 
@@ -208,7 +217,7 @@ def _fsdp(
     state, layer = TORCH_STATE_BYTES * model.parameters, 4 * model.largest_layer
     why = [f"DDP: {gib(state)} needed, {gib(limit)} are {STATE_SHARE:.0%} of a GPU"]
     shard = layer + state // machines.processes
-    # Gathered parameters stay until the backward pass: half of the gathering, where the network is slow.
+    # On a slow network, keep gathered parameters until the backward pass to halve the traffic for gathering.
     kept = job.slow_network and shard + 2 * model.parameters <= limit
     offload = machines.processes == 1 or shard > limit
     of_pod = Layout(stage=3, optimizer_on="cpu", gpu=layer, host=state // machines.pods)
@@ -221,13 +230,15 @@ def _fsdp(
     on = f"{gib(layer if offload else shard)} on each GPU"
     why.append(f"FSDP2: {on}" + (f", {gib(of_pod.host)} in memory of each pod" if offload else ""))
     if kept:
-        why.append("parameters stay gathered between forward and backward pass: its pods communicate by TCP")
+        why.append(
+            "parameters stay gathered between forward and backward pass, because its pods communicate by TCP"
+        )
     fsdp: Configuration = {
         "fsdp_version": 2,
         "fsdp_reshard_after_forward": not kept,
         "fsdp_offload_params": offload,
         "fsdp_cpu_ram_efficient_loading": True,
-        # One file of each process; on another number of processes it is read again.
+        # Each process writes one file. A different number of processes can read them.
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
         "fsdp_activation_checkpointing": False,
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
@@ -238,10 +249,10 @@ def _fsdp(
 
 
 def launch_command(job: Job, file: Path) -> list[str]:
-    """Return the command that starts a program with a configuration of Accelerate.
+    """Return the command that starts a program with an Accelerate configuration.
 
-    Accelerate 1.15.0 takes `rdzv_backend` from the command line alone: its option has a default, which the
-    file does not replace (commands/launch.py, _validate_launch_command).
+    Accelerate 1.15.0 reads `rdzv_backend` only from the command line, because the default of this option overrides
+    the file (commands/launch.py, _validate_launch_command).
     """
     rendezvous = ["--rdzv_backend", "c10d"] if job.meeting is not None and not job.meeting.static else []
     return ["accelerate", "launch", "--config_file", str(file), *rendezvous]
@@ -267,7 +278,7 @@ def _holds(layout: Layout) -> str:
 
 
 def _rendezvous(environment: Mapping[str, str]) -> Rendezvous:
-    """Return the rendezvous of the pods: torchrun's, or the first pod's address as Trainer sets it."""
+    """Return the rendezvous of the pods, from the variables of torchrun or of Kubeflow Trainer."""
     endpoint = environment.get("PET_RDZV_ENDPOINT", "")
     if endpoint:
         address, _, port = endpoint.rpartition(":")
@@ -275,7 +286,7 @@ def _rendezvous(environment: Mapping[str, str]) -> Rendezvous:
         return Rendezvous(address=address, port=int(port), number=number, static=False)
     address = environment.get("PET_MASTER_ADDR", "")
     if not address:
-        raise WrongSetting("PET_NNODES is above 1, and neither PET_RDZV_ENDPOINT nor PET_MASTER_ADDR is set")
+        raise WrongSetting("PET_NNODES is above 1, but neither PET_RDZV_ENDPOINT nor PET_MASTER_ADDR is set")
     return Rendezvous(
         address=address,
         port=_number(environment, "PET_MASTER_PORT", 29500),
@@ -285,7 +296,7 @@ def _rendezvous(environment: Mapping[str, str]) -> Rendezvous:
 
 
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:
-    """Return the number of a variable of torchrun; a range of nodes has at most so many as its end."""
+    """Return the number in a torchrun variable. For a range of nodes, return its end."""
     found = environment.get(name, "")
     if not found or found in {"auto", "gpu", "cpu"}:
         return default

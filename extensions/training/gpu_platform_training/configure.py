@@ -1,10 +1,10 @@
-"""Write a configuration of DeepSpeed or of Accelerate for this pod.
+"""Write a configuration of DeepSpeed or Accelerate for this pod.
 
 `python -m gpu_platform_training.configure deepspeed --parameters 8b --out ds.json`
 `python -m gpu_platform_training.configure accelerate --parameters 8b --layer-class LlamaDecoderLayer --out a.yaml`
 
-It needs the standard library alone, and what the platform says of the pod in its variables. Why the
-configuration is as it is goes to standard error.
+It needs only the standard library, and the variables that the platform sets in the pod. The reasons for the
+configuration are written to standard error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
-    """Write the configuration; return 0, or 2 where the model does not fit or a setting is wrong."""
+    """Write the configuration. Return 0, or 2 if the model does not fit or a setting is wrong."""
     chosen = _parser().parse_args(arguments)
     model = Model.of(chosen.parameters, chosen.largest_layer)
     try:
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
             )
             text = to_yaml(found)
             start = " ".join(launch_command(job, chosen.out or Path("FILE")))
-            why.append(f"start the program by: {start} PROGRAM")
+            why.append(f"start the program with: {start} PROGRAM")
     except (WrongSetting, DoesNotFit) as error:
         print(error, file=sys.stderr)
         return USAGE
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
 
 
 def _free(scratch: Path | None) -> int:
-    """Return the bytes that are free in a directory; 0: there is none."""
+    """Return the number of free bytes in a directory, or 0 if there is none."""
     return shutil.disk_usage(scratch).free if scratch is not None and scratch.is_dir() else 0
 
 
@@ -75,19 +75,23 @@ def _parser() -> argparse.ArgumentParser:
     libraries = parser.add_subparsers(dest="library", required=True, metavar="deepspeed|accelerate")
     for name in ("deepspeed", "accelerate"):
         one = libraries.add_parser(name)
-        one.add_argument("--parameters", type=_count, required=True, help="of the model: 125m, 8b, 70.6b")
         one.add_argument(
-            "--largest-layer", type=_count, help="parameters of its largest layer; default: a sixteenth of all"
+            "--parameters", type=_count, required=True, help="number of parameters of the model: 125m, 8b, 70.6b"
         )
-        one.add_argument("--out", type=Path, help="file; default: standard output")
+        one.add_argument(
+            "--largest-layer",
+            type=_count,
+            help="parameters of its largest layer; default: a sixteenth of all parameters",
+        )
+        one.add_argument("--out", type=Path, help="output file; default: standard output")
         if name == "deepspeed":
-            one.add_argument("--micro-batch", type=int, default=1, help="samples of a GPU at a time")
-            one.add_argument("--accumulate", type=int, default=1, help="micro batches of a step")
-            one.add_argument("--clip", type=float, default=1.0, help="norm to which gradients are clipped")
+            one.add_argument("--micro-batch", type=int, default=1, help="samples per GPU and micro batch")
+            one.add_argument("--accumulate", type=int, default=1, help="micro batches per step")
+            one.add_argument("--clip", type=float, default=1.0, help="maximum norm of the gradients")
         else:
-            one.add_argument("--layer-class", help="class of the model's layers, for FSDP2")
+            one.add_argument("--layer-class", help="class name of the model's layers, for FSDP2")
             one.add_argument(
-                "--deepspeed-file", type=Path, help="configuration that `deepspeed` wrote: it divides the state"
+                "--deepspeed-file", type=Path, help="configuration that `deepspeed` wrote, which divides the state"
             )
     return parser
 
@@ -96,7 +100,9 @@ def _count(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmbt]?)", text.lower())
     number = int(Decimal(found[1]) * _UNITS[found[2]]) if found is not None else 0
     if not number:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number of parameters: 125m, 8b, 70.6b")
+        raise argparse.ArgumentTypeError(
+            f"found {text!r}, expected a number of parameters such as 125m, 8b or 70.6b"
+        )
     return number
 
 

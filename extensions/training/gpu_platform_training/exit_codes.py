@@ -1,7 +1,7 @@
-"""Exit codes of a training process, and the one that an error means.
+"""Exit codes of a training process, and the mapping from errors to exit codes.
 
-Kubernetes decides by the code whether there is another attempt and what it costs: the planned Jobs have the
-numbers in their pod failure policies. They are those of sysexits.h.
+The exit code determines whether Kubernetes starts another attempt, and whether it counts as a retry. The planned
+Jobs contain these codes in their pod failure policies. The numbers follow sysexits.h.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 FINISHED: Final = 0
 FAILED: Final = 1  # another attempt may succeed; it costs one of the job's retries
 USAGE: Final = 2  # wrong arguments or settings
-BUG: Final = 70  # EX_SOFTWARE: another attempt would fail as well, so there is none
-NODE_FAULT: Final = 71  # EX_OSERR: GPU or driver failed; another attempt, which costs one of the retries
-INTERRUPTED: Final = 75  # EX_TEMPFAIL: stopped from outside with its work saved; another attempt for nothing
+BUG: Final = 70  # EX_SOFTWARE: no other attempt, because it would fail as well
+NODE_FAULT: Final = 71  # EX_OSERR: a GPU or driver failed; another attempt costs one of the retries
+INTERRUPTED: Final = 75  # EX_TEMPFAIL: stopped from outside after saving; another attempt costs no retry
 
 _MISTAKES: Final = (
     NameError,
@@ -26,9 +26,9 @@ _MISTAKES: Final = (
     AssertionError,
     LookupError,
 )
-# Errors of the CUDA runtime that name a broken GPU, link or driver. "An illegal memory access" and "unspecified
-# launch failure" are not among them: kernels cause them, too.
-# Source: CUDA Runtime API, cudaError; messages as cudaGetErrorString returns them.
+# CUDA runtime errors that indicate a broken GPU, link or driver. "An illegal memory access" and "unspecified
+# launch failure" are not included, because kernels can cause them as well. Source: CUDA Runtime API, cudaError;
+# the messages are as cudaGetErrorString returns them.
 _NODE_FAULTS: Final = re.compile(
     r"uncorrectable ECC error|uncorrectable NVLink error|hardware stack error"
     r"|device\(s\) is/are busy or unavailable"
@@ -36,9 +36,9 @@ _NODE_FAULTS: Final = re.compile(
     r"|CUDA error: unknown error|GPU is lost|driver shutting down",
     re.IGNORECASE,
 )
-# What a kernel says of its own arguments, such as an index out of bounds.
+# A kernel reports this about its own arguments, such as an index out of bounds.
 _BUGS: Final = re.compile(r"device-side assert triggered", re.IGNORECASE)
-# As PyTorch has it: so much was asked for, and so much of the GPU is free.
+# PyTorch's message with the requested memory and the free memory of the GPU.
 _ASKED_AND_FREE: Final = re.compile(r"Tried to allocate ([\d.]+) (\w+)\..* of which ([\d.]+) (\w+) is free")
 _UNITS: Final = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _LOST_PEERS: Final = re.compile(
@@ -50,10 +50,10 @@ _DISTRIBUTED: Final = {"DistBackendError", "DistNetworkError", "DistStoreError"}
 
 
 def code_of(error: BaseException, *, saved: bool, repeated: bool, shared_memory: bool) -> int:
-    """Return the exit code that an error means.
+    """Return the exit code for an error.
 
-    `saved`: whether this attempt has completed a checkpoint; `repeated`: whether the last attempt ended with the
-    same error at the same step; `shared_memory`: whether other pods take memory of the same GPU.
+    `saved` is true if this attempt has completed a checkpoint. `repeated` is true if the previous attempt ended
+    with the same error at the same step. `shared_memory` is true if other pods use memory of the same GPU.
     """
     if isinstance(error, SystemExit):
         return _of_exit(error)
@@ -62,8 +62,8 @@ def code_of(error: BaseException, *, saved: bool, repeated: bool, shared_memory:
     if _is(error, "OutOfMemoryError"):
         return FAILED if shared_memory and not repeated and not _at_own_limit(str(error)) else BUG
     if lost_peer(error):
-        # Its own end is counted in the pod that failed. Without progress it costs an attempt here as well, or a
-        # broken network would be tried for ever.
+        # The failed pod already counts the failure. Without progress, this attempt counts as well, because
+        # otherwise a broken network would cause endless attempts.
         return INTERRUPTED if saved else FAILED
     if _NODE_FAULTS.search(str(error)):
         return NODE_FAULT
@@ -71,7 +71,7 @@ def code_of(error: BaseException, *, saved: bool, repeated: bool, shared_memory:
 
 
 def _at_own_limit(message: str) -> bool:
-    """Return whether the GPU had the memory that was asked for, and only this process may not have it."""
+    """Return whether the GPU had enough free memory, so that only the limit of this process was reached."""
     found = _ASKED_AND_FREE.search(message)
     if found is None:
         return False
@@ -80,13 +80,13 @@ def _at_own_limit(message: str) -> bool:
 
 
 def lost_peer(error: BaseException) -> bool:
-    """Return whether an error says that another process of the job is gone."""
+    """Return whether an error means that another process of the job is gone."""
     known = any(_is(error, name) for name in _DISTRIBUTED)
     return known or (isinstance(error, RuntimeError | OSError) and bool(_LOST_PEERS.search(str(error))))
 
 
 def worst(codes: list[int]) -> int:
-    """Return the code of a pod by those of its processes; negative: ended by a signal."""
+    """Return the exit code of a pod from the exit codes of its processes. Negative codes are signal numbers."""
     for code in (BUG, NODE_FAULT, USAGE, FAILED):
         if code in codes:
             return code

@@ -1,6 +1,6 @@
-"""Reads the variables GPU_PLATFORM_* with the GPUs, memory and network of a pod.
+"""Reader for the GPU_PLATFORM_* variables, which contain the GPUs, memory and network of a pod.
 
-Elsewhere the variables are not set: nothing is then known, and nothing is checked or limited.
+Outside the platform, the variables are not set. Nothing is then known, and nothing is checked or limited.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ CHECKPOINTS: Final = "CHECKPOINTS"
 
 
 class WrongSetting(Exception):
-    """A setting that cannot be read, with what is allowed."""
+    """A setting that cannot be read. The message contains the allowed values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """GPUs, memory, network and directories of a pod. None: the platform did not say."""
+    """GPUs, memory, network and directories of a pod. A field is None if the platform did not set its variable."""
 
     gpus: int | None = None
-    """GPUs, shares or MIG instances of the pod."""
+    """Number of GPUs, shares or MIG instances of the pod."""
     gpu_memory_mib: int | None = None
-    """Memory of each of them; of a share, the part that the pod may use."""
+    """Memory of each GPU or MIG instance in MiB. For a share, it is the part that the pod may use."""
     gpu: str | None = None
-    """Model of the GPU."""
+    """Model name of the GPU."""
     sharing: str = "none"
     """How the GPU is shared: none, time-slicing, mps or mig."""
     interconnect: str | None = None
-    """Network between the job's pods: nvlink, efa, tcpx, tcpxo, rdma, tcp; None: there is one pod."""
+    """Network between the job's pods: nvlink, efa, tcpx, tcpxo, rdma or tcp. None if there is only one pod."""
     peak_tflops: float | None = None
-    """Dense bfloat16 or float16 throughput of one whole GPU, without sparsity."""
+    """Dense bfloat16 or float16 throughput of one whole GPU in TFLOP/s, without sparsity."""
     memory_mib: int | None = None
-    """Memory of the container."""
+    """Memory of the container in MiB."""
     scratch: Path | None = None
-    """Directory on the node's local NVMe disks; what it has ends with the pod."""
+    """Directory on the node's local NVMe disks. Its contents are deleted with the pod."""
     checkpoints: Path | None = None
-    """Directory that outlives the pod."""
+    """Directory whose contents outlive the pod."""
     grace_seconds: int | None = None
-    """From SIGTERM to SIGKILL."""
+    """Seconds from SIGTERM to SIGKILL."""
 
     @property
     def shares_memory(self) -> bool:
@@ -51,7 +51,7 @@ class Granted:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Granted:
-        """Read the variables; raise WrongSetting for one that cannot be read."""
+        """Read the variables. Raises WrongSetting for a variable that cannot be read."""
         read = _Reader(environment)
         return cls(
             gpus=read.number("GPUS"),

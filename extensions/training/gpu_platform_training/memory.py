@@ -1,4 +1,4 @@
-"""GPU memory of a process: total, limit, and a report of the tensors that hold it after an out-of-memory error."""
+"""GPU memory of a process: total, limit, and a report of the largest tensors after an out-of-memory error."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ import torch
 
 _MIB: Final = 2**20
 _SHOWN: Final = 10
-# What a process takes of a shared GPU besides tensors, MiB: CUDA's context, kernels of its libraries and of NCCL,
-# and its part of the 616 MiB that the driver keeps. Measured by NVML on an H200 (driver 580.159, PyTorch 2.11) on
-# 2026-11-26: 610 before the first kernel, 758 in a training step, 1,316 with NCCL; under MPS 166 and 876.
+# Memory in MiB that a process uses on a shared GPU in addition to tensors: the CUDA context, kernels of CUDA
+# libraries and NCCL, and its part of the 616 MiB that the driver reserves. Measured with NVML on an H200 (driver
+# 580.159, PyTorch 2.11) on 2026-11-26: 610 before the first kernel, 758 in a training step, 1,316 with NCCL; under
+# MPS 166 and 876.
 _OUTSIDE_TENSORS: Final = {"time-slicing": 1664, "mps": 1280}
-# Of a small share, on which GPUs with fewer multiprocessors take less for themselves.
+# Maximum fraction of a small share. GPUs with fewer multiprocessors use less memory for this.
 _MOST_OUTSIDE: Final = 0.25
 
 log = logging.getLogger("workloads")
 
 
 class Allocator(Protocol):
-    """What GpuMemory asks of PyTorch's allocator; all in bytes."""
+    """Interface to PyTorch's GPU memory allocator. All values are in bytes."""
 
     @property
     def device(self) -> torch.device: ...
@@ -38,7 +39,7 @@ class Allocator(Protocol):
 
 
 class CudaAllocator:
-    """PyTorch's allocator of one GPU."""
+    """PyTorch's allocator for one GPU."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -48,29 +49,29 @@ class CudaAllocator:
         return torch.cuda.get_device_properties(self.device).total_memory
 
     def allocated(self) -> int:
-        """Return what tensors have."""
+        """Return the memory of all tensors."""
         return torch.cuda.memory_allocated(self.device)
 
     def reserved(self) -> int:
-        """Return what the process has taken of the GPU, tensors and what is free for more of them."""
+        """Return the GPU memory that the process has reserved for tensors, including the unused part."""
         return torch.cuda.memory_reserved(self.device)
 
     def most_allocated(self) -> int:
-        """Return the most that tensors had since `forget_most`."""
+        """Return the maximum memory of all tensors since `forget_most`."""
         return torch.cuda.max_memory_allocated(self.device)
 
     def forget_most(self) -> None:
-        """Begin to note the most anew."""
+        """Reset the maximum that `most_allocated` returns."""
         torch.cuda.reset_peak_memory_stats(self.device)
 
     def limit(self, size: int) -> None:
-        """Let allocations above `size` fail with torch.OutOfMemoryError."""
+        """Make allocations above `size` fail with torch.OutOfMemoryError."""
         torch.cuda.set_per_process_memory_fraction(size / self.total(), self.device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryInfo:
-    """Memory of one GPU, share or MIG instance in bytes. `limit`: what this process may have of `total`."""
+    """Memory of one GPU, share or MIG instance in bytes. This process may use `limit` of `total`."""
 
     total: int
     limit: int
@@ -79,14 +80,15 @@ class MemoryInfo:
 
     @property
     def free(self) -> int:
-        """What tensors can still get."""
+        """Memory that is still available for tensors."""
         return self.limit - self.allocated
 
 
 class GpuMemory:
-    """Memory of the GPU of this process.
+    """GPU memory of this process.
 
-    `share_mib`: what the pod was granted of a GPU that it shares, by `sharing`; what is not tensors is part of it.
+    `share_mib` is the pod's part of a shared GPU, and `sharing` the mode of sharing. The part includes memory that
+    is not used by tensors.
     """
 
     def __init__(self, allocator: Allocator, *, share_mib: int | None = None, sharing: str = "none") -> None:
@@ -99,7 +101,7 @@ class GpuMemory:
             allocator.limit(self._limit)
 
     def info(self) -> MemoryInfo:
-        """Return what there is and what is used."""
+        """Return the total memory, the limit and the used memory."""
         return MemoryInfo(
             total=self._allocator.total(),
             limit=self._limit,
@@ -108,14 +110,14 @@ class GpuMemory:
         )
 
     def take_most(self) -> int:
-        """Return the most that tensors had since the last call."""
+        """Return the maximum memory of all tensors since the last call."""
         most = self._allocator.most_allocated()
         self._allocator.forget_most()
         return most
 
     @contextmanager
     def tracking(self, name: str) -> Iterator[None]:
-        """Record the allocations of a block that stay after it, for the report of `guard`."""
+        """Record the memory that a block allocates and keeps, for the report of `guard`."""
         before = self._allocator.allocated()
         try:
             yield
@@ -127,7 +129,7 @@ class GpuMemory:
     def guard(
         self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None
     ) -> Iterator[None]:
-        """Add to an out-of-memory error what holds the memory, and log it."""
+        """Add a report about memory usage to an out-of-memory error, and log it."""
         try:
             yield
         except torch.OutOfMemoryError as error:
@@ -140,13 +142,13 @@ class GpuMemory:
         model: torch.nn.Module | None = None,
         optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
-        """Add to an out-of-memory error what holds the memory, and log it."""
+        """Add a report about memory usage to an out-of-memory error, and log it."""
         report = self.report(model, optimizer)
         log.error("out of GPU memory: %s\n%s", str(error).partition("\n")[0], report)
         error.add_note(report)
 
     def report(self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None) -> str:
-        """Return what holds memory, the largest first: kinds of tensors, then the largest single ones."""
+        """Return a report of memory usage, largest first: kinds of tensors, then blocks and single tensors."""
         info = self.info()
         lines = [
             f"  limit {_mib(info.limit)}, of tensors {_mib(info.allocated)}, reserved {_mib(info.reserved)}"
@@ -160,7 +162,7 @@ class GpuMemory:
             size = tensor.untyped_storage().nbytes()
             kinds[kind] += size
             single.append((size, f"{kind}: {name or 'tensor'} {tuple(tensor.shape)} {tensor.dtype}"))
-        # Autograd keeps what the program has no name for any more.
+        # Autograd also keeps tensors that the program no longer refers to.
         if (unseen := info.allocated - sum(kinds.values())) > 0:
             kinds["kept for the backward pass, and workspaces of libraries"] = unseen
         lines += [f"  {_mib(size):>12}  {kind}" for kind, size in _largest(kinds)]
@@ -170,7 +172,7 @@ class GpuMemory:
 
 
 def _of_tensors(share_mib: int, sharing: str) -> int:
-    """Return how many MiB of a share tensors can have."""
+    """Return the part of a share in MiB that is available for tensors."""
     return share_mib - min(_OUTSIDE_TENSORS.get(sharing, 0), int(share_mib * _MOST_OUTSIDE))
 
 
@@ -185,7 +187,7 @@ def _mib(size: int) -> str:
 def _names_of(
     model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | None
 ) -> dict[int, tuple[str, str]]:
-    """Return kind and name of tensors by the address of their memory."""
+    """Return the kind and name of tensors by the address of their memory."""
     found: dict[int, tuple[str, str]] = {}
 
     def note(tensor: Any, kind: str, name: str) -> None:  # noqa: ANN401
@@ -209,21 +211,21 @@ def _names_of(
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the part of a sharded tensor that this process has."""
+    """Return the local part of a sharded tensor."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def _live_tensors(device: torch.device) -> Iterator[torch.Tensor]:
-    """Yield one tensor of each memory of the device that any tensor of this process uses."""
+    """Yield one tensor for each block of device memory that tensors of this process use."""
     seen: set[int] = set()
     for one in gc.get_objects():
         try:
-            # By type: `isinstance` would ask lazy objects for their class.
+            # Compare the type, because `isinstance` would query the class of lazy objects.
             if not issubclass(type(one), torch.Tensor) or hasattr(one, "to_local") or one.device != device:
                 continue
             address, size = one.untyped_storage().data_ptr(), one.untyped_storage().nbytes()
         except (ReferenceError, RuntimeError, NotImplementedError):
-            continue  # gone meanwhile, or a tensor without memory
+            continue  # deleted in the meantime, or a tensor without memory
         if size and address not in seen:
             seen.add(address)
             yield one

@@ -1,4 +1,4 @@
-"""Metrics of a training job: a line on standard output at an interval, and Prometheus text on a port."""
+"""Metrics of a training job, printed as a line at an interval and served in Prometheus format on a port."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _HELP: Final[Mapping[str, str]] = {
     "loss": "Loss of the last reported step.",
     "step_seconds": "Mean time of a step since the last report.",
     "tokens_per_second": "Tokens or samples of all processes per second.",
-    "mfu_ratio": "Model FLOP per second as a part of what the GPUs can do.",
-    "memory_allocated_bytes": "Most GPU memory allocated by this process since the last report.",
+    "mfu_ratio": "Model FLOP per second as a share of the peak throughput of the GPUs.",
+    "memory_allocated_bytes": "Maximum GPU memory allocated by this process since the last report.",
     "memory_limit_bytes": "GPU memory that this process may use.",
     "checkpoint_step": "Step of the last complete checkpoint.",
-    "checkpoint_seconds": "Time from the begin of the last checkpoint until it was complete.",
-    "checkpoint_blocked_seconds": "Part of it in which training waited.",
+    "checkpoint_seconds": "Time from the start of the last checkpoint until it was complete.",
+    "checkpoint_blocked_seconds": "Part of this time in which training waited.",
 }
 _GIB: Final = 2**30
 
 
 @dataclass(slots=True)
 class Metrics:
-    """Values by name, without the prefix `training_`. Only what is known has a value."""
+    """Values by name without the prefix `training_`. Unknown metrics have no value."""
 
     values: dict[str, float] = field(default_factory=dict[str, float])
 
     def prometheus(self, labels: Mapping[str, str]) -> str:
-        """Return the values in the text format of Prometheus, version 0.0.4."""
+        """Return the values in the Prometheus text format, version 0.0.4."""
         of_all = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
         lines: list[str] = []
         for name, value in list(self.values.items()):
@@ -39,7 +39,7 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
     def line(self) -> str:
-        """Return the values as one line for people."""
+        """Return the values as a line for the log."""
         found = self.values
         parts = [f"step {int(found['step'])}"] if "step" in found else []
         if "loss" in found:
@@ -57,7 +57,7 @@ class Metrics:
 
 
 def serve(metrics: Metrics, port: int, labels: Mapping[str, str]) -> int:
-    """Answer GET /metrics until the process ends; return the port, which differs from `port` if that is 0."""
+    """Serve GET /metrics until the process ends. Return the port, which the system chooses if `port` is 0."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -72,7 +72,7 @@ def serve(metrics: Metrics, port: int, labels: Mapping[str, str]) -> int:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Write no line for each scrape."""
+            """Do not log scrapes."""
 
     server = ThreadingHTTPServer(("", port), Handler)
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
@@ -80,7 +80,7 @@ def serve(metrics: Metrics, port: int, labels: Mapping[str, str]) -> int:
 
 
 def flops_utilisation(flops_per_second: float, gpus: int, peak_tflops: float) -> float:
-    """Return the part of the GPUs' peak that a model's own arithmetic is (MFU)."""
+    """Return the model FLOP utilisation (MFU) as a fraction of the GPUs' peak throughput."""
     return flops_per_second / (gpus * peak_tflops * 1e12)
 
 

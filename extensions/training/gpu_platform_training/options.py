@@ -14,7 +14,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Every:
-    """After so many steps, or after so many seconds; the other is None."""
+    """An interval of either a number of steps or a number of seconds. The other value is None."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -22,7 +22,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a training runs. What is not here is the program's own."""
+    """Options of a training run that the launcher handles. All other options belong to the program."""
 
     target: str
     arguments: tuple[str, ...]
@@ -42,33 +42,44 @@ class Options:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Return the options; wrong ones end the process with the exit code 2."""
+    """Parse the options. Invalid options end the process with exit code 2."""
     parser = argparse.ArgumentParser(prog="python -m gpu_platform_training.train", description=__doc__)
     parser.add_argument(
-        "target", help="module:function; the function gets a gpu_platform_training.training.Training"
+        "target", help="module:function; the function receives a gpu_platform_training.training.Training"
     )
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the function: training.arguments")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="arguments of the function, in training.arguments"
+    )
     parser.add_argument("--precision", choices=["auto", "float32", "bfloat16", "float16"], default="auto")
     parser.add_argument("--parallel", choices=["auto", "none", "ddp", "fsdp"], default="auto")
     parser.add_argument(
-        "--compile", action="store_true", help="torch.compile; what it cannot compile runs as it is"
+        "--compile", action="store_true", help="use torch.compile; parts that cannot be compiled run uncompiled"
     )
     parser.add_argument(
         "--recompute",
         action="store_true",
-        help="keep no activations inside of the model's blocks: less memory, slower",
+        help="keep no activations inside the model's blocks: uses less memory but is slower",
     )
-    parser.add_argument("--checkpoints", type=Path, help="directory; default: the variable CHECKPOINTS")
     parser.add_argument(
-        "--checkpoint-every", type=_every, default=Every(seconds=600), help="steps, or 30s, 10m, 1h"
+        "--checkpoints", type=Path, help="directory of checkpoints; default: the variable CHECKPOINTS"
     )
-    parser.add_argument("--keep", type=_positive, default=2, help="complete checkpoints that are kept")
-    parser.add_argument("--report-every", type=_every, default=Every(seconds=30), help="steps, or a time")
-    parser.add_argument("--metrics-port", type=int, help="port of /metrics of the first process; default: none")
-    parser.add_argument("--profile", type=_window, help="steps FIRST:LAST as a Chrome trace of each process")
+    parser.add_argument(
+        "--checkpoint-every",
+        type=_every,
+        default=Every(seconds=600),
+        help="a number of steps, or a time such as 30s, 10m or 1h",
+    )
+    parser.add_argument("--keep", type=_positive, default=2, help="number of complete checkpoints to keep")
+    parser.add_argument(
+        "--report-every", type=_every, default=Every(seconds=30), help="a number of steps, or a time"
+    )
+    parser.add_argument("--metrics-port", type=int, help="port for /metrics of the first process; default: none")
+    parser.add_argument(
+        "--profile", type=_window, help="record steps FIRST:LAST as a Chrome trace of each process"
+    )
     parser.add_argument("--profile-to", type=Path, default=Path("profiles"), help="directory of the traces")
     parser.add_argument(
-        "--warm-up-mib", type=int, default=64, help="size of the all-reduce before the first step; 0: none"
+        "--warm-up-mib", type=int, default=64, help="size of the all-reduce before the first step; 0 disables it"
     )
     parser.add_argument("--seed", type=int, default=0)
     found = vars(parser.parse_args(arguments))

@@ -33,12 +33,12 @@ class ProcessRank:
 
 
 def join() -> ProcessRank:
-    """Join the other processes of the job, by the variables that torchrun sets."""
+    """Join the process group of the job that torchrun's environment variables describe."""
     local_rank = int(os.environ["LOCAL_RANK"])
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank % torch.cuda.device_count())
         torch.cuda.set_device(device)
-        # gloo beside NCCL: checkpoints and the agreement to stop need no GPU.
+        # gloo is used in addition to NCCL, because checkpoints and the agreement to stop need no GPU.
         dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device)
     else:
         device = torch.device("cpu")
@@ -53,9 +53,9 @@ def join() -> ProcessRank:
 
 
 def bus_bandwidth(place: ProcessRank, size_mib: int, rounds: int = 5) -> float | None:
-    """Return GB/s per GPU of an all-reduce, as nccl-tests count it (bus bandwidth); None: there is one process.
+    """Return the bus bandwidth of an all-reduce in GB/s per GPU, as in nccl-tests, or None for a single process.
 
-    It also makes NCCL connect, so that the first step of the training does not wait for it.
+    The call also sets up NCCL's connections, so that the first training step does not wait for them.
     """
     if place.processes == 1:
         return None
@@ -75,7 +75,10 @@ def bus_bandwidth(place: ProcessRank, size_mib: int, rounds: int = 5) -> float |
 def chosen_parallel(
     wanted: Parallel | Literal["auto"], model: nn.Module, place: ProcessRank, memory: int | None
 ) -> Parallel:
-    """Return how a model is distributed: by FSDP2 if it leaves too little of `memory` bytes for activations."""
+    """Return how to distribute a model.
+
+    FSDP2 is used if the model's state leaves too little of `memory` (in bytes) for activations.
+    """
     if wanted != "auto":
         return wanted
     if place.processes == 1:
@@ -91,7 +94,10 @@ def distributed(
     precision: Precision,
     blocks: Sequence[type[nn.Module]],
 ) -> nn.Module:
-    """Return the model as all processes train it. `blocks`: FSDP2 gathers the parameters of one at a time."""
+    """Return the distributed model.
+
+    FSDP2 gathers the parameters of one module of the types in `blocks` at a time.
+    """
     if parallel == "ddp":
         return nn.parallel.DistributedDataParallel(
             model, device_ids=[place.device] if place.device.type == "cuda" else None

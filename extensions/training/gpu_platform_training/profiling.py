@@ -1,4 +1,4 @@
-"""A profile of some steps, as a Chrome trace (chrome://tracing, Perfetto)."""
+"""Profile of a range of training steps as a Chrome trace (chrome://tracing, Perfetto)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ log = logging.getLogger("workloads")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Steps `first` to `last`, both included."""
+    """Range of steps from `first` to `last`, both included."""
 
     first: int
     last: int
 
 
 class Profiler:
-    """Profiles the steps of a window and writes one trace; without a window, nothing."""
+    """Profiles the steps of a window and writes one trace. Without a window, it does nothing."""
 
     def __init__(self, window: Window | None, file: Path) -> None:
         self._window = window
@@ -31,17 +31,17 @@ class Profiler:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Write what was profiled, also if the training ends in the window."""
+        """Write the trace if training ends within the window."""
         self._close()
 
     def before(self, step: int) -> None:
-        """Begin the profile before its first step."""
+        """Start the profile before the first step of the window."""
         if self._window is not None and step == self._window.first:
             self._running = torch.profiler.profile(record_shapes=True, profile_memory=True)
             self._running.start()
 
     def after(self, step: int) -> None:
-        """Write the trace after its last step."""
+        """Write the trace after the last step of the window."""
         if self._window is not None and step >= self._window.last:
             self._close()
 

@@ -1,10 +1,10 @@
-"""Memory of a model in training, by arithmetic: what each GPU, the host and its disks hold, and what fits.
+"""Training memory of a model: the requirements of each GPU, the host and its disks, and the layouts that fit.
 
-Bytes for each parameter with AdamW and 16-bit precision, as DeepSpeed counts them: 2 of the parameter in 16 bits;
-2 of its gradient in 16 bits, 4 in 32; 4 of the parameter in 32 bits; 8 of the optimizer's two moments.
+DeepSpeed uses these bytes for each parameter with AdamW and 16-bit precision: 2 for the parameter in 16 bits; 2
+for its gradient in 16 bits, or 4 in 32 bits; 4 for the parameter in 32 bits; 8 for the optimizer's two moments.
 Source: deepspeedai/DeepSpeed 0.19.8, runtime/zero/stage_1_and_2.py and stage3.py, estimate_zero2_... and
-estimate_zero3_model_states_mem_needs (their comments name the parts). PyTorch's DDP and FSDP2 with torch.amp have
-parameters and gradients once, in 32 bits: 16 bytes. Read 2026-11-25.
+estimate_zero3_model_states_mem_needs (their comments name the parts). PyTorch's DDP and FSDP2 with torch.amp store
+parameters and gradients only once, in 32 bits, so they use 16 bytes. Read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -13,61 +13,62 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-# Of the GPU memory that a process may use; the rest is for activations, CUDA itself and fragments.
+# Share of a process's GPU memory for the model state. Activations, CUDA and fragmentation use the rest.
 STATE_SHARE: Final = 0.6
-# PyTorch: parameter, gradient and the two moments of AdamW in 32 bits.
+# Bytes per parameter in PyTorch: parameter, gradient and the two moments of AdamW in 32 bits.
 TORCH_STATE_BYTES: Final = 16
-# Of a container's memory: the rest is for data loaders, pinned buffers of communication and the program.
+# Share of a container's memory for the model state. Data loaders, pinned buffers and the program use the rest.
 _HOST_SHARE: Final = 0.8
-# DeepSpeed's estimators allow as much more than the state for its buffers.
+# Factor that DeepSpeed's estimators add to the state for buffers.
 _BUFFER_FACTOR: Final = 1.5
-# A layer of an unknown model: Llama 3 8B has a sixteenth of its parameters in the largest one, larger models less.
+# Assume that the largest layer has a sixteenth of the parameters, as in Llama 3 8B. Larger models have less.
 _LARGEST_LAYER: Final = 16
 _GIB: Final = 2**30
 
 
 class DoesNotFit(Exception):
-    """The model's state fits in no way, with what would hold it."""
+    """The model's state does not fit in any layout. The message contains the required memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """Parameters of a model and of its largest layer, which is gathered as a whole."""
+    """Number of parameters of a model and of its largest layer, which is gathered as a whole."""
 
     parameters: int
     largest_layer: int
 
     @classmethod
     def of(cls, parameters: int, largest_layer: int | None = None) -> Model:
-        """Return a model; without `largest_layer` with a sixteenth of its parameters there."""
+        """Return a model. By default, its largest layer has a sixteenth of the parameters."""
         return cls(parameters=parameters, largest_layer=largest_layer or -(-parameters // _LARGEST_LAYER))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """What a job has. Bytes; `gpu_memory`: that a process may use of its GPU, share or MIG instance.
+    """Resources of a job in bytes.
 
-    `host_memory`: of each pod; `disk`: free on its local NVMe disks. 0: none.
+    `gpu_memory` is the memory of a GPU, share or MIG instance that a process may use. `host_memory` is the memory
+    of each pod, and `disk` the free space on its local NVMe disks. A value of 0 means that there is none.
     """
 
     pods: int
     gpus: int
-    """Processes of each pod."""
+    """Number of processes of each pod."""
     gpu_memory: int
     host_memory: int
     disk: int = 0
 
     @property
     def processes(self) -> int:
-        """All processes of the job."""
+        """Number of processes of the job."""
         return self.pods * self.gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One way to hold the state: bytes on each GPU, and in memory and on the disks of each pod.
+    """One layout of the model's state: bytes on each GPU, and in the memory and on the disks of each pod.
 
-    `stage`: of ZeRO; `optimizer_on`, `parameters_on`: gpu, cpu or nvme.
+    `stage` is the ZeRO stage. `optimizer_on` and `parameters_on` are gpu, cpu or nvme.
     """
 
     stage: int
@@ -79,7 +80,7 @@ class Layout:
 
     @property
     def name(self) -> str:
-        """The layout in words."""
+        """Description of the layout."""
         moved = [
             f"{what} on {where.upper() if where == 'cpu' else 'NVMe'}"
             for what, where in (("optimizer", self.optimizer_on), ("parameters", self.parameters_on))
@@ -88,7 +89,7 @@ class Layout:
         return ", ".join(["no ZeRO" if self.stage == 0 else f"ZeRO stage {self.stage}", *moved])
 
     def missing(self, machines: Machines) -> str | None:
-        """Return what is too small for it; None: it fits."""
+        """Return which resource is too small for the layout, or None if the layout fits."""
         for need, has, what in (
             (self.gpu, int(machines.gpu_memory * STATE_SHARE), f"{STATE_SHARE:.0%} of a GPU"),
             (self.host, int(machines.host_memory * _HOST_SHARE), f"{_HOST_SHARE:.0%} of the pod's memory"),
@@ -102,14 +103,14 @@ class Layout:
 
 
 def zero_layouts(model: Model, machines: Machines) -> Iterator[Layout]:
-    """Yield the ways of DeepSpeed, the fastest first: communication, then PCIe, then disks cost time."""
+    """Yield the layouts of DeepSpeed, fastest first. Communication, PCIe and disks take increasingly more time."""
     all_of_it, processes, layer = model.parameters, machines.processes, 4 * model.largest_layer
     yield Layout(stage=0, gpu=20 * all_of_it)
     if processes > 1:
         yield Layout(stage=1, gpu=4 * all_of_it + 16 * all_of_it // processes)
         yield Layout(stage=2, gpu=2 * all_of_it + 18 * all_of_it // processes)
         yield Layout(stage=3, gpu=layer + 18 * all_of_it // processes)
-    # Of the pod: its part of what all processes hold together.
+    # Part of one pod, because the pods divide the state.
     state, weights = 16 * all_of_it // machines.pods, 2 * all_of_it // machines.pods
     on_gpu = layer + 2 * all_of_it // processes
     yield Layout(stage=3, optimizer_on="cpu", gpu=on_gpu, host=int(state * _BUFFER_FACTOR))
@@ -120,7 +121,7 @@ def zero_layouts(model: Model, machines: Machines) -> Iterator[Layout]:
 
 
 def zero_layout(model: Model, machines: Machines) -> tuple[Layout, list[str]]:
-    """Return the first way that fits, and a line for each that does not. Raises DoesNotFit."""
+    """Return the first layout that fits, and a line for each layout that does not fit. Raises DoesNotFit."""
     refused: list[str] = []
     for layout in zero_layouts(model, machines):
         missing = layout.missing(machines)
@@ -131,16 +132,16 @@ def zero_layout(model: Model, machines: Machines) -> tuple[Layout, list[str]]:
 
 
 def _gpus_needed(model: Model, machines: Machines) -> str:
-    """Return how many of these GPUs hold the state together, as ZeRO stage 3 divides it."""
+    """Return how many of these GPUs the state needs with ZeRO stage 3."""
     left = int(machines.gpu_memory * STATE_SHARE) - 4 * model.largest_layer
     if left <= 0:
         return (
             f"its largest layer, {model.largest_layer:,} parameters, does not fit into one of these GPUs: "
-            "if it is smaller write --largest-layer, else split it, or use larger GPUs"
+            "set --largest-layer if it is smaller; otherwise split the layer, or use larger GPUs"
         )
     return f"ZeRO stage 3 needs {-(-18 * model.parameters // left)} of these GPUs"
 
 
 def gib(size: int) -> str:
-    """Return bytes for people."""
+    """Format a number of bytes in GiB."""
     return f"{size / _GIB:,.1f} GiB"

@@ -1,4 +1,4 @@
-"""Mixed precision, activation checkpointing and torch.compile, each of which can be switched by an option."""
+"""Mixed precision, activation checkpointing and torch.compile. Each can be enabled by an option."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch.utils.checkpoint import checkpoint
 
 from gpu_platform_training.parallel import Precision
 
-_AMPERE: Final = (8, 0)  # the first compute capability with bfloat16 in its tensor cores
+_AMPERE: Final = (8, 0)  # first compute capability whose tensor cores support bfloat16
 
 log = logging.getLogger("workloads")
 
 
 def chosen_precision(wanted: Precision | Literal["auto"], device: torch.device) -> Precision:
-    """Return bfloat16 where the GPU computes with it, else float16; float32 without a GPU."""
+    """Return bfloat16 if the GPU supports it, otherwise float16, or float32 without a GPU."""
     if wanted != "auto":
         return wanted
     if device.type != "cuda":
@@ -28,15 +28,16 @@ def chosen_precision(wanted: Precision | Literal["auto"], device: torch.device) 
 
 
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
-    """Return the context in which a forward pass has the precision."""
+    """Return the context manager that runs a forward pass with the precision."""
     dtype = torch.bfloat16 if precision == "float32" else getattr(torch, precision)
     return torch.autocast(device.type, dtype=dtype, enabled=precision != "float32")
 
 
 def recompute(model: nn.Module, blocks: Sequence[type[nn.Module]]) -> int:
-    """Keep no activations inside of these modules, and compute them again in the backward pass; return how many.
+    """Recompute the activations of these modules in the backward pass instead of keeping them.
 
-    The names of parameters stay as they are, so checkpoints fit with and without it.
+    Return the number of modules. The names of parameters do not change, so checkpoints can be loaded with and
+    without this option.
     """
     found = [module for module in model.modules() if isinstance(module, tuple(blocks))]
     for module in found:
@@ -45,7 +46,10 @@ def recompute(model: nn.Module, blocks: Sequence[type[nn.Module]]) -> int:
 
 
 def compiled(model: nn.Module, backend: str | Callable[..., Any] = "inductor") -> nn.Module:
-    """Compile a model in place when it is first called; what cannot be compiled runs as it is, and is logged."""
+    """Compile a model in place at its first call.
+
+    Parts that cannot be compiled run uncompiled, which is logged.
+    """
     model.compile(backend=_with_fallback(backend))
     return model
 
@@ -59,7 +63,7 @@ def _with_fallback(backend: str | Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             reason = str(error).strip().splitlines()
             log.warning(
-                "torch.compile failed, this part of the model runs uncompiled: %s: %s",
+                "torch.compile failed; this part of the model runs uncompiled: %s: %s",
                 type(error).__name__,
                 reason[0] if reason else "",
             )

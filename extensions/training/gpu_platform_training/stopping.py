@@ -1,7 +1,8 @@
-"""Whether the pod is being stopped: SIGTERM by eviction, preemption, drain or the notice of a spot node.
+"""Notice that the pod is being stopped: SIGTERM after eviction, preemption, drain or a spot interruption.
 
-Kubernetes signals the first process of a container, which is the launcher. It passes the signal on by a file,
-since the agent of torchrun would kill its workers after 30 seconds, whatever the pod's grace period is.
+Kubernetes signals only the first process of a container, which is the launcher. The launcher notifies its workers
+with a file. If torchrun's agent passed on the signal, it would kill the workers after 30 seconds, regardless of
+the pod's grace period.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FILE_VARIABLE: Final = "GPU_PLATFORM_STOP_FILE"
 
 
 class StopNotice:
-    """A notice to stop, which a process gets by a signal or by the launcher's file."""
+    """A notice to stop that a process receives by a signal or by the launcher's file."""
 
     def __init__(self, file: Path | None = None) -> None:
         found = os.environ.get(FILE_VARIABLE)
@@ -26,20 +27,20 @@ class StopNotice:
         self._since: float | None = None
 
     def listen(self) -> None:
-        """Note SIGTERM instead of ending the process; not below the launcher, whose agent ends processes by it."""
+        """Handle SIGTERM as a notice to stop, unless the launcher passes on the notice by file."""
         if self._file is None:
             signal.signal(signal.SIGTERM, self._note)
 
     @property
     def given(self) -> bool:
-        """Whether the process shall stop."""
+        """Whether the process should stop."""
         if self._since is None and self._file is not None and self._file.exists():
             self._since = self._file.stat().st_mtime
         return self._since is not None
 
     @property
     def seconds_ago(self) -> float:
-        """Seconds since the notice; 0 without one."""
+        """Seconds since the notice, or 0 if there was none."""
         return 0.0 if self._since is None else max(0.0, time.time() - self._since)
 
     def _note(self, _signal: int, _frame: FrameType | None) -> None:
@@ -47,7 +48,7 @@ class StopNotice:
 
 
 def pass_on_by_file() -> Path:
-    """In the launcher: note SIGTERM in a file that its workers read by `StopNotice`, and return the file."""
+    """Create a file on SIGTERM that the launcher's workers read with `StopNotice`. Return the path of the file."""
     file = Path(tempfile.mkdtemp(prefix="gpu-platform-")) / "stop"
     os.environ[FILE_VARIABLE] = str(file)
 

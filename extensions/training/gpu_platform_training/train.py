@@ -1,10 +1,10 @@
 """Launcher of a training job: `python -m gpu_platform_training.train [OPTIONS] module:function [ARGUMENTS]`.
 
-In a pod it is the container's command. It checks the pod's GPUs, starts one process for each of them by torchrun's
-agent, and ends with an exit code of `gpu_platform_training.exit_codes`. The processes are this module again:
-they join, and call the function with a `gpu_platform_training.training.Training`.
+In a pod, it is the container's command. It checks the pod's GPUs, starts one process for each GPU with torchrun's
+agent, and ends with an exit code of `gpu_platform_training.exit_codes`. The processes run this module as well.
+They join the job and call the function with a `gpu_platform_training.training.Training`.
 
-Kubernetes alone starts failed pods again: torchrun's own restarts are off, so that every failure is seen and
+Only Kubernetes restarts failed pods. The restarts of torchrun are disabled, so that every failure is seen and
 counted in one place.
 """
 
@@ -32,18 +32,18 @@ from gpu_platform_training.checkpoints import NoGoodCheckpoint
 from gpu_platform_training.granted import Granted, WrongSetting
 from gpu_platform_training.training import Training
 
-_WORKER: Final = "TORCHELASTIC_RUN_ID"  # torchrun sets it in its workers
+_WORKER: Final = "TORCHELASTIC_RUN_ID"  # set by torchrun in its workers
 _FAILURE_FILE: Final = "last-failure.json"
-# How long the pods of a job may take to meet again after one of them failed.
+# Maximum time for the pods of a job to meet again after one of them failed.
 _MEETING_SECONDS: Final = 900
-# A signal that nobody sends: torchrun's agent shall leave SIGTERM to the launcher.
+# A signal that nobody sends, so that torchrun's agent leaves SIGTERM to the launcher.
 _UNUSED_SIGNAL: Final = "SIGUSR2"
 
 log = logging.getLogger("workloads")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a pod, or in a worker of torchrun one process of it; return the exit code."""
+    """Run a pod, or one of its processes in a torchrun worker. Return the exit code."""
     _configure_log()
     chosen = options.parse(arguments)
     try:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _launch(arguments: Sequence[str], granted: Granted) -> int:
-    """Start the processes of this pod, and wait for them."""
+    """Start the processes of this pod and wait for them."""
     broken = _missing_gpus(granted)
     if broken is not None:
         log.error("%s", broken)
@@ -86,7 +86,7 @@ def _launch(arguments: Sequence[str], granted: Granted) -> int:
             log.error("the pod ends with exit code %d: %s", code, _meaning(code))
             return code
         except RendezvousClosedError:
-            # The pods of the failed attempt have not all ended yet.
+            # Some pods of the failed attempt are still running.
             if notice.exists() or time.monotonic() > given_up:
                 return exit_codes.INTERRUPTED if notice.exists() else exit_codes.FAILED
             time.sleep(5)
@@ -95,14 +95,14 @@ def _launch(arguments: Sequence[str], granted: Granted) -> int:
 
 
 def _missing_gpus(granted: Granted) -> str | None:
-    """Return what is wrong with the GPUs of the pod."""
+    """Return a message if the pod has too few GPUs, or None."""
     if not granted.gpus:
         return None
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    # Shares of one GPU and a MIG instance are one device of CUDA.
+    # CUDA sees the shares or MIG instances of a pod as one device.
     expected = granted.gpus if granted.sharing == "none" else 1
     if found < expected:
-        return f"the pod was granted {expected} GPUs, and CUDA finds {found}: the node or its driver is broken"
+        return f"the pod was granted {expected} GPUs, but CUDA finds {found}: the node or its driver is broken"
     return None
 
 
@@ -140,7 +140,7 @@ def _work(chosen: options.Options, granted: Granted) -> int:
             traceback.print_exc()
         sys.stdout.flush()
         sys.stderr.flush()
-        # At once: an exit in order would wait for processes that are gone.
+        # Exit immediately, because an orderly exit would wait for processes that are gone.
         os._exit(code)
     dist.destroy_process_group()
     return exit_codes.FINISHED
@@ -155,7 +155,7 @@ def _function(target: str) -> Callable[[Training], Any]:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise  # the module is there, and what it imports is not
+            raise  # the module exists, but an import in it failed
         raise WrongSetting(f"no module {module!r} in {Path.cwd()} or installed") from None
     function = getattr(loaded, name, None)
     if not callable(function):
@@ -186,7 +186,7 @@ def _code_of(error: BaseException, training: Training | None, chosen: options.Op
 
 
 def _repeated(error: BaseException, training: Training, chosen: options.Options) -> bool:
-    """Return whether another attempt ended with the same error at the same step, and note this one."""
+    """Return whether another attempt ended with the same error at the same step, and record this error."""
     directory = chosen.checkpoints or training.granted.checkpoints
     if directory is None or exit_codes.lost_peer(error):
         return False

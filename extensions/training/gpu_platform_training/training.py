@@ -1,4 +1,4 @@
-"""The object that a program's training function gets: prepares the model, and runs steps with checkpoints.
+"""The object that a training function receives. It prepares the model and runs steps with checkpoints.
 
 def main(training):
     model = training.prepare(Model(), blocks=[Block])
@@ -36,15 +36,15 @@ from gpu_platform_training.parallel import ProcessRank, chosen_parallel, distrib
 from gpu_platform_training.profiling import Profiler, Window
 from gpu_platform_training.stopping import StopNotice
 
-# Arithmetic of a transformer for each parameter and token, forward and backward.
-# Source: Kaplan et al., Scaling Laws for Neural Language Models (2020), section 2.1.
+# Floating-point operations of a transformer per parameter and token, for the forward and backward pass. Source:
+# Kaplan et al., Scaling Laws for Neural Language Models (2020), section 2.1.
 _FLOPS_PER_PARAMETER_AND_TOKEN: Final = 6
 
 log = logging.getLogger("workloads")
 
 
 class Training:
-    """One process of a training job."""
+    """One process of a training job, which the program's training function receives."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Training:
     # -- the model ------------------------------------------------------------------------------------------
 
     def prepare(self, model: nn.Module, *, blocks: Sequence[type[nn.Module]] = ()) -> nn.Module:
-        """Return the model as it is trained: on its GPU, distributed, compiled. `blocks`: types of its layers."""
+        """Return the model on its GPU, distributed and compiled. `blocks` are the types of its layers."""
         self._parameters = sum(parameter.numel() for parameter in model.parameters())
         limit = None if self.memory is None else self.memory.info().limit
         parallel = chosen_parallel(cast("Any", self.options.parallel), model, self.place, limit)
@@ -109,16 +109,19 @@ class Training:
 
     @contextmanager
     def forward(self) -> Iterator[None]:
-        """Compute in the precision of the options."""
+        """Run the forward pass in the precision of the options."""
         with speed.autocast(self.precision, self.place.device):
             yield
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Compute the gradients."""
+        """Compute the gradients of the loss."""
         self._scaler.scale(loss).backward()
 
     def update(self, optimizer: torch.optim.Optimizer, *, most_norm: float | None = None) -> None:
-        """Change the parameters by their gradients, and delete these. `most_norm`: gradients are clipped to it."""
+        """Update the parameters from their gradients and clear the gradients.
+
+        Gradients are clipped to `most_norm`.
+        """
         if most_norm is not None:
             self._scaler.unscale_(optimizer)
             parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -128,10 +131,13 @@ class Training:
         optimizer.zero_grad(set_to_none=True)
 
     def report(self, *, loss: torch.Tensor, tokens: float, flops: float | None = None) -> None:
-        """Note a step. `tokens` or samples and `flops`: of all processes; None: those of a transformer."""
+        """Record a step. `tokens` (or samples) and `flops` are totals of all processes.
+
+        If `flops` is None, it is calculated for a transformer.
+        """
         self._tokens += tokens
         self._flops += tokens * self._parameters * _FLOPS_PER_PARAMETER_AND_TOKEN if flops is None else flops
-        self._loss = loss.detach()  # read at the interval only: reading it waits for the GPU
+        self._loss = loss.detach()  # read only at the interval, because reading it waits for the GPU
 
     # -- steps ----------------------------------------------------------------------------------------------
 
@@ -143,12 +149,13 @@ class Training:
         optimizer: torch.optim.Optimizer,
         **others: Any,  # noqa: ANN401
     ) -> Iterator[int]:
-        """Yield the numbers of the steps that are still to do.
+        """Yield the numbers of the remaining steps.
 
-        It begins after the last good checkpoint, saves at the interval, and when the pod is stopped saves and ends
-        the process with the exit code INTERRUPTED. `others`: further objects with `state_dict` and
-        `load_state_dict`, for example a learning-rate scheduler or a data loader. Random numbers of a step depend
-        on seed, step and process alone, so a training that resumes draws the same.
+        The steps start after the last good checkpoint, and checkpoints are saved at the interval. If the pod is
+        stopped, the process saves a checkpoint and ends with the exit code INTERRUPTED. `others` are further
+        objects with `state_dict` and `load_state_dict`, for example a learning-rate scheduler or a data loader.
+        Random numbers of a step depend only on the seed, the step and the process, so that a resumed training
+        draws the same numbers.
         """
         self._model, self._optimizer, self._others = model, optimizer, others
         if self._scaler.is_enabled():
@@ -180,7 +187,7 @@ class Training:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Log what holds the GPU memory if it does not suffice."""
+        """Log a report about GPU memory after an out-of-memory error."""
         if self.memory is None:
             yield
             return
@@ -217,12 +224,12 @@ class Training:
 
     def _resume(self) -> int:
         if self._checkpoints is None:
-            self._log_first("no directory for checkpoints: an interrupted training begins anew")
+            self._log_first("no directory for checkpoints: an interrupted training starts from the beginning")
             return 0
         state = self._state()
         step = self._checkpoints.load(state)
         if step is None:
-            self._log_first("no checkpoint: the training begins at step 0")
+            self._log_first("no checkpoint: the training starts at step 0")
             return 0
         set_state_dict(
             self._model, self._optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
@@ -257,7 +264,7 @@ class Training:
             }
 
     def _stop(self) -> None:
-        """Save and end the process: all processes have agreed to stop before the same step."""
+        """Save a checkpoint and end the process, after all processes have agreed to stop before the same step."""
         self._write()
         self._wait_for_checkpoint()
         saved = "nothing is saved" if self._checkpoints is None else f"saved at step {self.step}"
@@ -267,7 +274,7 @@ class Training:
         raise SystemExit(exit_codes.INTERRUPTED)
 
     def _warn_of_short_grace(self) -> None:
-        """Warn once if SIGTERM would leave too little time: the step that runs, the next one, a checkpoint."""
+        """Warn once if the grace period is too short for the current step, the next step and a checkpoint."""
         last = None if self._checkpoints is None else self._checkpoints.last
         grace, step = self.granted.grace_seconds, self.metrics.values.get("step_seconds")
         if self._warned or last is None or grace is None or step is None:
@@ -275,8 +282,8 @@ class Training:
         if 2 * step + last.seconds > grace:
             self._warned = True
             self._log_first(
-                "grace is %d s, a checkpoint (%.1f s) and two steps (%.1f s) need more: raise the job's `grace`, "
-                "or save more often where its nodes give no more",
+                "grace is %d s, but a checkpoint (%.1f s) and two steps (%.1f s) need more: raise the "
+                "job's `grace`, or save more often if its nodes do not allow more",
                 grace,
                 last.seconds,
                 2 * step,
@@ -302,7 +309,7 @@ def _memory(allocator: Allocator | None, place: ProcessRank, granted: Granted) -
 
 
 def _common(text: str) -> str:
-    """Return the text of the first process."""
+    """Return the text of the first process in all processes."""
     texts: list[Any] = [text]
     dist.broadcast_object_list(texts, src=0, device=torch.device("cpu"))
     return texts[0]
@@ -313,9 +320,10 @@ def _seed(seed: int, step: int, rank: int) -> int:
 
 
 class _Agreement:
-    """Agreement of all processes before a step on a notice to stop, or on a checkpoint that is due.
+    """Agreement of all processes before a step about a notice to stop, or about a checkpoint that is due.
 
-    The answer of one step is asked for in the step before it, so that no step waits for the slowest network.
+    The processes exchange the answer for a step during the previous step, so that no step waits for a slow
+    network.
     """
 
     def __init__(self) -> None:
@@ -324,14 +332,14 @@ class _Agreement:
         self._asked: dist.Work | None = None
 
     def reached(self, stop: bool, late: bool) -> tuple[bool, bool]:
-        """Ask all processes, and return what they answered before the last step."""
+        """Start to exchange this step's values, and return the result of the previous exchange."""
         before = self.end()
         self._seen = torch.tensor([stop, late], dtype=torch.int32)
         self._asked = dist.all_reduce(self._seen, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
         return before
 
     def end(self) -> tuple[bool, bool]:
-        """Return the last answer."""
+        """Return the result of the last exchange."""
         if self._asked is None:
             return False, False
         self._asked.wait()
@@ -341,27 +349,27 @@ class _Agreement:
 
 
 class _Interval:
-    """Whether something is due, by steps or by time."""
+    """Checks whether something is due, by number of steps or by time."""
 
     def __init__(self, every: Every) -> None:
         self._every = every
         self.begin(0)
 
     def begin(self, step: int) -> None:
-        """Count from `step` and from now."""
+        """Start to count at `step` and the current time."""
         self._step, self._since = step, time.monotonic()
 
     def passed(self, step: int) -> bool:
-        """Return whether so many steps have passed."""
+        """Return whether the number of steps has passed."""
         return self._every.steps is not None and step - self._step >= self._every.steps
 
     @property
     def late(self) -> bool:
-        """Whether so much time has passed, which processes may see differently."""
+        """Whether the time has passed. Processes may disagree about this."""
         return self._every.seconds is not None and time.monotonic() - self._since >= self._every.seconds
 
     def restart(self, step: int) -> tuple[int, float]:
-        """Count anew; return the steps and seconds since the last time."""
+        """Start a new interval. Return the steps and seconds of the last interval."""
         passed = max(1, step - self._step), max(time.monotonic() - self._since, 1e-9)
         self.begin(step)
         return passed

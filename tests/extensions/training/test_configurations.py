@@ -140,7 +140,7 @@ def test_accelerate_takes_ddp_then_fsdp2_then_memory_of_the_pod(capsys: pytest.C
     assert "526.0 GiB in memory of each pod" in why
     assert (fsdp["main_process_ip"], fsdp["main_process_port"]) == ("pretrain-0.pretrain", 29500)
     assert (fsdp["rdzv_backend"], fsdp["same_network"]) == ("c10d", False)
-    assert "start the program by: accelerate launch --config_file FILE --rdzv_backend c10d PROGRAM" in why
+    assert "start the program with: accelerate launch --config_file FILE --rdzv_backend c10d PROGRAM" in why
 
 
 def test_pods_of_a_train_job_meet_at_the_address_that_its_controller_sets(
@@ -176,7 +176,7 @@ def test_without_the_variables_of_the_platform_there_is_an_error_that_says_so() 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["deepspeed", "--parameters", "405b"], "if it is smaller write --largest-layer"),
+        (["deepspeed", "--parameters", "405b"], "set --largest-layer if it is smaller"),
         (["deepspeed", "--parameters", "405b", "--largest-layer", "3.2b"], "ZeRO stage 3 needs 190 of these GPUs"),
         (["accelerate", "--parameters", "405b"], "FSDP2, state on CPU: "),
         (["accelerate", "--parameters", "1b", "--deepspeed-file", "/nowhere/ds.json"], "write it first"),

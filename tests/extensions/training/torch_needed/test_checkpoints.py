@@ -88,11 +88,11 @@ def _another_byte(newest: Path) -> None:
 
 
 _DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "killed before its end": (_without_end, "it was not written to its end"),
+    "killed before its end": (_without_end, "it was not written completely"),
     "killed at its end": (_half_of_the_end, "complete.json cannot be read"),
     "a file lost": (_without_a_file, "__0_0.distcp is missing"),
     "a file torn": (_half_a_file, "bytes, not"),
-    "a byte changed": (_another_byte, "has another checksum"),
+    "a byte changed": (_another_byte, "has a different checksum"),
 }
 
 
@@ -117,7 +117,7 @@ def test_a_torn_checkpoint_is_skipped_with_a_message(
 def test_training_does_not_restart_if_all_checkpoints_are_damaged(tmp_path: Path) -> None:
     _save(tmp_path, [10])
     _half_a_file(tmp_path / "step-0000000010")
-    with pytest.raises(NoGoodCheckpoint, match="delete them to begin anew"):
+    with pytest.raises(NoGoodCheckpoint, match="delete them to start again"):
         _load(tmp_path)
 
 

@@ -29,7 +29,7 @@ def test_fewer_gpus_than_granted_are_a_fault_of_the_node(tmp_path: Path, monkeyp
     monkeypatch.setenv("GPU_PLATFORM_GPUS", "8")
     ended = Pod(tmp_path, 2, "3").end()
     assert ended.code == NODE_FAULT
-    assert "the pod was granted 8 GPUs, and CUDA finds 0" in ended.output
+    assert "the pod was granted 8 GPUs, but CUDA finds 0" in ended.output
 
 
 def test_float16_with_fsdp_is_refused_as_wrong_usage(tmp_path: Path) -> None:
