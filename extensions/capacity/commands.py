@@ -43,7 +43,7 @@ def place(
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with a picture of the GPUs.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Show where pods would be placed, which stay pending and why, and what helps; exit with 1 if any do."""
+    """Show where pods would be placed, why others stay pending and what helps; exit with 1 if any stay pending."""
     from extensions.capacity.place.command import show_placement
 
     leave(

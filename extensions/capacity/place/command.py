@@ -152,10 +152,10 @@ def _pending(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"  why: {reason['text']}"
         for advice in one["advice"]:
             displaced = ", ".join(f"{count} of {name}" for name, count in advice["displaces"].items())
-            yield f"  helps: {advice['text']}" + (f"; but then pending: {displaced}" if displaced else "")
+            yield f"  helps: {advice['text']}" + (f"; but these become pending: {displaced}" if displaced else "")
         if not one["advice"]:
             yield "  helps: " + (
-                "; but these become pending: "
+                "no single change of requests, resource, nodes or quota"
                 if one["advice_complete"]
                 else "not searched, because too many pods are pending; only the first groups have advice"
             )

@@ -46,7 +46,7 @@ def _pods_of(place: ManifestMapping, cluster: Cluster, *, any_team: bool) -> Ite
     reader = _READERS.get(kind)
     if reader is None:
         if _has_containers(place.value):
-            allowed = f"a kind with supported pods: {', '.join(_READERS)}"
+            allowed = f"a supported kind: {', '.join(_READERS)}"
             place.problem("kind", repr(kind), allowed, did_you_mean(kind, _READERS) or "write its pods as a Pod")
         return
     name = place.at("metadata").text("name") or place.at("metadata").text("generateName").rstrip("-")

@@ -112,7 +112,7 @@ class Queue:
 
 
 class Requests:
-    """Requests of jobs by shape, as amounts in the cells of a pool."""
+    """Converts the requests of jobs to amounts by cell (one resource of one pool)."""
 
     def __init__(self, pools: Sequence[PoolNodes], columns: Mapping[str, int]) -> None:
         self._pools, self._columns = pools, columns

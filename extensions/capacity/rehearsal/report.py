@@ -1,7 +1,7 @@
 """Result of a rehearsal: waiting times, use, preemptions, fragmentation and cost, by team and by pool.
 
 All figures cover the time from the first arrival to the end of the last job. Waiting times are for jobs that
-started. They include all the time between arrival and end in which the job did not run, also after a preemption.
+started. They include all the time between arrival and end in which the job did not run, including after a preemption.
 Percentiles use the nearest rank.
 """
 

@@ -64,7 +64,7 @@ class Advice:
 
 
 def applied(scenario: Scenario, advice: Advice) -> Scenario:
-    """Return the scenario after the change of an advice."""
+    """Return the scenario with an advised change applied."""
     groups = list(scenario.groups)
     group = groups[advice.group]
     if advice.requests is not None:
@@ -258,7 +258,7 @@ class Adviser:
 
 
 def _scored(group: PodGroup, requests: Amounts) -> Amounts:
-    """Return the CPU and memory that the scheduler scores by after a change of requests."""
+    """Return the CPU and memory that the scheduler uses for scores after a change of requests."""
     return {
         name: amount + requests.get(name, 0) - group.requests.get(name, 0) for name, amount in group.scored.items()
     }

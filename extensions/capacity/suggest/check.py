@@ -123,7 +123,7 @@ def check_possible(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Report each demand of which not even one pod fits an allowed machine, with the limits of the machines."""
+    """Report each demand whose pods fit on no allowed machine, with the limits of the machines."""
     unpriced = f"; left out because the price is unknown: {', '.join(left_out)}" if left_out else ""
     for index, request in enumerate(requests):
         if any(request.fits_machine(machine, catalog.gpu_of(machine)) for machine, _ in machines):

@@ -369,9 +369,9 @@ class _Model:
         )
 
     def learn(self, pool: ChosenPool) -> None:
-        """Exclude this number of nodes for these pods.
+        """Exclude a pool whose pods do not fit on its nodes.
 
-        A solution needs more nodes, fewer pods or other layouts.
+        Other solutions have more nodes, fewer pods or other layouts.
         """
         index = self._place_of(pool.option)
         ways: list[Any] = []

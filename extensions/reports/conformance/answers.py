@@ -302,7 +302,7 @@ def _access(plan: EnvironmentPlan) -> _Finding:
     )
     by = (
         "the device plugin or device claims allocate GPUs" + ("" if unknown else known),
-        "the policy pack refuses environment variables, annotations and host paths that request devices",
+        "the policy pack refuses environment variables, annotations and host paths that refer to devices",
     )
     if plan.teams and all(team.policies for team in plan.teams):
         # A policy without a binding refuses nothing.

@@ -64,7 +64,7 @@ def _print(found: tuple[Answer, ...], title: str) -> None:
     names = ", ".join(answer.requirement.id for answer in left)
     out.print(
         Text(
-            f"not met: {len(left)} MUST: {names}" if left else "every MUST is met",
+            f"not met: {len(left)} MUST: {names}" if left else "every MUST requirement is met",
             style="red" if left else "green",
         )
     )

@@ -240,7 +240,7 @@ def _state(subject: Subject) -> _Found:
     elif scheme in {"s3", "gs", "azblob"}:
         found.evidence.append(f"backend {backend}")
         found.questions.append(
-            ("whether the bucket keeps old versions is a setting of the bucket", "enable versioning of the bucket")
+            ("the program does not know whether the bucket keeps old versions", "enable versioning of the bucket")
         )
     else:
         found.evidence.append(f"backend {backend}, which keeps the history of each stack")

@@ -105,5 +105,5 @@ def _of_exit(error: SystemExit) -> int:
 
 
 def _is(error: BaseException, name: str) -> bool:
-    # pyrefly: ignore[partially-unknown-type] - pyrefly takes the classes as unknown
+    # pyrefly: ignore[partially-unknown-type] - pyrefly treats the classes as unknown
     return any(one.__name__ == name for one in type(error).__mro__)

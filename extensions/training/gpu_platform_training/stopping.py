@@ -48,7 +48,7 @@ class StopNotice:
 
 
 def pass_on_by_file() -> Path:
-    """Create a file on SIGTERM that the launcher's workers read with `StopNotice`. Return the path of the file."""
+    """Make SIGTERM create a file that the launcher's workers read with `StopNotice`, and return its path."""
     file = Path(tempfile.mkdtemp(prefix="gpu-platform-")) / "stop"
     os.environ[FILE_VARIABLE] = str(file)
 

@@ -320,7 +320,7 @@ def _seed(seed: int, step: int, rank: int) -> int:
 
 
 class _Agreement:
-    """Agreement of all processes before a step about a notice to stop, or about a checkpoint that is due.
+    """Agreement of all processes on whether to stop or to save a checkpoint before a step.
 
     The processes exchange the answer for a step during the previous step, so that no step waits for a slow
     network.
