@@ -1,8 +1,8 @@
 """Result of a rehearsal: waiting times, use, preemptions, fragmentation and cost, by team and by pool.
 
 All figures cover the time from the first arrival to the end of the last job. Waiting times are for jobs that
-started. They include all the time between arrival and end in which the job did not run, including after a preemption.
-Percentiles use the nearest rank.
+started. They include all the time between arrival and end in which the job did not run, for example after a
+preemption. Percentiles use the nearest rank.
 """
 
 from __future__ import annotations
