@@ -138,7 +138,7 @@ def _node(report: PlacementReport, index: int) -> dict[str, Any]:
 
 
 def _on_node(report: PlacementReport, index: int) -> list[tuple[PodGroup, tuple[int, ...], bool]]:
-    """Return the pods of a node with their GPUs, each with true if it already runs."""
+    """Return the pods of a node, each with its GPUs and whether it already runs."""
     running = zip(report.scenario.running, report.placement.running_gpus, strict=True)
     return [
         *((one.pod, gpus, True) for one, gpus in running if one.node == index),

@@ -151,7 +151,7 @@ class Kueue:
         self._waiting[job.team].push(job)
 
     def release(self, job: Job) -> None:
-        """Return the quota of a job that ended or was stopped. Its nodes have already been released."""
+        """Release the quota of a job that ended or was stopped. Its nodes have already been released."""
         queue = self._queues[job.team]
         self._victims.drop(job, queue)
         queue.add(self._requests.of(job.shape, job.pool), -1)

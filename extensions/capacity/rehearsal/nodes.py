@@ -167,7 +167,7 @@ class PoolNodes:
             numa.take(job, node, units, pods)
 
     def lift(self, job: Job, node: int, pods: int) -> None:
-        """Return the capacity of all pods of a job on a node.
+        """Release the capacity of all pods of a job on a node.
 
         Pods that are held there again receive the same units.
         """

@@ -381,7 +381,7 @@ class _Quotas:
         self._open[job.team] = True
 
     def release(self, job: Job) -> None:
-        """Return the quota of the pods of a job that has ended."""
+        """Release the quota that the pods of an ended job used."""
         left = self._left[job.team]
         for name, amount in self._request(job):
             if name in left:

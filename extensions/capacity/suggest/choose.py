@@ -308,7 +308,7 @@ class _Model:
         self._model.add_at_most_one(shares.values())
 
     def _keep_to_reservations(self) -> None:
-        """Limit the machines that all pools together use of a reservation."""
+        """Limit the machines of each reservation that all pools together use."""
         taken: dict[Reservation, list[Any]] = {}
         for option, nodes in zip(self._options, self._nodes, strict=True):
             if option.reservation is not None:

@@ -19,7 +19,7 @@ _SHOWN: Final = 10
 # 580.159, PyTorch 2.11) on 2026-11-26: 610 before the first kernel, 758 in a training step, 1,316 with NCCL; under
 # MPS 166 and 876.
 _OUTSIDE_TENSORS: Final = {"time-slicing": 1664, "mps": 1280}
-# Maximum fraction of a small share. GPUs with fewer multiprocessors use less memory for this.
+# At most this fraction of a share is reserved, because small GPUs need less memory outside tensors.
 _MOST_OUTSIDE: Final = 0.25
 
 log = logging.getLogger("workloads")

@@ -110,7 +110,7 @@ def zero_layouts(model: Model, machines: Machines) -> Iterator[Layout]:
         yield Layout(stage=1, gpu=4 * all_of_it + 16 * all_of_it // processes)
         yield Layout(stage=2, gpu=2 * all_of_it + 18 * all_of_it // processes)
         yield Layout(stage=3, gpu=layer + 18 * all_of_it // processes)
-    # Part of one pod, because the pods divide the state.
+    # Bytes of one pod, because the pods divide the state.
     state, weights = 16 * all_of_it // machines.pods, 2 * all_of_it // machines.pods
     on_gpu = layer + 2 * all_of_it // processes
     yield Layout(stage=3, optimizer_on="cpu", gpu=on_gpu, host=int(state * _BUFFER_FACTOR))
