@@ -1,7 +1,8 @@
 """Pulumi components of a GPU platform.
 
-`GpuPlatform`, `GpuNodePool`, `GpuOperator`, `GpuValidation` and `GpuTeam` take plain arguments and plan inside,
-for programs of your own: docs/components.md. The other modules of this folder transcribe pieces of a Plan.
+`GpuPlatform`, `GpuNodePool`, `GpuOperator`, `GpuValidation` and `GpuTeam` are for your own Pulumi programs. They
+take plain arguments and plan them internally; see docs/components.md. The other modules of this package create the
+resources of one part of a plan.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute
-    """Import a public component at its first use: the Pulumi SDKs take a second."""
+    """Import a public component when it is first used, because importing the Pulumi SDKs takes a second."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"components.public.{_MODULES[name.removesuffix('Args')]}"), name)

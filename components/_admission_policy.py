@@ -1,4 +1,7 @@
-"""Admission policies with their bindings: some refuse by the catalogue's rules, others add defaults."""
+"""Admission policies with their bindings.
+
+Validating policies refuse requests by rules of the catalogue. Mutating policies add defaults.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +13,30 @@ from components._kubernetes_object import KubernetesObject, Manifest
 from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy
 
-# A policy that cannot be evaluated refuses: an outage of it must not open the namespace, and a token of the node
-# agent without a node's name writes nothing.
+# A policy that cannot be evaluated denies the request. Otherwise a failure would open the namespace, and a node
+# agent's token that contains no node name could write anything.
 _FAILURE_POLICY = "Fail"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-# A default protects nothing: rules and quotas still judge an object without it. An error must not stop a team.
+# An error in a default must not stop a team. Rules and quotas still check an object without the default.
 _DEFAULTS_FAILURE_POLICY = "Ignore"
-# Webhooks run after the policy. A second run of the policy would replace what they have set.
+# Webhooks run after the policy. A second run of the policy would replace the fields that they have set.
 _REINVOCATION_POLICY = "Never"
 
 
 def namespace_policy(
     policy: AdmissionPolicy, namespace: str, opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Create a policy of one namespace, `<name>-<namespace>`, with its binding. Create nothing without rules."""
-    if not policy.rules:  # a policy has one at least
+    """Create a policy named `<name>-<namespace>` for one namespace, with its binding. Create nothing without
+    rules.
+    """
+    if not policy.rules:  # Kubernetes requires at least one rule in a policy
         return []
     metadata = {"name": f"{policy.name}-{namespace}", "labels": {names.TEAM_LABEL: namespace}}
     return bound_policy(metadata, policy_spec(policy, namespace), opts)
 
 
 def bound_policy(metadata: Manifest, spec: Manifest, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """Create a ValidatingAdmissionPolicy, and the binding by which it refuses."""
+    """Create a ValidatingAdmissionPolicy and a binding that denies the requests that violate it."""
     return _with_binding("ValidatingAdmissionPolicy", metadata, spec, {"validationActions": ["Deny"]}, opts)
 
 
@@ -47,8 +52,8 @@ def mutating_policy(
 ) -> list[pulumi.Resource]:
     """Create a MutatingAdmissionPolicy for new objects of one namespace, with its binding.
 
-    `resources` are API group, version and plural name. `patches` are CEL expressions that return JSON patches.
-    `conditions` and `variables` are CEL expressions by name.
+    `resources` are tuples of API group, version and plural name. `patches` are CEL expressions that return JSON
+    patches. `conditions` and `variables` are CEL expressions by name.
     """
     spec = {
         "failurePolicy": _DEFAULTS_FAILURE_POLICY,
@@ -73,7 +78,9 @@ def mutating_policy(
 
 
 def _expressions(by_name: Mapping[str, str] | None) -> list[Manifest] | None:
-    """Return named expressions in the form of the API, or None without any: the API server drops an empty list."""
+    """Return named expressions in the form of the API, or None if there are none: the API server drops an empty
+    list.
+    """
     return [{"name": name, "expression": text} for name, text in by_name.items()] if by_name else None
 
 
@@ -94,7 +101,9 @@ def _with_binding(
 
 
 def policy_spec(policy: AdmissionPolicy, namespace: str | None = None) -> Manifest:
-    """Return the spec of a policy that judges requests of one namespace, or of the cluster."""
+    """Return the spec of a policy for the requests of one namespace, or of the whole cluster if `namespace` is
+    None.
+    """
     selector = {"matchLabels": {_NAMESPACE_LABEL: namespace}} if namespace is not None else None
     return {
         "failurePolicy": _FAILURE_POLICY,

@@ -1,4 +1,4 @@
-"""Helm releases with the repository and the additional values of the stack file."""
+"""Apply the stack file's repository and additional values to Helm releases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
 def with_chart_settings(opts: pulumi.ResourceOptions | None, charts: ChartsPlan) -> pulumi.ResourceOptions | None:
-    """Return options of a component whose Helm releases, at any depth, have the settings of their charts."""
+    """Return a component's options that apply the chart settings to all Helm releases below it, at any depth."""
     if charts.is_default:
         return opts
 

@@ -1,4 +1,4 @@
-"""Outputs of a cloud cluster that the components of its pools take; all unknown in a first preview."""
+"""Outputs of a cloud cluster that its node pools need. All are unknown in the first preview."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ import pulumi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksOutputs:
-    """Outputs of an EKS cluster. `ready`: resources that nodes depend on."""
+    """Outputs of an EKS cluster. Nodes depend on the resources in `ready`."""
 
     name: pulumi.Output[str]
     kubernetes: str | None
-    """Minor version of the plan."""
+    """Minor version of Kubernetes in the plan."""
     endpoint: pulumi.Output[str]
     certificate_authority: pulumi.Output[str]
-    """Base64 of the PEM, as EKS gives it."""
+    """Certificate of the certificate authority as EKS returns it, the base64 encoding of the PEM."""
     service_cidr: pulumi.Output[str]
     vpc_id: pulumi.Output[str]
     subnet_ids: Mapping[str, pulumi.Output[str]]
-    """Private subnet of each zone that a pool names."""
+    """Private subnet of each zone that a pool names, by zone."""
     all_subnet_ids: pulumi.Output[list[str]]
     """Private subnets of all zones, for pools that name none."""
     cluster_security_group_id: pulumi.Output[str]
     security_groups: tuple[str, ...]
-    """Ids of the security groups of nodes beside the cluster's own."""
+    """Ids of the node security groups in addition to the cluster security group."""
     efa_security_group_id: pulumi.Output[str] | None
     node_role_arn: pulumi.Output[str]
     node_role_name: pulumi.Output[str]
     provider: pulumi.ProviderResource
-    """The AWS provider of the cluster's region and account."""
+    """AWS provider for the cluster's region and account."""
     tags: Mapping[str, str]
-    """Tags of every resource: what EC2 creates from a launch template gets no default tags."""
+    """Tags of every resource. EC2 does not apply default tags to resources created from a launch template."""
     ready: list[pulumi.Resource] = field(default_factory=list[pulumi.Resource])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeOutputs:
-    """Outputs of a GKE cluster. `ready`: resources that node pools depend on."""
+    """Outputs of a GKE cluster. Node pools depend on the resources in `ready`."""
 
     cluster: pulumi.Output[str]
-    """Full name: projects/P/locations/L/clusters/C."""
+    """Full name of the cluster, projects/P/locations/L/clusters/C."""
     network: pulumi.Output[str]
-    """Id of the VPC of nodes and pods: projects/P/global/networks/N."""
+    """Id of the VPC of nodes and pods, projects/P/global/networks/N."""
     node_service_account: pulumi.Output[str]
     """E-mail of the nodes' service account."""
     gpu_networks: tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]
-    """Network and subnetwork of each GPU NIC, in order; empty where no pool joins networks."""
+    """Network and subnetwork of each GPU NIC, in order. Empty if no pool joins additional networks."""
     provider: pulumi.ProviderResource
-    """The Google Cloud provider of the cluster's project and region."""
+    """Google Cloud provider for the cluster's project and region."""
     ready: list[pulumi.Resource] = field(default_factory=list[pulumi.Resource])

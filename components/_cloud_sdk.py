@@ -1,4 +1,4 @@
-"""Imports the components of a cloud, whose SDK is an extra of the package."""
+"""Imports the components of a cloud. The cloud's SDK is an optional extra of the package."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import pulumi
 from gpu_platform.base.errors import BadInput, Problem
 
 _EXTRAS: Final = {"pulumi_aws": "aws", "pulumi_gcp": "gcp"}
-"""Extra of the package by the module of its SDK."""
+"""Name of the package extra, by the Python module of the SDK."""
 
 
 def components_of(cloud: str) -> Any:  # noqa: ANN401 - a module
-    """Return the package of a cloud's components, `eks` or `gke`; raises pulumi.RunError if its SDK is missing."""
+    """Return the package with the components of a cloud, `eks` or `gke`. Raises pulumi.RunError if its SDK is
+    missing.
+    """
     try:
         return importlib.import_module(f"components.{cloud}")
     except ModuleNotFoundError as error:
@@ -24,7 +26,7 @@ def components_of(cloud: str) -> Any:  # noqa: ANN401 - a module
         problem = Problem(
             "cluster.provider",
             f"{cloud!r}, and no module {error.name}",
-            "a cloud whose SDK is installed: each SDK is an extra of gpu-platform",
+            "a cloud whose SDK is installed; each SDK is an extra of gpu-platform",
             f"run `pip install 'gpu-platform[{extra}]'`",
         )
         raise pulumi.RunError(str(BadInput("SDK of the cloud", [problem]))) from None

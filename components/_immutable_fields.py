@@ -1,14 +1,16 @@
-"""Fields that the API server does not let change: an object with such a change is deleted and created again.
+"""Immutable fields of Kubernetes objects. Pulumi deletes and recreates an object if one of these fields changes.
 
-The embedded engine learns them from the server's answer. Pulumi has to know them before, and its Kubernetes
-provider knows neither scheduling.k8s.io nor custom resources. `tests/e2e/test_immutable_fields.py` compares the
-table with the API server. Sources: pkg/apis/*/validation of kubernetes/kubernetes v1.36.3; for the label of the
-queue and what queues count pkg/controller/jobframework/validation.go, jobs/leaderworkerset and pkg/util/pod/pod.go
-(SpecShape) of kubernetes-sigs/kueue v0.19.2, whose webhooks judge what runs or has ended; read 2026-11-28.
+The embedded engine learns about an immutable field from the API server's response. Pulumi must know the fields in
+advance, and its Kubernetes provider does not know those of scheduling.k8s.io and of custom resources.
+`tests/e2e/test_immutable_fields.py` compares the table with the API server.
 
-Some kinds are not here because deleting them first is wrong. Kueue's ResourceFlavor and Topology and Trainer's
-TrainingRuntime keep a finalizer while others name them, so each of their contents has another name. Claims of
-members have data.
+Sources, read 2026-11-28: pkg/apis/*/validation of kubernetes/kubernetes v1.36.3. For the queue label and the
+fields that queues count: pkg/controller/jobframework/validation.go, jobs/leaderworkerset and pkg/util/pod/pod.go
+(SpecShape) of kubernetes-sigs/kueue v0.19.2. Kueue's webhooks check workloads that are running or have ended.
+
+The table omits kinds that must not be deleted first. Kueue's ResourceFlavor and Topology and Trainer's
+TrainingRuntime keep a finalizer while other objects refer to them, so their names change with their content.
+PersistentVolumeClaims of members contain data.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _QUEUE: Final = f'metadata.labels["{names.QUEUE_LABEL}"]'
 IMMUTABLE_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "apps/DaemonSet": ("spec.selector",),
     "apps/Deployment": ("spec.selector",),
-    "batch/Job": ("spec", _QUEUE),  # parts of it can change, but not those that a declared job has
+    "batch/Job": ("spec", _QUEUE),  # parts of the spec are mutable, but none that a declared job sets
     "core/PersistentVolume": ("spec.csi", "spec.nfs"),
     "jobset.x-k8s.io/JobSet": ("spec", _QUEUE),
     "leaderworkerset.x-k8s.io/LeaderWorkerSet": (_QUEUE,),
@@ -36,7 +38,7 @@ IMMUTABLE_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "storage.k8s.io/StorageClass": ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
     "trainer.kubeflow.org/TrainJob": ("spec", _QUEUE),
 }
-"""Paths of fields by API group and kind."""
+"""Paths of immutable fields, by API group and kind."""
 
 _COUNTED: Final = (
     *(
@@ -56,4 +58,4 @@ IMMUTABLE_IN_QUEUES: Final[Mapping[str, tuple[str, ...]]] = {
         ),
     )
 }
-"""Further paths of an object with the label of a queue."""
+"""Additional paths that are immutable if the object has a queue label, by API group and kind."""

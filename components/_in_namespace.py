@@ -1,4 +1,4 @@
-"""Resources that several components create in the same way: namespace, rights, ConfigMap, restricted pods."""
+"""Resources that several components create in the same way, such as namespaces, Roles and ConfigMaps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOBODY: Final = 65534
 def own_namespace(
     name: str, pod_security: str, opts: pulumi.ResourceOptions, labels: Mapping[str, str] | None = None
 ) -> KubernetesObject:
-    """Create a component's namespace, whose pods Pod Security holds to a level."""
+    """Create a component's namespace, with a Pod Security level for its pods."""
     return KubernetesObject(
         name,
         "v1/Namespace",
@@ -29,7 +29,7 @@ def own_namespace(
 def admit_priority_classes(
     namespace: str, quota: PriorityQuotaPlan, opts: pulumi.ResourceOptions
 ) -> pulumi.Resource:
-    """Register a ResourceQuota that admits pods of reserved priority classes to a namespace."""
+    """Create a ResourceQuota that allows pods with reserved priority classes in a namespace."""
     return KubernetesObject(
         quota.name,
         "v1/ResourceQuota",
@@ -47,7 +47,7 @@ def admit_priority_classes(
 
 
 def restricted_pod() -> Manifest:
-    """Return the security context of a pod that Pod Security's level `restricted` admits."""
+    """Return a pod security context that the Pod Security level `restricted` allows."""
     return {
         "runAsNonRoot": True,
         "runAsUser": _NOBODY,
@@ -57,7 +57,7 @@ def restricted_pod() -> Manifest:
 
 
 def restricted_container() -> Manifest:
-    """Return the security context of a container of such a pod, which writes no files of its image."""
+    """Return a container security context for such a pod, with a read-only root file system."""
     return {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -66,7 +66,7 @@ def restricted_container() -> Manifest:
 
 
 def role_ref(kind: str, name: str) -> Manifest:
-    """Return the reference of a binding to a Role or a ClusterRole."""
+    """Return the `roleRef` of a binding to a Role or a ClusterRole."""
     return {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
 
 
@@ -77,9 +77,9 @@ def grant(
     rules: Sequence[Manifest],
     opts: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
-    """Create a Role in a namespace, named after the account that it is for, and its binding.
+    """Create a Role in a namespace, named after the service account that receives it, and its RoleBinding.
 
-    `logical`: the name of both in the program.
+    `logical` is the Pulumi name of both resources.
     """
     metadata = {"name": account["name"], "namespace": namespace}
     name = str(account["name"])
@@ -105,10 +105,10 @@ def immutable_config_map(
     text: Mapping[str, str] | None = None,
     binary: Mapping[str, str] | None = None,
 ) -> tuple[str, KubernetesObject]:
-    """Return the name and the resource of a ConfigMap that is named after its content.
+    """Create an immutable ConfigMap and return its name, which contains a hash of its content, and the resource.
 
-    `text` by key, or `binary` by key in base64. Other content is another ConfigMap: pods roll, and nobody can
-    change what a running pod reads.
+    `text` has texts by key, `binary` has base64 data by key. Different content creates a different ConfigMap, so
+    that pods restart and nobody can change data that a running pod reads.
     """
     name = f"{prefix}-{content_hash(dict(text or binary or {}))}"
     config_map = KubernetesObject(

@@ -1,7 +1,7 @@
 """`KubernetesObject`: an object of the cluster, registered by its kind and its fields.
 
-The typed classes of pulumi_kubernetes register the same resources. Importing those of the core group takes a
-second of CPU time, which every `check`, `render` and `up` would pay.
+The typed classes of pulumi_kubernetes register the same resources, but importing the classes of the core group
+takes a second of CPU time in every `check`, `render` and `up`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 
 Manifest: TypeAlias = dict[str, Any]
-"""Part of an object of the Kubernetes API, with the API's own field names. A field that is None is left out."""
+"""Part of a Kubernetes manifest, with the field names of the API. Fields that are None are omitted."""
 
-# The engine takes the provider of the SDK's version, as it does for the SDK's own classes.
+# Use the provider version of the installed SDK, as the SDK's own classes do.
 _PROVIDER_VERSION: Final = importlib.metadata.version("pulumi-kubernetes")
 
 
@@ -29,7 +29,7 @@ class KubernetesObject(pulumi.CustomResource):
     Args:
         resource: API version and kind, such as `apps/v1/DaemonSet`.
         fields: the other fields of its manifest, such as `metadata` and `spec`.
-        patch: set only these fields, of an object that exists and that Pulumi does not own.
+        patch: set only these fields of an existing object that Pulumi does not own.
 
     Outputs: `metadata`.
     """
@@ -59,7 +59,7 @@ class KubernetesObject(pulumi.CustomResource):
 
 
 def _options_of(resource: str, manifest: Mapping[str, Any]) -> pulumi.ResourceOptions:
-    """Return the options of an object: the provider, and which changes replace it."""
+    """Return the resource options of an object: its provider, and the changes that replace it."""
     api_version, _, kind = resource.rpartition("/")
     group = api_version.rpartition("/")[0] or "core"
     fields = IMMUTABLE_FIELDS.get(f"{group}/{kind}", ())
@@ -69,13 +69,13 @@ def _options_of(resource: str, manifest: Mapping[str, Any]) -> pulumi.ResourceOp
     return pulumi.ResourceOptions(
         version=_PROVIDER_VERSION,
         replace_on_changes=list(fields) if fields else None,
-        # Its name is what others refer to: the old object has to go first.
+        # Other objects refer to this name, so the old object must be deleted first.
         delete_before_replace=True if fields else None,
     )
 
 
 def _require_size(kind: str, name: str, fields: Mapping[str, Any]) -> None:
-    """Raise RunError for data or annotations that Kubernetes does not store; Outputs are not measured."""
+    """Raise RunError if data or annotations are too large for Kubernetes. Outputs are not measured."""
     sizes = {"annotations": _text_bytes(_section(fields.get("metadata"), "annotations"))}
     if kind == "ConfigMap":
         sizes["config-map"] = _text_bytes(fields.get("data")) + _text_bytes(fields.get("binaryData"))
@@ -91,13 +91,13 @@ def _section(value: object, key: str) -> object:
 
 
 def _text_bytes(value: object) -> int:
-    """Return the bytes of a mapping's keys and texts; 0 for an Output, which is known later."""
+    """Return the size of a mapping's keys and strings in bytes, or 0 for an Output."""
     texts = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
     return sum(len(key) + len(text.encode()) for key, text in texts.items() if isinstance(text, str))
 
 
 def type_token(resource: str, *, patch: bool = False) -> str:
-    """Return Pulumi's type of a kind: `kubernetes:core/v1:Namespace` of `v1/Namespace`."""
+    """Return Pulumi's type token of a kind, such as `kubernetes:core/v1:Namespace` for `v1/Namespace`."""
     api_version, _, kind = resource.rpartition("/")
     group = api_version if "/" in api_version else f"core/{api_version}"
     return f"kubernetes:{group}:{kind}{'Patch' if patch else ''}"

@@ -1,4 +1,4 @@
-"""Kubernetes objects with the labels, annotations and pull secrets of the stack file."""
+"""Adds the labels, annotations and pull secrets of the stack file to Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pulumi
 from components._kubernetes_object import Manifest
 from gpu_platform.planning.objects.section import ObjectsPlan
 
-# Where each kind has its pod template.
+# Path of the pod template in each kind.
 _POD_TEMPLATES = {
     **dict.fromkeys(("DaemonSet", "Deployment", "Job", "StatefulSet"), ("spec", "template")),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
-_RELEASE = "kubernetes:helm.sh/v3:Release"  # has no metadata; its values are those of `charts`
+_RELEASE = "kubernetes:helm.sh/v3:Release"  # has no metadata; its values are set in `charts`
 _NODE = "kubernetes:core/v1:Node"  # has the labels of its pool
 
 
 def with_object_settings(
     opts: pulumi.ResourceOptions | None, objects: ObjectsPlan
 ) -> pulumi.ResourceOptions | None:
-    """Return options of a component whose Kubernetes objects, at any depth, have the settings of all objects."""
+    """Return options that add the settings of all objects to a component's Kubernetes objects, at any depth."""
     if objects.is_default:
         return opts
 
@@ -44,7 +44,7 @@ def with_object_settings(
 def _with_template(
     manifest: Manifest, path: Sequence[str], objects: ObjectsPlan, secrets: Sequence[str]
 ) -> Manifest:
-    """Return a copy of a manifest whose pod template, at a path in it, has the settings of the stack file."""
+    """Return a copy of a manifest whose pod template, at the given path, has the settings of the stack file."""
     if path:
         first, *rest = path
         return {**manifest, first: _with_template(manifest[first], rest, objects, secrets)}
@@ -55,7 +55,9 @@ def _with_template(
 
 
 def _labelled(metadata: Manifest, objects: ObjectsPlan) -> Manifest:
-    """Return metadata with the labels and annotations of the stack file; those that it has already stay."""
+    """Return metadata with the stack file's labels and annotations. Existing labels and annotations take
+    precedence.
+    """
     result = dict(metadata)
     for field, added in (("labels", objects.labels), ("annotations", objects.annotations)):
         if added:

@@ -1,4 +1,4 @@
-"""Options of a component's children."""
+"""Resource options for the children of components."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ import pulumi
 from gpu_platform.planning.clouds.section import Timeouts
 
 UPSERT: Final = True
-"""Setting of Kubernetes providers: an object that exists is taken over instead of refused as "already exists".
+"""Kubernetes provider setting that takes over an existing object instead of failing with "already exists".
 
-A team that returns finds its retained namespace, and an `up` that was killed finds what it created before.
+The provider must take over the retained namespace of a team that returns, and the objects of an `up` that was
+killed.
 """
 
 FORCE: Final = True
-"""Setting of Kubernetes providers: declared fields are set whichever field manager owns them.
+"""Kubernetes provider setting that sets the declared fields even if another field manager owns them.
 
-Each creation has a field manager of its own, so an `up` that was killed leaves objects whose fields would conflict
-with every later change of them. What people changed by hand is set again. `gpu-platform` refuses beforehand to
-take over an object of somebody else (deploy/pulumi/takeover.py).
+Each creation has its own field manager. The fields of an object that a killed `up` created would otherwise
+conflict with every later change. Manual changes to declared fields are overwritten. `gpu-platform` checks
+beforehand that it does not take over other people's objects (deploy/pulumi/takeover.py).
 """
 
 
 def child_options(
     component: pulumi.Resource, opts: pulumi.ResourceOptions | None, *after: pulumi.Resource
 ) -> pulumi.ResourceOptions:
-    """Return the options of a component's first child: after `after` and after all that the component waits for.
+    """Return the options of a component's first child, which waits for `after` and for the component's
+    dependencies.
 
-    Pulumi does not hand a component's `depends_on` down. The other children wait for the first one:
-    if each waited for everything, the dependencies would grow with the square of pools and teams.
+    Pulumi does not pass a component's `depends_on` to its children. The other children wait for the first child:
+    if every child waited for everything, the number of dependencies would grow with the square of pools and teams.
     """
     waits = opts.depends_on if opts is not None else None
     if waits is None:
@@ -40,7 +42,7 @@ def child_options(
 
 
 def custom_timeouts(timeouts: Timeouts) -> pulumi.CustomTimeouts:
-    """Return the plan's timeouts as Pulumi's, in minutes."""
+    """Convert the plan's timeouts to Pulumi's custom timeouts, in minutes."""
 
     def text(seconds: int | None) -> str | None:
         return None if seconds is None else f"{seconds // 60}m"
@@ -51,12 +53,12 @@ def custom_timeouts(timeouts: Timeouts) -> pulumi.CustomTimeouts:
 
 
 def retained(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
-    """Return options with which Pulumi leaves an object in the cluster when the program no longer declares it."""
+    """Return options that keep an object in the cluster after it is removed from the program."""
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
 
 
 def formerly(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
-    """Return options by which Pulumi finds a component, and all below it, whose type had another name in 0.1.0."""
+    """Return options with an alias, so that Pulumi finds a component whose type had a different name in 0.1.0."""
     alias = pulumi.Alias(type_=f"gpu-platform:index:{name}")
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[alias]))
 
@@ -67,13 +69,13 @@ def child_of_stack(
     providers: Sequence[pulumi.ProviderResource] | None = None,
     depends_on: Sequence[pulumi.Resource] | None = None,
 ) -> pulumi.ResourceOptions:
-    """Return the options of a child that had no parent before `component` existed.
+    """Return the options of a child that had no parent before `component` was introduced.
 
     The alias prevents a replacement in stacks that were deployed without the component.
     """
     return pulumi.ResourceOptions(
         parent=component,
-        protect=False,  # parts of a protected stack may be removed; `__main__.py` guards the whole
+        protect=False,  # parts of a protected stack can be removed; `__main__.py` protects the whole stack
         aliases=[pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE)],
         providers=list(providers) if providers is not None else None,
         depends_on=list(depends_on) if depends_on is not None else None,

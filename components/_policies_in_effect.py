@@ -1,4 +1,4 @@
-"""Delays rights of members and workloads until API servers enforce the admission policies of their namespace."""
+"""Delays the access of members and the start of workloads until API servers enforce the namespace's policies."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _POLICIES = tuple(
 
 
 def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[pulumi.Resource]]:
-    """Return resources to depend on, after which API servers enforce the policies among `guards`.
+    """Return resources to depend on. They become ready when API servers enforce the policies among `guards`.
 
-    Only a new or changed policy is waited for, by the time at which the API server has it. A preview waits for
-    nothing.
+    Only new or changed policies are waited for, starting at the time of their last change. A preview does not
+    wait.
     """
     policies = [guard for guard in guards if isinstance(guard, KubernetesObject) and guard.resource in _POLICIES]
     if not policies or pulumi.runtime.is_dry_run():
@@ -40,17 +40,17 @@ def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[p
 
 
 def last_change(metadata: Mapping[str, Any] | None) -> str | None:
-    """Return when an object was created or last written, in RFC 3339; None where the server has not said it."""
+    """Return when an object was created or last changed, in RFC 3339, or None if its metadata contains no time."""
     found = metadata or {}
     times = [found.get("creationTimestamp"), *(one.get("time") for one in found.get("managedFields") or ())]
     return max((time for time in times if time), default=None)
 
 
 def seconds_left(changed: Sequence[str | None], now: datetime.datetime) -> float:
-    """Return the seconds until API servers enforce policies changed at these times; a time None counts as none."""
+    """Return the seconds until API servers enforce policies that changed at these times. None is ignored."""
     times = [datetime.datetime.fromisoformat(one) for one in changed if one is not None]
     if not times:
         return 0.0
     most = POLICY_SECONDS + 1  # times are whole seconds, rounded down
-    # Clocks differ: a policy of the future is a new one, and is waited for no longer than any other.
+    # Clocks differ, so a time in the future is treated as now.
     return min(max((max(times) - now).total_seconds() + most, 0.0), most)

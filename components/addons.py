@@ -1,4 +1,4 @@
-"""`Addons`: controllers of what members run, from their Helm charts."""
+"""`Addons`: controllers for the members' workloads, installed from Helm charts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _ENVOY = "gateway.envoyproxy.io/gatewayclass-controller"
 class Addons(pulumi.ComponentResource):
     """The add-ons of an environment, and the GatewayClass of its gateway.
 
-    A release that leaves the stack stays on the cluster: some charts delete their CRDs, and with them every object
-    of that kind that members made.
+    A release that is removed from the stack file stays in the cluster: some charts delete their CRDs, and with
+    them every object of these kinds that members created.
 
     Outputs: `versions` (chart version by name).
     """

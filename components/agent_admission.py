@@ -1,4 +1,4 @@
-"""`AgentAdmission`: the API server refuses what the agent of one node writes about another."""
+"""`AgentAdmission`: prevents the node agent of one node from changing another node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_platform.planning.validation.agent_admission import agent_policies
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentAdmissionArgs:
-    """What agents do about their node: `cordons` it while a check fails, `replaces` it (deletes its NodeClaim)."""
+    """Actions of agents: `cordons` a node while a check fails, `replaces` a node by deleting its NodeClaim."""
 
     cordons: bool
     replaces: bool
@@ -22,11 +22,9 @@ class AgentAdmissionArgs:
 class AgentAdmission(pulumi.ComponentResource):
     """Admission policies, with bindings, for requests of node agents.
 
-    Agents write ConfigMaps, nodes and Leases, and delete NodeClaims.
+    Agents write ConfigMaps, nodes and Leases, and delete NodeClaims. They must wait for the resources in `guards`.
 
-    `guards`: what agents must wait for.
-
-    Outputs: `policies`, the names.
+    Outputs: `policies`, the names of the policies.
     """
 
     guards: list[pulumi.Resource]

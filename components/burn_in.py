@@ -1,4 +1,7 @@
-"""`BurnIn`: where active checks of idle nodes run. `gpu-platform burn-in` creates their Jobs and deletes them."""
+"""`BurnIn`: prepares the cluster for active checks of idle nodes.
+
+`gpu-platform burn-in` creates the Jobs of the checks and deletes them.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from gpu_platform.planning.burn_in.section import BurnInPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurnInArgs:
-    """What active checks need, and the Secrets with which their pods pull the image."""
+    """Settings of the active checks, and the Secrets that their pods use to pull the image."""
 
     plan: BurnInPlan
     pull_secrets: tuple[str, ...] = ()
 
 
 class BurnIn(pulumi.ComponentResource):
-    """A namespace with the program, a priority below all pods of teams, and templates of claims of devices.
+    """A namespace with the check program, a PriorityClass below all pods of teams, and ResourceClaimTemplates.
 
     Outputs: `namespace`.
     """
@@ -42,10 +45,10 @@ class BurnIn(pulumi.ComponentResource):
             value=plan.priority,
             globalDefault=False,
             preemptionPolicy="Never",
-            description="Active checks of idle nodes: they displace no pod, and every pod displaces them.",
+            description="Active checks of idle nodes: they preempt no pod, and any other pod preempts them.",
             opts=child_options(self, opts),
         )
-        # No token: the pods talk to each other alone.
+        # The pods need no token: they communicate only with each other.
         KubernetesObject(
             "burn-in-account",
             "v1/ServiceAccount",
@@ -61,7 +64,7 @@ class BurnIn(pulumi.ComponentResource):
             data={PROGRAM: program()},
             opts=child,
         )
-        # A selector without labels is every pod of the namespace.
+        # An empty selector selects every pod in the namespace.
         everybody: Manifest = {}
         KubernetesObject(
             "burn-in-own-pods",

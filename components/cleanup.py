@@ -1,4 +1,4 @@
-"""`Cleanup`: the CronJob that reports, and on request deletes, what nobody needs any more in teams' namespaces."""
+"""`Cleanup`: a CronJob that reports unused objects in the namespaces of teams, and deletes them if configured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpu_platform.planning.cleanup.section import CleanupPlan
 _NAME = "gpu-cleanup"
 _PROGRAM, _SETTINGS = "cleanup.pyz", "settings.json"
 _PROGRAM_DIR, _SETTINGS_DIR = "/opt/cleanup", "/etc/gpu-platform"
-# A run lists a few kinds in some namespaces; one that takes longer hangs.
+# A run only lists a few kinds in some namespaces, so a run that takes longer than this is stuck.
 _DEADLINE_SECONDS = 600
 _REQUESTS = {"cpu": "50m", "memory": "64Mi"}
 _LIMITS = {"memory": "512Mi"}
@@ -32,7 +32,8 @@ _KEPT_RUNS = 3
 
 
 class Cleanup(pulumi.ComponentResource):
-    """A CronJob with its account, which may list, and on request delete, in the namespaces of teams.
+    """A CronJob with a service account that may list objects in the teams' namespaces, and delete them if
+    configured.
 
     Outputs: `schedule`.
     """
@@ -96,7 +97,7 @@ class Cleanup(pulumi.ComponentResource):
 
 
 def _rules(*, delete: bool) -> list[Manifest]:
-    """Return what the account may do in a namespace of a team: without `delete` it only lists."""
+    """Return the rules of the account's Role in a team's namespace. Without `delete`, it can only list."""
     verbs = ["list", "delete"] if delete else ["list"]
     groups: dict[str, list[str]] = {}
     for kind in KINDS:

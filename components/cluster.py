@@ -1,4 +1,4 @@
-"""`Cluster`: how the program reaches Kubernetes."""
+"""`Cluster`: the connection to a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.section import ClusterPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
-    """How the cluster is reached. `kubeconfig`: path or content, where an output of another stack has it."""
+    """Connection to the cluster. `kubeconfig` is a path, or the content if it is an output of another stack."""
 
     plan: ClusterPlan
     kubeconfig: pulumi.Input[str] | None = None
@@ -23,9 +23,9 @@ class ClusterArgs:
 class Cluster(pulumi.ComponentResource):
     """The Kubernetes provider of one cluster.
 
-    It is given the path of the kubeconfig, never its content, so that no credential reaches the state.
+    It receives the path of the kubeconfig instead of its content, so that no credential is stored in the state.
 
-    Outputs: `name`, `kubeconfig` (path; None: the client's own default), `context`.
+    Outputs: `name`, `kubeconfig` (the path, or None for the client's default) and `context`.
     """
 
     kubeconfig: pulumi.Output[str | None]

@@ -1,4 +1,4 @@
-"""`GpuSharing` and `MigLayout`: the ConfigMaps that the device plugin and the MIG manager read."""
+"""`GpuSharing` and `MigLayout`: the ConfigMaps of the device plugin and the MIG manager."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.planning.config_maps import ConfigMapPlan
 
 
 class _HashedConfigMap(pulumi.ComponentResource):
-    """One ConfigMap whose name carries the hash of its content.
+    """One ConfigMap whose name contains the hash of its content.
 
     Outputs: `config_map_name`.
     """
@@ -34,12 +34,16 @@ class _HashedConfigMap(pulumi.ComponentResource):
 
 
 class GpuSharing(_HashedConfigMap):
-    """ConfigMap of the device plugin: one key per pool, chosen by node label `nvidia.com/device-plugin.config`."""
+    """ConfigMap of the device plugin, with one key per pool. The node label `nvidia.com/device-plugin.config`
+    selects it.
+    """
 
     resource_type = "gpu-platform:index:GpuSharing"
 
 
 class MigLayout(_HashedConfigMap):
-    """ConfigMap with MIG layouts for mig-parted, one per pool; the label `nvidia.com/mig.config` selects one."""
+    """ConfigMap with one MIG layout per pool for mig-parted. The node label `nvidia.com/mig.config` selects the
+    layout.
+    """
 
     resource_type = "gpu-platform:index:MigLayout"

@@ -13,7 +13,7 @@ from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan
 
 
 class DeviceClasses(pulumi.ComponentResource):
-    """The DeviceClasses that the environment declares; those of the driver come with it.
+    """The DeviceClasses that the environment declares. The DRA driver's chart creates its own DeviceClasses.
 
     Outputs: `names`.
     """
@@ -58,9 +58,9 @@ def claim_template(
 def compute_domain(
     name: str, namespace: str, template: str, opts: pulumi.ResourceOptions, *, logical_name: str
 ) -> pulumi.Resource:
-    """Register a ComputeDomain, for which the DRA driver creates the ResourceClaimTemplate `template`.
+    """Register a ComputeDomain. The DRA driver creates its ResourceClaimTemplate, named `template`.
 
-    `numNodes` 0: the domain has the nodes on which pods with such a claim run.
+    `numNodes` is 0, so the domain consists of the nodes that run pods with such a claim.
     """
     return KubernetesObject(
         logical_name,
@@ -72,7 +72,7 @@ def compute_domain(
 
 
 def of_team(plan: ClaimPlan) -> Manifest:
-    """Return the request of a team's claim."""
+    """Return the device request of a team's claim."""
     return {
         "deviceClassName": plan.device_class,
         "allocationMode": "ExactCount",
@@ -82,7 +82,7 @@ def of_team(plan: ClaimPlan) -> Manifest:
 
 
 def every_gpu() -> Manifest:
-    """Return a request with admin access to all GPUs of a node, which allocates none of them."""
+    """Return a request with admin access to all GPUs of a node. It does not allocate any of them."""
     return {"deviceClassName": names.GPU_DEVICE_CLASS, "allocationMode": "All", "adminAccess": True}
 
 

@@ -1,4 +1,4 @@
-"""`DraDriver`: NVIDIA's DRA driver beside the device plugin, which provides ComputeDomains."""
+"""`DraDriver`: NVIDIA's DRA driver, which provides ComputeDomains in addition to the device plugin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from components._in_namespace import admit_priority_classes, own_namespace
 from components._options import child_options
 from gpu_platform.planning.operator.section import HELM_SECONDS, DraDriverPlan
 
-# The kubelet plugin and the IMEX daemons need the host.
+# The kubelet plugin and the IMEX daemons need access to the host.
 _POD_SECURITY = "privileged"
 
 

@@ -1,4 +1,4 @@
-"""`Environment`: a whole platform, created from the components of this folder."""
+"""`Environment`: a whole platform, created from the components of this package."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.workloads import workloads_of
 
 PoolsCreator = Callable[[pulumi.ResourceOptions], Mapping[str, Sequence[pulumi.Resource]]]
-"""Creates all pools, and returns by pool the resources that its nodes come from."""
+"""Creates all pools, and returns, for each pool, the resources that create its nodes."""
 
 
 class ReachedCluster(Protocol):
-    """Any component that reaches a cluster."""
+    """Any component that connects to a cluster."""
 
     provider: k8s.Provider
     kubeconfig: Any
@@ -49,15 +49,16 @@ class ReachedCluster(Protocol):
 class Environment(pulumi.ComponentResource):
     """Component of a whole platform: cluster, pools, operator, priorities, monitoring, validation, then teams.
 
-    `spec.stack.Environment` is the stack file that it comes from.
-    Teams come last: their workloads start on nodes that passed validation.
+    `gpu_platform.stack.environment.Environment` is the stack file's model for it. Teams come last, so that their
+    workloads start on validated nodes.
 
-    Outputs: the stack's own (`exports`).
+    Outputs: the outputs of the stack (`exports`).
     """
 
     exports: dict[str, Any]
-    """The stack's outputs. The next preview and `destroy` compare their plan with `allocation`, `cluster`,
-    `pools`, `software`, `teams`, cost and budget."""
+    """Outputs of the stack. The next preview and `destroy` compare their plan with `allocation`, `cluster`,
+    `pools`, `software`, `teams`, the cost and the budget.
+    """
 
     def __init__(self, name: str, args: EnvironmentPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         settings = with_object_settings(with_chart_settings(opts, args.charts), args.objects)
@@ -117,7 +118,7 @@ class Environment(pulumi.ComponentResource):
             "namespaces": [team.namespace for team in teams],
             "allocatable": {pool.name: dict(pool.node_expectation.allocatable) for pool in args.pools},
             "cost_usd_per_hour": args.cost.usd_per_hour,
-            "budget_usd_per_month": args.cost.budget_usd_per_month or 0,  # states drop null
+            "budget_usd_per_month": args.cost.budget_usd_per_month or 0,  # the state omits null values
             "allocation": allocation(args.pools),
             "cluster": dict(cluster_facts(args)),
             "pools": dict(pool_facts(args)),
@@ -128,7 +129,9 @@ class Environment(pulumi.ComponentResource):
         self.register_outputs(self.exports)
 
     def _create_cluster(self, args: EnvironmentPlan) -> tuple[ReachedCluster, PoolsCreator]:
-        """Create the cluster; return it with what creates its pools. A cloud's SDK is imported for it alone."""
+        """Create the cluster. Return it with a function that creates its pools. Only the cluster's cloud SDK is
+        imported.
+        """
         opts, cloud = child_of_stack(self), args.cluster.cloud
         if cloud is not None:
             return components_of(cloud.kind).build(cloud, args.pools, opts)
@@ -138,7 +141,7 @@ class Environment(pulumi.ComponentResource):
     def _create_storage(
         self, args: EnvironmentPlan, cluster: ReachedCluster, on_cluster: pulumi.ResourceOptions
     ) -> None:
-        """Create the storage classes and drivers of volumes, after the resources of the cloud that they need."""
+        """Create the storage classes and volume drivers, after the cloud resources that they need."""
         storage, cloud = args.storage, args.cluster.cloud
         parameters: ClassParameters = {}
         if storage.cloud is not None:
@@ -152,7 +155,7 @@ class Environment(pulumi.ComponentResource):
     def _create_identities(
         self, args: EnvironmentPlan, cluster: ReachedCluster
     ) -> Mapping[str, Sequence[pulumi.Resource]]:
-        """Create the resources of the cloud for the identities of teams; return them by team."""
+        """Create the cloud resources for the identities of teams, and return them by team."""
         identities = args.identities
         if identities is None:
             return {}
@@ -161,5 +164,5 @@ class Environment(pulumi.ComponentResource):
         return module.create_identities(cluster, args.cluster.cloud, identities, opts)
 
     def _child(self, cluster: ReachedCluster, *after: pulumi.Resource) -> pulumi.ResourceOptions:
-        """Return the options of a component whose Kubernetes objects are on the cluster, after `after`."""
+        """Return the options of a component whose Kubernetes objects are in the cluster and wait for `after`."""
         return child_of_stack(self, providers=[cluster.provider], depends_on=list(after) or None)

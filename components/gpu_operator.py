@@ -17,21 +17,21 @@ from gpu_platform.base import names
 from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan
 
 CHART = "gpu-operator"
-_DRIVER = "default"  # the chart's name of the NVIDIADriver of all nodes
+_DRIVER = "default"  # name that the chart gives the NVIDIADriver for all nodes
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
-# Helm waits for the operator alone, but its images are large and the first node may still be starting.
-# Drivers and device plugins need the host.
+# Drivers and device plugins need access to the host.
 _POD_SECURITY = "privileged"
 
 
 class GpuOperator(pulumi.ComponentResource):
-    """The operator's namespace, its content-hashed ConfigMaps, and the operator itself, from a planned operator.
+    """The operator's namespace, its content-hashed ConfigMaps, and the operator itself.
 
-    `components.public.gpu_operator.GpuOperator` takes plain arguments, plans, and has this one as its child.
+    `components.public.gpu_operator.GpuOperator` takes plain arguments, plans them, and creates this component.
 
-    On a real cluster a Helm release, whose chart creates the ClusterPolicy, or with DRA the GPUCluster; in the
-    sandbox that object itself, from the same values, for the simulated operator. Where NVLink connects nodes, the
-    DRA driver beside it. Nothing where the owner of the cluster has installed the operator.
+    On a real cluster, a Helm release installs the operator; its chart creates the ClusterPolicy, or the GPUCluster
+    with DRA. In the sandbox, the component creates that object from the same values for the simulated operator. If
+    NVLink connects nodes, it also installs the DRA driver. It creates nothing if the cluster already has the
+    operator.
 
     Outputs: `release` (the operator's version), `namespace`.
     """
@@ -58,7 +58,8 @@ class GpuOperator(pulumi.ComponentResource):
             case "helm":
                 installed = self._install_chart(args, ready)
                 if args.dra_driver is not None:
-                    # Feature discovery labels the nodes by which the driver's pods find them.
+                    # The driver's pods select nodes by labels from feature discovery, which the operator's release
+                    # installs.
                     after = pulumi.ResourceOptions(parent=self, depends_on=[installed])
                     DraDriver("dra-driver", args.dra_driver, after)
             case "cluster-policy":

@@ -1,4 +1,4 @@
-"""`Headroom`: pods of the lowest priority that hold GPUs of growing pools until pods of teams need them."""
+"""`Headroom`: lowest-priority pods that reserve GPUs of growing pools until pods of teams need them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpu_platform.base import names
 from gpu_platform.planning.headroom import PRIORITY_CLASS
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 
-# The GPUs are what is kept free: a pod of a team that preempts one finds the CPU and memory of its node, too.
+# Only GPUs are kept free. A team's pod that preempts such a pod also finds enough CPU and memory on its node.
 _REQUESTS = {"cpu": "10m", "memory": "16Mi"}
-# A pool at its limit has no place for them: that is no failure of the deployment.
+# A pool at its maximum size has no room for these pods, which must not fail the deployment.
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
 
@@ -35,7 +35,7 @@ class Headroom(pulumi.ComponentResource):
             value=args.priority,
             globalDefault=False,
             preemptionPolicy="Never",
-            description="GPUs that are kept free: every other pod preempts these",
+            description="GPUs that are kept free; every other pod preempts these pods",
             opts=child_options(self, opts),
         )
         child = pulumi.ResourceOptions(parent=self, depends_on=[namespace, priority])

@@ -1,13 +1,13 @@
-"""Keeps plain `pulumi up` from changing the MIG layout of live nodes without draining them.
+"""Prevents plain `pulumi up` from changing the MIG layout of live nodes without draining them.
 
-A cloud writes the labels of a node group to its live nodes at once, and Pulumi those of a Node; the MIG manager
-then partitions GPUs under running pods. `gpu-platform up` changes the nodes one after another first, and names the
-pools and configs that all nodes have in the variable ROLLED_VARIABLE. Any other update of the label is refused by
-a resource hook before the provider is called.
+A cloud applies the labels of a node group to its live nodes at once, and Pulumi applies the labels of a Node. The
+MIG manager then partitions GPUs under running pods. `gpu-platform up` therefore changes the nodes one after
+another first. It then passes the pools and the MIG configs that all their nodes have in the variable
+ROLLED_VARIABLE. A resource hook refuses any other update of the label before the provider is called.
 
-Programs of one's own have the same hook, and no rollout: who has drained all nodes of a pool sets the variable for
-one `pulumi up`. Components of the plugin, for programs in other languages, bind no hook: only the process of a
-program is known to serve them.
+Your own programs have the same hook, but no rollout: after you have drained all nodes of a pool, set the variable
+for one `pulumi up`. Components of the plugin, for programs in other languages, register no hook, because only the
+program's own process is known to serve hooks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpu_platform.base import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.project import project_settings
 
-# Where the labels are in the inputs of a node group (EKS), a node pool (GKE), and a Node or NodePatch.
+# Paths of the labels in the inputs of a node group (EKS), a node pool (GKE), and a Node or NodePatch.
 _LABELS: Final = (("labels",), ("nodeConfig", "labels"), ("metadata", "labels"))
 
 
@@ -36,7 +36,7 @@ _IN_PLUGIN: Final[ContextVar[bool]] = ContextVar("in_plugin", default=False)
 
 @contextmanager
 def without_hooks() -> Generator[None]:
-    """Register no Pulumi hooks in the body: the plugin constructs a component there."""
+    """Register no Pulumi hooks in the body of the `with` statement. The plugin constructs a component there."""
     before = _IN_PLUGIN.set(True)
     try:
         yield
@@ -49,7 +49,7 @@ class DrainNeeded(Exception):
 
 
 def guarded(pool: PoolPlan) -> pulumi.ResourceOptions:
-    """Return the options of a resource whose labels reach live nodes of a pool; none where they reach none."""
+    """Return options with the hook for a resource whose labels reach live nodes of a pool."""
     if pool.sharing.mig_config is None or not pool.cloud_nodes.relabels_in_place:
         return pulumi.ResourceOptions()
     # The in-process monitor updates nothing, and a hook needs a server.
@@ -63,14 +63,14 @@ def guarded(pool: PoolPlan) -> pulumi.ResourceOptions:
 
 
 def refuse_relabelling(pool: str, args: pulumi.ResourceHookArgs) -> None:
-    """Raise DrainNeeded if an update changes the MIG config of a pool to one that its nodes do not have yet."""
+    """Raise DrainNeeded if an update changes a pool's MIG config to one that its nodes do not have yet."""
     old, new = _config(args.old_inputs), _config(args.new_inputs)
-    # A node without the label has no MIG layout; without a new label the MIG manager does nothing.
+    # A node without the label has no MIG layout. If the label is removed, the MIG manager does nothing.
     if new is None or new == (old or names.MIG_ALL_DISABLED) or _rolled().get(pool) == new:
         return
     raise DrainNeeded(
         f"pool {pool}: its MIG layout changes from {old or 'none'} to {new} ({names.MIG_CONFIG_LABEL}), which "
-        "would partition the GPUs of all live nodes at once, under running pods. Nothing of the pool was changed. "
+        "would partition the GPUs of all live nodes at once, under running pods. Nothing in the pool was changed. "
         f"{_fix(pool, new)}"
     )
 
@@ -97,7 +97,7 @@ def _config(inputs: Mapping[str, Any] | None) -> str | None:
 
 
 def _rolled() -> Mapping[str, str]:
-    """Return the MIG config by pool that all live nodes have; `gpu-platform up` passes it, else it is empty."""
+    """Return the MIG config of all live nodes by pool, as `gpu-platform up` reports it, or an empty mapping."""
     try:
         document: object = json.loads(os.environ.get(names.ROLLED_VARIABLE, "{}"))
     except ValueError:

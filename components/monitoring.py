@@ -1,4 +1,4 @@
-"""`Monitoring`: the component that scrapes dcgm-exporter and creates the GPU alerts."""
+"""`Monitoring`: scrapes dcgm-exporter and creates the GPU alerts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from gpu_platform.planning.monitoring.section import DashboardPlan, MonitoringPl
 class Monitoring(pulumi.ComponentResource):
     """Scraping of the operator's dcgm-exporter, recording rules, alerts and Grafana dashboards.
 
-    Objects are a ServiceMonitor and a PrometheusRule, or PodMonitoring and ClusterRules on GKE.
+    It creates a ServiceMonitor and a PrometheusRule, or PodMonitoring and ClusterRules on GKE. It needs the CRDs
+    of the Prometheus operator, or of Google's managed Prometheus.
 
-    Needs the CRDs of the Prometheus operator, or of Google's managed Prometheus. Outputs: `alerts`, their names.
+    Outputs: `alerts`, the names of the alerts.
     """
 
     alerts: pulumi.Output[list[str]]
@@ -63,7 +64,7 @@ class Monitoring(pulumi.ComponentResource):
     def _create_for_operator(
         self, name: str, kind: str, object_name: str, args: MonitoringPlan, spec: Mapping[str, Any]
     ) -> None:
-        """Create an object of the Prometheus operator, with the labels by which it selects them."""
+        """Create an object of the Prometheus operator, with the labels that the operator selects."""
         KubernetesObject(
             name,
             f"monitoring.coreos.com/v1/{kind}",

@@ -1,4 +1,4 @@
-"""`NodePool`: the nodes of one pool, labelled and tainted as the plan says."""
+"""`NodePool`: the nodes of one pool, with the planned labels and taints."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from gpu_platform.planning.clouds.section import AutoscalerPlan
 from gpu_platform.planning.nodes.simulated import simulated_annotations
 from gpu_platform.planning.pools.section import PoolPlan
 
-# The list is atomic and has the taints of people, autoscalers and Kubernetes, too: after the creation of a node
-# Pulumi's provider leaves it out of its apply, or repeats what is live (handleSSAIgnoreFields in
-# pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22). gpu-platform itself repairs the declared ones.
+# `spec.taints` is an atomic list that also has the taints of users, autoscalers and Kubernetes.
+#
+# After a node is created, Pulumi's provider omits the list from its apply, or repeats the live list
+# (handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22). gpu-platform repairs
+# the declared taints itself.
 _TAINTS_OF_ALL = pulumi.ResourceOptions(ignore_changes=["spec.taints"])
 
 
 class NodePool(pulumi.ComponentResource):
     """The nodes of one pool.
 
-    In the sandbox it creates `v1/Node` objects, which KWOK simulates, and for an autoscaled pool a NodePool and a
-    KWOKNodeClass of Karpenter; on an existing cluster it labels the nodes
-    that the stack file names. It does not change their taints: `spec.taints` is one list for all owners, and a
-    patch would remove the taints of the others; validation reports a taint that is missing. Nodes that a selector
-    selects are not changed.
+    In the sandbox, it creates `v1/Node` objects, which KWOK simulates. For an autoscaled pool it also creates
+    Karpenter's NodePool and KWOKNodeClass. On an existing cluster, it labels the nodes that the stack file names.
+
+    It does not change the taints of existing nodes: `spec.taints` is one list for all owners, and a patch would
+    remove the taints of others. Validation reports a missing taint. Nodes that a selector selects are not changed.
 
     Outputs: `node_names`, the nodes that it created or labelled.
     """
@@ -35,7 +37,7 @@ class NodePool(pulumi.ComponentResource):
     node_names: pulumi.Output[list[str]]
 
     def __init__(self, name: str, args: PoolPlan, opts: pulumi.ResourceOptions | None = None) -> None:
-        # Policies read these inputs of pools whose nodes are not resources of the program.
+        # Policies read these inputs if the pool's nodes are not resources of the program.
         facts = {
             "ownership": args.nodes.ownership,
             "machineType": args.machine_type,
@@ -55,8 +57,9 @@ class NodePool(pulumi.ComponentResource):
         self.node_names = pulumi.Output.from_input(list(args.nodes.names))
         self.register_outputs({**facts, "node_names": self.node_names})
 
-    # The rollout of a MIG layout owns the labels that it writes, and the provider takes them over (FORCE): that no
-    # other run changes them is the guard's concern.
+    # The rollout of a MIG layout sets labels that the provider then takes over (FORCE).
+    #
+    # The hook of `guarded` prevents other runs from changing these labels.
     def _create_nodes(self, args: PoolPlan) -> None:
         for node in args.nodes.names:
             annotations = {names.KWOK_NODE_ANNOTATION: "fake"} | simulated_annotations(

@@ -1,4 +1,4 @@
-"""`NodeValidation`: the node agent on every node of every pool; its pods are Ready only where the node passes."""
+"""`NodeValidation`: the node agent on every node of every pool. Its pods are Ready only if the node passes."""
 
 from __future__ import annotations
 
@@ -31,40 +31,44 @@ _EXPECTATIONS = "expectations.json"
 _EXPECTATIONS_DIR = "/etc/gpu-platform"
 _DRIVER_DIR = "/usr/local/nvidia"
 _SYSFS_DIR = "/host/sys"
-# PCI devices as links, and what the links lead to: all that the agent reads. A mount of /sys would bring the file
-# systems mounted below it (cgroup, bpf, tracefs), and these stay writable: readOnly does not include them
-# (Kubernetes documentation, Volumes, "Read-only mounts"; read 2026-11-26).
+# The agent reads only these folders: the links to PCI devices, and the targets of the links.
+#
+# A mount of /sys would also bring the file systems mounted below it (cgroup, bpf, tracefs). They would stay
+# writable, because readOnly does not apply to them (Kubernetes documentation, Volumes, "Read-only mounts"; read
+# 2026-11-26).
 _SYSFS_FOLDERS = {"sysfs-pci": "bus/pci/devices", "sysfs-devices": "devices"}
 _PORT = 8080
-_METRICS = "gpu-metrics"  # name of the container's port with metrics
+_METRICS = "gpu-metrics"  # name of the container port for metrics
 _CLAIM = "every-gpu"
-# The agent publishes its report by server-side apply. It cannot change the program or the expectations of other
-# nodes: these are immutable, and their names have the hash of their content.
+# The agent publishes its report by server-side apply.
+#
+# It cannot change its program or the expectations of other nodes. Their ConfigMaps are immutable, with a hash of
+# the content in the name.
 _AGENT_VERBS = ["create", "patch"]
-_EVENTS_NAMESPACE = "default"  # where Events about nodes are
-# A change of expectations must reach every node at once, also those that fail.
+_EVENTS_NAMESPACE = "default"  # namespace of Events about nodes
+# A change of expectations must reach every node at once, including nodes that fail.
 _MAX_UNAVAILABLE = "100%"
-# A node that passes is found within seconds: deployments wait for it.
+# Deployments wait for nodes to pass, so a passing node must be detected within seconds.
 _READY_PERIOD_SECONDS = 5
 # The start of Python and the first run of all checks must not count as failures.
 _LIVE_DELAY_SECONDS = 60
 _LIVE_PERIOD_SECONDS = 30
 _PROBE_TIMEOUT_SECONDS = 3
-# The agent is one Python process that calls NVML. No CPU limit: throttled probes would time out.
+# The agent is one Python process that calls NVML. It has no CPU limit, because throttled probes would time out.
 _REQUESTS = {"cpu": "50m", "memory": "64Mi"}
 _LIMITS = {"memory": "256Mi"}
-_NOBODY = 65534  # of a container; NVIDIA's device files are for every user
-# NVML of the driver, without CUDA and graphics libraries; every GPU, without a device of the scheduler.
+_NOBODY = 65534  # user of the container; NVIDIA's device files are accessible to every user
+# Provide the driver's NVML without CUDA and graphics libraries, for every GPU and without allocating one.
 _DRIVER_CAPABILITIES = "utility"
 _VISIBLE_DEVICES = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeValidationArgs:
-    """The plan of the gate, and the pools whose nodes are validated.
+    """Plan of the validation gates, and the pools whose nodes are validated.
 
-    `nodes`: by pool, the resources that its nodes come from. Each gate waits for those of its own pool alone, so
-    that the others are validated whether or not a pool gets its nodes.
+    `nodes` has, by pool, the resources that create its nodes. A gate waits only for its own pool, so that a pool
+    without nodes does not delay the validation of the others.
     """
 
     validation: ValidationPlan
@@ -73,14 +77,14 @@ class NodeValidationArgs:
 
 
 class NodeValidation(pulumi.ComponentResource):
-    """A DaemonSet per pool runs the node agent against what the Plan expects of that pool's nodes.
+    """A DaemonSet per pool whose node agents compare the pool's nodes with the plan.
 
     The agent is a zipapp in a ConfigMap (standard library and nvidia-ml-py) on a stock Python image pinned by
-    digest: there is no image to build. With `gate` an update waits until every pod is Ready.
-    A pool without nodes has no pods to wait for: its nodes are validated when they are created. A CPU pool has no
-    DaemonSet: the proof waits for the resources of its nodes.
+    digest, so there is no image to build. With `gate`, an update waits until every pod is Ready. A pool without
+    nodes has no pods to wait for; its nodes are validated when they are created. A CPU pool has no DaemonSet, so
+    the proof waits for the resources of its nodes.
 
-    Outputs: `namespace`, where the reports are. `proof`: a resource that depends on all gates.
+    Outputs: `namespace` of the reports. `proof`, a resource that depends on all gates.
     """
 
     namespace: pulumi.Output[str]
@@ -126,7 +130,7 @@ class NodeValidation(pulumi.ComponentResource):
         if metrics is not None:
             self._create_monitor(metrics)
         self._create_readiness_rules()
-        # Nodes without GPUs have nothing that the agent reads: the report has their Node objects alone.
+        # The agent cannot check anything on nodes without GPUs. The report uses only their Node objects.
         proven = [pool for pool in args.pools if pool.expectations.by_agent]
         gates = [self._create_daemon_set(pool, [*account, *args.nodes.get(pool.name, ())]) for pool in proven]
         gates += [one for pool in args.pools if pool not in proven for one in args.nodes.get(pool.name, ())]
@@ -138,11 +142,13 @@ class NodeValidation(pulumi.ComponentResource):
         return {"name": name, "namespace": self._validation.namespace, "labels": labels}
 
     def _create_account(self) -> list[pulumi.Resource]:
-        """Create the agents' account: reports and Leases in its namespace, marks on nodes, Events about nodes."""
+        """Create the agents' account. It may write reports and Leases in its namespace, mark nodes, and create
+        Events.
+        """
         account = KubernetesObject(_ACCOUNT, "v1/ServiceAccount", metadata=self._meta(_ACCOUNT), opts=self._child)
         reports = [
             {"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS},
-            # Also where no node is held back: one that was held back before is released.
+            # Needed even if no node is held back, because the agent must release nodes that were held back before.
             {
                 "apiGroups": ["coordination.k8s.io"],
                 "resources": ["leases"],
@@ -184,7 +190,7 @@ class NodeValidation(pulumi.ComponentResource):
         return {"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": self._validation.namespace}
 
     def _create_monitor(self, metrics: AgentMetricsPlan) -> None:
-        """Create what has the agents' metrics scraped, with the label of their pool."""
+        """Create the object that configures the scraping of the agents' metrics, with their pool as a label."""
         if metrics.pod_monitor:
             pool = "__meta_kubernetes_pod_label_" + re.sub("[^a-zA-Z0-9]", "_", names.POOL_LABEL)
             KubernetesObject(
@@ -217,9 +223,11 @@ class NodeValidation(pulumi.ComponentResource):
             )
 
     def _create_readiness_rules(self) -> None:
-        """Create what has the Node Readiness Controller free new nodes that the agents have found good.
+        """Create rules for the Node Readiness Controller, which removes the taint of new nodes that passed
+        validation.
 
-        Bootstrap only: of nodes that fail later the agents hold back a share, which the controller has not.
+        The rules apply only to new nodes. If nodes fail later, the agents hold back a limited share of them, which
+        the controller does not support.
         """
         taint = self._validation.readiness_taint
         for pool, labels in self._validation.readiness.items():
@@ -240,9 +248,9 @@ class NodeValidation(pulumi.ComponentResource):
             )
 
     def _create_network_policy(self) -> pulumi.Resource:
-        """Deny all pods the agents' port: probes of the kubelet are not subject to network policies.
+        """Deny all pods access to the agents' port. Network policies do not apply to probes of the kubelet.
 
-        Metrics are for all namespaces but the teams', since nobody knows where Prometheus is.
+        All namespaces except the teams' can read metrics, because the namespace of Prometheus is not known.
         """
         metrics = self._validation.metrics
         others = {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "DoesNotExist"}]}
@@ -311,14 +319,14 @@ class NodeValidation(pulumi.ComponentResource):
         ]
 
     def _scraped(self) -> dict[str, str] | None:
-        """Return the annotations by which a Prometheus without an operator finds the metrics."""
+        """Return the annotations that a Prometheus without an operator uses to discover the metrics."""
         metrics = self._validation.metrics
         if metrics is None or metrics.pod_monitor or metrics.pod_monitoring:
             return None
         return {"prometheus.io/scrape": "true", "prometheus.io/port": str(metrics.port)}
 
     def _create_proof(self, args: NodeValidationArgs, gates: list[pulumi.Resource]) -> pulumi.Resource:
-        """Create a ConfigMap after all gates; resources that need validated nodes depend on it."""
+        """Create a ConfigMap after all gates. Resources that need validated nodes depend on it."""
         return KubernetesObject(
             "proven-pools",
             "v1/ConfigMap",
@@ -339,7 +347,7 @@ class NodeValidation(pulumi.ComponentResource):
             "hostPID": True if pool.name in self._validation.host_processes else None,
             "resourceClaims": [{"name": claim, "resourceClaimTemplateName": claim} for claim in claims] or None,
             "nodeSelector": pool.node_selector,
-            # Nodes with any taint: a broken node is the one to check.
+            # Tolerate any taint, because broken nodes in particular must be checked.
             "tolerations": [{"operator": "Exists"}],
             "volumes": [
                 {"name": "agent", "configMap": {"name": agent}},
@@ -370,7 +378,8 @@ class NodeValidation(pulumi.ComponentResource):
                         {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": _DRIVER_CAPABILITIES},
                         *driver_env,
                         *sysfs_env,
-                        # Also where it is 0: new agents mark nodes that ran when their pool got the taint.
+                        # Set even if it is 0: new agents taint nodes that were running when their pool received
+                        # the taint.
                         *(
                             {"name": MOST_HELD_VARIABLE, "value": str(most)}
                             for most in (self._validation.most_held.get(pool.name),)
@@ -392,7 +401,8 @@ class NodeValidation(pulumi.ComponentResource):
                         "periodSeconds": _READY_PERIOD_SECONDS,
                         "timeoutSeconds": _PROBE_TIMEOUT_SECONDS,
                     },
-                    # A changed driver fails this probe: only a new container has the library of the new driver.
+                    # This probe fails when the driver changes, because only a new container loads the new driver
+                    # library.
                     "livenessProbe": {
                         "httpGet": {"path": "/live", "port": _PORT},
                         "initialDelaySeconds": _LIVE_DELAY_SECONDS,
@@ -424,7 +434,7 @@ def _metrics_arguments(metrics: AgentMetricsPlan | None) -> list[str]:
 
 def _security(*, privileged: bool) -> Manifest:
     if privileged:
-        # Without root the process has none of the capabilities; it is privileged to be given NVML.
+        # A privileged process that does not run as root has no capabilities. It must be privileged to access NVML.
         return {
             "privileged": True,
             "runAsUser": _NOBODY,
@@ -446,7 +456,9 @@ def _security(*, privileged: bool) -> Manifest:
 def _driver_of_host(
     directory: str | None,
 ) -> tuple[list[Manifest], list[Manifest], list[Manifest]]:
-    """Return volumes, mounts and environment for the host's driver library; empty where a runtime adds it."""
+    """Return volumes, mounts and environment for the host's driver library, or empty lists if a runtime provides
+    it.
+    """
     if directory is None:
         return [], [], []
     source = {"path": directory, "type": "Directory"}
@@ -460,7 +472,7 @@ def _driver_of_host(
 def _sysfs_of_host(
     pool: PoolPlan,
 ) -> tuple[list[Manifest], list[Manifest], list[Manifest]]:
-    """Return volumes, mounts and environment for the host's PCI devices; empty where they are not needed."""
+    """Return volumes, mounts and environment for the host's PCI devices, or empty lists if the pool needs none."""
     if not pool.agent_reads_host:
         return [], [], []
     return (

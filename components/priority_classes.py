@@ -10,14 +10,14 @@ from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform.planning.teams.section import PriorityClassPlan
 
-# Pods of a higher class evict pods of lower ones when no GPU is free.
+# Pods of a higher class evict pods of lower classes when no GPU is free.
 _PREEMPTION = "PreemptLowerPriority"
-# A default would raise or lower every pod of the cluster that names no class.
+# A global default would change the priority of every pod in the cluster that names no class.
 _GLOBAL_DEFAULT = False
 
 
 class PriorityClasses(pulumi.ComponentResource):
-    """The cluster's GPU priority classes; none is the global default.
+    """The cluster's GPU priority classes. None of them is the global default.
 
     Outputs: `values`, the priority by class name.
     """

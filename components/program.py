@@ -1,4 +1,4 @@
-"""The Pulumi program, which `__main__.py` of a project calls."""
+"""The Pulumi program, which a project's `__main__.py` calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_platform.stack.project import VERSION_OUTPUT, check_project, version
 def create_platform() -> pulumi.ComponentResource:
     """Plan the stack, create its component, export the outputs, and return the component.
 
-    Raises pulumi.RunError for bad input, which Pulumi prints without a traceback.
+    Raises pulumi.RunError for invalid input. Pulumi prints the error without a traceback.
     """
     garbage.collect_seldom()
     config = pulumi.Config("gpu-platform")
@@ -29,7 +29,7 @@ def create_platform() -> pulumi.ComponentResource:
         raise pulumi.RunError(str(error)) from None
 
     options = pulumi.ResourceOptions(protect=plan.protect)
-    # Components are imported for a valid stack alone: with the SDKs that is a third of the start-up time.
+    # Import components only for a valid stack: with the SDKs, they take a third of the start-up time.
     if plan.kind == "environment":
         from components.environment import Environment
 
@@ -38,7 +38,9 @@ def create_platform() -> pulumi.ComponentResource:
         from components.team import Team
 
         component = Team(plan.stack, plan, options)
-    # Depends on everything, so it is deleted first: Pulumi checks protection only as it deletes each resource.
+    # This resource depends on everything and is therefore deleted first.
+    #
+    # Pulumi checks the protection of each resource only when it deletes the resource.
     guard = pulumi.ResourceOptions(protect=bool(protected(plan)), depends_on=component)
     pulumi.Stash("protection", opts=guard, input=plan.stack)
     pulumi.export(VERSION_OUTPUT, version())

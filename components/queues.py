@@ -1,4 +1,4 @@
-"""`Queues` and `TeamQueue`: Kueue, its flavors and topologies, and the queue of one team."""
+"""`Queues` and `TeamQueue`: Kueue with its flavors and topologies, and the queue of one team."""
 
 from __future__ import annotations
 
@@ -41,17 +41,19 @@ from gpu_platform.planning.teams.section import PriorityClassPlan
 _API = "kueue.x-k8s.io/v1beta2"
 _CHECK_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
 _PROVISIONING_API = "kueue.x-k8s.io"
-# A queue works when Kueue has seen all that it refers to. Workloads that come earlier would wait without a queue.
+# A queue is active once Kueue has seen all objects that it refers to. Earlier workloads would have no queue.
 _UNTIL_ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 _UNTIL_RUNNING = {"pulumi.com/waitFor": "jsonpath={.data.running}=true"}
 _READ = ["get", "list", "watch"]
-# A quota of another pool is tried before others' quotas are borrowed, or workloads of others stopped.
+# Try the team's quota in another pool before borrowing quota or preempting workloads of others.
 _FUNGIBILITY = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
 
 
 class Queues(pulumi.ComponentResource):
-    """Kueue, unless the cluster has it, and what all queues share: flavors, topologies, cohorts, priorities.
+    """Kueue, unless the cluster already has it, and the objects that all queues share.
+
+    These objects are flavors, topologies, cohorts and priority classes.
 
     Outputs: `release` (Kueue's version), `flavors` (their names).
     """
@@ -81,7 +83,7 @@ class Queues(pulumi.ComponentResource):
         self.register_outputs({"release": self.release, "flavors": self.flavors})
 
     def _create_kueue(self, args: KueuePlan, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions | None:
-        """Install Kueue; return the options of what needs it."""
+        """Install Kueue, and return the options of objects that need it."""
         if args.install == "present":
             return None
         namespace = KubernetesObject(args.namespace, "v1/Namespace", metadata={"name": args.namespace}, opts=opts)
@@ -148,16 +150,16 @@ class Queues(pulumi.ComponentResource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamQueueArgs:
-    """The planned queue of a team, and the members who may read it."""
+    """Planned queue of a team, and the members who may read it."""
 
     plan: TeamQueuePlan
     subjects: list[Manifest]
 
 
 class TeamQueue(pulumi.ComponentResource):
-    """The queue of a team: ClusterQueue, LocalQueue in its namespace, rights of members, and admission rules.
+    """The queue of a team: its ClusterQueue, LocalQueue, access of members, and admission rules.
 
-    `guards`: what workloads of the team must wait for.
+    Workloads of the team must wait for the resources in `guards`.
 
     Outputs: `local_queue`.
     """
@@ -191,18 +193,18 @@ class TeamQueue(pulumi.ComponentResource):
         return bound_policy(metadata, policy_spec(policy, args.namespace), opts)
 
     def _create_defaults(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        """Add to queued objects the team's priority class, and to their templates what their pods get."""
+        """Add the team's priority class to queued objects, and the defaults of its pods to their pod templates."""
         if args.default_priority is None:
             return []
         classes = mutating_policy(
             {"name": f"queue-defaults-of-{args.namespace}"},
             args.namespace,
-            [(group, "*", resource) for group, resource in QUEUED_RESOURCES if group],  # pods get their own class
+            [(group, "*", resource) for group, resource in QUEUED_RESOURCES if group],  # pods have their own class
             [priority_patch(args.default_priority)],
             opts,
             conditions={"names-no-class": names_no_class(args)},
         )
-        # One patch: for each the API server writes and reads the whole object, seconds for one of a megabyte.
+        # Use one patch: the API server copies the object for each patch, which takes seconds for a megabyte.
         all_patches = " + ".join(f"({patch})" for patch in template_patches(args.cpu_limit))
         templates = mutating_policy(
             {"name": f"queue-templates-of-{args.namespace}"},
@@ -214,7 +216,7 @@ class TeamQueue(pulumi.ComponentResource):
         return [*classes, *templates]
 
     def _create_access(self, args: TeamQueuePlan, subjects: list[Manifest], opts: pulumi.ResourceOptions) -> None:
-        """Let members read their queue and the positions of their workloads in it."""
+        """Allow members to read their queue and the positions of their workloads in it."""
         role = KubernetesObject(
             f"{args.namespace}/queue-viewer",
             "rbac.authorization.k8s.io/v1/Role",
@@ -233,10 +235,10 @@ class TeamQueue(pulumi.ComponentResource):
 
 
 def held_queues() -> Mapping[str, Mapping[str, str]]:
-    """Return by team the stopPolicy of its queues that an administrator holds, by kind.
+    """Return the stopPolicy of the queues that an administrator holds, by team and then by kind.
 
-    `gpu-platform` passes them, else there are none. A held queue is not active until the hold ends: Pulumi would
-    wait for it in vain.
+    `gpu-platform` passes the held queues. Without it, the result is empty. A held queue is not active until the
+    hold ends, so Pulumi would wait for it in vain.
     """
     try:
         document: object = json.loads(os.environ.get(names.HELD_VARIABLE, "{}"))
@@ -246,12 +248,14 @@ def held_queues() -> Mapping[str, Mapping[str, str]]:
 
 
 def _stop_policy(held: Mapping[str, str], kind: str) -> Mapping[str, str]:
-    """Return the field that keeps a queue held, where somebody holds it."""
+    """Return the stopPolicy field of a held queue, or an empty mapping if the queue is not held."""
     return {"stopPolicy": held[kind]} if kind in held else {}
 
 
 class _PriorityClass(pulumi.CustomResource):
-    """A WorkloadPriorityClass, which has no spec: the order of workloads in queues, as that of pods on nodes."""
+    """A WorkloadPriorityClass. It has no spec, and orders workloads in queues as a PriorityClass orders pods on
+    nodes.
+    """
 
     def __init__(self, name: str, args: PriorityClassPlan, opts: pulumi.ResourceOptions) -> None:
         super().__init__(
@@ -303,8 +307,9 @@ def _cohort(cohort: CohortPlan) -> Manifest:
         {"name": flavor, "resources": [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]}
         for flavor, amounts in cohort.flavors.items()
     ]
-    # The empty list is written, too: server-side apply makes null of a spec that loses its only field, and the CRD
-    # refuses null.
+    # Write an empty list as well. When a spec loses its only field, server-side apply sets it to null.
+    #
+    # The CRD refuses null.
     return {"resourceGroups": [{"coveredResources": covered[0], "flavors": flavors}] if flavors else []}
 
 

@@ -1,4 +1,4 @@
-"""`StorageClasses`: the classes from which teams claim volumes."""
+"""`StorageClasses`: the storage classes for the teams' volumes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 
 Parameters = Mapping[str, pulumi.Input[str]] | pulumi.Output[Mapping[str, str]]
 ClassParameters = Mapping[str, Parameters]
-"""Parameters of storage classes by class."""
+"""Parameters of storage classes, by class name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClassesArgs:
-    """The planned classes. `parameters`: by class, those that are outputs of resources of the cloud."""
+    """Planned storage classes. `parameters` has, by class, the parameters that are outputs of cloud resources."""
 
     classes: tuple[StorageClassPlan, ...]
     parameters: ClassParameters = field(default_factory=dict[str, Parameters])

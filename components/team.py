@@ -1,4 +1,4 @@
-"""`Team`: a team's stack, on an environment that another stack deploys."""
+"""`Team`: the stack of a team, on an environment that another stack deploys."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from gpu_platform.planning.workloads import workloads_of
 
 
 class Team(pulumi.ComponentResource):
-    """A team's team on the cluster of its environment, which a stack reference reaches.
+    """A team on the cluster of its environment, which it reaches through a stack reference.
 
     Outputs: `namespaces`, `teams`.
     """
 
     exports: dict[str, Any]
-    """The stack's outputs."""
+    """Outputs of the stack."""
 
     def __init__(self, name: str, args: TeamStackPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Team", name, None, with_object_settings(opts, args.objects))
@@ -35,7 +35,7 @@ class Team(pulumi.ComponentResource):
             stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
         environment = pulumi.StackReference(args.environment_stack, stack_name=stack)
         checked = environment.outputs.apply(lambda outputs: _deployed(args.environment_stack, outputs))
-        # Not before the check: without a kubeconfig the provider would use the default one, of any cluster.
+        # Wait for the check: without a kubeconfig, the provider would use the default one of any cluster.
         kubeconfig = pulumi.Output.all(environment.get_output("kubeconfig"), checked).apply(lambda both: both[0])
         cluster_args = ClusterArgs(plan=args.cluster, kubeconfig=kubeconfig)
         cluster = Cluster(args.cluster.name, cluster_args, child_of_stack(self))
@@ -66,7 +66,7 @@ class Team(pulumi.ComponentResource):
 
 
 def _deployed(stack: str, outputs: Mapping[str, Any]) -> bool:
-    """Return True for the outputs of a deployed environment; raises RunError after it was destroyed."""
+    """Return True if the outputs come from a deployed environment. Raise RunError if it is not deployed."""
     if "operator" in outputs:
         return True
     raise pulumi.RunError(

@@ -1,4 +1,4 @@
-"""`TeamAdmission`: what the API server refuses in the namespace of a team."""
+"""`TeamAdmission`: the requests that the API server refuses in the namespace of a team."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.planning.teams.fabric import FabricAccess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamAdmissionArgs:
-    """The team's namespace, and what the API server refuses there."""
+    """Namespace of a team, and the admission policies for it."""
 
     namespace: str
     policies: tuple[AdmissionPolicy, ...]
@@ -23,15 +23,12 @@ class TeamAdmissionArgs:
 class TeamAdmission(pulumi.ComponentResource):
     """ValidatingAdmissionPolicies of one namespace, each with its binding.
 
-    They are for pods, pod templates of other objects, Services and routes, claims of devices, objects of KEDA, and
-    for all requests of members.
+    They check pods, pod templates of other objects, Services and routes, device claims, objects of KEDA, and all
+    requests of members. They stay in the cluster as long as the namespace may exist. Otherwise pods of a removed
+    team could be recreated with settings that the policies refused. Workloads of the team must wait for the
+    resources in `guards`.
 
-    They stay in the cluster as long as the namespace may: without them pods of a team that left could be recreated
-    with what admission refused.
-
-    `guards`: what workloads of the team must wait for.
-
-    Outputs: `rules`, their ids.
+    Outputs: `rules`, the ids of the rules.
     """
 
     guards: list[pulumi.Resource]
@@ -48,21 +45,20 @@ class TeamAdmission(pulumi.ComponentResource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamPodSecurityArgs:
-    """The team's namespace, and what enforces its Pod Security level in place of its label."""
+    """Namespace of a team, and the policies that enforce its Pod Security level instead of its label."""
 
     namespace: str
     fabric: FabricAccess
 
 
 class TeamPodSecurity(pulumi.ComponentResource):
-    """Policies of the API server that enforce the Pod Security level of one namespace, with a fabric's exceptions.
+    """Admission policies that enforce the Pod Security level of one namespace, with the exceptions for a fabric.
 
-    They match the namespace by its name, so that they exist before it, and stay in the cluster as long as it may:
-    its label alone would admit every pod.
+    They match the namespace by name, so that they can exist before it. They stay in the cluster as long as the
+    namespace may exist, because its label alone would allow every pod. The namespace must wait for the resources
+    in `guards`.
 
-    `guards`: what the namespace must wait for.
-
-    Outputs: `rules`, their ids.
+    Outputs: `rules`, the ids of the rules.
     """
 
     guards: list[pulumi.Resource]

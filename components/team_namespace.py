@@ -49,34 +49,34 @@ from gpu_platform.planning.teams.section import (
 from gpu_platform.planning.workloads import TeamWorkloadsPlan
 from gpu_platform.workload_manifests import TeamPods
 
-# NodeLocal DNSCache listens at this address on the network of the host, outside every namespace.
+# NodeLocal DNSCache listens at this address on the host network, outside every namespace.
 _NODE_LOCAL_DNS = "169.254.20.10/32"
 _DNS_NAMESPACE = "kube-system"
-# DNS over TCP carries answers that are too large for UDP.
+# DNS uses TCP for responses that are too large for UDP.
 _DNS_PORTS = ((53, "UDP"), (53, "TCP"))
-# Both directions are denied by default: teams share nodes, and pods reach only their namespace and DNS.
+# Deny both directions by default: teams share nodes, and pods reach only their own namespace and DNS.
 _DENIED = ["Ingress", "Egress"]
-# GKE's policies that name hosts; source: GKE docs, "FQDN network policies"; read 2026-11-25.
+# API of GKE's FQDN policies; source: GKE docs, "FQDN network policies"; read 2026-11-25.
 _HOST_POLICY_API = "networking.gke.io/v1alpha1"
-# Cilium's; source: Cilium docs 1.19, "DNS based" and "Layer 7 Policies"; read 2026-11-25.
+# API of Cilium's policies; source: Cilium docs 1.19, "DNS based" and "Layer 7 Policies"; read 2026-11-25.
 _CILIUM_POLICY_API = "cilium.io/v2"
 _CILIUM_NAMESPACE_LABEL = "k8s:io.kubernetes.pod.namespace"
-# No pods at all: of a priority class that the team may not use; such that keep those of others off nodes.
+# The namespace allows no pods with another team's priority class or with affinity to other namespaces.
 _FORBIDDEN_PODS = {"pods": "0"}
 _SHARED_MEMORY = "shared-memory"  # name of the volume at /dev/shm
-# An update deletes a pod before it creates the next: a surge would need GPUs beyond the quota.
+# An update deletes a pod before it creates the next, because a surge would exceed the GPU quota.
 _MAX_SURGE = 0
 _MAX_UNAVAILABLE = 1
-# Of every workload: what `restricted` asks of a container, which images that run as root bear as well.
+# `restricted` requires this of every container. Images that run as root work with it as well.
 _DROPPED_CAPABILITIES = ["ALL"]
 _SECCOMP = "RuntimeDefault"
-# A pod that cannot start is the team's: it must not stop the platform or other teams. `up` reports it.
+# Pods that cannot start are the team's problem. `up` reports them without failing the platform or other teams.
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamNamespaceArgs:
-    """The plan of a team, and those of its queue, of its members' guide and of its workloads, if it has them."""
+    """Plans of a team, its queue, its members' guide and its workloads. The last three can be absent."""
 
     plan: TeamPlan
     queue: TeamQueuePlan | None = None
@@ -85,7 +85,7 @@ class TeamNamespaceArgs:
 
 
 class TeamNamespace(pulumi.ComponentResource):
-    """One team: Namespace with Pod Security, quotas, limits, RBAC, network policy, and its workloads.
+    """The namespace of one team with Pod Security, quotas, limits, RBAC, network policies, and its workloads.
 
     Outputs: `namespace`.
     """
@@ -140,7 +140,7 @@ class TeamNamespace(pulumi.ComponentResource):
                 logical_name=self._logical(claim.name),
             )
             guards.append(template)
-        # Members come when everything that judges what they create is there.
+        # Members gain access only after all quotas and policies that check their objects exist.
         self._create_access(guards)
         if plan.service_account is not None:
             guards.append(self._create_service_account(plan.service_account))
@@ -175,7 +175,7 @@ class TeamNamespace(pulumi.ComponentResource):
         self.register_outputs({"namespace": self.namespace})
 
     def _create_pod_security(self, opts: pulumi.ResourceOptions | None) -> Sequence[pulumi.Resource]:
-        """Create the planned policies that enforce the Pod Security level in place of the namespace's label."""
+        """Create the planned policies that enforce the Pod Security level instead of the namespace's label."""
         if self._plan.fabric is None:
             return ()
         return TeamPodSecurity(
@@ -185,7 +185,9 @@ class TeamNamespace(pulumi.ComponentResource):
         ).guards
 
     def _logical(self, name: str) -> str:
-        """Return the logical name of an object of this team: teams share names such as `default-deny`."""
+        """Return the logical name of an object. It contains the team, because teams share names such as
+        `default-deny`.
+        """
         return f"{self._plan.namespace}/{name}"
 
     def _meta(self, name: str) -> Manifest:
@@ -215,7 +217,7 @@ class TeamNamespace(pulumi.ComponentResource):
             spec={
                 "hard": _FORBIDDEN_PODS,
                 "scopeSelector": {
-                    # Every priority class but the allowed ones; pods without a class are allowed.
+                    # This matches every class except the allowed ones. Pods without a class are allowed.
                     "matchExpressions": others
                 },
             },
@@ -262,7 +264,9 @@ class TeamNamespace(pulumi.ComponentResource):
         )
 
     def _create_service_account(self, account: ServiceAccountPlan) -> pulumi.Resource:
-        """Create the service account of the team's pods: its token is for the cloud, not for the API server."""
+        """Create the service account of the team's pods. Its token is valid for the cloud, but not for the API
+        server.
+        """
         return KubernetesObject(
             self._logical(account.name),
             "v1/ServiceAccount",
@@ -277,9 +281,9 @@ class TeamNamespace(pulumi.ComponentResource):
         )
 
     def _create_access(self, guards: Sequence[pulumi.Resource]) -> None:
-        """Create the Roles, each bound to its members, and the ClusterRole that every member reads by.
+        """Create the Roles with their bindings, and the ClusterRole that allows every member to read.
 
-        Viewer and admin have Roles only where the team names somebody. `guards`: what the bindings wait for.
+        A viewer or admin Role exists only if the team names such members. The bindings wait for `guards`.
         """
         args = self._plan
         writes, reads = ((COMPUTE_DOMAINS,), (COMPUTE_DOMAINS_READ,)) if args.compute_domains else ((), ())
@@ -363,7 +367,7 @@ class TeamNamespace(pulumi.ComponentResource):
                 "egress": [
                     {
                         "to": [
-                            # Cilium reads DNS answers by a rule that a rule of ports would switch off.
+                            # A rule with ports would bypass the rule that makes Cilium read DNS responses.
                             *(() if by_cilium else (dns_pods,)),
                             {"ipBlock": {"cidr": _NODE_LOCAL_DNS}},
                         ],
@@ -383,8 +387,10 @@ class TeamNamespace(pulumi.ComponentResource):
                 spec={"podSelector": everything, "policyTypes": ["Egress"], "egress": [_egress_rule(one)]},
                 opts=self._kept,
             )
-        # One policy, with all that the stack file names or nothing: an entry that leaves the file changes it. A
-        # policy of its own would stay, as all of them do when a team leaves.
+        # Keep one policy, even if it has no rules, so that an entry removed from the stack file is removed from
+        # it.
+        #
+        # A separate policy per entry would stay in the cluster, as all policies do when a team is removed.
         KubernetesObject(
             self._logical("allow-declared"),
             "networking.k8s.io/v1/NetworkPolicy",
@@ -404,7 +410,9 @@ class TeamNamespace(pulumi.ComponentResource):
                 self._create_host_policy(one)
 
     def _create_host_policy(self, egress: HostEgress) -> None:
-        """Let all pods reach hosts by name. One object for each: GKE counts the addresses of an object."""
+        """Allow all pods to reach hosts by name. There is one object per host, because GKE limits addresses per
+        object.
+        """
         name = "allow-" + egress.host.replace("*.", "below-")
         KubernetesObject(
             self._logical(name),
@@ -423,7 +431,7 @@ class TeamNamespace(pulumi.ComponentResource):
         )
 
     def _create_cilium_policy(self, hosts: Sequence[HostEgress]) -> None:
-        """Let all pods ask the cluster's DNS, whose answers Cilium reads, and reach hosts by the answers."""
+        """Allow all pods to query the cluster's DNS through Cilium, and to reach the hosts in its responses."""
         asked = [{"port": str(port), "protocol": protocol} for port, protocol in _DNS_PORTS]
         dns = {
             "toEndpoints": [{"matchLabels": {_CILIUM_NAMESPACE_LABEL: _DNS_NAMESPACE}}],
@@ -453,10 +461,10 @@ class TeamNamespace(pulumi.ComponentResource):
             "image": workload.image,
             "command": list(workload.command) or None,
             "env": [{"name": key, "value": value} for key, value in workload.user_environment.items()] or None,
-            # Requests equal limits: extended resources require it, and the pod has the QoS class Guaranteed.
             "volumeMounts": None
             if workload.shared_memory is None
             else [{"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}],  # noqa: S108
+            # Requests equal limits: extended resources require it, and the pod has the QoS class Guaranteed.
             "resources": {
                 "requests": workload.requests,
                 "limits": workload.requests,
@@ -526,7 +534,7 @@ class TeamNamespace(pulumi.ComponentResource):
 
 
 def _volumes(workload: WorkloadPlan) -> list[Manifest] | None:
-    """Return the volume in memory for the processes of a pod, if it needs one."""
+    """Return the in-memory volume for the processes of a pod, or None if the pod does not need it."""
     if workload.shared_memory is None:
         return None
     in_memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}

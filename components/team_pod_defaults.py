@@ -1,4 +1,4 @@
-"""`TeamPodDefaults`: what the API server adds to pods in the namespace of a team that request GPUs."""
+"""`TeamPodDefaults`: defaults that the API server adds to the GPU pods of a team's namespace."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.admission_mutations import mutations, variables
 from gpu_platform.planning.teams.cel import asks_for_gpus
 
-# Pods with more get none.
+# Pods with more containers receive no defaults.
 _MOST_CONTAINERS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamPodDefaultsArgs:
-    """The team's namespace, the defaults of its pods, and those of its LimitRange."""
+    """The namespace of a team, the defaults of its pods, and the defaults of its LimitRange."""
 
     namespace: str
     defaults: PodDefaults
@@ -29,11 +29,11 @@ class TeamPodDefaultsArgs:
 
 
 class TeamPodDefaults(pulumi.ComponentResource):
-    """A MutatingAdmissionPolicy for pods that are created in one namespace, with its binding.
+    """A MutatingAdmissionPolicy for new pods in one namespace, with its binding.
 
-    `guards`: what workloads of the team must wait for.
+    Workloads of the team must wait for the resources in `guards`.
 
-    Outputs: `policy`, its name.
+    Outputs: `policy`, the name of the policy.
     """
 
     guards: list[pulumi.Resource]
@@ -48,7 +48,7 @@ class TeamPodDefaults(pulumi.ComponentResource):
             [("", "v1", "pods")],
             mutations(args.defaults),
             child_options(self, opts),
-            # The time of the expressions grows with the square of the containers: first, before it asks for GPUs.
+            # Check the container count first: the time of the expressions grows with its square.
             conditions={
                 "has-few-containers": f"object.spec.containers.size() <= {_MOST_CONTAINERS}",
                 "requests-gpus": asks_for_gpus("object.spec"),

@@ -1,4 +1,4 @@
-"""`TeamVolumes`: volumes of existing buckets and file systems, each with the claim of one team."""
+"""`TeamVolumes`: volumes for existing buckets and file systems, each with a claim of one team."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform.planning.clouds.storage import NFS, VolumePlan
 
-# What is mounted belongs to somebody else: it outlives claim and volume.
+# The data belongs to somebody else, and must remain after the claim and the volume are deleted.
 _RECLAIM = "Retain"
-# No class: neither the default class nor another claim takes the volume.
+# Without a class, neither the default class nor another claim can take the volume.
 _NO_CLASS = ""
-# Buckets and shared file systems have no size of their own, and Kubernetes needs one.
+# Buckets and shared file systems have no size, but Kubernetes requires one.
 _SIZE = "1Gi"
-# The claim cannot be changed, and pods name it: the old one has to go first. Its volume keeps the data.
+# The claim is immutable and pods refer to its name, so the old claim is deleted first. Its volume keeps the data.
 _REPLACED = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
-# GKE's metadata server, where a pod gets the credentials of its service account.
+# GKE's metadata server provides credentials for a pod's service account.
 _METADATA = (("169.254.169.252/32", 988), ("169.254.169.254/32", 80))
 _PRIVATE_RANGES = ["10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"]
 _EVERYWHERE = "0.0.0.0/0"
@@ -27,15 +27,15 @@ _HTTPS = 443
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamVolumesArgs:
-    """The planned volumes of the teams of one stack."""
+    """Planned volumes of the teams of one stack."""
 
     volumes: tuple[VolumePlan, ...]
 
 
 class TeamVolumes(pulumi.ComponentResource):
-    """PersistentVolumes and their claims, and the egress of pods that read and write them by a sidecar.
+    """PersistentVolumes with their claims, and egress rules for pods that access them through a sidecar.
 
-    Outputs: `names`, of the PersistentVolumes.
+    Outputs: `names`, the names of the PersistentVolumes.
     """
 
     names: pulumi.Output[list[str]]
@@ -60,7 +60,7 @@ class TeamVolumes(pulumi.ComponentResource):
                 "accessModes": [plan.access_mode],
                 "persistentVolumeReclaimPolicy": _RECLAIM,
                 "storageClassName": _NO_CLASS,
-                # The claim of this team alone, whoever else makes one.
+                # Reserve the volume for this team's claim, even if another claim matches.
                 "claimRef": {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",
@@ -83,7 +83,8 @@ class TeamVolumes(pulumi.ComponentResource):
             spec={
                 "accessModes": [plan.access_mode],
                 "storageClassName": _NO_CLASS,
-                # An output, by which Pulumi deletes the claim first: a volume with a claim stays.
+                # As an output, this makes Pulumi delete the claim first. Kubernetes keeps a volume that has a
+                # claim.
                 "volumeName": volume.metadata["name"],
                 "resources": {"requests": {"storage": _SIZE}},
             },
@@ -91,7 +92,7 @@ class TeamVolumes(pulumi.ComponentResource):
         )
 
     def _open_egress(self, namespace: str) -> None:
-        """Let pods reach the metadata server and HTTPS servers outside private networks."""
+        """Allow pods to reach the metadata server and HTTPS servers outside private networks."""
         rules = [_rule(cidr, port) for cidr, port in _METADATA]
         KubernetesObject(
             f"{namespace}/buckets",

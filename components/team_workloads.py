@@ -29,15 +29,15 @@ from gpu_platform.workload_manifests import (
     training_job,
 )
 
-# A job that waits in a queue, or a model that does not load, is the team's: it stops neither platform nor others.
+# A queued job or a model that fails to load is the team's problem, and must not fail the deployment.
 _NOT_AWAITED: Final = {"pulumi.com/skipAwait": "true"}
 
-# A new workload begins with the declared replicas; a running one that gets an autoscaler keeps its own.
+# A new workload starts with the declared replicas. A running one that gains an autoscaler keeps its replicas.
 _REPLICAS_OF_AUTOSCALER: Final = pulumi.ResourceOptions(ignore_changes=["spec.replicas"])
 
 
 class _Manifests(pulumi.ComponentResource):
-    """The objects of one entry of a team."""
+    """The objects of one declared workload of a team."""
 
     def __init__(
         self, kind: str, name: str, manifests: Sequence[Manifest], opts: pulumi.ResourceOptions | None
@@ -73,16 +73,16 @@ def _create(manifest: Manifest, opts: pulumi.ResourceOptions) -> pulumi.Resource
 
 
 class KedaScaler(pulumi.ComponentResource):
-    """The ScaledObject of an inference service, by which KEDA and a HorizontalPodAutoscaler set its replicas.
+    """The ScaledObject of an inference service. KEDA and a HorizontalPodAutoscaler use it to set the replicas.
 
-    `args`: its manifest, as `workload_manifests.inference_service` writes it.
+    `args` is its manifest, as `workload_manifests.inference_service` writes it.
     """
 
     def __init__(self, name: str, args: Manifest, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:KedaScaler", name, None, opts)
         child = child_options(self, opts)
         before = opts.parent if opts is not None else None
-        if before is not None:  # until 2026-11 it was a child of the service: the live object stays
+        if before is not None:  # until 2026-11 it was a child of the service; an alias keeps the live object
             child = pulumi.ResourceOptions.merge(
                 child, pulumi.ResourceOptions(aliases=[pulumi.Alias(parent=before)])
             )
@@ -92,14 +92,14 @@ class KedaScaler(pulumi.ComponentResource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJobArgs:
-    """A planned training job, and what all pods of its team have."""
+    """Planned training job, and the settings that all pods of its team share."""
 
     team: TeamPods
     job: TrainingJobPlan
 
 
 class TrainingJob(_Manifests):
-    """Pods that train one model together: TrainJob, JobSet or indexed Job, with their claim and Service."""
+    """Pods that train one model together: a TrainJob, JobSet or indexed Job, with its claim and Service."""
 
     def __init__(self, name: str, args: TrainingJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("TrainingJob", name, training_job(args.team, args.job), opts)
@@ -107,14 +107,14 @@ class TrainingJob(_Manifests):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceServiceArgs:
-    """A planned inference service, and what all pods of its team have."""
+    """Planned inference service, and the settings that all pods of its team share."""
 
     team: TeamPods
     service: InferenceServicePlan
 
 
 class InferenceService(_Manifests):
-    """Deployment or LeaderWorkerSet with Service, and where it has them budget, autoscaler and route."""
+    """A Deployment or LeaderWorkerSet with a Service and, if declared, a budget, autoscaler and route."""
 
     def __init__(self, name: str, args: InferenceServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("InferenceService", name, inference_service(args.team, args.service), opts)
@@ -122,7 +122,7 @@ class InferenceService(_Manifests):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayClusterArgs:
-    """A planned Ray cluster, and what all pods of its team have."""
+    """Planned Ray cluster, and the settings that all pods of its team share."""
 
     team: TeamPods
     cluster: RayClusterPlan
@@ -137,14 +137,14 @@ class RayCluster(_Manifests):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotebookArgs:
-    """A planned notebook, and what all pods of its team have."""
+    """Planned notebook, and the settings that all pods of its team share."""
 
     team: TeamPods
     notebook: NotebookPlan
 
 
 class Notebook(_Manifests):
-    """The suspended CronJob of which members make notebooks, and the claim of their files."""
+    """A suspended CronJob from which members create notebooks, and the claim for their files."""
 
     def __init__(self, name: str, args: NotebookArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("Notebook", name, notebook(args.team, args.notebook), opts)
@@ -152,7 +152,7 @@ class Notebook(_Manifests):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJobArgs:
-    """A planned batch job, and what all pods of its team have."""
+    """Planned batch job, and the settings that all pods of its team share."""
 
     team: TeamPods
     batch: BatchJobPlan
@@ -168,7 +168,10 @@ class BatchJob(_Manifests):
 def create_workloads(
     team: TeamPods, plan: TeamWorkloadsPlan, opts: pulumi.ResourceOptions
 ) -> Sequence[pulumi.Resource]:
-    """Create the component of each entry of a team; `opts`: after the team's quotas, policies and claims."""
+    """Create the component of each declared workload of a team.
+
+    `opts` must make the workloads wait for the team's quotas, policies and claims.
+    """
 
     def named(name: str) -> str:
         return f"{plan.namespace}/{name}"

@@ -1,6 +1,6 @@
-"""EKS: the cluster and its GPU node pools.
+"""EKS cluster and its GPU node pools.
 
-Only this package and `components/public/_cluster.py` import the SDK of AWS.
+Only this package and `components/public/_cluster.py` import the AWS SDK.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from gpu_platform.planning.pools.section import PoolPlan
 def build(
     cluster: EksClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
 ) -> tuple[EksCluster, Callable[[pulumi.ResourceOptions], dict[str, list[pulumi.Resource]]]]:
-    """Create the cluster; return it, and a function that creates its pools.
+    """Create the cluster. Return it with a function that creates its pools.
 
-    The function takes options of Kubernetes objects, and returns by pool the resources that its nodes come from.
-    `opts`: options of the cluster.
+    The function takes the options of Kubernetes objects and returns, for each pool, the resources that create its
+    nodes. `opts` are the options of the cluster.
     """
     provider = aws.Provider(
         cluster.name,
@@ -52,7 +52,9 @@ def build(
 def create_storage(
     created: EksCluster, cluster: EksClusterPlan, storage: EksStorage, opts: pulumi.ResourceOptions
 ) -> Mapping[str, Mapping[str, pulumi.Input[str]]]:
-    """Create drivers and file systems; return by storage class the parameters that are outputs of them."""
+    """Create drivers and file systems. Return the parameters of storage classes that are outputs of these
+    resources.
+    """
     args = EksFileSystemsArgs(storage=storage, plan=cluster, cluster=created.outputs)
     on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return EksFileSystems(f"{cluster.name}-storage", args, pulumi.ResourceOptions.merge(opts, on_aws)).parameters
@@ -61,7 +63,7 @@ def create_storage(
 def create_identities(
     created: EksCluster, cluster: EksClusterPlan, identities: EksIdentities, opts: pulumi.ResourceOptions
 ) -> Mapping[str, Sequence[pulumi.Resource]]:
-    """Create the roles of teams; return by team what must exist before its pods start."""
+    """Create the IAM roles of teams. Return, by team, the resources that must exist before its pods start."""
     args = EksTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return EksTeamIdentities(
@@ -72,7 +74,7 @@ def create_identities(
 def _create_pools(
     created: EksCluster, cluster: EksClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
 ) -> dict[str, list[pulumi.Resource]]:
-    """Create all pools, after the controllers of their nodes; `opts`: options of Kubernetes objects."""
+    """Create all pools, after the controllers that create nodes. `opts` are the options of Kubernetes objects."""
     efa = cluster.efa_plugin
     plugins: list[pulumi.Resource] = [EfaDevicePlugin(efa.name, efa, opts)] if efa is not None else []
     if cluster.dranet is not None:

@@ -14,7 +14,7 @@ from components.eks.iam import ADDON_NAMESPACE, pod_role
 from gpu_platform.planning.clouds.eks.addons import with_pod_subnets
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
 
-# The plan owns the configuration of add-ons: a field that somebody changed in the cluster is set back.
+# The plan owns the configuration of add-ons: manual changes in the cluster are reverted.
 _ON_CONFLICT = "OVERWRITE"
 
 
@@ -26,9 +26,10 @@ def create_addon(
     opts: pulumi.ResourceOptions,
     pod_subnet_ids: Mapping[str, pulumi.Output[str]] | None = None,
 ) -> aws.eks.Addon:
-    """Register an add-on named `<name>-<add-on>`, after its role; `opts`: with the component as parent.
+    """Register an add-on named `<name>-<add-on>`, after its role.
 
-    `pod_subnet_ids`: subnet of the pods by zone, for the add-on whose configuration has them.
+    `opts` must have the component as the parent. `pod_subnet_ids` has the pods' subnet by zone, for an add-on
+    whose configuration needs it.
     """
     identities = None
     if addon.service_account is not None:

@@ -21,9 +21,9 @@ from components.eks.system import EksSystem, EksSystemArgs
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 
-# EFA bypasses IP: security groups admit it only by a rule for all protocols.
+# EFA bypasses IP, so only a security group rule for all protocols allows it.
 _ALL_PROTOCOLS = "-1"
-# Gives nodes the Kubernetes groups of a kubelet, and nothing else.
+# The access entry gives nodes only the Kubernetes groups of a kubelet.
 _NODE_ACCESS_ENTRY = "EC2_LINUX"
 
 
@@ -36,12 +36,12 @@ class _Role:
 
 
 class EksCluster(pulumi.ComponentResource):
-    """Component of an EKS cluster; the cluster of the stack file is `gpu_platform.stack.cluster.EksCluster`.
+    """Component of an EKS cluster. `gpu_platform.stack.cluster.EksCluster` is the stack file's section for it.
 
-    `outputs`: for node pools; `karpenter_outputs`: the same, with the role of Karpenter's nodes.
-    `provider` waits until the cluster works: admins have access, and pods can be scheduled.
+    Node pools need `outputs`. `karpenter_outputs` are the same outputs with the role of Karpenter's nodes.
+    `provider` is available when the cluster works: admins have access, and pods can be scheduled.
 
-    Outputs: `name`, `kubeconfig` (secret; content, with credentials by `aws eks get-token`).
+    Outputs: `name`, and `kubeconfig` (the content, secret; it obtains credentials with `aws eks get-token`).
     """
 
     provider: k8s.Provider
@@ -92,7 +92,7 @@ class EksCluster(pulumi.ComponentResource):
         )
 
     def _node_role(self, name: str, opts: pulumi.ResourceOptions) -> tuple[_Role, list[pulumi.Resource]]:
-        """Return the role of managed node groups: an existing one, or a new one with its attachments."""
+        """Return the role of managed node groups, either an existing role or a new one with its attachments."""
         existing = self._plan.iam.node_role
         if existing is not None:
             named = existing.rpartition("/")[2]
@@ -130,7 +130,7 @@ class EksCluster(pulumi.ComponentResource):
     def _create(
         self, create: CreateEksPlan, role: _Role, attached: list[pulumi.Resource]
     ) -> tuple[EksOutputs, list[pulumi.Resource]]:
-        """Return the outputs, and the resources that Kubernetes objects depend on."""
+        """Create the cluster. Return its outputs, and the resources that Kubernetes objects depend on."""
         plan = self._plan
         vpc = self._join_vpc(create)
         control_plane = EksControlPlane(
@@ -169,7 +169,7 @@ class EksCluster(pulumi.ComponentResource):
         return EksVpc(self._name, args, self._child).joined
 
     def _create_efa_security_group(self, vpc_id: pulumi.Output[str]) -> pulumi.Output[str] | None:
-        """Create the security group of EFA: it must admit all traffic from and to itself."""
+        """Create the security group for EFA, which must allow all traffic from and to itself."""
         if not self._plan.efa:
             return None
         name = f"{self._name}-efa"
@@ -191,14 +191,18 @@ class EksCluster(pulumi.ComponentResource):
         return group.id
 
     def _karpenter_outputs(self) -> EksOutputs:
-        """Return the outputs for Karpenter's pools; their objects name the role, and never its ARN."""
+        """Return the outputs for Karpenter's pools. Their Kubernetes objects contain the role's name instead of
+        its ARN.
+        """
         role = self._plan.karpenter_node_role
         if role is None:
             return self._create_karpenter_node_role()
         return dataclasses.replace(self.outputs, node_role_name=pulumi.Output.from_input(role))
 
     def _create_karpenter_node_role(self) -> EksOutputs:
-        """Create a role for Karpenter's nodes: EKS deletes the access entry of a role that a node group used."""
+        """Create a role for Karpenter's nodes, because EKS deletes the access entry of a role that a node group
+        used.
+        """
         name = f"{self._plan.role_prefix}-karpenter-nodes"
         role, attached = self._create_node_role(name, self._child)
         entry = aws.eks.AccessEntry(

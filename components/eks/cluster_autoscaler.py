@@ -1,4 +1,4 @@
-"""`ClusterAutoscaler`: adds and removes nodes of managed node groups, with an IAM role of its own."""
+"""`ClusterAutoscaler`: adds and removes nodes of managed node groups. It has its own IAM role."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from components._options import child_options
 from components.eks.iam import pod_role
 from gpu_platform.planning.clouds.eks.cluster_plan import ClusterAutoscalerPlan
 
-# Helm waits for the pods, and system nodes may still be starting.
+# Helm waits for the pods, and the system nodes may still be starting.
 _HELM_TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAutoscalerArgs:
-    """The autoscaler's plan, and the cluster."""
+    """Plan of the autoscaler, and the cluster."""
 
     plan: ClusterAutoscalerPlan
     cluster: EksOutputs
 
 
 class ClusterAutoscaler(pulumi.ComponentResource):
-    """The Cluster Autoscaler: its role for EKS Pod Identity, and its Helm release.
+    """The Cluster Autoscaler with its Helm release and its role for EKS Pod Identity.
 
     Outputs: `release` (the chart's version), `role_arn`.
     """
@@ -64,7 +64,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
                 atomic=True,
                 timeout=_HELM_TIMEOUT_SECONDS,
             ),
-            # EKS adds credentials to a pod when it starts: the association is first.
+            # EKS adds credentials only when a pod starts, so the association must exist first.
             opts=child_options(self, opts, *cluster.ready, policy, association),
         )
         self.release = pulumi.Output.from_input(chart.version)

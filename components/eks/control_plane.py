@@ -1,4 +1,4 @@
-"""`EksControlPlane`: the control plane of a new EKS cluster, its IAM role, key, log group and admins."""
+"""`EksControlPlane`: the control plane of a new EKS cluster with its IAM role, key, log group and admins."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from components.eks.logins import create_logins, entry_name
 from components.eks.network import JoinedVpc
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan
 
-# A control plane takes some ten minutes; an update of its version up to an hour.
-# The longest period of KMS: a key that was deleted by mistake can be restored until then.
+# The maximum waiting period of KMS: a key that was deleted by mistake can be restored until it ends.
 _KEY_DELETION_DAYS = 30
-# What EKS needs of the key that encrypts its Secrets, and no management of the key.
 _API_PORT = 443
+# The cluster may use the key of its Secrets, but not manage it.
 _KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
-# Access entries alone: a typing error in the ConfigMap aws-auth locks everybody out, and IAM does not log it.
+# Use only access entries: a typo in the aws-auth ConfigMap locks everybody out, and IAM does not log it.
 _AUTHENTICATION_MODE = "API"
-# Nodes and pods reach the API server within the VPC, also where it has a public address.
+# Nodes and pods reach the API server within the VPC, even if it has a public endpoint.
 _PRIVATE_ENDPOINT = True
-# Admins manage the whole cluster; members of teams get Roles in their namespaces.
+# Admins manage the whole cluster. Members of teams have Roles in their namespaces.
 _ADMIN_SCOPE = "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksControlPlaneArgs:
-    """The cluster's plan, what it is created with, and its VPC."""
+    """Plan of the cluster, its settings at creation, and its VPC."""
 
     plan: EksClusterPlan
     create: CreateEksPlan
@@ -39,10 +38,11 @@ class EksControlPlaneArgs:
 
 
 class EksControlPlane(pulumi.ComponentResource):
-    """The EKS cluster, its log group, the key of its Secrets, its IAM role and its admins.
+    """The EKS cluster with its log group, the key of its Secrets, its IAM role and its admins.
 
-    Outputs: `name`. `access`: the access entries and policies of the admins, and the
-    rules of private networks.
+    `access` contains the access entries and policies of the admins, and the rules for private networks.
+
+    Outputs: `name`.
     """
 
     cluster: aws.eks.Cluster
@@ -67,7 +67,7 @@ class EksControlPlane(pulumi.ComponentResource):
         self.register_outputs({"name": self.cluster.name})
 
     def _admit(self, network: str) -> aws.vpc.SecurityGroupIngressRule:
-        """Admit a private network to the API server: the cluster's group admits its own members alone."""
+        """Allow a private network to reach the API server. By default, only the cluster's nodes and pods can."""
         return aws.vpc.SecurityGroupIngressRule(
             f"{self._name}-api-{network}",
             security_group_id=self.cluster.vpc_config.cluster_security_group_id,
@@ -82,7 +82,7 @@ class EksControlPlane(pulumi.ComponentResource):
     def _create_key(
         self, plan: EksClusterPlan, create: CreateEksPlan, opts: pulumi.ResourceOptions
     ) -> pulumi.Input[str]:
-        """Return the ARN of the key: of an existing one, or of a new one."""
+        """Return the ARN of the key, either an existing key or a new one."""
         if create.kms_key is not None:
             return create.kms_key
         opts.protect = plan.protect
@@ -96,7 +96,7 @@ class EksControlPlane(pulumi.ComponentResource):
         ).arn
 
     def _create_log_group(self, create: CreateEksPlan) -> aws.cloudwatch.LogGroup:
-        """Create the log group: one that EKS creates keeps everything for ever."""
+        """Create the log group, because a log group that EKS creates keeps all logs forever."""
         return aws.cloudwatch.LogGroup(
             f"{self._name}-logs",
             name=create.log_group,
@@ -134,7 +134,7 @@ class EksControlPlane(pulumi.ComponentResource):
             access_config=aws.eks.ClusterAccessConfigArgs(
                 authentication_mode=_AUTHENTICATION_MODE, bootstrap_cluster_creator_admin_permissions=False
             ),
-            # The plan pins versions of the add-ons; EKS would install unmanaged ones.
+            # The plan pins add-on versions. EKS would otherwise install self-managed add-ons.
             bootstrap_self_managed_addons=False,
             deletion_protection=plan.protect,
             enabled_cluster_log_types=list(create.logs),
@@ -176,13 +176,13 @@ class EksControlPlane(pulumi.ComponentResource):
 
 
 def _use_of_key(arn: str) -> str:
-    """Return the IAM policy that lets the cluster use the key of its Secrets."""
+    """Return the IAM policy that allows the cluster to use the key of its Secrets."""
     statement = {"Effect": "Allow", "Action": _KEY_ACTIONS, "Resource": arn}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
 def _scheduler(packed: Sequence[str]) -> aws.eks.ClusterKubeSchedulerConfigArgs | None:
-    """Return the scores by which kube-scheduler prefers nodes that are in use, or None for its default."""
+    """Return kube-scheduler scores that prefer nodes in use, or None for the default scores."""
     if not packed:
         return None
     strategy = aws.eks.ClusterKubeSchedulerConfigNodeResourcesFitScoringStrategyArgs(

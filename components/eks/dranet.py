@@ -1,4 +1,4 @@
-"""`EfaDraDriver`: publishes EFA interfaces as devices that pods claim (DRANET)."""
+"""`EfaDraDriver`: publishes EFA interfaces as devices that pods can claim (DRANET)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 
 
 class EfaDraDriver(pulumi.ComponentResource):
-    """The EFA DRA driver, on the nodes of pools whose pods claim EFA interfaces; its chart has the DeviceClass.
+    """The EFA DRA driver on nodes whose pods claim EFA interfaces. Its chart includes the DeviceClass.
 
     Outputs: `release`, the chart's version.
     """

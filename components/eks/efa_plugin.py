@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 
 
 class EfaDevicePlugin(pulumi.ComponentResource):
-    """The EFA device plugin, on the nodes that have EFA interfaces.
+    """The EFA device plugin on nodes that have EFA interfaces.
 
     Outputs: `release`, the chart's version.
     """
@@ -25,7 +25,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
 
 
 def install(plan: HelmChartPlan, opts: pulumi.ResourceOptions) -> None:
-    """Register the Helm release of a pinned chart."""
+    """Register the Helm release of a chart at its pinned version."""
     k8s.helm.v3.Release(
         plan.name,
         k8s.helm.v3.ReleaseArgs(

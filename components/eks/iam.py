@@ -1,4 +1,4 @@
-"""IAM roles of an EKS cluster: the service that may assume them, and AWS managed policies by ARN."""
+"""IAM roles of an EKS cluster: the service that may assume each role, and the ARNs of its managed policies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import IamPlan
 
 ADDON_NAMESPACE = "kube-system"
 _ASSUME = "sts:AssumeRole"
-# EKS Pod Identity puts tags of the pod on its session, by which a role admits one service account alone.
+# EKS Pod Identity adds tags to the session, so that a role can allow only one service account.
 _ASSUME_WITH_TAGS = [_ASSUME, "sts:TagSession"]
 
 
@@ -26,9 +26,9 @@ def service_role(
     *,
     conditions: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    """Return a role that only `service` can assume, and the attachments of its policies (ARNs).
+    """Create a role that only `service` can assume. Return it with the attachments of its policies.
 
-    `conditions`: tags that the request must carry, by the operator that compares them.
+    `policies` are ARNs. `conditions` are the tags that the request must have, by the operator that compares them.
     """
     statement: dict[str, Any] = {
         "Effect": "Allow",
@@ -65,10 +65,10 @@ def pod_role(
     *,
     namespace: str = ADDON_NAMESPACE,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    """Return the role of one service account of a namespace, for EKS Pod Identity.
+    """Create the role of one service account of a namespace for EKS Pod Identity. Return it with its attachments.
 
-    The conditions are the tags that EKS puts on the session: no other pod or cluster can assume the role. A
-    cluster in another region may have the same name, but not the same ARN.
+    The conditions compare the tags that EKS adds to the session, so that no other pod or cluster can assume the
+    role. They include the cluster's ARN, because a cluster in another region can have the same name.
     """
     return service_role(
         name,

@@ -1,4 +1,4 @@
-"""`EksTeamIdentities`: IAM roles of teams, each for one service account by EKS Pod Identity."""
+"""`EksTeamIdentities`: an IAM role for the service account of each team, by EKS Pod Identity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_platform.planning.clouds.eks.identities import EksIdentities, TeamRole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksTeamIdentitiesArgs:
-    """The planned roles, the cluster's plan, and the cluster itself."""
+    """Planned roles, the plan of the cluster, and the cluster itself."""
 
     identities: EksIdentities
     plan: EksClusterPlan
@@ -26,9 +26,9 @@ class EksTeamIdentitiesArgs:
 
 
 class EksTeamIdentities(pulumi.ComponentResource):
-    """IAM roles of teams, and the association of each with the service account of its team.
+    """IAM roles of teams, and the associations of the roles with the teams' service accounts.
 
-    Outputs: none. `resources`, by team: what must exist before the team's pods start.
+    `resources` has, by team, the resources that must exist before the team's pods start. There are no outputs.
     """
 
     resources: Mapping[str, list[pulumi.Resource]]
@@ -41,7 +41,7 @@ class EksTeamIdentities(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _create(self, role: TeamRole) -> list[pulumi.Resource]:
-        """Create a role, unless it exists, and its association: EKS adds credentials to pods as they start."""
+        """Create a role, unless it exists, and its association. Pods receive credentials only when they start."""
         policies: list[pulumi.Resource] = []
         role_arn: pulumi.Input[str]
         if role.role_arn is not None:

@@ -16,24 +16,24 @@ from components.eks.iam import pod_role
 from gpu_platform.planning.clouds.eks.cluster_plan import KarpenterControllerPlan
 from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy, queue_policy
 
-# Notice of a spot interruption comes two minutes ahead: an older message is of no use.
+# EC2 announces a spot interruption two minutes ahead, so an older message is of no use.
 _MESSAGE_RETENTION_SECONDS = 300
-# Helm waits for the pods, and system nodes may still be starting.
+# Helm waits for the pods, and the system nodes may still be starting.
 _HELM_TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterControllerArgs:
-    """Karpenter's plan, and the cluster with the IAM role of Karpenter's nodes."""
+    """Plan of Karpenter, and the cluster with the IAM role of Karpenter's nodes."""
 
     plan: KarpenterControllerPlan
     cluster: EksOutputs
 
 
 class KarpenterController(pulumi.ComponentResource):
-    """Karpenter: its role for EKS Pod Identity, the queue of interruptions, its CRDs, and the controller.
+    """Karpenter with its role for EKS Pod Identity, its interruption queue, its CRDs and its controller.
 
-    `works`: the controller, which NodePools depend on.
+    `works` is the controller, which NodePools depend on.
 
     Outputs: `release` (Karpenter's version), `queue_url`, `role_arn`.
     """
@@ -76,7 +76,7 @@ class KarpenterController(pulumi.ComponentResource):
         self.register_outputs({"release": self.release, "queue_url": self.queue_url, "role_arn": self.role_arn})
 
     def _create_rules(self, queue: aws.sqs.Queue) -> list[pulumi.Resource]:
-        """Send the events of EC2 to the queue, and let nobody else write to it."""
+        """Send EC2 events to the queue, and allow nobody else to write to it."""
         created: list[pulumi.Resource] = []
         arns: list[pulumi.Output[str]] = []
         for event, pattern in self._plan.events.items():
@@ -137,7 +137,7 @@ class KarpenterController(pulumi.ComponentResource):
                 version=plan.version,
                 namespace=plan.namespace,
                 values=dict(values),
-                # Helm never upgrades the CRDs of a chart: they are installed by a chart of their own.
+                # Helm never upgrades CRDs in a chart's crds folder, so a separate chart installs the CRDs.
                 skip_crds=True,
                 atomic=True,
                 timeout=_HELM_TIMEOUT_SECONDS,

@@ -15,21 +15,22 @@ from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# A missing image or subnet then fails the deployment, not the first pending pod. Karpenter calls a node class
-# without its reservation ready: validation compares that (validators/reservations.py).
+# A missing image or subnet then fails the deployment instead of the first pending pod.
+#
+# Karpenter reports a node class as ready without its reservation; validators/reservations.py checks that.
 _WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterNodePoolArgs:
-    """The pool's plan, and the cluster with the IAM role of Karpenter's nodes."""
+    """Plan of the pool, and the cluster with the IAM role of Karpenter's nodes."""
 
     pool: PoolPlan
     cluster: EksOutputs
 
 
 class KarpenterNodePool(pulumi.ComponentResource):
-    """A Karpenter NodePool, its EC2NodeClass, and the placement group where the plan creates one.
+    """A Karpenter NodePool and its EC2NodeClass, with a placement group if the plan creates one.
 
     Outputs: `node_pool`, the NodePool's name.
     """

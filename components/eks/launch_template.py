@@ -1,4 +1,4 @@
-"""Parts of launch templates that pools and system nodes share: volumes, instance metadata, tags, reservations."""
+"""Parts of launch templates that GPU and system nodes share: volumes, metadata options, tags, reservations."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 
-# Everything that EC2 creates for an instance and bills or lists by itself.
+# Resources that EC2 creates with an instance and that it bills or lists separately.
 _TAGGED = ("instance", "volume", "network-interface")
-# Data on volumes is encrypted at rest; without a key of the stack by the account's default key.
+# Encrypt volumes at rest, with the account's default key unless the stack has a key.
 _ENCRYPTED = "true"
-# IMDSv2 alone: IMDSv1 gives the node's credentials to any request that a pod can be made to forward.
+# Require IMDSv2: with IMDSv1, a request that a pod forwards could obtain the node's credentials.
 _METADATA_TOKENS = "required"
 
 
@@ -34,17 +34,19 @@ def block_device(device: BlockDevice) -> aws.ec2.LaunchTemplateBlockDeviceMappin
 
 
 def metadata_options(hop_limit: int) -> aws.ec2.LaunchTemplateMetadataOptionsArgs:
-    """Return the options of instance metadata: IMDSv2 alone, with this hop limit."""
+    """Return the instance metadata options: IMDSv2 only, with the given hop limit."""
     return aws.ec2.LaunchTemplateMetadataOptionsArgs(
         http_endpoint="enabled", http_tokens=_METADATA_TOKENS, http_put_response_hop_limit=hop_limit
     )
 
 
 def tag_specifications(tags: Mapping[str, str]) -> list[aws.ec2.LaunchTemplateTagSpecificationArgs]:
-    """Return the tags of what EC2 creates from a template: default tags of the AWS provider do not reach it."""
+    """Return tags for the resources that EC2 creates from a template. Default tags of the AWS provider do not
+    apply.
+    """
     return [aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in _TAGGED]
 
 
 def no_reservation() -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs:
-    """Return what keeps instances on demand out of open reservations."""
+    """Return the specification that prevents on-demand instances from using open capacity reservations."""
     return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_preference="none")

@@ -1,4 +1,4 @@
-"""Access entries and OIDC provider: who can log in to an EKS cluster besides its admins."""
+"""Access entries and the OIDC provider for users of an EKS cluster who are not admins."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.access import AccessPlan, OidcPlan
 
-# Without an access policy: what the groups may do is decided by Roles in the cluster.
+# The entry has no access policy: Roles in the cluster determine what its groups may do.
 _ENTRY_TYPE = "STANDARD"
 
 
 def entry_name(cluster: str, principal: str) -> str:
-    """Return the resource name of a principal's access entry: the same for admins and logins.
+    """Return the resource name of a principal's access entry, which is the same for admins and other users.
 
-    A principal that moves between them then keeps its entry, of which it can have only one.
+    A principal can have only one entry, and keeps it when it becomes an admin or stops being one.
     """
     return f"{cluster}-{principal.rpartition(':')[2]}"
 
@@ -22,7 +22,7 @@ def entry_name(cluster: str, principal: str) -> str:
 def create_logins(
     name: str, access: AccessPlan, cluster_name: pulumi.Input[str], opts: pulumi.ResourceOptions
 ) -> None:
-    """Create the access entries and the OIDC provider of a cluster; `name`: of the cluster in the program."""
+    """Create the access entries and the OIDC provider of a cluster. `name` is the cluster's Pulumi name."""
     for login in access.logins:
         aws.eks.AccessEntry(
             entry_name(name, login.principal),
@@ -50,6 +50,6 @@ def _create_oidc(name: str, oidc: OidcPlan, cluster_name: pulumi.Input[str], opt
             groups_claim=oidc.groups_claim,
             groups_prefix=oidc.groups_prefix,
         ),
-        # Every change replaces it, and a cluster has at most one.
+        # Every change replaces the provider, and a cluster can have only one.
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True)),
     )

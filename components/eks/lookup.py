@@ -1,4 +1,4 @@
-"""Look up an existing EKS cluster, and check it as soon as its facts are known."""
+"""Looks up an existing EKS cluster and checks it as soon as its properties are known."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpu_platform.planning.clouds.eks.zones import availability_zones
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingEks:
-    """Outputs of an existing cluster for its pools; none has a value before the check has passed."""
+    """Outputs of an existing cluster for its pools. They have no value until the check has passed."""
 
     name: pulumi.Output[str]
     endpoint: pulumi.Output[str]
@@ -38,7 +38,7 @@ class ExistingEks:
 
 
 def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.ProviderResource) -> ExistingEks:
-    """Look up the cluster of the plan, in a preview too; outputs are unknown where the provider is unknown."""
+    """Look up the cluster of the plan, in previews as well. Outputs are unknown if the provider is unknown."""
     opts = pulumi.InvokeOptions(parent=parent, provider=provider)
     looked_up = aws.eks.get_cluster_output(name=plan.name, opts=opts)
     vpc_id = looked_up.vpc_config.vpc_id
@@ -71,7 +71,7 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
 def _look_up_subnets(
     plan: EksClusterPlan, vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions
 ) -> dict[str, pulumi.Output[list[str]]]:
-    """Return the candidates in each zone that a pool names; subnets of the stack file are not looked up."""
+    """Return the candidate subnets in each zone that a pool names. Subnets of the stack file are not looked up."""
     return {
         zone: pulumi.Output.from_input([plan.subnets[zone]])
         if zone in plan.subnets
@@ -103,15 +103,16 @@ def _subnet_filters(zone: str, vpc_id: str) -> list[aws.ec2.GetSubnetsFilterArgs
 async def _addon(
     cluster: str, name: str, needed: str, opts: pulumi.InvokeOptions
 ) -> Mapping[str, str | None] | None:
-    """Return version and configuration of an add-on, or None with a warning: it may be installed by other means.
+    """Return the version and configuration of an add-on, or None with a warning if the lookup fails.
 
-    Not by `get_addon_output`: the SDK ends the program at a failed output even where nothing reads it.
+    The add-on may be installed by other means. `get_addon_output` cannot be used, because the SDK ends the program
+    when an output fails, even if nothing reads it.
     """
     arguments = {"clusterName": cluster, "addonName": name}
     try:
         # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
         addon = await pulumi.runtime.invoke_async("aws:eks/getAddon:getAddon", arguments, opts)
-    except Exception as error:  # the SDK raises no other
+    except Exception as error:  # the SDK raises no other type
         pulumi.log.warn(f"the add-on {name} of {cluster} could not be looked up ({error}); {needed}")
         return None
     if addon is None:

@@ -18,16 +18,17 @@ from gpu_platform.planning.clouds.eks.vpc import check_control_plane_zones
 
 PUBLIC_SUBNET_TAG = "kubernetes.io/role/elb"
 _EVERYWHERE = "0.0.0.0/0"
-# Nodes are in private subnets; NAT gateways and load balancers in public ones have addresses of their own.
+# Nodes are in private subnets. NAT gateways and load balancers in public subnets have their own addresses.
 _PUBLIC_ADDRESSES = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedVpc:
-    """The VPC of a new cluster: created or existing.
+    """The VPC of a new cluster, either created or existing.
 
-    `subnet_ids`: private subnets of the nodes by zone; `pod_subnet_ids`: those of the pods, where they have their
-    own; `control_plane`: subnets of the control plane; `routes`: what nodes wait for.
+    `subnet_ids` are the private subnets of the nodes by zone. `pod_subnet_ids` are the subnets of the pods by
+    zone, if pods have separate subnets. `control_plane` are the subnets of the control plane. Nodes wait for
+    `routes`.
     """
 
     vpc_id: pulumi.Output[str]
@@ -38,7 +39,7 @@ class JoinedVpc:
 
 
 def existing_vpc(plan: ExistingVpcPlan) -> JoinedVpc:
-    """Return an existing VPC, all of whose ids are in the plan."""
+    """Return an existing VPC. The plan contains all its ids."""
     return JoinedVpc(
         vpc_id=pulumi.Output.from_input(plan.vpc),
         subnet_ids={zone: pulumi.Output.from_input(subnet) for zone, subnet in plan.subnets.items()},
@@ -50,7 +51,7 @@ def existing_vpc(plan: ExistingVpcPlan) -> JoinedVpc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksVpcArgs:
-    """The VPC's plan, its region, and whether the engine refuses to delete it."""
+    """Plan of the VPC, its region, and whether the engine protects it from deletion."""
 
     plan: VpcPlan
     region: str
@@ -60,23 +61,22 @@ class EksVpcArgs:
 class EksVpc(pulumi.ComponentResource):
     """A VPC with a private and a public subnet in each zone, NAT gateways, and a gateway endpoint for S3.
 
-    With a range of their own pods have a third subnet in each zone, with the routes of the private one.
+    If pods have a separate address range, each zone has a third subnet with the routes of the private subnet. The
+    default security group has no rules, so a resource without a security group has no access.
 
-    Its default security group has no rules: a resource without a security group has no access.
-
-    Outputs: `vpc_id`, `private_subnet_ids`. `routes`: the routes of the nodes.
+    `routes` are the routes of the nodes. Outputs: `vpc_id`, `private_subnet_ids`.
     """
 
     vpc_id: pulumi.Output[str]
     private_subnet_ids: dict[str, pulumi.Output[str]]
-    """By zone."""
+    """Ids of the private subnets by zone."""
     pod_subnet_ids: dict[str, pulumi.Output[str]]
-    """By zone; empty: pods share the private subnets."""
+    """Ids of the pods' subnets by zone. Empty if pods share the private subnets."""
     routes: list[pulumi.Resource]
 
     @property
     def joined(self) -> JoinedVpc:
-        """As the VPC that a cluster joins."""
+        """Return the VPC in the form that a cluster needs."""
         return JoinedVpc(
             vpc_id=self.vpc_id,
             subnet_ids=self.private_subnet_ids,
@@ -89,7 +89,7 @@ class EksVpc(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:EksVpc", name, None, opts)
         plan, region, protect = args.plan, args.region, args.protect
         self._name = name
-        self._keeps = protect  # the SDK has a _protect of its own, which children inherit
+        self._keeps = protect  # the SDK already has a `_protect` attribute, which children inherit
         self._child = pulumi.ResourceOptions(parent=self)
         vpc = self._create_vpc(plan, child_options(self, opts))
         self.vpc_id = vpc.id
@@ -113,7 +113,7 @@ class EksVpc(pulumi.ComponentResource):
         return aws.ec2.Vpc(
             self._name,
             cidr_block=plan.cidr,
-            # Nodes resolve the private endpoint of the API server by DNS of the VPC.
+            # Nodes resolve the API server's private endpoint with the VPC's DNS.
             enable_dns_support=True,
             enable_dns_hostnames=True,
             tags={"Name": self._name},
@@ -145,7 +145,7 @@ class EksVpc(pulumi.ComponentResource):
                 tags={"Name": name, PUBLIC_SUBNET_TAG: "1"},
                 opts=self._child,
             )
-            # The NAT gateways need this route: without it as a dependency `destroy` deletes it while nodes drain.
+            # NAT gateways need this route. Without the dependency, `destroy` deletes it while nodes drain.
             self.routes.append(
                 aws.ec2.RouteTableAssociation(
                     name, subnet_id=subnets[zone.zone].id, route_table_id=table.id, opts=self._child
@@ -156,7 +156,7 @@ class EksVpc(pulumi.ComponentResource):
     def _create_nats(
         self, plan: VpcPlan, public: dict[str, aws.ec2.Subnet], gateway: aws.ec2.InternetGateway
     ) -> dict[str, aws.ec2.NatGateway]:
-        """Return the NAT gateway of each zone; with `nat: one` all zones share one."""
+        """Create a NAT gateway for each zone, or one for all zones with `nat: one`. Return them by zone."""
         zones = [zone.zone for zone in plan.zones]
         nats = {zone: self._create_nat(zone, public[zone], gateway) for zone in plan.nat_zones}
         return {zone: nats.get(zone, nats[zones[0]]) for zone in zones}
@@ -180,7 +180,7 @@ class EksVpc(pulumi.ComponentResource):
             cidr_block=zone.private_cidr,
             map_public_ip_on_launch=_PUBLIC_ADDRESSES,
             tags={"Name": name, SUBNET_TAG: "1"},
-            # The control plane has interfaces in it: the subnet of a zone without pools must not be deleted.
+            # The control plane has interfaces here, so a zone's subnet must stay even if the zone has no pools.
             opts=pulumi.ResourceOptions(parent=self, protect=self._keeps),
         )
         table = aws.ec2.RouteTable(
@@ -198,7 +198,7 @@ class EksVpc(pulumi.ComponentResource):
         return table
 
     def _create_pod_subnets(self, plan: VpcPlan, cidr: str, tables: Sequence[aws.ec2.RouteTable]) -> None:
-        """Create the secondary range, and the subnet of the pods in each zone."""
+        """Create the secondary CIDR range, and the subnet of the pods in each zone."""
         name = f"{self._name}-pods"
         extended = aws.ec2.VpcIpv4CidrBlockAssociation(name, vpc_id=self.vpc_id, cidr_block=cidr, opts=self._child)
         after = pulumi.ResourceOptions(parent=self, depends_on=[extended])
@@ -221,7 +221,7 @@ class EksVpc(pulumi.ComponentResource):
             )
 
     def _control_plane_subnets(self, plan: VpcPlan) -> pulumi.Input[Sequence[pulumi.Input[str]]]:
-        """Return the private subnets that the control plane gets: those of zones that EKS accepts for it."""
+        """Return the private subnets of the control plane. EKS does not accept every zone for it."""
         subnets = list(self.private_subnet_ids.values())
         if not plan.no_control_plane:
             return subnets
@@ -229,7 +229,7 @@ class EksVpc(pulumi.ComponentResource):
         return known.apply(partial(_accepted_subnets, plan))
 
     def _create_s3_endpoint(self, region: str, tables: list[aws.ec2.RouteTable]) -> aws.ec2.VpcEndpoint:
-        """Create the endpoint of S3: datasets and image layers come from S3, and NAT costs by the gigabyte."""
+        """Create the S3 endpoint. Datasets and image layers come from S3, and NAT is billed per gigabyte."""
         return aws.ec2.VpcEndpoint(
             f"{self._name}-s3",
             vpc_id=self.vpc_id,
@@ -242,7 +242,7 @@ class EksVpc(pulumi.ComponentResource):
 
 
 def _accepted_subnets(plan: VpcPlan, known: Mapping[str, Any]) -> list[str]:
-    """Return the subnets of zones that can have a control plane, as soon as AWS has told the ids of the zones."""
+    """Return the subnets in zones that can have a control plane, as soon as AWS has returned the zones' ids."""
     problems = check_control_plane_zones(plan, known["zones"])
     if problems:
         raise pulumi.RunError(str(BadInput("zones of the new cluster", problems)))

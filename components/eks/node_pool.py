@@ -21,12 +21,12 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, NodeGroupPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 
-_UNCHANGED = -1  # a size that a scheduled action leaves alone: unset means 0
+_UNCHANGED = -1  # size that a scheduled action does not change; an unset size means 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksNodePoolArgs:
-    """The pool's plan, and the cluster that it joins."""
+    """Plan of the pool, and the cluster that it joins."""
 
     pool: PoolPlan
     cluster: EksOutputs
@@ -35,11 +35,11 @@ class EksNodePoolArgs:
 class EksNodePool(pulumi.ComponentResource):
     """The nodes of one pool: a launch template, a managed node group and, if planned, a placement group.
 
-    The template describes a node; the node group has the number of nodes, their labels and taints. With several
-    capacity blocks there is one of each for each block, with the scheduled actions that start and end its nodes
-    and the tags of its Auto Scaling group.
+    The template describes a node. The node group sets the number of nodes, their labels and their taints. A pool
+    with several capacity blocks has a template and a node group for each block. Scheduled actions then start and
+    end the block's nodes, and its Auto Scaling group is tagged.
 
-    Outputs: `node_group_name`, `launch_template_id`; with several blocks those of the earliest.
+    Outputs: `node_group_name`, `launch_template_id`. With several blocks they refer to the earliest block.
     """
 
     node_group_name: pulumi.Output[str]
@@ -50,7 +50,7 @@ class EksNodePool(pulumi.ComponentResource):
         plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
         assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have a component of their own
         if plan.several_blocks:
-            # A block that has ended can go from a protected pool: the pool is protected, and no node group.
+            # A protected pool can still lose a block that has ended, so its node groups are not protected.
             opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=plan.protect))
         super().__init__("gpu-platform:index:EksNodePool", name, None, opts)
         first = child_options(self, opts, *cluster.ready)
@@ -76,7 +76,7 @@ class EksNodePool(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions,
         placement: list[pulumi.Resource],
     ) -> tuple[aws.ec2.LaunchTemplate, aws.eks.NodeGroup]:
-        """Create a node group with its template and, where its block has them, the actions that scale it."""
+        """Create a node group with its template and, if its block has them, its scheduled actions."""
         name = group.name if plan.several_blocks else pool
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=_former_names(group)))
         template = self._create_launch_template(name, plan, group, cluster, opts)
@@ -102,7 +102,7 @@ class EksNodePool(pulumi.ComponentResource):
                 desired_capacity=size.nodes,
                 min_size=_UNCHANGED,
                 max_size=_UNCHANGED,
-                # Auto Scaling refuses a second action for the same time.
+                # Auto Scaling refuses a second action at the same time.
                 opts=pulumi.ResourceOptions(
                     parent=self, provider=cluster.provider, delete_before_replace=True, protect=False
                 ),
@@ -121,10 +121,11 @@ class EksNodePool(pulumi.ComponentResource):
         return aws.ec2.LaunchTemplate(
             name,
             image_id=plan.ami,
-            # EKS refuses a type in the template beside the list of the node group.
+            # EKS refuses an instance type in the template if the node group lists types.
             instance_type=None if plan.instance_types else plan.instance_type,
-            # A template has security groups or interfaces with groups of their own, not both. Without either
-            # EKS adds the security group of the cluster alone.
+            # A template has either security groups or interfaces with security groups.
+            #
+            # With neither, EKS adds only the cluster security group.
             network_interfaces=[_network_interface(one, [*groups, *efa]) for one in plan.interfaces] or None,
             vpc_security_group_ids=groups if cluster.security_groups and not plan.interfaces else None,
             block_device_mappings=[block_device(one) for one in plan.block_devices],
@@ -153,13 +154,15 @@ class EksNodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             name,
             cluster_name=cluster.name,
-            # Names are unique: a group that is deleted before its successor has a fixed one, others get a suffix.
+            # A group that is deleted before its successor is created has a fixed name; Pulumi adds a suffix to
+            # others.
             node_group_name=group.name if plan.delete_before_replace else None,
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,
             instance_types=list(plan.instance_types) or None,
             ami_type=plan.ami_type,
-            # Without it nodes keep the version of the cluster at their creation; an own image has its version.
+            # Without a version, nodes keep the cluster's version at their creation. A custom image determines its
+            # version.
             version=cluster.kubernetes if plan.ami is None else None,
             release_version=plan.release_version,
             capacity_type=plan.capacity_type,
@@ -202,7 +205,7 @@ class EksNodePool(pulumi.ComponentResource):
         cluster: EksOutputs,
         node_group: aws.eks.NodeGroup,
     ) -> None:
-        """Tag the Auto Scaling group, which EKS creates: it does not hand on the tags of the node group."""
+        """Tag the Auto Scaling group that EKS creates, because EKS does not copy the node group's tags to it."""
         for key, value in plan.group_tags.items():
             aws.autoscaling.Tag(
                 f"{name}-{key}",
@@ -222,21 +225,22 @@ def _former_names(group: NodeGroupPlan, suffix: str = "") -> list[pulumi.Alias]:
 
 
 def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> list[str]:
-    """Return the inputs of a node group that an update leaves as they are."""
+    """Return the inputs of a node group that an update must not change."""
     ignored: list[str] = []
     if plan.keeps_size and not resized:
         ignored.append("scalingConfig.desiredSize")
-    # It may be older than its reserved capacity, or its block the pool's only one: another name would replace it.
-    # Other groups could then no longer be created before they are deleted, so their name is not left alone.
+    # A different name would replace a group that holds reserved capacity or the pool's only block.
+    #
+    # Other groups must be able to exist before their predecessors are deleted, so their names can change.
     if plan.delete_before_replace:
         ignored.append("nodeGroupName")
-    if not plan.zones:  # a zone that another pool adds to the VPC must not replace the pool
+    if not plan.zones:  # a zone that another pool adds to the VPC must not replace this pool
         ignored.append("subnetIds")
     return ignored
 
 
 def _user_data(plan: EksPoolPlan, cluster: EksOutputs) -> pulumi.Input[str] | None:
-    """Return the user data, unknown in a preview only where nodes of an own image need outputs of the cluster."""
+    """Return the user data. It is unknown in a preview only if nodes with a custom image need cluster outputs."""
     user_data = plan.user_data
     if user_data is None:
         return None
@@ -258,7 +262,7 @@ def _encoded(text: str) -> str:
 def _network_interface(
     interface: NetworkInterface, security_groups: Sequence[pulumi.Input[str]]
 ) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
-    """Return an interface without a subnet: the Auto Scaling group chooses one of the node group's."""
+    """Return an interface without a subnet. The Auto Scaling group selects one of the node group's subnets."""
     return aws.ec2.LaunchTemplateNetworkInterfaceArgs(
         network_card_index=interface.network_card_index,
         device_index=interface.device_index,

@@ -1,4 +1,4 @@
-"""The EC2 placement group of a pool, where the program creates it."""
+"""The EC2 placement group of a pool."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.plan import PlacementGroup
 
-# Close together in one zone: the least latency between the nodes of a training job.
+# Instances close together in one zone have the lowest latency between the nodes of a training job.
 _STRATEGY = "cluster"
 
 
 def create_placement_group(
     group: PlacementGroup | None, tags: Mapping[str, str], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Create the group; nothing where the plan has none or names an existing one."""
+    """Create the group, unless the plan has no group or names an existing one."""
     if group is None or not group.create:
         return []
     return [aws.ec2.PlacementGroup(group.name, name=group.name, strategy=_STRATEGY, tags=tags, opts=opts)]

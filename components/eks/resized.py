@@ -1,4 +1,4 @@
-"""Names the pools whose number of nodes this run sets, even if an autoscaler has changed it."""
+"""Reads the names of pools whose size this run sets, even if an autoscaler has changed it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from gpu_platform.base.names import RESIZED_VARIABLE
 
 
 def resized() -> Collection[str]:
-    """Return the pools whose `count` was edited, from `gpu-platform`; empty without it."""
+    """Return the pools whose `count` was edited, as `gpu-platform` reports them. Empty if it did not start the
+    program.
+    """
     try:
         document: object = json.loads(os.environ.get(RESIZED_VARIABLE, "[]"))
     except ValueError:

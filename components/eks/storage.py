@@ -16,14 +16,14 @@ from gpu_platform.planning.clouds.eks.storage import LUSTRE_PORTS, NFS_PORT, Fil
 from gpu_platform.planning.clouds.eks.storage import EksStorage as Plan
 
 _ENCRYPTED = True
-# Throughput follows the load, and idle files cost no throughput.
+# Throughput scales with the load, and idle file systems incur no throughput cost.
 _THROUGHPUT_MODE = "elastic"
 _PERFORMANCE_MODE = "generalPurpose"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksFileSystemsArgs:
-    """The plan of storage, the cluster's plan, and the cluster itself."""
+    """Plan of the storage, the plan of the cluster, and the cluster itself."""
 
     storage: Plan
     plan: EksClusterPlan
@@ -33,7 +33,7 @@ class EksFileSystemsArgs:
 class EksFileSystems(pulumi.ComponentResource):
     """Add-ons of CSI drivers, EFS file systems with a mount target in each zone, and the network access of FSx.
 
-    Outputs: `parameters`, by storage class: the parameters that are known only after the deploy.
+    Outputs: `parameters`, the parameters that are known only after the deployment, by storage class.
     """
 
     parameters: Mapping[str, Mapping[str, pulumi.Input[str]]]
@@ -74,7 +74,7 @@ class EksFileSystems(pulumi.ComponentResource):
         )
 
     def _admit(self, group: aws.ec2.SecurityGroup, suffix: str, ports: tuple[tuple[int, int], ...]) -> None:
-        """Admit TCP ports from nodes."""
+        """Allow nodes to reach TCP ports of a security group."""
         for first, last in ports:
             aws.vpc.SecurityGroupIngressRule(
                 f"{self._name}-{suffix}-nodes-{first}",
@@ -87,7 +87,9 @@ class EksFileSystems(pulumi.ComponentResource):
             )
 
     def _admit_lustre(self, group: aws.ec2.SecurityGroup) -> None:
-        """Admit Lustre's ports between servers, and between servers and nodes: both sides open connections."""
+        """Allow Lustre's ports between servers, and between servers and nodes, because both sides open
+        connections.
+        """
         nodes = self._args.cluster.cluster_security_group_id
         self._admit(group, "lustre", LUSTRE_PORTS)
         for first, last in LUSTRE_PORTS:
@@ -108,7 +110,9 @@ class EksFileSystems(pulumi.ComponentResource):
                 )
 
     def _create_file_system(self, plan: FileSystemPlan, group: aws.ec2.SecurityGroup) -> pulumi.Output[str]:
-        """Create a file system that Pulumi retains when it is no longer declared: it has members' data."""
+        """Create a file system. Pulumi retains it when it is no longer declared, because it contains members'
+        data.
+        """
         name = f"{self._name}-{plan.storage_class}"
         file_system = aws.efs.FileSystem(
             name,
@@ -126,7 +130,8 @@ class EksFileSystems(pulumi.ComponentResource):
                 file_system_id=file_system.id,
                 subnet_id=self._args.cluster.subnet_ids[zone],
                 security_groups=[group.id],
-                # A file system has one mount target in a zone: EFS refuses another, in another subnet, beside it.
+                # EFS allows only one mount target per zone, so a mount target in another subnet cannot be created
+                # first.
                 opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(delete_before_replace=True)),
             )
         return file_system.id

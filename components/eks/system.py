@@ -16,17 +16,17 @@ from components.eks.resized import resized
 from gpu_platform.base.names import SYSTEM_NODES
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
 
-# Controllers of the whole cluster must not lose their nodes to an interruption of spot capacity.
+# Cluster-wide controllers must not lose their nodes to spot interruptions.
 _CAPACITY_TYPE = "ON_DEMAND"
-# One by one: the controllers have few replicas.
+# Update one node at a time, because the controllers have few replicas.
 _MAX_UNAVAILABLE = 1
-# System nodes hold no state: a broken one is replaced without loss.
+# System nodes hold no state, so a broken node is replaced without loss.
 _NODE_REPAIR = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksSystemArgs:
-    """The cluster's plan, what it is created with, the cluster itself, and subnets of the pods by zone."""
+    """Plan of the cluster, its settings at creation, the cluster itself, and the subnets of pods by zone."""
 
     plan: EksClusterPlan
     create: CreateEksPlan
@@ -37,10 +37,11 @@ class EksSystemArgs:
 class EksSystem(pulumi.ComponentResource):
     """Pinned add-ons and the system node group.
 
-    Order: add-ons that a node needs to become ready, then nodes, then add-ons that need nodes.
+    Add-ons that a node needs to become ready come first, then the nodes, then the add-ons that need nodes. Every
+    node waits for the add-ons in `before_nodes`. Pods need the resources in `works` for scheduling, DNS and
+    volumes.
 
-    Outputs: `node_group_name`. `before_nodes`: add-ons that every node waits for; `works`: resources
-    that pods need for scheduling, DNS and volumes.
+    Outputs: `node_group_name`.
     """
 
     before_nodes: list[pulumi.Resource]
@@ -55,7 +56,7 @@ class EksSystem(pulumi.ComponentResource):
         first = child_options(self, opts, *cluster.ready)
         for addon in create.addons:
             if addon.before_nodes:
-                # One after the other: the VPC CNI gets its credentials from the Pod Identity agent.
+                # In this order, the VPC CNI receives its credentials from the Pod Identity agent.
                 after = pulumi.ResourceOptions(parent=self, depends_on=self.before_nodes[-1:])
                 opts_of_addon = after if self.before_nodes else first
                 self.before_nodes.append(
@@ -84,12 +85,12 @@ class EksSystem(pulumi.ComponentResource):
             opts=after,
         )
         return aws.eks.NodeGroup(
-            # Not the name of the cluster, which may be too long for a node group; it is unique within the cluster.
+            # The cluster's name may be too long for a node group. This name is unique within the cluster.
             "system",
             cluster_name=self._cluster.name,
             node_role_arn=self._cluster.node_role_arn,
             subnet_ids=self._cluster.all_subnet_ids,
-            # Without it nodes keep the version that the cluster had when they were created.
+            # Without a version, nodes keep the version that the cluster had when they were created.
             version=plan.kubernetes,
             instance_types=list(pool.instance_types),
             ami_type=pool.ami_type,
@@ -111,5 +112,5 @@ class EksSystem(pulumi.ComponentResource):
 
 
 def _left_alone() -> list[str]:
-    """Return the inputs that an update leaves: the zone of a new pool must not replace the system nodes."""
+    """Return the inputs that an update must not change. A new pool's zone must not replace the system nodes."""
     return ["subnetIds"] if SYSTEM_NODES in resized() else ["scalingConfig.desiredSize", "subnetIds"]

@@ -1,6 +1,6 @@
-"""GKE: the cluster and its GPU node pools.
+"""GKE cluster and its GPU node pools.
 
-Only this package and `components/public/_cluster.py` import the SDK of Google Cloud.
+Only this package and `components/public/_cluster.py` import the Google Cloud SDK.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from gpu_platform.planning.pools.section import PoolPlan
 def build(
     cluster: GkeClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
 ) -> tuple[GkeCluster, Callable[[pulumi.ResourceOptions], dict[str, list[pulumi.Resource]]]]:
-    """Create the cluster; return it, and a function that creates its pools.
+    """Create the cluster. Return it with a function that creates its pools.
 
-    The function takes options of Kubernetes objects, and returns by pool the resources that its nodes come from.
-    `opts`: options of the cluster.
+    The function takes the options of Kubernetes objects and returns, for each pool, the resources that create its
+    nodes. `opts` are the options of the cluster.
     """
     google = gcp.Provider(
         f"{cluster.name}-google",
@@ -55,7 +55,7 @@ def build(
 def create_storage(
     created: GkeCluster, cluster: GkeClusterPlan, storage: GkeStorage, opts: pulumi.ResourceOptions
 ) -> ClassParameters:
-    """Connect the network to file systems; return by storage class the parameters that are outputs."""
+    """Connect the network to file systems. Return the parameters of storage classes that are outputs."""
     args = GkeFileSystemsArgs(storage=storage, plan=cluster, cluster=created.outputs)
     on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return GkeFileSystems(
@@ -66,7 +66,7 @@ def create_storage(
 def create_identities(
     created: GkeCluster, cluster: GkeClusterPlan, identities: GkeIdentities, opts: pulumi.ResourceOptions
 ) -> Mapping[str, Sequence[pulumi.Resource]]:
-    """Create the roles of teams; return by team what must exist before its pods start."""
+    """Create the IAM roles of teams. Return, by team, the resources that must exist before its pods start."""
     args = GkeTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return GkeTeamIdentities(

@@ -1,10 +1,10 @@
-"""Settings that system nodes and GPU nodes of GKE share."""
+"""Settings that GKE system nodes and GPU nodes share."""
 
 from __future__ import annotations
 
-# Every API: the IAM roles of the service account decide what nodes may do, as Google recommends.
+# Allow all APIs, as Google recommends. The IAM roles of the service account determine what nodes may do.
 OAUTH_SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
-# GKE's metadata server: pods get credentials by workload identity, never those of the node.
+# With GKE's metadata server, pods obtain credentials by workload identity, never the node's credentials.
 METADATA_MODE = "GKE_METADATA"
-# Records what a node has booted, so that a changed boot chain shows in Cloud Monitoring.
+# Record what a node has booted, so that Cloud Monitoring shows a changed boot chain.
 INTEGRITY_MONITORING = True

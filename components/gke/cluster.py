@@ -36,40 +36,41 @@ from gpu_platform.planning.clouds.gke.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
-# Dataplane v2: it enforces network policies without an add-on, and multi-networking needs it. VPC-native needs
-# addresses of pods in the VPC, which private nodes need as well.
+# Dataplane V2 enforces network policies without an add-on, and multi-networking requires it.
+#
+# VPC-native clusters require pod addresses in the VPC, and private nodes require them as well.
 _DATAPATH = "ADVANCED_DATAPATH"
 _NETWORKING_MODE = "VPC_NATIVE"
-# One load balancer in the VPC reaches only nodes with its pods: needed above 250 nodes, and permanent.
+# An internal load balancer reaches only nodes with its pods. Required above 250 nodes; cannot be disabled.
 _INTERNAL_LOAD_BALANCER_SUBSETTING = True
-# Nodes have no public addresses: they reach the internet by NAT.
+# Nodes have no public addresses, and reach the internet through NAT.
 _PRIVATE_NODES = True
-# Other customers of Google Cloud have addresses in its public ranges.
+# Other Google Cloud customers also have addresses in Google's public ranges.
 _GOOGLE_CLOUD_ADDRESSES = False
-# `api_access` limits clients within the VPC too.
+# `api_access` also limits clients within the VPC.
 _LIMIT_PRIVATE_ENDPOINT = True
-# Clients authenticate with IAM: a certificate cannot be revoked, and ABAC grants more than RBAC.
+# Clients authenticate with IAM, because a certificate cannot be revoked. ABAC grants more permissions than RBAC.
 _CLIENT_CERTIFICATE = False
 _LEGACY_ABAC = False
 # GKE encrypts Secrets with the declared key before it stores them.
 _ENCRYPTED = "ENCRYPTED"
 _SHIELDED_NODES = True
-# Costs by namespace in Cloud Billing, without a charge.
+# Cloud Billing reports the cost of each namespace, without a charge.
 _COST_ALLOCATION = True
-# GKE's default, written down because PodMonitoring objects need it.
+# This is GKE's default, set explicitly because PodMonitoring objects require it.
 _MANAGED_PROMETHEUS = True
-# A DNS cache on every node: training jobs resolve many names at once.
+# Run a DNS cache on every node, because training jobs resolve many names at once.
 _DNS_CACHE = True
-# Volumes of Persistent Disk, and buckets as file systems: datasets and checkpoints.
+# Persistent Disk volumes and buckets mounted as file systems store datasets and checkpoints.
 _DISK_DRIVER = True
 _BUCKET_DRIVER = True
-# Exclusions of upgrades without an end last as long as Google supports the version.
+# Upgrade exclusions without an end time last as long as Google supports the version.
 _UNTIL_END_OF_SUPPORT = "UNTIL_END_OF_SUPPORT"
 
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    """Ids of the cluster's network and subnetwork, and names of the ranges of pods and services."""
+    """Ids of the cluster's network and subnetwork, and the names of the ranges for pods and Services."""
 
     network: pulumi.Input[str]
     subnetwork: pulumi.Input[str]
@@ -78,12 +79,11 @@ class _Network:
 
 
 class GkeCluster(pulumi.ComponentResource):
-    """Component of a GKE cluster, the service account of its nodes, the networks of GPU NICs and the installers.
+    """Component of a GKE cluster, with its nodes' service account, the networks of GPU NICs and the installers.
 
-    The cluster of the stack file is `gpu_platform.stack.cluster.GkeCluster`.
+    `gpu_platform.stack.cluster.GkeCluster` is the stack file's section for the cluster. Node pools need `outputs`.
 
-    Outputs: `name`, `context`, `kubeconfig` (secret; credentials come from gke-gcloud-auth-plugin).
-    `outputs`: for node pools.
+    Outputs: `name`, `context`, `kubeconfig` (secret; gke-gcloud-auth-plugin provides the credentials).
     """
 
     provider: k8s.Provider
@@ -108,7 +108,7 @@ class GkeCluster(pulumi.ComponentResource):
             cluster, network, kubeconfig = self._create(args.create)
         self.kubeconfig = pulumi.Output.secret(kubeconfig)
         self.context = pulumi.Output.from_input(args.name)
-        # Objects in Kubernetes wait for nodes that their pods can run on.
+        # Kubernetes objects wait until there are nodes that their pods can run on.
         self.provider = k8s.Provider(
             name,
             kubeconfig=self.kubeconfig,
@@ -139,7 +139,7 @@ class GkeCluster(pulumi.ComponentResource):
         ).joined
 
     def _node_account(self) -> pulumi.Output[str]:
-        """Return the e-mail of the nodes' service account: an existing one, or a new one with its roles."""
+        """Return the e-mail of the nodes' service account, either an existing or a new one with its roles."""
         args = self._args
         if args.node_email is not None:
             return pulumi.Output.from_input(args.node_email)
@@ -162,7 +162,7 @@ class GkeCluster(pulumi.ComponentResource):
         return account.email
 
     def _grant_logins(self) -> None:
-        """Let members of teams fetch credentials and pass the cluster's DNS endpoint."""
+        """Allow members of teams to fetch credentials and to use the cluster's DNS endpoint."""
         args = self._args
         for member in args.logins:
             gcp.projects.IAMMember(
@@ -170,7 +170,7 @@ class GkeCluster(pulumi.ComponentResource):
                 project=args.project,
                 role=LOGIN_ROLE,
                 member=member,
-                # Another stack or the project's owner may have granted the same: it is one binding.
+                # The project's owner or another stack may have granted the same role, which is a single binding.
                 opts=retained(self._child),
             )
 
@@ -191,9 +191,10 @@ class GkeCluster(pulumi.ComponentResource):
         return checked["cluster"], checked["network"], checked["kubeconfig"]
 
     def _range_of_nodes(self, subnetwork: str) -> pulumi.Input[str]:
-        """Return the range of a subnetwork; empty if no GPU network could overlap it, or its project is another.
+        """Return the address range of a subnetwork.
 
-        The program needs no rights in the host project of a Shared VPC.
+        The range is empty if it cannot overlap a GPU network, or if the subnetwork is in the host project of a
+        Shared VPC, where the program needs no permissions.
         """
         args, (project, region, name) = self._args, subnetwork_of(subnetwork, self._args)
         if not args.networks or project != args.project:
@@ -203,9 +204,10 @@ class GkeCluster(pulumi.ComponentResource):
         ).ip_cidr_range
 
     def _checked(self, found: gcp.container.GetClusterResult, nodes: str) -> dict[str, str]:
-        """Return id, network and kubeconfig of a cluster that fits the plan; raises RunError for any other.
+        """Return the id, network and kubeconfig of a cluster that fits the plan. Raises RunError if it does not
+        fit.
 
-        `nodes`: range of the nodes; empty: unknown.
+        `nodes` is the address range of the nodes, or empty if it is unknown.
         """
         facts = _facts(found, nodes, subnetwork_of(found.subnetwork, self._args)[0])
         try:
@@ -245,7 +247,7 @@ class GkeCluster(pulumi.ComponentResource):
         return cluster.id, joined, facts.apply(self._created_kubeconfig)
 
     def _created_kubeconfig(self, facts: dict[str, Any]) -> str:
-        """Return the kubeconfig of the new cluster; raises RunError if its version is too old for the pools."""
+        """Return the kubeconfig of the new cluster. Raises RunError if its version is too old for the pools."""
         try:
             require_version(self._args, facts["version"])
         except BadInput as error:
@@ -328,7 +330,8 @@ class GkeCluster(pulumi.ComponentResource):
                 gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=_BUCKET_DRIVER
                 ),
-                # Only where a class needs it: an owner may have enabled it by hand, and mounts need it.
+                # Set only if a storage class needs the driver: the owner may have enabled it, and mounts depend on
+                # it.
                 gcp_filestore_csi_driver_config=(
                     container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(enabled=True)
                     if create.nfs_driver
@@ -351,8 +354,10 @@ class GkeCluster(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     protect=args.protect,
                     depends_on=[*self._ready],
-                    # A cluster keeps multi-networking when its last pool of A3 or newer leaves, and policies with
-                    # host names when it no longer needs them: the provider would delete it to switch them off.
+                    # The cluster keeps multi-networking after its last pool of A3 or newer is removed.
+                    #
+                    # It also keeps FQDN network policies. The provider would replace the cluster to disable either
+                    # of them.
                     ignore_changes=[
                         "node_config",
                         "initial_node_count",
@@ -405,7 +410,7 @@ def _maintenance(create: CreateGkePlan) -> gcp.container.ClusterMaintenancePolic
 
 
 def _facts(found: gcp.container.GetClusterResult, nodes: str, network_project: str) -> ExistingGke:
-    """Return the facts that planning checks; the provider has each single block as a list."""
+    """Return the facts that planning checks. The provider returns each single block as a list."""
     dns = [one for each in found.control_plane_endpoints_configs for one in each.dns_endpoint_configs]
     authorities = [each.cluster_ca_certificate for each in found.master_auths]
     pools = [each.workload_pool for each in found.workload_identity_configs]
@@ -434,6 +439,6 @@ def _facts(found: gcp.container.GetClusterResult, nodes: str, network_project: s
 
 
 def _conceals(node_pool: gcp.container.outputs.GetClusterNodePoolResult) -> bool:
-    """Return whether pods on the nodes reach GKE's metadata server in place of the node's own."""
+    """Return whether pods on the nodes reach GKE's metadata server instead of the node's metadata server."""
     modes = {one.mode for config in node_pool.node_configs for one in config.workload_metadata_configs or ()}
     return modes == {METADATA_MODE}

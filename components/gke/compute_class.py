@@ -1,4 +1,4 @@
-"""`GkeComputeClass`: the order in which node pools get nodes for the same pods."""
+"""`GkeComputeClass`: the order in which node pools add nodes for the same pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.gke.plan import ComputeClassPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeComputeClassArgs:
-    """The class's plan, and the names of its node pools in order, which have a suffix of Pulumi."""
+    """Plan of the class, and its node pools' names in order, with the suffixes that Pulumi adds."""
 
     plan: ComputeClassPlan
     node_pools: Sequence[pulumi.Output[str]]
@@ -23,7 +23,7 @@ class GkeComputeClassArgs:
 class GkeComputeClass(pulumi.ComponentResource):
     """A ComputeClass with one rule for each node pool.
 
-    Outputs: `compute_class`, its name.
+    Outputs: `compute_class`, the name of the class.
     """
 
     compute_class: pulumi.Output[str]

@@ -1,4 +1,4 @@
-"""`GkeTeamIdentities`: roles of teams' service accounts, by Workload Identity Federation."""
+"""`GkeTeamIdentities`: IAM roles of the teams' service accounts, by Workload Identity Federation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BELOW = "below the prefix"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeTeamIdentitiesArgs:
-    """The planned roles, the cluster's plan, and the cluster itself: its project has the identity pool."""
+    """Planned roles, the plan of the cluster, and the cluster itself, whose project has the identity pool."""
 
     identities: GkeIdentities
     plan: GkeClusterPlan
@@ -26,9 +26,9 @@ class GkeTeamIdentitiesArgs:
 
 
 class GkeTeamIdentities(pulumi.ComponentResource):
-    """Roles of the service account of each team on buckets, or on a service account of Google Cloud.
+    """IAM roles of each team's service account on buckets or on a Google Cloud service account.
 
-    Outputs: none. `resources`, by team: what must exist before the team's pods start.
+    `resources` has, by team, the resources that must exist before the team's pods start. There are no outputs.
     """
 
     resources: Mapping[str, list[pulumi.Resource]]
@@ -36,7 +36,7 @@ class GkeTeamIdentities(pulumi.ComponentResource):
     def __init__(self, name: str, args: GkeTeamIdentitiesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeTeamIdentities", name, None, opts)
         self._project = args.plan.project
-        # The identity pool comes with the first cluster of a project: IAM refuses its members before.
+        # A project has an identity pool from its first cluster on. Until then, IAM refuses members of the pool.
         child = child_options(self, opts, *args.cluster.ready)
         number = gcp.organizations.get_project_output(
             project_id=self._project, opts=pulumi.InvokeOutputOptions(parent=self)
@@ -67,7 +67,7 @@ class GkeTeamIdentities(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _principal(self, number: pulumi.Output[str], namespace: str, service_account: str) -> pulumi.Output[str]:
-        """Return one service account of one namespace as IAM names it."""
+        """Return the IAM principal of a service account in a namespace."""
         pool = f"locations/global/workloadIdentityPools/{self._project}.svc.id.goog"
         subject = f"ns/{namespace}/sa/{service_account}"
         return pulumi.Output.concat(

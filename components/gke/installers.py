@@ -11,14 +11,14 @@ from components._options import child_options
 from gpu_platform.base import names
 from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan
 
-# Nodes of one job need one version: all of them are changed at once.
+# The nodes of a job need the same version, so all of them are updated at once.
 _MAX_UNAVAILABLE = "100%"
 
 
 class GkeInstallers(pulumi.ComponentResource):
-    """DaemonSets that install the driver and the plugins of GPUDirect on the nodes of the pools that need them.
+    """DaemonSets that install the driver and the GPUDirect plugins on the nodes of pools that need them.
 
-    Outputs: `daemon_sets`, their names.
+    Outputs: `daemon_sets`, the names of the DaemonSets.
     """
 
     daemon_sets: pulumi.Output[list[str]]

@@ -1,4 +1,6 @@
-"""`GkeGpuNetworks` and `GkePodNetworks`: VPCs of GPU NICs, and the Kubernetes networks by which pods join them."""
+"""`GkeGpuNetworks` and `GkePodNetworks`: VPCs of GPU NICs, and the Kubernetes networks through which pods join
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from components._options import child_options
 from gpu_platform.planning.clouds.gke.plan import GpuNetwork
 
 _GROUP = "networking.gke.io"
-# All nodes with GPU NICs of one cluster are in one region.
+# All nodes with GPU NICs of a cluster are in one region.
 _ROUTING_MODE = "REGIONAL"
-# NCCL chooses its ports freely: all of TCP and UDP between the nodes, and ICMP for the discovery of the MTU.
+# NCCL uses any TCP and UDP ports between nodes. ICMP is needed for path MTU discovery.
 _PROTOCOLS = ("tcp", "udp", "icmp")
 
 JoinedNetworks = tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]
@@ -24,7 +26,7 @@ JoinedNetworks = tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeGpuNetworksArgs:
-    """The networks, and the project and region that they are created in."""
+    """The networks, and their project and region."""
 
     networks: Sequence[GpuNetwork]
     project: str
@@ -32,9 +34,11 @@ class GkeGpuNetworksArgs:
 
 
 class GkeGpuNetworks(pulumi.ComponentResource):
-    """VPCs and subnets for GPU NICs; the nodes of each VPC reach each other without restrictions.
+    """VPCs and subnets for GPU NICs. The nodes in each VPC can reach each other without restrictions.
 
-    Outputs: `subnets`, the names of the subnets. `joined`: network and subnetwork of each GPU NIC, in order.
+    `joined` has the network and subnetwork of each GPU NIC, in order.
+
+    Outputs: `subnets`, the names of the subnets.
     """
 
     joined: JoinedNetworks
@@ -94,16 +98,16 @@ class GkeGpuNetworks(pulumi.ComponentResource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkePodNetworksArgs:
-    """The networks' plans, and network and subnetwork of each, in the same order."""
+    """Plans of the networks, and the VPC network and subnetwork of each, in the same order."""
 
     networks: Sequence[GpuNetwork]
     joined: JoinedNetworks
 
 
 class GkePodNetworks(pulumi.ComponentResource):
-    """A Kubernetes `Network` of type Device for each GPU network, and the GKENetworkParamSet that it points to.
+    """A Kubernetes `Network` of type Device for each GPU network, and the GKENetworkParamSet that it refers to.
 
-    Outputs: `networks`, the names that pods request by the annotation networking.gke.io/interfaces.
+    Outputs: `networks`, the names that pods request with the annotation networking.gke.io/interfaces.
     """
 
     networks: pulumi.Output[list[str]]

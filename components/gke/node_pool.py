@@ -21,19 +21,19 @@ from gpu_platform.planning.clouds.gke.plan import (
 from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.pools.section import PoolPlan
 
-# Fields that GKE writes itself. The labels of the stack are not among them: their changes must be applied.
+# Fields that GKE sets itself. The stack's labels are not included, because changes to them must be applied.
 _DRIFTS = [
     "initialNodeCount",
     'nodeConfig.resourceLabels["goog-gke-accelerator-type"]',
     'nodeConfig.resourceLabels["goog-gke-node-pool-provisioning-model"]',
 ]
 
-# The one collocation of compact placement: nodes close together in one zone.
+# The only collocation of compact placement: it places nodes close together in one zone.
 _CONTAINER_IMAGES = "CONTAINER_IMAGE_CACHE"
 _COLLOCATION = "COLLOCATED"
-# The one type of workload policy with an accelerator topology.
+# The only workload policy type that supports an accelerator topology.
 _THROUGHPUT = "HIGH_THROUGHPUT"
-# GKE upgrades no node of the pool until its version is out of support.
+# GKE does not upgrade the pool's nodes until their version is out of support.
 _UPGRADES_EXCLUDED = [
     gcp.container.NodePoolMaintenancePolicyArgs(
         exclusion_until_end_of_supports=[
@@ -45,14 +45,14 @@ _UPGRADES_EXCLUDED = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeNodePoolArgs:
-    """The pool's plan, and the cluster that it joins."""
+    """Plan of the pool, and the cluster that it joins."""
 
     pool: PoolPlan
     cluster: GkeOutputs
 
 
 class GkeNodePool(pulumi.ComponentResource):
-    """The nodes of one pool: a GKE node pool, and the resource policy of its placement where the plan creates one.
+    """The nodes of one pool: a GKE node pool, and its placement's resource policy if the plan creates one.
 
     Pulumi adds a suffix to the name, so that a new node pool can exist before the old one is deleted.
 
@@ -77,7 +77,7 @@ class GkeNodePool(pulumi.ComponentResource):
     def _create_resource_policy(
         self, plan: GkePoolPlan, opts: pulumi.ResourceOptions
     ) -> gcp.compute.ResourcePolicy | None:
-        """Create the policy in the provider's project and region, which are the cluster's."""
+        """Create the resource policy in the provider's project and region, which are also the cluster's."""
         if plan.placement is None or not plan.placement.create:
             return None
         return gcp.compute.ResourcePolicy(
@@ -218,7 +218,7 @@ def _kubelet(plan: GkePoolPlan) -> gcp.container.NodePoolNodeConfigKubeletConfig
         container_log_max_files=limits.container_log_max_files,
         image_gc_high_threshold_percent=limits.image_gc_high_percent,
         image_gc_low_threshold_percent=limits.image_gc_low_percent,
-        # Older versions of the provider send false for an unset value, and the kubelet ignores CPU limits.
+        # Older provider versions send false if the value is unset, and the kubelet then ignores CPU limits.
         cpu_cfs_quota=limits.cpu_cfs_quota is not False,
     )
 
@@ -272,7 +272,9 @@ def _upgrade(upgrade: UpgradeSettings | None) -> gcp.container.NodePoolUpgradeSe
 
 
 def _autoscaling(plan: GkePoolPlan) -> gcp.container.NodePoolAutoscalingArgs | None:
-    """Return limits over all locations: limits by location would multiply with the number of locations."""
+    """Return autoscaling limits for all locations together. Limits per location would multiply by the number of
+    locations.
+    """
     if not plan.autoscaled:
         return None
     return gcp.container.NodePoolAutoscalingArgs(
@@ -293,7 +295,7 @@ def _placement(
 
 
 def _network(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePoolNetworkConfigArgs | None:
-    """Return the networks of GPU NICs; all other settings are the cluster's."""
+    """Return the networks of GPU NICs. All other network settings come from the cluster."""
     if plan.network == "none":
         return None
     return gcp.container.NodePoolNetworkConfigArgs(

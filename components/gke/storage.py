@@ -1,4 +1,4 @@
-"""`GkeFileSystems`: what a GKE cluster needs for file systems and buckets: network access, and roles of teams."""
+"""`GkeFileSystems`: network access to file systems, and IAM roles of teams on buckets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage, filestore_network
 
 _SERVICE = "servicenetworking.googleapis.com"
-# Managed Lustre takes a /23 for each instance, and the range cannot grow.
+# Managed Lustre uses a /23 for each instance, and the range cannot grow.
 _RANGE_PREFIX = 20
 _BELOW = "below the prefix"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeFileSystemsArgs:
-    """The plan of storage, the cluster's plan, and the cluster itself."""
+    """Plan of the storage, the plan of the cluster, and the cluster itself."""
 
     storage: GkeStorage
     plan: GkeClusterPlan
@@ -30,9 +30,9 @@ class GkeFileSystemsArgs:
 
 
 class GkeFileSystems(pulumi.ComponentResource):
-    """Private services access of a created network, by which nodes reach Managed Lustre; roles on buckets.
+    """Private services access of a created network, which connects nodes to Managed Lustre, and roles on buckets.
 
-    Outputs: `parameters`, by storage class: the parameters that are known only after the deploy.
+    Outputs: `parameters`, the parameters that are known only after the deployment, by storage class.
     """
 
     parameters: ClassParameters
@@ -53,7 +53,7 @@ class GkeFileSystems(pulumi.ComponentResource):
         self.register_outputs({"parameters": self.parameters})
 
     def _grant(self, args: GkeFileSystemsArgs, child: pulumi.ResourceOptions) -> None:
-        """Admit all service accounts of the teams' namespaces, and of none else, to buckets."""
+        """Give all service accounts in the teams' namespaces, and no others, access to buckets."""
         project = gcp.organizations.get_project_output(
             project_id=args.plan.project, opts=pulumi.InvokeOutputOptions(parent=self)
         )

@@ -1,4 +1,4 @@
-"""The nodes of a new GKE cluster without GPUs."""
+"""System nodes of a new GKE cluster, which have no GPUs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCO
 from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
 from gpu_platform.planning.clouds.gke.plan import SYSTEM_SURGE, CreateGkePlan, GkeClusterPlan
 
-# GKE creates no cluster without a pool. That one is deleted within minutes.
+# GKE cannot create a cluster without a node pool. This first pool is deleted within minutes.
 FIRST_POOL_NODES = 1
-# System nodes. Secure boot: Container-Optimized OS loads only signed modules, and these nodes have no GPU driver.
+# With Secure Boot, Container-Optimized OS loads only signed modules. System nodes need no GPU driver.
 SECURE_BOOT = True
 _IMAGE_TYPE = "COS_CONTAINERD"
-# GKE's own defaults, written down so that a new default replaces no nodes.
-FIRST_DISK_TYPE = "pd-balanced"  # of the first pool, whose machine type is GKE's default, e2-medium
+# These are GKE's defaults, set explicitly so that a new default replaces no nodes.
+FIRST_DISK_TYPE = "pd-balanced"  # for the first pool, whose machine type is GKE's default, e2-medium
 _LOCATION_POLICY = "BALANCED"
 _AUTO_REPAIR = True
 _AUTO_UPGRADE = True
 _UPGRADE_STRATEGY = "SURGE"
 _MAX_UNAVAILABLE = 0
 _GVNIC = True
-# Without the legacy endpoints of instance metadata, which answer without a header and so leak credentials.
+# Legacy metadata endpoints answer requests without a header, which can leak credentials.
 _METADATA = {"disable-legacy-endpoints": "true"}
 
 
 def node_settings(create: CreateGkePlan, account: pulumi.Input[str], disk_type: str) -> dict[str, Any]:
-    """Return the settings that the first pool and the system nodes share: a policy of the company is for both."""
+    """Return the settings that the first pool and the system nodes share, so that both follow company policies."""
     return {
         "image_type": _IMAGE_TYPE,
         "disk_type": disk_type,

@@ -13,25 +13,27 @@ from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 
 PODS_RANGE = "pods"
 SERVICES_RANGE = "services"
-# The cluster is in one region: routes to other regions are of no use.
+# The cluster is in one region, so routes to other regions are not needed.
 _ROUTING_MODE = "REGIONAL"
 # Nodes without public addresses reach Google's APIs and registries without NAT.
 _PRIVATE_GOOGLE_ACCESS = True
-# A node that pulls many images at once needs more ports than Cloud NAT's fixed 64; 4096 allow 15 such nodes by
-# NAT address, and Cloud NAT adds addresses itself. Dynamic ports exclude endpoint-independent mapping.
+# A node that pulls many images at once needs more ports than Cloud NAT's fixed 64.
+#
+# With 4096 ports, each NAT address serves 15 such nodes, and Cloud NAT adds addresses itself. Dynamic ports
+# exclude endpoint-independent mapping.
 _NAT_DYNAMIC_PORTS = True
 _NAT_MIN_PORTS = 64
 _NAT_MAX_PORTS = 4096
 _NAT_ENDPOINT_INDEPENDENT_MAPPING = False
 _NAT_ADDRESSES = "AUTO_ONLY"
-# Translations are too many to log; an error shows that ports have run out.
+# Translations are too numerous to log. An error shows that no ports are left.
 _NAT_LOGS = "ERRORS_ONLY"
 _DNS_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeVpcArgs:
-    """The plan of the new cluster, and the project and region of the VPC."""
+    """Plan of the new cluster, and the project and region of the VPC."""
 
     create: CreateGkePlan
     project: str
@@ -39,10 +41,10 @@ class GkeVpcArgs:
 
 
 class GkeVpc(pulumi.ComponentResource):
-    """A VPC with one subnet: ranges for nodes, pods and services, private access to Google's APIs, NAT, and a rule
-    for webhooks.
+    """A VPC with one subnet for nodes, pods and Services, private access to Google's APIs, NAT, and a webhook
+    rule.
 
-    Outputs: `network` and `subnetwork`, their ids. `nat`: private nodes pull images through it.
+    Outputs: `network` and `subnetwork`, their ids. `nat`, the NAT that private nodes use to pull images.
     """
 
     network: pulumi.Output[str]
@@ -60,7 +62,7 @@ class GkeVpc(pulumi.ComponentResource):
             auto_create_subnetworks=False,
             routing_mode=_ROUTING_MODE,
             mtu=create.mtu,
-            # Another MTU would interrupt every node of the cluster until it is restarted: a VPC keeps its own.
+            # Changing the MTU interrupts every node of the cluster until it restarts, so a VPC keeps its MTU.
             opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["mtu"])),
         )
         subnetwork = gcp.compute.Subnetwork(
@@ -128,7 +130,7 @@ class GkeVpc(pulumi.ComponentResource):
             name=name,
             project=args.project,
             dns_name=API_DOMAIN,
-            description="Google's APIs by addresses that network policies can name.",
+            description="Google's APIs at addresses that network policies can name.",
             visibility="private",
             private_visibility_config=gcp.dns.ManagedZonePrivateVisibilityConfigArgs(
                 networks=[gcp.dns.ManagedZonePrivateVisibilityConfigNetworkArgs(network_url=network)]

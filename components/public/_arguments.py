@@ -1,4 +1,4 @@
-"""Arguments as a program gives them: which may be Outputs, and plain values for planning."""
+"""Arguments of a program: checks which of them may be Outputs, and converts them to plain values for planning."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ INPUTS: Final = frozenset(
         "teams[*].workloads[*].image",
     }
 )
-"""Arguments that may be Outputs: no decision depends on their values. `*`: any key or index."""
+"""Paths of arguments that may be Outputs, because no decision depends on them. `*` matches any key or index."""
 
 PLATFORM_INPUTS: Final = INPUTS - {"cluster.security_groups[*]"}
-"""Those of a whole platform, whose outputs say which security groups its pools have, to find changes."""
+"""Paths of a whole platform's arguments that may be Outputs. Security groups must be plain, because the platform's
+outputs list them so that the next run can detect changes.
+"""
 
-# What planning gets in place of an Output: values of the right form that reach no resource.
+# Values that planning uses instead of Outputs. They have the right form and reach no resource.
 _STAND_INS: Final = {
     "cluster.kubeconfig": "/an/output",
     "cluster.subnets.*": "subnet-00000000",
@@ -46,29 +48,29 @@ _STAND_INS: Final = {
 
 
 def is_output(value: object) -> bool:
-    """Return whether a value is not known while the program runs: an Output, an awaitable, or unknown."""
+    """Return whether a value is an Output, an awaitable or Unknown, and therefore not available to planning."""
     return isinstance(value, (pulumi.Output, Awaitable, Unknown))
 
 
 def output_problems(arguments: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[Problem]:
-    """Yield a problem for every Output among the arguments in a place that `allowed` does not have."""
+    """Yield a problem for every Output in the arguments whose place is not in `allowed`."""
     for place, pattern, value in _leaves(arguments):
         if is_output(value) and pattern not in allowed:
             yield needs_plain_value(place)
 
 
 def needs_plain_value(place: str) -> Problem:
-    """Return the problem of an Output in a place where planning needs the value."""
+    """Return the problem to report for an Output in a place where planning needs a plain value."""
     return Problem(
         place,
         "an Output",
-        "a plain value: decisions of the plan depend on it",
+        "a plain value, because decisions of the plan depend on it",
         "write the value, or read it from the stack's configuration",
     )
 
 
 def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for planning: stand-ins for Outputs, no None, and whole numbers as integers."""
+    """Replace Outputs with planning values, remove None, and convert whole numbers to integers."""
     return cast("dict[str, Any]", _plain(arguments, ""))
 
 
@@ -97,12 +99,12 @@ def _leaves(value: object, place: str = "", pattern: str = "") -> Iterator[tuple
 
 
 def _below(pattern: str, key: object) -> str:
-    if pattern == "cluster.subnets":  # its keys are zones
+    if pattern == "cluster.subnets":  # the keys of `cluster.subnets` are zones
         return f"{pattern}.*"
     return f"{pattern}.{key}" if pattern else str(key)
 
 
 def renamed(problem: Problem, prefix: str, replacement: str = "") -> Problem:
-    """Return a problem whose place begins with `replacement` instead of `prefix`."""
+    """Return a problem in whose place the beginning `prefix` is replaced by `replacement`."""
     place = re.sub(rf"^{re.escape(prefix)}(\.|$)", replacement, problem.path)
     return Problem(place or prefix, problem.found, problem.allowed, problem.fix)

@@ -1,4 +1,4 @@
-"""Connect a public component to its cluster: the Kubernetes provider, and the outputs that node pools need."""
+"""Connects a public component to its cluster: the Kubernetes provider, and the outputs that node pools need."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def kubernetes_options(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions | None,
 ) -> pulumi.ResourceOptions:
-    """Return the options of a component's Kubernetes objects: their provider, and what the component waits for.
+    """Return the options of a component's Kubernetes objects: their provider, and the resources they wait for.
 
-    The provider is that of the resource options; else one for `cluster.kubeconfig` and `cluster.context`; else the
-    program's default one.
+    The provider comes from the resource options. Otherwise, `cluster.kubeconfig` and `cluster.context` configure a
+    new provider. If neither is given, the program's default provider is used.
     """
     waits = opts.depends_on if opts is not None else None
     options = pulumi.ResourceOptions(parent=component, depends_on=waits)
@@ -41,8 +41,8 @@ def kubernetes_options(
         if declared:
             problem = Problem(
                 "cluster.kubeconfig" if path is not None else "cluster.context",
-                "a kubeconfig beside a Kubernetes provider in the resource options",
-                "one of the two",
+                "a kubeconfig as well as a Kubernetes provider in the resource options",
+                "only one of the two",
                 "remove kubeconfig and context from cluster, or the provider from the options",
             )
             raise BadArguments(f"{type(component).__name__} {name}", [problem])
@@ -63,7 +63,7 @@ def kubernetes_options(
 
 
 def connection_problems(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> list[Problem]:
-    """Return a problem for each cluster argument that the pool needs and that is missing."""
+    """Return a problem for each missing cluster argument that the pool needs."""
     [pool] = plan.pools
     cloud = pool.cloud
     needed: dict[str, str] = {}
@@ -86,7 +86,7 @@ def connection_problems(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> li
 
 
 def plugin_problems(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> list[Problem]:
-    """Return a problem for each cluster argument that the cloud's plugins need and that is missing."""
+    """Return a problem for each missing cluster argument that the cloud's plugins need."""
     cloud = plan.cluster.cloud
     return _network_problems(len(cloud.networks), cluster) if isinstance(cloud, GkeClusterPlan) else []
 
@@ -106,17 +106,17 @@ def _network_problems(needed: int, cluster: Mapping[str, Any]) -> list[Problem]:
 
 
 _EKS = {
-    "subnets": "id of the private subnet by zone",
+    "subnets": "ARN of the IAM role of the nodes",
     "cluster_security_group_id": "id of the security group that EKS made for the cluster",
     "node_role_arn": "ARN of the IAM role of the nodes",
 }
 _EKS_OWN_IMAGE = {
-    "endpoint": "URL of the API server: nodes of an own image get it by their user data",
-    "certificate_authority": "certificate authority of the API server, for the user data of an own image",
-    "service_cidr": "CIDR block of the Services, for the user data of an own image",
+    "endpoint": "URL of the API server, which nodes with a custom image read from their user data",
+    "certificate_authority": "certificate authority of the API server, for the user data of a custom image",
+    "service_cidr": "CIDR block of the Services, for the user data of a custom image",
 }
 _EFA = {"efa_security_group_id": "id of a security group that admits all traffic from and to itself"}
-_GKE = {"node_service_account": "e-mail of the service account of the nodes"}
+_GKE = {"node_service_account": "e-mail of the nodes' service account"}
 
 
 def create_pool(
@@ -126,9 +126,9 @@ def create_pool(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Input[str] | None, pulumi.Input[list[str]]]:
-    """Register the nodes of the plan's only pool; return the cloud's name of the pool, and the nodes' names.
+    """Register the nodes of the plan's only pool. Return the cloud's name of the pool and the names of its nodes.
 
-    A cloud's SDK is imported for its own pools alone. `opts` are those of Kubernetes objects.
+    A cloud's SDK is imported only for pools in that cloud. `opts` are the options of Kubernetes objects.
     """
     [pool] = plan.pools
     cloud = plan.cluster.cloud
@@ -147,7 +147,7 @@ def _create_eks_pool(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
-    components_of(plan.kind)  # first: without the SDK its error names the extra
+    components_of(plan.kind)  # first, so that the error for a missing SDK names the extra
     import pulumi_aws as aws
 
     from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
@@ -165,7 +165,7 @@ def _create_eks_pool(
     efa: pulumi.Input[str] | None = cluster.get("efa_security_group_id")
     subnets = {zone: pulumi.Output.from_input(subnet) for zone, subnet in cluster["subnets"].items()}
     outputs = EksOutputs(
-        # EKS creates the security group with the cluster: the pool waits for both.
+        # EKS creates the security group with the cluster, so the pool waits for both.
         name=group.apply(lambda _: plan.name),
         kubernetes=plan.kubernetes,
         endpoint=pulumi.Output.from_input(cluster.get("endpoint", "")),
@@ -195,7 +195,7 @@ def _create_gke_pool(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
-    components_of(plan.kind)  # first: without the SDK its error names the extra
+    components_of(plan.kind)  # first, so that the error for a missing SDK names the extra
     import pulumi_gcp as gcp
 
     from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs
@@ -224,7 +224,7 @@ def _joined_networks(cluster: Mapping[str, Any]) -> tuple[tuple[pulumi.Output[st
 def create_plugins(
     name: str, plan: EnvironmentPlan, cluster: Mapping[str, Any], opts: pulumi.ResourceOptions
 ) -> None:
-    """Install what a cloud's pools need once per cluster beside the operator."""
+    """Install the cloud components that pools need once per cluster, in addition to the operator."""
     match plan.cluster.cloud:
         case EksClusterPlan() as cloud:
             if cloud.efa_plugin is not None:

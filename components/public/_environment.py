@@ -1,4 +1,4 @@
-"""A whole environment as the child of a component."""
+"""Creates a whole environment as the child of a component."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpu_platform.planning.plan import EnvironmentPlan
 def passing_on(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions | None:
     """Return options that make the resources of an environment wait for the dependencies of its component.
 
-    Pulumi does not pass `depends_on` on. Every resource of an environment goes through a provider of its own, so
-    it is enough that these wait.
+    Pulumi does not pass `depends_on` to children. Every resource of an environment uses one of the environment's
+    own providers, so it is enough if these providers wait.
     """
     waits = opts.depends_on if opts is not None else None
     if not waits:
@@ -32,8 +32,8 @@ def passing_on(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions | 
 
 
 def create_environment(component: pulumi.ComponentResource, name: str, plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Register the environment below `component`; return its outputs by the names of the stack's outputs."""
-    # A cloud's provider has no parent: make the component the default one.
+    """Register the environment below `component`. Return its outputs by the names of the stack's outputs."""
+    # A cloud's provider has no explicit parent, so make the component the default parent.
     before = settings.ROOT.set(component)
     try:
         return Environment(name, plan).exports

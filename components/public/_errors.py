@@ -10,7 +10,7 @@ from gpu_platform.base.errors import BadInput, Problem
 
 
 class BadArguments(pulumi.RunError):
-    """The arguments of a component are wrong; Pulumi prints it without a traceback. Has every problem."""
+    """Reports all problems with the arguments of a component. Pulumi prints the error without a traceback."""
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         error = BadInput(source, problems)

@@ -1,4 +1,4 @@
-"""The typed dictionaries of the stack file's mappings, by the models that check them.
+"""Maps the typed dictionaries of stack file mappings to the models that check them.
 
 `python -m tools.docs` writes `stack_file_types` from this table and the models.
 """
@@ -124,28 +124,28 @@ MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
     "BurnIn": (operations.BurnIn,),
     "ValidationSettings": (operations.Validation,),
 }
-"""Models by the name of the typed dictionary; those of a union share one, with the fields of all."""
+"""Models by the name of the typed dictionary. The models of a union share a dictionary with the fields of all."""
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
-    "ExistingVpc": "An existing VPC for a new cluster: the fields of EKS or those of GKE.",
-    "StorageClass": "A class for claims of volumes. Keys beside `type` and `retain` belong to some types alone.",
-    "SystemNodes": "The nodes without GPUs of a new cluster: the fields of EKS or those of GKE.",
-    "CreateCluster": "A new cluster: the fields of EKS or those of GKE.",
-    "PlatformCluster": "The cluster of a whole platform: existing, or with `create` a new one.",
+    "ExistingVpc": "An existing VPC for a new cluster, with the fields for EKS or for GKE.",
+    "StorageClass": "A class for claims of volumes. Keys except `type` and `retain` apply only to some types.",
+    "SystemNodes": "The nodes without GPUs of a new cluster, with the fields for EKS or for GKE.",
+    "CreateCluster": "A new cluster, with the fields for EKS or for GKE.",
+    "PlatformCluster": "The cluster of a whole platform, either an existing cluster or a new one with `create`.",
     "Capacity": "How nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE).",
     "Sharing": "How the GPUs are shared: none, time-slicing, mps, mig or dra, each with its own fields.",
 }
-"""Of typed dictionaries with several models; the others have that of their model."""
+"""Descriptions of typed dictionaries with several models. Others use the description of their model."""
 
 TAGS: Final = {"Capacity": "type", "Sharing": "mode"}
-"""The key by which the models of a union are told apart: it is required, also where a model has a default."""
+"""Key that distinguishes the models of a union. It is required, even if a model has a default."""
 
 LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {"Pool": frozenset({"per_node"})}
-"""Keys that a program does not need: pools with some nodes shared in another way are pools of their own."""
+"""Keys that programs do not need. Nodes that are shared differently can be declared as a separate pool."""
 
 
 def fields_of(kind: str) -> dict[str, str]:
-    """Return the keys that the models of a typed dictionary take, with what each means."""
+    """Return the keys that the models of a typed dictionary accept, with their descriptions."""
     found: dict[str, str] = {}
     for model in MODELS[kind]:
         for name, field in model.model_fields.items():

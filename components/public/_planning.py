@@ -1,4 +1,4 @@
-"""Plan the arguments of a public component; the only module of this package that calls planning.
+"""Plans the arguments of public components. Only this module of the package calls planning.
 
 Each component is planned as a small environment by the functions that plan a stack file, so that checks, decisions
 and errors are the same. Problems name the component's own arguments.
@@ -24,7 +24,7 @@ from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.stack.loaded import plan_platform
 
-# Keys of `GpuCluster` that only components read, by provider; planning does not know them.
+# Keys of `GpuCluster` that only components read, by provider. Planning does not know them.
 _CONNECTION: Mapping[str, tuple[str, ...]] = {
     "eks": (
         "cluster_security_group_id",
@@ -38,12 +38,12 @@ _CONNECTION: Mapping[str, tuple[str, ...]] = {
     ),
     "gke": ("id", "node_service_account", "gpu_networks", "kubeconfig", "context"),
 }
-# Every component of a cluster gets the same `cluster`; only GpuPlatform creates one.
+# All components of a cluster receive the same `cluster`, but only GpuPlatform creates a cluster.
 _OF_PLATFORM = ("create",)
 
 
 def plan_pool(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
-    """Return the plan of one pool, alone on its cluster. Raises BadArguments with every problem."""
+    """Return the plan of a single pool on its cluster. Raises BadArguments with every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     pool = {key: value for key, value in arguments.items() if key not in ("cluster", "operator")}
@@ -52,7 +52,7 @@ def plan_pool(kind: str, name: str, arguments: Mapping[str, Any]) -> Environment
 
 
 def plan_operator(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
-    """Return the plan of an operator for its pools. Raises BadArguments with every problem."""
+    """Return the plan of an operator for the cluster's pools. Raises BadArguments with every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     return _plan(source, arguments)
@@ -70,7 +70,7 @@ def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> Envir
 def plan_team(
     kind: str, name: str, arguments: Mapping[str, Any]
 ) -> tuple[TeamPlan, GuidePlan, TeamWorkloadsPlan | None]:
-    """Return the plan of one team on the pools of its cluster, its guide and what it runs; raises BadArguments."""
+    """Return the plans of one team on its cluster's pools, its guide and its workloads. Raises BadArguments."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     shared = ("cluster", "operator", "pools", "priorities", "device_classes", "overcommit")
@@ -104,27 +104,27 @@ def _refuse_outputs(source: str, arguments: Mapping[str, Any], allowed: frozense
 
 
 def _refuse_identity(source: str, team: Mapping[str, Any]) -> None:
-    """Raise BadArguments for an identity: this component has no provider of a cloud that could give rights."""
+    """Raise BadArguments if the team has an identity: this component has no cloud provider to grant roles."""
     if team.get("identity") is None:
         return
     problem = Problem(
         "identity",
-        "an identity of one team alone",
-        "identities only with GpuPlatform, which has the rights of the cloud",
-        "declare the team with its identity in teams of GpuPlatform",
+        "an identity in a GpuTeam component",
+        "identities only in GpuPlatform, which can create cloud roles",
+        "declare the team with its identity in the teams of GpuPlatform",
     )
     raise BadArguments(source, [problem])
 
 
 def _refuse_window(source: str, arguments: Mapping[str, Any]) -> None:
-    """Raise BadArguments for a maintenance window that nothing would keep: `pulumi up` runs at any time."""
+    """Raise BadArguments for a maintenance window that cannot be enforced: `pulumi up` runs at any time."""
     changes, cluster = (_mapping(arguments.get(key)) for key in ("changes", "cluster"))
     if changes.get("window") is None or (cluster.get("provider") == "gke" and cluster.get("create") is not None):
         return
     problem = Problem(
         "changes.window",
         f"a window on {cluster.get('provider')}",
-        "a window of a GKE cluster with create: no other cluster keeps it in a program of your own",
+        "a window only for a GKE cluster with create, because your own program cannot enforce other windows",
         "remove it, or use a stack file with `gpu-platform up`, which refuses changes outside the window",
     )
     raise BadArguments(source, [problem])
@@ -141,7 +141,7 @@ def _plan(
     *,
     of_platform: bool = False,
 ) -> EnvironmentPlan:
-    """Plan an environment; `places`: what its places are called among the component's arguments."""
+    """Plan an environment. `places` maps its places to the component's argument names in problems."""
     platform = plain({"kind": "environment", **arguments})
     cluster = platform.get("cluster")
     problems: list[Problem] = []
@@ -161,7 +161,7 @@ def _plan(
 
 
 def _planned_cluster(cluster: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """Return a cluster without what only components read; record keys that no component has."""
+    """Return the cluster without keys that only components read. Record a problem for each unknown key."""
     connection = _CONNECTION.get(str(cluster.get("provider")), ())
     known = GpuCluster.__annotations__.keys()
     for key in cluster.keys() - known:
@@ -179,7 +179,7 @@ def _planned_cluster(cluster: dict[str, Any], problems: list[Problem]) -> dict[s
 
 
 def _with_connection(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Outputs for texts
-    """Return the plan of the cluster with the program's own values, Outputs among them."""
+    """Return the plan of the cluster with the program's values, which may be Outputs."""
     of_cluster: Any = plan.cluster
     if cluster.get("kubeconfig") is not None:
         of_cluster = dataclasses.replace(of_cluster, kubeconfig=cluster["kubeconfig"])
@@ -191,7 +191,7 @@ def _with_connection(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> Any: 
 
 
 def _with_images(team_plan: TeamPlan, team: Mapping[str, Any]) -> TeamPlan:
-    """Return a team's plan with the program's own images, Outputs among them."""
+    """Return a team's plan with the program's images, which may be Outputs."""
     declared = cast("list[Mapping[str, Any]]", team.get("workloads") or [])
     workloads = tuple(
         dataclasses.replace(workload, image=own.get("image") or workload.image)

@@ -1,4 +1,4 @@
-"""`GpuOperator`: the NVIDIA GPU Operator of a cluster, with all that its pools need once per cluster."""
+"""`GpuOperator`: the NVIDIA GPU Operator of a cluster, with everything that its pools need once per cluster."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Required, TypedDict, cast
@@ -20,25 +20,26 @@ class GpuOperatorArgs(TypedDict, total=False):
     """Arguments of the GPU Operator: sections of a stack file."""
 
     cluster: Required[GpuCluster]
-    """The cluster; it exists, or the same program creates it."""
+    """The cluster, either an existing cluster or one that the same program creates."""
     pools: Required[Sequence[Pool]]
-    """All GPU node pools of the cluster: the operator's configuration follows from them."""
+    """All GPU node pools of the cluster, which determine the operator's configuration."""
     operator: Operator
-    """Release, driver and toolkit. Unset: the catalogue's default release."""
+    """Release, driver and toolkit. If unset, the catalogue's default release is used."""
     monitoring: Monitoring
     """Metrics and alerts of the GPUs."""
     priorities: Mapping[str, float]
-    """Values of the priority classes by name. Unset: training: 100, inference: 1000."""
+    """Values of the priority classes by name. If unset, training: 100, inference: 1000."""
     device_classes: Mapping[str, DeviceClass]
-    """With DRA: DeviceClasses beside those of the driver."""
+    """With DRA: DeviceClasses in addition to those that the driver creates."""
 
 
 class GpuOperator(pulumi.ComponentResource):
-    """The NVIDIA GPU Operator, and what GPU pools need once per cluster: one per cluster.
+    """The NVIDIA GPU Operator, and the other resources that GPU pools need once per cluster.
 
-    The operator's release with its sharing and MIG configurations, priority classes, DeviceClasses, monitoring,
-    and the cloud's own plugins: on EKS the EFA device plugin, on GKE the installers of drivers and GPUDirect and
-    the networks that pods join. Its child of the same type is the operator alone.
+    Create only one per cluster. It consists of the operator's release with its sharing and MIG configurations,
+    priority classes, DeviceClasses, monitoring, and the cloud's plugins. On EKS the plugin is the EFA device
+    plugin. On GKE the plugins are the installers of drivers and GPUDirect, and the networks that pods join. Its
+    child of the same type is only the operator.
     """
 
     release: pulumi.Output[str]
@@ -47,7 +48,7 @@ class GpuOperator(pulumi.ComponentResource):
     """Namespace of the GPU Operator."""
 
     def __init__(self, name: str, args: GpuOperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
+        """Raises BadArguments (a pulumi.RunError) that lists every problem with the arguments."""
         arguments = cast("Mapping[str, Any]", args)
         plan = plan_operator("GpuOperator", name, arguments)
         missing = plugin_problems(plan, arguments["cluster"])

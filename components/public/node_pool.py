@@ -13,38 +13,38 @@ from components.public.types import GpuCluster, NodeTaint
 
 
 class GpuNodePoolArgs(PoolSettings, total=False):
-    """Arguments of a GPU node pool: those of a stack file's `pools[]`, and the cluster."""
+    """Arguments of a GPU node pool: the fields of a stack file's `pools[]`, and the cluster."""
 
     cluster: Required[GpuCluster]
-    """The cluster of the pool; it exists, or the same program creates it."""
+    """The cluster of the pool, either an existing cluster or one that the same program creates."""
     operator: Operator
-    """The GPU Operator of the cluster: driver and toolkit of the nodes depend on it."""
+    """The GPU Operator of the cluster, which determines the driver and toolkit of the nodes."""
     name: str
-    """Name of the pool. Unset: the name of the component."""
+    """Name of the pool. If unset, the name of the component."""
 
 
 class GpuNodePool(pulumi.ComponentResource):
     """A GPU node pool: nodes with the labels, taints, disks, network and placement that its workload needs.
 
-    On EKS a managed node group or a Karpenter NodePool, on GKE a node pool; on an existing cluster it labels the
-    nodes that it is given; in the sandbox it creates simulated nodes.
+    On EKS it is a managed node group or a Karpenter NodePool, on GKE a node pool. On an existing cluster it labels
+    the given nodes. In the sandbox it creates simulated nodes.
     """
 
     labels: pulumi.Output[dict[str, str]]
     """Labels of the nodes."""
     taints: pulumi.Output[list[NodeTaint]]
-    """Taints of the nodes, also those that the cloud adds: what pods must tolerate."""
+    """Taints of the nodes that pods must tolerate, including taints that the cloud adds."""
     node_selector: pulumi.Output[dict[str, str]]
     """Labels that select nodes of this pool."""
     resources: pulumi.Output[dict[str, int]]
-    """Extended resources that one node offers to pods, such as nvidia.com/gpu: 8."""
+    """Extended resources of one node, such as nvidia.com/gpu: 8."""
     node_pool_name: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
-    """Name of the EKS node group, the GKE node pool or the Karpenter NodePool; none elsewhere."""
+    """Name of the EKS node group, the GKE node pool or the Karpenter NodePool. None for other providers."""
     node_names: pulumi.Output[list[str]]
-    """Nodes that the component created or labelled; none on EKS and GKE."""
+    """Nodes that the component created or labelled. Empty on EKS and GKE."""
 
     def __init__(self, name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
+        """Raises BadArguments (a pulumi.RunError) that lists every problem with the arguments."""
         arguments = cast("Mapping[str, Any]", args)
         plan = plan_pool("GpuNodePool", name, arguments)
         cluster = arguments["cluster"]
@@ -84,5 +84,5 @@ class GpuNodePool(pulumi.ComponentResource):
 
     @property
     def pool(self) -> Pool:
-        """The pool as the arguments declare it, for `pools` of GpuOperator, GpuValidation and GpuTeam."""
+        """The pool as declared by the arguments, for `pools` of GpuOperator, GpuValidation and GpuTeam."""
         return self._pool

@@ -33,48 +33,51 @@ class GpuPlatformArgs(TypedDict, total=False):
     """Arguments of a platform: the sections of a stack file."""
 
     cluster: Required[PlatformCluster]
-    """The cluster: an existing one, or with `create` a new one on EKS or GKE."""
+    """The cluster: an existing one, or a new one on EKS or GKE with `create`."""
     pools: Required[Sequence[Pool]]
     """GPU node pools."""
     operator: Operator
-    """The NVIDIA GPU Operator. Unset: the catalogue's default release."""
+    """The NVIDIA GPU Operator. If unset, the catalogue's default release is used."""
     teams: Sequence[Team]
     """Teams with their quotas, members and workloads."""
     team_identities: Mapping[str, TeamIdentity]
-    """EKS and GKE: identities of teams with a stack file of their own, by the team's name."""
+    """EKS and GKE: identities of teams that have their own stack file, by the team's name."""
     priorities: Mapping[str, float]
-    """Values of the priority classes by name. Unset: training: 100, inference: 1000."""
+    """Values of the priority classes by name. If unset, training: 100, inference: 1000."""
     device_classes: Mapping[str, DeviceClass]
-    """With DRA: DeviceClasses beside those of the driver."""
+    """With DRA: DeviceClasses in addition to those that the driver creates."""
     compute_classes: Sequence[ComputeClass]
-    """EKS and GKE: pools with the same GPUs, in the order in which they get nodes."""
+    """EKS and GKE: pools with the same GPUs, in the order in which nodes are added to them."""
     storage: Mapping[str, StorageClass]
     """EKS and GKE: storage classes by name, for the claims of teams."""
     overcommit: float
-    """How many times the quotas of all teams may exceed what the pools offer. Unset: 1."""
+    """Maximum ratio of the quotas of all teams to the pools' resources. If unset, 1."""
     queueing: Queueing
-    """Queues of the teams' workloads, by Kueue. Unset: none."""
+    """Queues for the teams' workloads, managed by Kueue. If unset, there are no queues."""
     addons: Addons
-    """EKS, GKE and existing clusters: controllers of what members run. Unset: none."""
+    """EKS, GKE and existing clusters: controllers for the members' workloads. If unset, none are installed."""
     charts: Mapping[str, ChartSettings]
-    """EKS, GKE and existing clusters: settings of the Helm charts that are installed, by their names."""
+    """EKS, GKE and existing clusters: settings of the installed Helm charts, by chart name."""
     chart_mirror: str
-    """Repository that has all charts under their names and versions. Unset: each chart's own."""
+    """Repository with all charts under their names and versions. If unset, each chart's own repository."""
     images: Images
-    """From which registry the images of the program's own pods come. Unset: each image's own."""
+    """Registry for the images of the program's own pods. If unset, each image's own registry."""
     objects: Objects
-    """Labels and annotations of the company on every Kubernetes object. Unset: none."""
+    """Company labels and annotations for every Kubernetes object. If unset, none are added."""
     monitoring: Monitoring
     """Metrics and alerts of the GPUs."""
     budget: Budget
-    """What the nodes may cost. Unset: nothing is compared."""
+    """Budget for the nodes' cost. If unset, the cost is not compared."""
     validation: ValidationSettings
-    """Validation of every node before teams get it."""
+    """Validation of every node before teams can use it."""
     cleanup: Cleanup
-    """Reports, and on request deletes, what nobody needs any more in the namespaces of teams. Unset: nothing."""
+    """Reports unused objects in the namespaces of teams, and deletes them if configured. If unset, nothing is
+    checked.
+    """
     changes: Changes
-    """When nodes may be changed, and how many at a time. A `window` is that of a GKE cluster that the component
-    creates, and refused elsewhere; `max_unavailable` is the most that a pool's own may be."""
+    """When nodes may be changed, and how many at a time. `window` is allowed only for a GKE cluster that the
+    component creates. `max_unavailable` is the upper limit for the `max_unavailable` of each pool.
+    """
 
 
 class GpuPlatform(pulumi.ComponentResource):
@@ -84,7 +87,7 @@ class GpuPlatform(pulumi.ComponentResource):
     """
 
     kubeconfig: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
-    """Kubeconfig of the cluster: its content for EKS and GKE, with no token in it; else its path, where given."""
+    """Kubeconfig of the cluster: its content without a token for EKS and GKE, or its path if one is given."""
     context: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
     """Context of the kubeconfig."""
     operator_release: pulumi.Output[str]
@@ -92,10 +95,10 @@ class GpuPlatform(pulumi.ComponentResource):
     namespaces: pulumi.Output[list[str]]
     """Namespaces of the teams."""
     cost_usd_per_hour: pulumi.Output[Optional[float]]  # noqa: UP045 - the SDK reads this annotation
-    """List price of the desired nodes, USD per hour; none where a price is not known."""
+    """List price of the desired nodes in USD per hour, or none if a price is not known."""
 
     def __init__(self, name: str, args: GpuPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
+        """Raises BadArguments (a pulumi.RunError) that lists every problem with the arguments."""
         plan = plan_whole_platform("GpuPlatform", name, cast("Mapping[str, Any]", args))
         super().__init__("gpu-platform:index:GpuPlatform", name, None, passing_on(opts))
         outputs = create_environment(self, name, plan)

@@ -1,8 +1,10 @@
-"""The Pulumi provider of the public components: what `plugin/` serves to programs in any language.
+"""The Pulumi provider of the public components, which `plugin/` serves to programs in any language.
 
-It is the SDK's provider of packaged components, which infers the schema from the annotations, with three
-additions: properties are described by the models of the stack file; an Output where a plain value is needed is
-refused by name (the SDK would drop it); and wrong arguments are reported by property, without a traceback.
+It extends the SDK's provider of packaged components, which infers the schema from the annotations:
+
+- The stack file's models describe the properties.
+- An Output is refused by name if a plain value is needed. The SDK would drop it.
+- Wrong arguments are reported by property, without a traceback.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class GpuPlatformProvider(ComponentProvider):
             raise
 
     def _misplaced_outputs(self, place: str, value: object, definition: PropertyDefinition) -> Iterator[str]:
-        """Yield the places of Outputs where the schema has a plain value."""
+        """Yield the places of Outputs for which the schema requires a plain value."""
         if is_output(value):
             if definition.plain:
                 yield place
@@ -100,23 +102,23 @@ class GpuPlatformProvider(ComponentProvider):
 
 
 def serve() -> None:
-    """Serve the components to the engine that started this process, for `__main__.py` of a plugin."""
+    """Serve the components to the engine that started this process. A plugin's `__main__.py` calls it."""
     main(GpuPlatformProvider(version()), sys.argv[1:])
 
 
 _ANYTHING = PropertyDefinition(plain=True)
-# Of arguments whose names say it all in a stack file, and whose types have no description of their own.
+# Arguments whose names are clear in a stack file, but whose types have no description.
 _PLAIN_NAMES = {
-    "labels": "Labels of the nodes, beside those of the platform.",
+    "labels": "Labels of the nodes, in addition to the platform's labels.",
     "members": "Who may work in the namespace: user:<name>, group:<name> or serviceaccount:<namespace>/<name>.",
     "admins": "Members who may also delete whole collections and evict pods.",
-    "viewers": "Members who read objects and logs; no secrets, and no shell in a pod.",
+    "viewers": "Members who can read objects and logs, but neither Secrets nor a shell in a pod.",
     "workloads": "Deployments of the team.",
 }
 
 
 def _property_errors(error: BadArguments) -> InputPropertiesError:
-    """Return an error that the engine prints by property, in the package's spelling of names."""
+    """Return an error that the engine prints for each property, with the package's spelling of names."""
     return InputPropertiesError(
         str(error).partition("\n")[0],
         [
@@ -131,7 +133,7 @@ def _in_camel_case(problem: Problem) -> str:
 
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
-    """Describe each property that has no description by the stack file's models."""
+    """Add descriptions from the stack file's models to the properties without a description."""
     by_name = {name: {camel_case(key): text for key, text in fields_of(name).items()} for name in MODELS}
     pool, team = by_name["Pool"], by_name["Team"]
     types = {f"#/types/{token}": kind["description"] for token, kind in schema["types"].items()}

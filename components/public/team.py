@@ -13,28 +13,28 @@ from components.team_namespace import TeamNamespace, TeamNamespaceArgs
 
 
 class GpuTeamArgs(TeamSettings, total=False):
-    """Arguments of a team: those of a stack file's `teams[]`, and the pools of the cluster."""
+    """Arguments of a team: the fields of a stack file's `teams[]`, and the pools of the cluster."""
 
     cluster: Required[GpuCluster]
-    """The cluster; it exists, or the same program creates it."""
+    """The cluster, either an existing cluster or one that the same program creates."""
     pools: Required[Sequence[Pool]]
-    """All GPU node pools of the cluster: the quota is checked with what they offer."""
+    """All GPU node pools of the cluster. The team's quota is compared with their resources."""
     operator: Operator
     """The GPU Operator of the cluster."""
     name: str
-    """Name of the team and of its namespace. Unset: the name of the component."""
+    """Name of the team and of its namespace. If unset, the name of the component."""
     priorities: Mapping[str, float]
-    """Values of the cluster's priority classes by name. Unset: training: 100, inference: 1000."""
+    """Values of the cluster's priority classes by name. If unset, training: 100, inference: 1000."""
     device_classes: Mapping[str, DeviceClass]
-    """With DRA: DeviceClasses of the cluster beside those of the driver."""
+    """With DRA: DeviceClasses of the cluster in addition to those that the driver creates."""
     overcommit: float
-    """How many times the quota may exceed what the pools offer. Unset: 1."""
+    """Maximum ratio of the quota to the pools' resources. If unset, 1."""
 
 
 class GpuTeam(pulumi.ComponentResource):
     """A team's namespace: quotas by kind of GPU, limits, access, network policies, and its workloads.
 
-    The quota of each team is checked by itself; GpuPlatform checks that the quotas of all teams fit together.
+    The quota of each team is checked separately. GpuPlatform checks that the quotas of all teams fit together.
     """
 
     namespace: pulumi.Output[str]
@@ -43,7 +43,7 @@ class GpuTeam(pulumi.ComponentResource):
     """Hard limits of the team's ResourceQuota."""
 
     def __init__(self, name: str, args: GpuTeamArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
+        """Raises BadArguments (a pulumi.RunError) that lists every problem with the arguments."""
         arguments = cast("Mapping[str, Any]", args)
         plan, guide, workloads = plan_team("GpuTeam", name, arguments)
         super().__init__("gpu-platform:index:GpuTeam", name, None, opts)

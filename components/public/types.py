@@ -1,8 +1,7 @@
-"""Nested arguments of the public components that are no mapping of the stack file: a program's cluster.
+"""Types of nested component arguments that have no counterpart in the stack file, such as a program's cluster.
 
-The others are typed by `stack_file_types`. Plain dictionaries are accepted as well.
-
-No `from __future__ import annotations`: the SDK makes the package's schema of the annotations as they are.
+`stack_file_types` contains the other types. Plain dictionaries are accepted as well. The module does not import
+`annotations` from `__future__`, because the SDK needs the evaluated annotations to build the package's schema.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,23 +20,22 @@ class GpuNetwork(TypedDict):
 
 
 class GpuCluster(TypedDict, total=False):
-    """A cluster that exists, or that the same program creates. Give all components of a cluster the same one.
+    """A cluster that exists, or that the same program creates. Pass the same one to all components of a cluster.
 
-    It is not the object `GPUCluster` of the GPU Operator.
-
-    Existing clusters of any kind: `provider`, `name`, and what the provider needs of the fields below.
+    It is not the GPU Operator's `GPUCluster` object. An existing cluster of any kind needs `provider`, `name` and
+    the fields below that apply to its provider.
     """
 
     provider: Required[str]
     """eks, gke, existing or sandbox."""
     name: str
-    """Name of the cluster. Placement groups and tags carry it, so it cannot be an Output."""
+    """Name of the cluster. It cannot be an Output, because placement groups and tags contain it."""
     kubernetes: str
-    """Minor version, such as "1.36". It is checked with the operator's support matrix."""
+    """Minor version, such as "1.36". It is compared with the operator's support matrix."""
     production: bool
-    """EKS and GKE: the default of `protect`. Unset: true."""
+    """EKS and GKE: the default of `protect`. If unset, true."""
     protect: bool
-    """EKS and GKE: protect the pools from deletion. Unset: as `production`."""
+    """EKS and GKE: protect the pools from deletion. If unset, the value of `production`."""
     region: str
     """EKS: AWS region."""
     account: str
@@ -47,38 +45,41 @@ class GpuCluster(TypedDict, total=False):
     location: str
     """GKE: region, or zone of a zonal cluster."""
     kubeconfig: pulumi.Input[str]
-    """Path of a kubeconfig, or an Output with its content. Unset: the Kubernetes provider of the resource options,
-    else the default one."""
+    """Path of a kubeconfig, or an Output with its content. If unset, the Kubernetes provider of the resource
+    options or the default provider is used.
+    """
     context: str
-    """Context of the kubeconfig. Unset: its current one."""
+    """Context of the kubeconfig. If unset, its current context."""
     subnets: Mapping[str, pulumi.Input[str]]
     """EKS node pools: id of the private subnet by zone."""
     security_groups: Sequence[pulumi.Input[str]]
-    """EKS node pools: ids of security groups that nodes have beside the cluster's own, at most 3."""
+    """EKS node pools: ids of up to 3 security groups for nodes in addition to the cluster security group."""
     cluster_security_group_id: pulumi.Input[str]
-    """EKS node pools: id of the security group that EKS made for the cluster."""
+    """EKS node pools: id of the security group that EKS created for the cluster."""
     parts: EksParts
-    """EKS: with `efa_plugin: present` the operator's component installs no EFA device plugin."""
+    """EKS: with `efa_plugin: present`, the operator's component does not install the EFA device plugin."""
     efa_security_group_id: pulumi.Input[str]
     """EKS node pools with EFA: id of a security group that admits all traffic from and to itself."""
     node_role_arn: pulumi.Input[str]
     """EKS node pools: ARN of the IAM role of the nodes."""
     endpoint: pulumi.Input[str]
-    """EKS node pools with an image of your own: URL of the API server."""
+    """EKS node pools with a custom image: URL of the API server."""
     certificate_authority: pulumi.Input[str]
-    """EKS node pools with an image of your own: certificate authority of the API server, base64 of the PEM."""
+    """EKS node pools with a custom image: certificate authority of the API server, base64 of the PEM."""
     service_cidr: pulumi.Input[str]
-    """EKS node pools with an image of your own: IPv4 CIDR block of the cluster's Services."""
+    """EKS node pools with a custom image: IPv4 CIDR block of the cluster's Services."""
     id: pulumi.Input[str]
-    """GKE node pools: full name of the cluster, projects/P/locations/L/clusters/C. Unset: made of the fields."""
+    """GKE node pools: full name of the cluster, projects/P/locations/L/clusters/C. If unset, derived from the
+    other fields.
+    """
     node_service_account: pulumi.Input[str]
-    """GKE node pools: e-mail of the service account of the nodes."""
+    """GKE node pools: e-mail of the nodes' service account."""
     gpu_networks: Sequence[GpuNetwork]
-    """GKE node pools that join networks by their GPU NICs: network and subnetwork of each NIC, in order."""
+    """GKE node pools whose GPU NICs join networks: network and subnetwork of each NIC, in order."""
 
 
 class NodeTaint(TypedDict):
-    """A taint that a pool's nodes have."""
+    """A taint of the nodes of a pool."""
 
     key: str
     value: str

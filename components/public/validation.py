@@ -1,4 +1,4 @@
-"""`GpuValidation`: compares every node of the pools with what the pool declares."""
+"""`GpuValidation`: compares every node of the pools with the pool's declaration."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Required, cast
@@ -13,28 +13,28 @@ from components.public.types import GpuCluster
 
 
 class GpuValidationArgs(ValidationSettings, total=False):
-    """Arguments of the validation: a stack file's `validation`, and the pools."""
+    """Arguments of the validation: the fields of a stack file's `validation`, and the pools."""
 
     cluster: Required[GpuCluster]
-    """The cluster; it exists, or the same program creates it."""
+    """The cluster, either an existing cluster or one that the same program creates."""
     pools: Required[Sequence[Pool]]
     """The GPU node pools to validate."""
     operator: Operator
-    """The GPU Operator of the cluster: driver versions are expected by it."""
+    """The GPU Operator of the cluster, which determines the expected driver versions."""
 
 
 class GpuValidation(pulumi.ComponentResource):
-    """A DaemonSet per pool that compares each node with what its pool declares.
+    """A DaemonSet per pool that compares each node with the pool's declaration.
 
-    Name the pools and the operator in `depends_on`. What depends on this component is created after the
-    nodes are validated, where `gate` is on.
+    List the pools and the operator in `depends_on`. With `gate`, resources that depend on this component are
+    created after the nodes are validated.
     """
 
     namespace: pulumi.Output[str]
     """Namespace of the DaemonSets and of their reports."""
 
     def __init__(self, name: str, args: GpuValidationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
+        """Raises BadArguments (a pulumi.RunError) that lists every problem with the arguments."""
         arguments = cast("Mapping[str, Any]", args)
         plan = plan_validation("GpuValidation", name, arguments)
         super().__init__("gpu-platform:index:GpuValidation", name, None, opts)

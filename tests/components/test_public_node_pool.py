@@ -97,7 +97,7 @@ def test_a_kubeconfig_beside_a_kubernetes_provider_is_refused() -> None:
             pulumi.ResourceOptions(providers=[mine]),
         )
 
-    assert "cluster.kubeconfig: found a kubeconfig beside a Kubernetes provider" in refused(declare)
+    assert "cluster.kubeconfig: found a kubeconfig as well as a Kubernetes provider" in refused(declare)
 
 
 def test_a_node_group_takes_outputs_of_the_programs_own_resources() -> None:
