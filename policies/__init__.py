@@ -1,8 +1,8 @@
-"""The CrossGuard policy pack: rules that stop the most common mistakes with GPUs on Kubernetes.
+"""The CrossGuard policy pack: rules that prevent the most common mistakes with GPUs on Kubernetes.
 
-The rules see resources, never the plan, and import nothing of gpu_platform.planning. The same code runs in three
-places: `pulumi preview --policy-pack policies`, `pulumi policy analyze --file`, and `evaluate` here, without the
-Pulumi CLI.
+The rules check resources instead of the plan, and import nothing from gpu_platform.planning. The same code runs in
+three places: `pulumi preview --policy-pack policies`, `pulumi policy analyze --file`, and `evaluate` in this
+package, which does not need the Pulumi CLI.
 """
 
 from policies._analysis import Configured, analyze, configure, evaluate, rules

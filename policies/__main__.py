@@ -1,4 +1,4 @@
-"""Serve the rules to the Pulumi CLI as a CrossGuard policy pack."""
+"""Serves the rules to the Pulumi CLI as a CrossGuard policy pack."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REMEDY_SUFFIX = "-remedy"
 
 
 class RuleNotChecked(UnknownValueError):
-    """Makes the CLI show an advisory message that a rule could not be checked, instead of a pass."""
+    """Makes the CLI show an advisory message that a rule could not be checked, instead of reporting a pass."""
 
     def __init__(self, gaps: Sequence[NotChecked]) -> None:
         super().__init__(UNKNOWN_STRING_VALUE, [])
@@ -48,9 +48,10 @@ class RuleNotChecked(UnknownValueError):
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return a value of the CLI in the form of a resource record.
+    """Convert a value of the CLI to the form of a resource record.
 
-    The CLI's proxies raise on unknown values, where a record holds the sentinel; its numbers are all floats.
+    The CLI's proxies raise an error for unknown values, for which a record contains a sentinel. All numbers of the
+    CLI are floats.
     """
     if isinstance(value, str):
         return value
@@ -75,8 +76,8 @@ def _at(container: Any, key: Any) -> Any:  # noqa: ANN401 - a mapping and its ke
 def _policy(rule: Rule[Any, Any]) -> StackValidationPolicy:
     """Return the CrossGuard policy of a rule.
 
-    Every rule is a stack policy, since most rules need several resources. `pulumi up` previews first, and a
-    mandatory violation stops it there, before anything is created.
+    Every rule is a stack policy, because most rules need several resources. `pulumi up` first runs a preview,
+    where a mandatory violation stops it before anything is created.
     """
 
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
@@ -106,7 +107,7 @@ def _settings(rule: Rule[Any, Any], given: Mapping[str, Any]) -> Settings:
 
 
 def _remedy_policy(rule: Rule[Any, Any]) -> ResourceValidationPolicy:
-    """Return the CrossGuard policy that makes a resource satisfy a rule by its remedy; off unless it is chosen."""
+    """Return the CrossGuard policy that applies a rule's remedy to a resource. It is disabled by default."""
 
     def remediate(args: ResourceValidationArgs) -> Mapping[str, Any] | None:
         record = {"urn": args.urn, "type": args.resource_type, "name": args.name, "inputs": plain(args.props)}
@@ -124,13 +125,13 @@ def _remedy_policy(rule: Rule[Any, Any]) -> ResourceValidationPolicy:
         description=f"Writes {rule.remedy}: {rule.description}",
         enforcement_level=EnforcementLevel.DISABLED,
         config_schema=PolicyConfigSchema({key: dict(schema) for key, schema in rule.config_schema.items()}),
-        remediate=cast("Any", remediate),  # its type knows no remedy that is ready at once
+        remediate=cast("Any", remediate),  # its type does not allow synchronous remedies
         severity=Severity(rule.severity.value),
     )
 
 
 def _write(props: MutableMapping[str, Any], remedy: Remedy) -> None:
-    """Write a value in place: what else the CLI gave, secrets included, stays what it is."""
+    """Write a value in place, so that all other values of the CLI, including secrets, remain unchanged."""
     *way, last = remedy.at.keys
     here: Any = props
     for key in way:
@@ -141,7 +142,7 @@ def _write(props: MutableMapping[str, Any], remedy: Remedy) -> None:
 
 
 def _stack(resources: Sequence[PolicyResource]) -> Stack:
-    """Return the CLI's resources as the stack that rules check."""
+    """Return the CLI's resources in the form that rules check."""
     records = [
         {
             "urn": resource.urn,
@@ -156,7 +157,7 @@ def _stack(resources: Sequence[PolicyResource]) -> Stack:
 
 
 def own_modules(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the modules with rules of a company that the stack file names, from the CLI's configuration."""
+    """Return the modules with company rules that the stack file in the CLI's configuration names."""
     platform = _platform(environment)
     policy = cast("Mapping[str, Any]", platform).get("policy") if isinstance(platform, Mapping) else None
     named = cast("Mapping[str, Any]", policy).get("own_rules") if isinstance(policy, Mapping) else None
@@ -164,7 +165,7 @@ def own_modules(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _platform(environment: Mapping[str, str]) -> object:
-    """Return the stack file's object, which is not checked yet; None without one."""
+    """Return the stack file's object without checking it, or None if there is no stack file."""
     try:
         config = cast("Mapping[str, str]", json.loads(environment.get("PULUMI_CONFIG") or "{}"))
         return json.loads(config.get("gpu-platform:platform") or "null")
@@ -173,10 +174,11 @@ def _platform(environment: Mapping[str, str]) -> object:
 
 
 def stack_settings(environment: Mapping[str, str]) -> dict[str, EnforcementLevel | dict[str, Any]]:
-    """Return the settings of the stack file, by rule or `all`, as the initial configuration of the pack.
+    """Return the rule settings of the stack file, by rule or `all`, as the initial configuration of the pack.
 
-    The CLI gives a pack the stack's configuration in PULUMI_CONFIG. Settings of `--policy-pack-config` override
-    these. Empty without a stack file, or with an invalid one, which the program itself reports.
+    The CLI passes the stack's configuration to the pack in PULUMI_CONFIG. Settings of `--policy-pack-config`
+    override these settings. The result is empty without a valid stack file; the program itself reports an invalid
+    file.
     """
     try:
         platform = _platform(environment)

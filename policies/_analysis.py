@@ -1,4 +1,4 @@
-"""All rules: their list, their configuration, and their evaluation on the resource records of a stack."""
+"""All rules: their list, their configuration, and their evaluation for the resource records of a stack."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class Configured:
 
 
 def rules(own: Sequence[str] = ()) -> tuple[Rule[Any, Any], ...]:
-    """Return every rule, in the order of evaluation; `own`: modules of a company with rules of its own.
+    """Return every rule in the order of evaluation. `own` names modules with company rules.
 
-    Raises BadInput for a module that cannot be loaded.
+    Raises BadInput if a module cannot be loaded.
     """
     return (*_RULES, *own_rules(own))
 
@@ -82,11 +82,11 @@ def rules(own: Sequence[str] = ()) -> tuple[Rule[Any, Any], ...]:
 def configure(
     config: Mapping[str, Any], source: str = "policy configuration", own: Sequence[str] = ()
 ) -> tuple[Configured, ...]:
-    """Return every rule with the level and the settings of `config`, which has CrossGuard's form.
+    """Return every rule with the level and the settings of `config`, which has the form of CrossGuard.
 
-    `{"all": LEVEL, "<rule id>": LEVEL | {"enforcementLevel": LEVEL, ...the rule's settings}}`. A rule's own level
-    overrides `all`; without either a rule has its default level. Raises BadInput with every mistake; `source`
-    names the configuration in its text.
+    The form is `{"all": LEVEL, "<rule id>": LEVEL | {"enforcementLevel": LEVEL, ...the rule's settings}}`. A
+    rule's own level overrides `all`. With neither, a rule has its default level. Raises BadInput with every
+    mistake; `source` names the configuration in the message.
     """
     problems: list[Problem] = []
     every = rules(own)
@@ -97,7 +97,7 @@ def configure(
             problems.append(Problem(key, f"unknown rule {key!r}", f"{_ALL}, " + ", ".join(known), fix))
     all_level, all_settings = _split(_ALL, config.get(_ALL), problems)
     problems += [
-        Problem(f"{_ALL}.{key}", f"a setting {key!r} for all rules", _LEVEL_KEY, "set it at each rule")
+        Problem(f"{_ALL}.{key}", f"a setting {key!r} for all rules", _LEVEL_KEY, "set it for each rule")
         for key in all_settings
     ]
     configured: list[Configured] = []
@@ -117,13 +117,13 @@ def _adapter(model: type[Settings]) -> TypeAdapter[Settings]:
 
 @cache
 def _adapter_with_level(model: type[Settings]) -> TypeAdapter[Settings]:
-    """Return the model of all that a rule's configuration may have: its level, and its settings."""
+    """Return the model of a rule's entire configuration: its level and its settings."""
     level: Any = (Level | None, Field(default=None, alias=_LEVEL_KEY))
     return TypeAdapter(create_model(model.__name__, __base__=model, enforcement_level=level))
 
 
 def parse_settings(rule: Rule[Any, Any], given: Mapping[str, Any], problems: list[Problem]) -> Settings:
-    """Return a rule's settings; on a mistake, record it in `problems` and return the defaults."""
+    """Return a rule's settings. If they are invalid, record the mistakes in `problems` and return the defaults."""
     model: type[Settings] = rule.settings
     adapter = _adapter(model)
     try:
@@ -137,9 +137,10 @@ def parse_settings(rule: Rule[Any, Any], given: Mapping[str, Any], problems: lis
 def evaluate(
     records: Iterable[object], config: Mapping[str, Any], today: datetime.date, own: Sequence[str] = ()
 ) -> PolicyReport:
-    """Evaluate every rule that `config` does not disable on resource records. Raises BadInput for the config.
+    """Evaluate every rule that `config` does not disable for resource records. Raises BadInput if `config` is
+    invalid.
 
-    `own`: modules of a company with rules of its own.
+    `own` names modules with company rules.
     """
     stack = Stack.from_records(records, load_catalog())
     reports = [
@@ -156,7 +157,7 @@ def evaluate(
 
 
 def analyze(records: Iterable[object], config: Mapping[str, Any], today: datetime.date) -> list[Violation]:
-    """Return the violations of resource records. Raises BadInput for the config."""
+    """Return the violations of resource records. Raises BadInput if `config` is invalid."""
     return list(evaluate(records, config, today).violations)
 
 

@@ -1,4 +1,4 @@
-"""Evaluate one rule on a stack: violations, exempted violations, and what could not be checked."""
+"""Evaluates one rule for a stack: violations, exempted violations, and subjects that could not be checked."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from policies._stack import Resource, Stack
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One rule broken in one place.
+    """A violation of one rule in one place.
 
-    `resource` is the URN, `also` the URNs of other resources with the same violation (the other nodes of a pool),
-    `subject` the name of the pool, workload, config or namespace that was checked. `exemption` is the reason and
-    last day of an exemption that covers it, or that covered it and has ended.
+    `resource` is the URN. `also` are the URNs of other resources with the same violation, such as the other nodes
+    of a pool. `subject` is the name of the checked pool, workload, config or namespace. `exemption` is the reason
+    and last day of an exemption that covers the violation, or that covered it and has ended.
     """
 
     rule: str
@@ -42,16 +42,16 @@ class Violation:
         return f"{self.name}{others}: {self.problem}{note}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields, and those of the problem, as plain JSON values."""
+        """Return the fields of the violation and of its problem as plain JSON values."""
         fields = asdict(self)
         problem = fields.pop("problem")
-        del problem["line"], problem["column"]  # of a stack file, which no rule reads
+        del problem["line"], problem["column"]  # positions in a stack file, which no rule reads
         return {**fields, "also": list(self.also), **problem}
 
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """One rule that could not check a subject: the value that it needs is not visible at `path` of `resource`."""
+    """A subject that a rule could not check, because a value at `path` of `resource` is not visible."""
 
     rule: str
     resource: str
@@ -64,7 +64,7 @@ class NotChecked:
 
     @property
     def where(self) -> str:
-        """The value that is not visible, and why."""
+        """Place of the value that is not visible, and the reason."""
         return ": ".join(part for part in (self.resource.rpartition("::")[2], self.path, self.why) if part)
 
     def to_json(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class NotChecked:
 
 @dataclass(frozen=True, slots=True)
 class IdleExemption:
-    """An exemption without effect: it has ended, or covers no violation. `index`: its place in `exempt`."""
+    """An exemption that has ended or covers no violation. `index` is its index in `exempt`."""
 
     rule: str
     index: int
@@ -87,13 +87,13 @@ class IdleExemption:
 
     @property
     def path(self) -> str:
-        """Its place in the `policy` of a stack file."""
+        """Path of the exemption in the `policy` of a stack file."""
         return f"policy.rules.{self.rule}.exempt[{self.index}]"
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyReport:
-    """The result of rules on a stack. What was not checked is neither a violation nor a pass."""
+    """The results of rules for a stack. A subject that was not checked is neither a violation nor a pass."""
 
     violations: tuple[Violation, ...] = ()
     exempted: tuple[Violation, ...] = ()
@@ -102,7 +102,7 @@ class PolicyReport:
 
     @property
     def gaps(self) -> tuple[tuple[str, str], ...]:
-        """Rules that could not check something, and why: each value that is not visible once."""
+        """Rules that could not check something, and the reason. Each value that is not visible appears once."""
         by_value: dict[tuple[str, str, str], list[NotChecked]] = {}
         for gap in self.not_checked:
             by_value.setdefault((gap.resource, gap.path, gap.why), []).append(gap)
@@ -127,7 +127,7 @@ def evaluate_rule(
 ) -> PolicyReport:
     """Return the result of one rule. An exemption applies up to and including its last day.
 
-    Raises BadInput for a rule of a company that raises something else than NotVisible.
+    Raises BadInput if a company rule raises an error other than NotVisible.
     """
     violations: dict[tuple[str, Problem, str], Violation] = {}
     exempted: dict[tuple[str, Problem, str], Violation] = {}
@@ -157,14 +157,14 @@ _Item = TypeVar("_Item")
 
 
 def _guarded(rule: Rule[Any, Any], items: Iterable[_Item]) -> Iterator[_Item]:
-    """Yield what a rule yields; raises BadInput with the place in its code for whatever else it raises."""
+    """Yield the items of a rule. Raises BadInput with the line of a company rule that raises another error."""
     try:
         yield from items
     except NotVisible:
         raise
     except Exception as error:
         if not re.fullmatch(OWN_ID, rule.id):
-            raise  # a mistake of the pack, whose traceback we need
+            raise  # a mistake in the pack itself; keep the traceback
         frames = traceback.extract_tb(error.__traceback__)
         file = rule.check.__code__.co_filename
         last = next((frame for frame in reversed(frames) if frame.filename == file), frames[-1])
@@ -174,7 +174,7 @@ def _guarded(rule: Rule[Any, Any], items: Iterable[_Item]) -> Iterator[_Item]:
                 Problem(
                     f"rule {rule.id}",
                     f"{type(error).__name__}: {error}",
-                    "a rule that yields breaches, for whatever resources a stack has",
+                    "a rule that yields breaches for any resources of a stack",
                     f"mend line {last.lineno}: {last.line}" if last.line else "",
                 )
             ],
@@ -184,10 +184,13 @@ def _guarded(rule: Rule[Any, Any], items: Iterable[_Item]) -> Iterator[_Item]:
 def _idle(
     rule: Rule[Any, Any], settings: Settings, covered: set[str], today: datetime.date, *, sure: bool
 ) -> Iterator[IdleExemption]:
-    """Yield exemptions that have ended or cover no violation; `sure`: the rule could check everything."""
+    """Yield exemptions that have ended or cover no violation.
+
+    `sure` means that the rule could check everything.
+    """
     for index, one in enumerate(settings.exempt):
         if one.until < today:
-            why = f"ended {one.until.isoformat()}; remove it, or write a later day"
+            why = f"ended {one.until.isoformat()}; remove it, or set a later day"
         elif sure and not one.covers(covered):
             why = "covers no violation; remove it, or correct its resource"
         else:
@@ -198,7 +201,7 @@ def _idle(
 def remedies_of(
     rule: Rule[Any, Any], stack: Stack, settings: Settings, today: datetime.date
 ) -> tuple[Remedy, ...]:
-    """Return the remedies of a rule on a stack, without what is exempted. Raises NotVisible."""
+    """Return the remedies of a rule for a stack, except for exempted resources. Raises NotVisible."""
     return tuple(
         breach.remedy
         for subject in rule.subjects(stack)
@@ -235,7 +238,7 @@ def _merge(into: dict[tuple[str, Problem, str], Violation], key: tuple[str, Prob
 
 
 def _exemption(settings: Settings, names: set[str]) -> Exemption | None:
-    """Return the exemption of one of `names` that ends last."""
+    """Return the exemption that covers one of `names` and ends last."""
     covering = [exemption for exemption in settings.exempt if exemption.covers(names)]
     return max(covering, key=lambda exemption: exemption.until, default=None)
 

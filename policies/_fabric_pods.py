@@ -1,6 +1,7 @@
-"""Pods that use the GPU NICs of a fabric, and the host access that the vendor's own test pods need.
+"""Pods that use the GPU NICs of a fabric, and the host access that the vendor's test pods need.
 
-The facts are the catalogue's, which admission has as well; the comparison is this module's own.
+The facts come from the catalogue and are the same as for admission, but this module compares them with its own
+code.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _RUN_ELSE: Final = ("envFrom", "volumeDevices", "lifecycle", "livenessProbe", "r
 class FabricPod:
     """A workload that requests whole nodes with a fabric, and the host access that its containers may have.
 
-    Without pools in the stack, as in a team's own, every fabric counts: admission knows the pools.
+    If a stack has no pools, such as a team's stack, every fabric is considered. Admission knows the actual pools.
     """
 
     def __init__(self, stack: Stack, workload: Workload) -> None:
@@ -33,13 +34,13 @@ class FabricPod:
 
     @cached_property
     def _facts(self) -> tuple[FabricPods, ...]:
-        """The fabrics of its nodes; few pods have anything that the question is for."""
+        """Return the fabrics of the workload's nodes. They are only looked up for pods with host access."""
         if self._workload.pod_spec.get("shareProcessNamespace").truth():
             return ()
         return _facts(self._stack, self._workload)
 
     def may_add(self, container: Container, capability: str) -> bool:
-        """Return whether a container is a daemon as published, which adds the capability."""
+        """Return whether a container is the vendor's daemon as published and may add the capability."""
         return any(
             fact.daemon is not None
             and capability in fact.daemon.capabilities
@@ -48,7 +49,7 @@ class FabricPod:
         )
 
     def may_have_devices(self, annotation: str, value: Value) -> bool:
-        """Return whether an annotation gives a daemon the devices that its vendor publishes, and no other."""
+        """Return whether an annotation gives a daemon only the devices that its vendor publishes."""
         return any(
             fact.daemon is not None
             and annotation == fact.daemon.annotation
@@ -57,7 +58,7 @@ class FabricPod:
         )
 
     def may_mount(self, volume: Value) -> bool:
-        """Return whether every mount of a hostPath volume is one that the fabric needs."""
+        """Return whether the fabric needs every mount of a hostPath volume."""
         path, name = volume.get("hostPath", "path").text() or "", volume.get("name").text()
         mounts = [
             (container, mount)
@@ -121,7 +122,7 @@ def _paths(fact: FabricPods) -> set[str]:
 
 
 def _facts(stack: Stack, workload: Workload) -> tuple[FabricPods, ...]:
-    """Return the fabrics of the nodes of which the pods request all GPUs."""
+    """Return the fabrics of the nodes whose GPUs are all requested by one pod."""
     requested = {
         int(amount)
         for item in workload.pod_spec.get("containers").items()

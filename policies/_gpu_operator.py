@@ -1,7 +1,7 @@
-"""The GPU Operator of a stack: its values, and the configs that the values and the nodes' labels name.
+"""The GPU Operator of a stack: its values, and the configs that the values and node labels select.
 
-Device-plugin configs and MIG layouts are in ConfigMaps that the operator's values name. Where the operator is in
-another stack, such a ConfigMap is recognised by its content.
+Device-plugin configs and MIG layouts are in ConfigMaps that the operator's values name. If the operator is in
+another stack, such ConfigMaps are recognised by their content.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ _SHARING_KEYS: Mapping[SharingMode, str] = {"time-slicing": "timeSlicing", "MPS"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DevicePluginConfig:
-    """One named config of the operator's device plugin, or what a pool's own plugin was told."""
+    """One named config of the operator's device plugin, or the sharing settings of a pool's own plugin."""
 
     resource: Resource
     name: str
     text: Value
     named_by_operator: bool
     pool: NodePool | None = None
-    """The pool whose image or cloud has a device plugin of its own."""
+    """The pool whose image or cloud provides its device plugin."""
 
     @property
     def group(self) -> str:
-        """Every config is reported by itself."""
+        """Key of the config, so that every config is reported separately."""
         return f"{self.resource.urn} {self.name}"
 
     @property
     def what(self) -> str:
-        """What it is, for a message."""
+        """Name of the config or the pool in a message."""
         return f"config {self.name!r}" if self.pool is None else f"pool {self.pool.name!r}"
 
     @property
     def document(self) -> Value:
-        """The config's content. Raises NotVisible."""
+        """Content of the config. Raises NotVisible."""
         return self.text.document()
 
     @property
     def sharing(self) -> Iterator[Sharing]:
-        """The sharing blocks, normally at most one. Raises NotVisible."""
+        """Sharing blocks of the config, normally at most one. Raises NotVisible."""
         if self.pool is not None:
             yield from (sharing for sharing in (self.pool.sharing,) if sharing is not None)
             return
@@ -74,29 +74,29 @@ class DevicePluginConfig:
 
 @dataclass(frozen=True, slots=True)
 class MigDevices:
-    """One entry of a MIG layout: the instances of some GPUs of a node."""
+    """One entry of a MIG layout, with the instances on some GPUs of a node."""
 
     entry: Value
 
     @property
     def enabled(self) -> bool:
-        """Whether MIG is on. Raises NotVisible."""
+        """Whether the entry enables MIG. Raises NotVisible."""
         return self.entry.get("mig-enabled").truth()
 
     @property
     def instances(self) -> Mapping[str, int]:
-        """Profile and count of the instances on each of the GPUs. Raises NotVisible."""
+        """Number of instances on each GPU, by profile. Raises NotVisible."""
         counted = ((profile, count.whole()) for profile, count in self.entry.get("mig-devices").entries())
         return {profile: count for profile, count in counted if count is not None and count > 0}
 
     def selects(self, gpu: Gpu) -> bool:
-        """Return whether the entry applies to GPUs of a model. Raises NotVisible, also for an unknown PCI id."""
+        """Return whether the entry applies to a GPU model. Raises NotVisible, also for an unknown PCI id."""
         device_filter = self.entry.get("device-filter")
         if not device_filter.present:
             return True
         if gpu.pci_id is None:
             raise device_filter.not_visible(f"the PCI device id of {gpu.product} is not known")
-        # One id, or a list of them; a subsystem may follow after a colon.
+        # A filter is one id or a list of ids. A subsystem id may follow after a colon.
         listed = (item.text() or "" for item in device_filter.items() or (device_filter,))
         return gpu.pci_id.casefold() in {text.partition(":")[0].casefold() for text in listed}
 
@@ -112,17 +112,17 @@ class MigLayout:
 
     @property
     def group(self) -> str:
-        """Every layout is reported by itself."""
+        """Key of the layout, so that every layout is reported separately."""
         return f"{self.resource.urn} {self.name}"
 
     @property
     def devices(self) -> tuple[MigDevices, ...]:
-        """Its entries. Raises NotVisible."""
+        """Entries of the layout. Raises NotVisible."""
         return tuple(MigDevices(entry) for entry in self.entries.items())
 
 
 def operator(stack: Stack) -> GpuOperator | None:
-    """Return the GPU Operator of the stack, if it has one. The chart's own default strategy is `single`."""
+    """Return the GPU Operator of the stack, or None. The chart's default MIG strategy is `single`."""
     for resource in stack.of_kind("nvidia.com/ClusterPolicy"):
         return GpuOperator(resource, Value(resource.urn, "spec", _below(resource, "spec")), "")
     for resource in stack.of_kind(*_HELM_KINDS):
@@ -133,7 +133,7 @@ def operator(stack: Stack) -> GpuOperator | None:
 
 
 def allocates_by_claims(stack: Stack) -> bool:
-    """Return whether DRA allocates GPUs: there is a GPUCluster, or the chart creates one. Raises NotVisible."""
+    """Return whether DRA allocates GPUs: a GPUCluster exists, or the chart creates one. Raises NotVisible."""
     if any(True for _ in stack.of_kind("nvidia.com/GPUCluster")):
         return True
     found = stack.view(operator)
@@ -141,7 +141,7 @@ def allocates_by_claims(stack: Stack) -> bool:
 
 
 def device_plugin_configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
-    """Return every device-plugin config that can be seen, and each pool with a device plugin of its own."""
+    """Return every visible device-plugin config, and one for each pool whose own device plugin shares GPUs."""
     return (*stack.view(_configs), *(_of(pool) for pool in stack.view(pools) if _shares_itself(pool)))
 
 
@@ -154,7 +154,7 @@ def _configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
 
 
 def _shares_itself(pool: NodePool) -> bool:
-    """Return whether a pool's own device plugin shares GPUs, or may do so by a setting that cannot be seen."""
+    """Return whether a pool's own device plugin shares GPUs, or may share them by a hidden setting."""
     try:
         return pool.sharing is not None
     except NotVisible:
@@ -166,7 +166,7 @@ def _of(pool: NodePool) -> DevicePluginConfig:
 
 
 def mig_layouts(stack: Stack) -> tuple[MigLayout, ...]:
-    """Return every MIG layout that can be seen."""
+    """Return every visible MIG layout."""
     return tuple(
         MigLayout(resource, name, entries, named)
         for resource, _, text, named in _documents(stack, "migManager")
@@ -175,9 +175,10 @@ def mig_layouts(stack: Stack) -> tuple[MigLayout, ...]:
 
 
 def device_plugin_config_of(stack: Stack, pool: NodePool) -> DevicePluginConfig | None:
-    """Return the device-plugin config of a pool's nodes: its own, the one their label names, else the default.
+    """Return the device-plugin config of a pool's nodes, or None if none is named.
 
-    None: neither names a config. Raises NotVisible, also where the named config cannot be seen.
+    A pool's own config takes precedence over the config in the node label, and this over the default. Raises
+    NotVisible, also if the named config is not visible.
     """
     if pool.sharing is not None:
         return _of(pool)
@@ -198,10 +199,11 @@ def device_plugin_config_of(stack: Stack, pool: NodePool) -> DevicePluginConfig 
 def mig_strategy_of(stack: Stack, pool: NodePool) -> tuple[str, bool]:
     """Return the MIG strategy of a pool (none, single or mixed), and whether the operator's values set it.
 
-    The operator passes a strategy of its own to the device plugin as MIG_STRATEGY, which overrides the config that
-    the nodes' label names; with an empty one each node's config decides. Source: NVIDIA/gpu-operator,
-    controllers/object_controls.go (applyMIGConfiguration); k8s-device-plugin, api/config/v1/flags.go.
-    What the image or the cloud partitions has the name of whole GPUs. Raises NotVisible.
+    The operator passes its strategy to the device plugin as MIG_STRATEGY, which overrides the config that the node
+    label names. If the operator's strategy is empty, each node's config determines the strategy. Source:
+    NVIDIA/gpu-operator, controllers/object_controls.go (applyMIGConfiguration); k8s-device-plugin,
+    api/config/v1/flags.go. Instances that the image or the cloud creates have the resource name of whole GPUs.
+    Raises NotVisible.
     """
     if pool.partition is not None:
         return "single", False
@@ -217,15 +219,15 @@ def mig_strategy_of(stack: Stack, pool: NodePool) -> tuple[str, bool]:
 
 
 def mig_config_of(pool: NodePool) -> Value | None:
-    """Return the label that names a pool's MIG layout; None where MIG is off. Raises NotVisible."""
+    """Return the label that names a pool's MIG layout, or None if MIG is off. Raises NotVisible."""
     label = pool.label(names.MIG_CONFIG_LABEL)
     return None if label.text() in (None, "", MIG_DISABLED) else label
 
 
 def mig_layout_of(stack: Stack, pool: NodePool) -> MigLayout | None:
-    """Return the MIG layout of a pool's nodes; None: MIG is off, or the operator generates it by its name.
+    """Return the MIG layout of a pool's nodes, or None if MIG is off or the operator generates the layout.
 
-    Raises NotVisible, also where the layout may be in a ConfigMap that cannot be seen.
+    Raises NotVisible, also if the layout may be in a ConfigMap that is not visible.
     """
     label = mig_config_of(pool)
     if label is None:
@@ -241,13 +243,13 @@ def mig_layout_of(stack: Stack, pool: NodePool) -> MigLayout | None:
 
 
 def known_mig_layouts(stack: Stack) -> tuple[str, ...] | None:
-    """Return the names of the layouts in the operator's own ConfigMap; None where it cannot be seen."""
+    """Return the names of the layouts in the operator's ConfigMap, or None if it is not visible."""
     layouts = [layout.name for layout in stack.view(mig_layouts) if layout.named_by_operator]
     return tuple(layouts) or None
 
 
 def mig_instances_of(stack: Stack, pool: NodePool) -> Iterator[Mapping[str, int]]:
-    """Yield the instances of each kind of GPU of a pool; empty for GPUs without MIG. Raises NotVisible."""
+    """Yield the MIG instances for each GPU model of a pool, empty for GPUs without MIG. Raises NotVisible."""
     if pool.partition is not None:
         yield from _filled(pool.partition, pool.partition.text() or "", pool)
         return
@@ -266,7 +268,7 @@ def mig_instances_of(stack: Stack, pool: NodePool) -> Iterator[Mapping[str, int]
 
 
 def _filled(at: Value, profile_name: str, pool: NodePool) -> Iterator[Mapping[str, int]]:
-    """Yield as many instances of a profile as each kind of GPU of a pool holds: `all-<profile>`, a partition."""
+    """Yield the maximum number of instances of one profile for each GPU model, as `all-<profile>` creates them."""
     for gpu in pool.gpus:
         table = mig_tables().get(gpu.model)
         profile = table.profile(profile_name) if table else None
@@ -281,7 +283,10 @@ def _names_mig_config(stack: Stack) -> bool:
 
 
 def _documents(stack: Stack, component: str) -> Iterator[tuple[Resource, str, Value, bool]]:
-    """Yield each text of a ConfigMap or of the operator's inline data: resource, key, text, named by operator."""
+    """Yield each text of a ConfigMap or of the operator's inline data.
+
+    Each item has the resource, the key, the text, and whether the operator's values name the source.
+    """
     found = stack.view(operator)
     named = None
     if found is not None:
@@ -297,7 +302,7 @@ def _documents(stack: Stack, component: str) -> Iterator[tuple[Resource, str, Va
 
 
 def _visible_entries(value: Value, *keys: str) -> tuple[tuple[str, Value], ...]:
-    """Return the entries of the mapping at `keys`; none where it cannot be seen."""
+    """Return the entries of the mapping at `keys`, or nothing if the mapping is not visible."""
     try:
         return value.document().get(*keys).entries()
     except NotVisible:
@@ -305,7 +310,7 @@ def _visible_entries(value: Value, *keys: str) -> tuple[tuple[str, Value], ...]:
 
 
 def _has(text: Value, key: str) -> bool:
-    """Return whether a text is visibly a config (`version: v1`) with that key."""
+    """Return whether a text is a visible config (`version: v1`) with the given key."""
     try:
         document = text.document()
         return document.get("version").text() == "v1" and document.get(key).present

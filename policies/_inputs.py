@@ -1,8 +1,8 @@
-"""Read-only access to a resource's inputs: a path and the value at it.
+"""Read-only access to the inputs of resources, as a path and the value at that path.
 
-A rule must neither crash on malformed inputs nor pass what it could not see. A missing key and a value of another
-type both read as absent (the API server rejects wrong types). A value that is not known yet, or secret, raises
-`NotVisible`.
+A rule must neither fail on malformed inputs nor pass values that it could not see. A missing key and a value of
+the wrong type are both treated as absent, because the API server rejects wrong types. A value that is secret or
+not known yet raises `NotVisible`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import yaml
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.deploy.recorded.properties import UNKNOWN
 
-# The unknown value of a record, Pulumi's sentinels by type (boolean, number, array, asset, archive, object), and
-# the placeholder of a hidden secret, which the embedded engine and `pulumi policy analyze` both write.
+# Pulumi's sentinels for unknown values (boolean, number, array, asset, archive, object) and hidden secrets.
+#
+# The embedded engine and `pulumi policy analyze` both write the placeholder for hidden secrets.
 _NOT_VISIBLE = frozenset(
     {
         UNKNOWN,
@@ -39,9 +40,9 @@ _KEYS = re.compile(r"""\.?([A-Za-z0-9_-]+)|\[([0-9]+)\]|\["(.*?)"\]""")
 
 
 class NotVisible(Exception):
-    """A rule needs a value that cannot be seen: not known before the deploy, secret, or in another stack.
+    """Raised when a rule needs a value that is not known before the deployment, secret, or in another stack.
 
-    `owner` is the URN of the resource that should have it, `path` the path in its inputs.
+    `owner` is the URN of the resource that has the value, and `path` the path in the resource's inputs.
     """
 
     def __init__(self, owner: str, path: str, why: str) -> None:
@@ -53,7 +54,9 @@ class NotVisible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A path in the inputs of the resource `owner` (a URN) and the value at it; `raw` None: there is no value."""
+    """A path in the inputs of the resource `owner` (a URN), with the value at it. `raw` is None if there is no
+    value.
+    """
 
     owner: str
     path: str = ""
@@ -61,7 +64,7 @@ class Value:
 
     @property
     def keys(self) -> tuple[str | int, ...]:
-        """The keys of mappings and the indices of lists on the way from the inputs."""
+        """Mapping keys and list indices of the path, from the inputs to the value."""
         return tuple(int(index) if index else quoted or plain for plain, index, quoted in _KEYS.findall(self.path))
 
     def see(self) -> object:
@@ -71,7 +74,7 @@ class Value:
         return self.raw
 
     def not_visible(self, why: str) -> NotVisible:
-        """Return the error for a value that is needed here and cannot be seen."""
+        """Return the error to raise if a value is needed here but is not visible."""
         return NotVisible(self.owner, self.path, why)
 
     @property
@@ -80,7 +83,7 @@ class Value:
         return self.raw is not None
 
     def get(self, *keys: str) -> Value:
-        """Return the value below, key by key. Raises NotVisible where a mapping on the way is not visible."""
+        """Return the value below, key by key. Raises NotVisible if a mapping on the path is not visible."""
         value = self
         for key in keys:
             mapping = _mapping(value.see())
@@ -88,7 +91,7 @@ class Value:
         return value
 
     def items(self) -> tuple[Value, ...]:
-        """Return the items of a list; none where there is no list. Raises NotVisible."""
+        """Return the items of a list, or nothing if the value is not a list. Raises NotVisible."""
         seen = self.see()
         if isinstance(seen, str) or not isinstance(seen, Sequence):
             return ()
@@ -96,7 +99,7 @@ class Value:
         return tuple(Value(self.owner, f"{self.path}[{index}]", item) for index, item in listed)
 
     def entries(self) -> tuple[tuple[str, Value], ...]:
-        """Return the keys and values of a mapping; none where there is no mapping. Raises NotVisible."""
+        """Return the keys and values of a mapping, or nothing if the value is not a mapping. Raises NotVisible."""
         mapping = _mapping(self.see())
         return tuple((str(key), Value(self.owner, _join(self.path, str(key)), mapping[key])) for key in mapping)
 
@@ -106,7 +109,7 @@ class Value:
         return seen if isinstance(seen, str) else None
 
     def whole(self) -> int | None:
-        """Return the value if it is a whole number, written as a number or as digits. Raises NotVisible."""
+        """Return the value if it is a whole number, either a number or a string of digits. Raises NotVisible."""
         seen = self.see()
         if isinstance(seen, bool):
             return None
@@ -119,7 +122,7 @@ class Value:
         return None
 
     def quantity(self) -> Decimal | None:
-        """Return the value if it is a Kubernetes quantity, a number or text. Raises NotVisible."""
+        """Return the value if it is a Kubernetes quantity, either a number or a string. Raises NotVisible."""
         seen = self.see()
         if isinstance(seen, bool) or not isinstance(seen, int | float | str):
             return None
@@ -133,22 +136,22 @@ class Value:
         return self.see() is True
 
     def document(self) -> Value:
-        """Return the data of a YAML text, or the value itself where it is no text. Raises NotVisible."""
+        """Return the data of a YAML string, or the value itself if it is not a string. Raises NotVisible."""
         seen = self.see()
         return Value(self.owner, self.path, _parse(seen)) if isinstance(seen, str) else self
 
 
 @lru_cache(maxsize=256)
 def _parse(text: str) -> object:
-    """Return the data of a YAML text; None where it is not YAML. Callers only read it."""
+    """Parse a YAML string. Return None if it is not valid YAML. Callers must not modify the result."""
     try:
         return yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # 2026-99-99 looks like a date
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # 2026-99-99 is not a valid date
         return None
 
 
 def _mapping(value: object) -> Mapping[object, object]:
-    """Return a mapping as it is, and anything else as an empty one."""
+    """Return a mapping unchanged, or an empty mapping for any other value."""
     return cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
 
 

@@ -1,9 +1,9 @@
-"""Which MIG layouts a GPU can hold, for the MIG rules: the tables of NVIDIA's guide and a check of their own.
+"""The MIG layouts that a GPU supports, from the tables of NVIDIA's guide.
 
-The check is independent of gpu_platform.planning, which made the layouts, in data and in method. A GPU is a row of
-memory slices, of which the first ones have a compute slice each: seven of eight on most GPUs. An instance takes a
-run of memory slices that begins at a multiple of its length and holds enough compute slices. `_reachable` goes
-through a layout instance by instance and keeps every possible set of taken slices, each as a bit mask.
+The check shares neither data nor method with gpu_platform.planning, which created the layouts. It models a GPU as
+a row of memory slices. The first slices, seven of eight on most GPUs, have a compute slice each. An instance
+occupies consecutive memory slices that start at a multiple of its length and include enough compute slices.
+`_reachable` processes a layout instance by instance and keeps every possible set of occupied slices as a bit mask.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ROW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GuideProfile:
-    """One row of the guide: slices that an instance takes, and how many instances one GPU has.
+    """One row of the guide: the slices of an instance, and the maximum number of instances on a GPU.
 
-    `engines`: media engines in the order of the guide's columns; None: not counted.
+    `engines` are the media engines in the order of the guide's columns, or None if they are not counted.
     """
 
     name: str
@@ -42,18 +42,18 @@ class GuideProfile:
 
 @dataclass(frozen=True, slots=True)
 class LayoutError:
-    """Why a GPU cannot hold a layout: what was found, what is allowed, the likely fix."""
+    """Reason why a GPU does not support a layout, the allowed values, and the likely fix."""
 
     found: str
     allowed: str
     fix: str
     foreign: bool = False
-    """The GPU model has no such profile."""
+    """Whether the GPU model does not have the profile."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuideTable:
-    """The profiles of one GPU model, and the slices and engines of the whole GPU."""
+    """The profiles of one GPU model, and the slices and media engines of the whole GPU."""
 
     profiles: tuple[GuideProfile, ...]
     memory_slices: int
@@ -61,11 +61,11 @@ class GuideTable:
     engines: tuple[int | None, ...]
 
     def profile(self, name: str) -> GuideProfile | None:
-        """Return the profile of that exact name, or None."""
+        """Return the profile with that exact name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
 
     def places(self, profile: GuideProfile) -> tuple[int, ...]:
-        """Return the sets of memory slices that an instance can take, each as a bit mask."""
+        """Return the sets of memory slices that an instance can occupy, each as a bit mask."""
         length = profile.memory_slices
         run = (1 << length) - 1
         with_compute = (1 << self.compute_slices) - 1 if self.memory_slices > self.compute_slices else -1
@@ -76,7 +76,7 @@ class GuideTable:
         )
 
     def holds(self, layout: Mapping[str, int]) -> bool:
-        """Return whether one GPU can hold every instance of `layout` (profile to count) at once."""
+        """Return whether one GPU supports all instances of `layout` at once. `layout` has the count by profile."""
         wanted: list[GuideProfile] = []
         for name, count in layout.items():
             profile = self.profile(name)
@@ -89,7 +89,7 @@ class GuideTable:
         return bool(self._reachable(wanted))
 
     def _reachable(self, wanted: Sequence[GuideProfile]) -> set[int]:
-        """Return every set of slices, as a bit mask, that instances of the profiles can take together."""
+        """Return every set of slices that instances of the profiles can occupy together, as bit masks."""
         taken = {0}
         for profile in wanted:
             places = self.places(profile)
@@ -98,17 +98,17 @@ class GuideTable:
 
 
 def mig_tables() -> Mapping[str, GuideTable]:
-    """Return the table of every GPU model with MIG, by the catalogue's name of the model."""
+    """Return the table of every GPU model with MIG, by the model's name in the catalogue."""
     return _tables()
 
 
 def layout_text(layout: Mapping[str, int]) -> str:
-    """Return a layout as people write it: `3g.40gb x1 + 1g.10gb x4`."""
+    """Return a layout as readable text, such as `3g.40gb x1 + 1g.10gb x4`."""
     return " + ".join(f"{name} x{count}" for name, count in layout.items())
 
 
 def layout_error(table: GuideTable, layout: Mapping[str, int], product: str) -> LayoutError | None:
-    """Return why `layout` (profile to count) cannot exist on a GPU, or None where one GPU can hold it."""
+    """Return why a GPU does not support `layout`, or None if it does. `layout` has the count by profile."""
     if table.holds(layout):
         return None
     known = [profile.name for profile in table.profiles]
@@ -118,7 +118,7 @@ def layout_error(table: GuideTable, layout: Mapping[str, int], product: str) -> 
             return LayoutError(
                 found=f"profile {name!r} on {product}",
                 allowed="one of " + ", ".join(known),
-                fix=did_you_mean(name, known) or "choose a profile of this GPU's memory size",
+                fix=did_you_mean(name, known) or "choose a profile with a memory size of this GPU",
                 foreign=True,
             )
         if count > profile.instances:
@@ -140,7 +140,7 @@ def _sizes_text(table: GuideTable, layout: Mapping[str, int]) -> str:
 
 
 def _nearest_fix(table: GuideTable, layout: Mapping[str, int]) -> str:
-    """Return the legal layout that lacks the fewest instances of one profile, the smallest profile first."""
+    """Return the supported layout with the fewest instances removed, preferring to remove small instances."""
     order = [profile.name for profile in sorted(table.profiles, key=lambda each: each.memory_slices)]
     for name in sorted(layout, key=order.index):
         for fewer in range(layout[name] - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""GPU resources that pools of a stack offer to pods, and their most nodes, by the stack's resources alone."""
+"""GPU resources and maximum number of nodes of a stack's pools, derived only from the stack's resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies._stack import Stack
 def units_per_node(stack: Stack, pool: NodePool) -> Mapping[str, int]:
     """Return the units of each GPU resource that the device plugin advertises on a node of a pool.
 
-    Where machine types or kinds of GPU differ: the most of each. Raises NotVisible.
+    If machine types or GPU models differ, the maximum of each resource is returned. Raises NotVisible.
     """
     gpus = pool.gpus_per_node
     units: dict[str, int] = {}
@@ -35,7 +35,7 @@ def units_per_node(stack: Stack, pool: NodePool) -> Mapping[str, int]:
 
 
 def shares(stack: Stack, pool: NodePool) -> Mapping[str, bool]:
-    """Return the resources of a pool's nodes that are shares of a GPU: whether each has a name of its own.
+    """Return the resources of a pool's nodes that are GPU shares, and whether each is renamed to `<name>.shared`.
 
     Raises NotVisible.
     """

@@ -1,4 +1,4 @@
-"""Load rules of a company: Python modules beside the pack that a stack file names."""
+"""Loads company rules: Python modules outside the pack that a stack file names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpu_platform.base.errors import BadInput, Problem
 from policies._rule import Rule
 
 OWN_ID: Final = r"^[a-z0-9-]+(\.[a-z0-9-]+)+$"
-"""Ids of own rules: with a prefix and a dot, so that no rule of the pack ever has the same."""
+"""Pattern for ids of company rules. They have a prefix and a dot, so that they never match an id of the pack."""
 _LIST = "RULES"
 _WRONG = "own rules"
 
 
 def own_rules(modules: Sequence[str]) -> tuple[Rule[Any, Any], ...]:
-    """Return the rules of modules, in order; raises BadInput with every problem, at `own_rules[i]`."""
+    """Return the rules of the modules, in order. Raises BadInput with every problem, at `own_rules[i]`."""
     problems: list[Problem] = []
     found: dict[str, Rule[Any, Any]] = {}
     for index, module in enumerate(modules):
@@ -39,12 +39,12 @@ def own_rules(modules: Sequence[str]) -> tuple[Rule[Any, Any], ...]:
 
 
 def _fix(module: str, error: Exception, *, missing: bool) -> str:
-    """Return what helps against a module that cannot be imported."""
+    """Return a suggestion to fix a module that cannot be imported."""
     name = re.sub(r"[/\\\\]", ".", module.removesuffix(".py")).strip(".")
     if name != module:
         return f"write {name}: the name of the module, not of its file"
     if missing:
-        return "install it beside gpu-platform, or put the file in the project's root folder"
+        return "install it in the environment of gpu-platform, or put the file in the project's root folder"
     own = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.endswith(".py")]
     inside = [one for one in own if one.filename != __file__ and "importlib" not in one.filename]
     if isinstance(error, SyntaxError):
@@ -54,7 +54,7 @@ def _fix(module: str, error: Exception, *, missing: bool) -> str:
 
 @cache
 def _load(module: str) -> tuple[Rule[Any, Any], ...]:
-    """Return the rules of a module. Whatever it raises while it is imported is an error of the module."""
+    """Return the rules of a module. Any error during its import is reported as an error of the module."""
     allowed = f"a module with {_LIST}, a tuple of policies.api.Rule"
     try:
         loaded = importlib.import_module(module)

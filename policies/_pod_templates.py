@@ -1,7 +1,7 @@
-"""Paths of pod specs in each kind of resource, and of the counts of pods that run together.
+"""Paths of pod specs in each kind of resource, and paths of the numbers of pods that run together.
 
-Kinds and fields: Kubernetes 1.36 API; JobSet v1alpha2, Trainer v1 and v2, KubeRay v1,
-LeaderWorkerSet v1, Kueue v1beta2 and KEDA v1alpha1, read in their CustomResourceDefinitions 2026-11-23.
+Kinds and fields: Kubernetes 1.36 API; JobSet v1alpha2, Trainer v1 and v2, KubeRay v1, LeaderWorkerSet v1, Kueue
+v1beta2 and KEDA v1alpha1, read in their CustomResourceDefinitions 2026-11-23.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Final, cast
 from policies._inputs import NotVisible, Value
 
 _GPUS: Final = re.compile(r"(nvidia|amd)\.com/")
-_ELSEWHERE: Final = "GPUs are requested outside a pod spec that rules can read"
+_ELSEWHERE: Final = "GPUs are requested outside of any pod spec that rules can read"
 _SEARCHED: Final = frozenset({"containers", "resources", "quantity"})
-_EACH: Final = "*"  # in a path: every item of a list, or every value of a mapping
+_EACH: Final = "*"  # in a path: every item of a list or every value of a mapping
 
 
 @dataclass(frozen=True, slots=True)
 class TemplatePath:
-    """One place of a pod spec in a kind of resource.
+    """One path of a pod spec in a kind of resource.
 
-    `gang`: paths of counts; their product is the number of these pods that work on one task together. Pods that
-    serve independently, as a Deployment's, have none.
+    `gang` are paths of counts. Their product is the number of pods that work together on one task. It is empty for
+    pods that serve independently, such as pods of a Deployment.
     """
 
     spec: tuple[str, ...]
@@ -33,7 +33,7 @@ class TemplatePath:
 
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
-    """One pod spec of a resource, or why it cannot be seen."""
+    """One pod spec of a resource, or the reason why it is not visible."""
 
     spec: Value | NotVisible
     metadata: Value
@@ -101,18 +101,20 @@ BATCH_KINDS: Final = frozenset(
         "keda.sh/ScaledJob",
     }
 )
-"""Kinds whose pods end by themselves."""
+"""Kinds whose pods terminate by themselves."""
 
 
 def pod_templates(kind: str, inputs: Value) -> tuple[PodTemplate, ...]:
-    """Return the pod specs of a resource; of a place that cannot be seen, one with the reason. Never raises."""
+    """Return the pod specs of a resource, or a template with the reason for each that is not visible. Never
+    raises.
+    """
     return tuple(template for path in _PATHS[kind] for template in _templates(inputs, path))
 
 
 def found_templates(inputs: Value) -> tuple[PodTemplate, ...]:
-    """Return the pod specs in a resource of a kind that is not known, wherever they are. Never raises.
+    """Return all pod specs in a resource of an unknown kind. Never raises.
 
-    GPUs that are requested elsewhere, as in the values of a chart, make a template that cannot be seen.
+    If GPUs are requested elsewhere, such as in a chart's values, the result has a template that is not visible.
     """
     if not _has_key(inputs.raw):
         return ()
@@ -123,7 +125,7 @@ def found_templates(inputs: Value) -> tuple[PodTemplate, ...]:
 
 
 def _has_key(raw: object) -> bool:
-    """Return whether a mapping below has a key that the search looks at. Most have none, and it is slow."""
+    """Return whether a mapping contains a key that starts a slow search. Most mappings do not."""
     if isinstance(raw, Mapping):
         found = cast("Mapping[str, object]", raw)
         return not _SEARCHED.isdisjoint(found) or any(_has_key(one) for one in found.values())
@@ -140,7 +142,7 @@ def _search(value: Value, metadata: Value) -> Iterator[PodTemplate]:
                 yield PodTemplate(amount.not_visible(_ELSEWHERE), metadata)
                 return
     named = value.get("name").raw
-    if isinstance(named, str) and _GPUS.match(named) and value.get("quantity").present:  # of Spark
+    if isinstance(named, str) and _GPUS.match(named) and value.get("quantity").present:  # Spark's resources
         yield PodTemplate(value.not_visible(_ELSEWHERE), metadata)
     own = value.get("metadata")
     for key, inner in value.entries():
@@ -155,7 +157,7 @@ def _is_container(one: Value) -> bool:
 
 
 def pod_patches(inputs: Value) -> tuple[PodTemplate, ...]:
-    """Return the parts of pod specs by which a TrainJob changes those of its runtime. Never raises."""
+    """Return the parts of pod specs with which a TrainJob changes its runtime's pods. Never raises."""
     try:
         found = [patch for patch, _ in _walk(inputs, _PATCHES.split("."))]
         return tuple(PodTemplate(patch.get("spec"), patch.get("metadata")) for patch in found)
@@ -164,7 +166,7 @@ def pod_patches(inputs: Value) -> tuple[PodTemplate, ...]:
 
 
 def trainers(inputs: Value) -> tuple[PodTemplate, ...]:
-    """Return the container settings of a TrainJob, which it has in place of a pod spec. Never raises."""
+    """Return a TrainJob's container settings, which it has instead of a pod spec. Never raises."""
     return tuple(_templates(inputs, _TRAINER))
 
 
@@ -178,7 +180,7 @@ def _templates(inputs: Value, path: TemplatePath) -> Iterator[PodTemplate]:
 
 
 def _walk(value: Value, path: Sequence[str]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
-    """Yield each value at a path, with the values that its wildcards chose. Raises NotVisible."""
+    """Yield each value at a path, with the values that the wildcards matched. Raises NotVisible."""
     if not path:
         if value.present:
             yield value, ()
@@ -192,7 +194,7 @@ def _walk(value: Value, path: Sequence[str]) -> Iterator[tuple[Value, tuple[Valu
 
 
 def _at(inputs: Value, path: Sequence[str], chosen: Sequence[Value]) -> Value:
-    """Return the value at a path whose wildcards are those of a pod spec. Raises NotVisible."""
+    """Return the value at a path whose wildcards match the same items as a pod spec. Raises NotVisible."""
     places = [index for index, key in enumerate(path) if key == _EACH]
     if not places:
         return inputs.get(*path)

@@ -1,6 +1,6 @@
 """Node pools of a stack: Node objects, EKS node groups, GKE node pools, Karpenter NodePools.
 
-One interface for all of them: machine types, labels, taints and Topology Manager policy.
+They share one interface for machine types, labels, taints and the Topology Manager policy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GKE_NODE_POOL = "gcp:container/nodePool:NodePool"
 _CAPACITY_TYPE_LABEL = "karpenter.sh/capacity-type"
 
 Manager = Literal["topology", "cpu", "memory"]
-"""The kubelet's managers of NUMA nodes, CPUs and memory."""
+"""The kubelet's resource managers for NUMA topology, CPUs and memory."""
 _IN_USER_DATA: Mapping[Manager, re.Pattern[str]] = {
     manager: re.compile(rf"{manager}-?manager-?policy[\"']?\s*[:=]\s*[\"']?([a-z-]+)", re.IGNORECASE)
     for manager in get_args(Manager)
@@ -47,7 +47,7 @@ SharingMode = Literal["time-slicing", "MPS"]
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Several clients on one GPU, as a setting of a device plugin says. `block`: the setting."""
+    """GPU sharing as configured for a device plugin. `block` is the configuration."""
 
     mode: SharingMode
     block: Value
@@ -59,14 +59,14 @@ class Sharing:
 
     @property
     def resources(self) -> Iterator[tuple[str, Value]]:
-        """The names of the replicated resources, each with its replicas. Raises NotVisible."""
+        """Names of the replicated resources, each with its number of replicas. Raises NotVisible."""
         for item in self.block.get("resources").items():
             yield item.get("name").text() or "", item.get("replicas")
 
 
 @dataclass(frozen=True, slots=True)
 class _BottlerocketSharing(Sharing):
-    """A setting of the device plugin that is part of Bottlerocket's image."""
+    """A setting of the device plugin in Bottlerocket's image."""
 
     @property
     def renamed(self) -> bool:
@@ -79,7 +79,7 @@ class _BottlerocketSharing(Sharing):
 
 @dataclass(frozen=True, slots=True)
 class _GkeSharing(Sharing):
-    """A setting of GKE's device plugin, which knows no other name for a share."""
+    """A setting of GKE's device plugin, which cannot rename shares."""
 
     @property
     def renamed(self) -> bool:
@@ -92,7 +92,7 @@ class _GkeSharing(Sharing):
 
 @dataclass(frozen=True, slots=True)
 class NodeTaint:
-    """A node taint; `effect` in Kubernetes' spelling, whatever the provider's. `value` None: any."""
+    """A node taint. `effect` has Kubernetes' spelling for all providers. A `value` of None matches any value."""
 
     key: str
     value: str | None
@@ -100,7 +100,7 @@ class NodeTaint:
 
     @property
     def keeps_pods_off(self) -> bool:
-        """Whether a pod needs a toleration. Taints of node conditions and of new nodes are temporary."""
+        """Whether pods need a toleration. Taints of node conditions and of new nodes are temporary."""
         return self.effect in ("NoSchedule", "NoExecute") and not self.key.startswith(_TEMPORARY)
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class NodeTaint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodePool(ABC):
-    """One rendered node pool, or one node of it. All but `resource`, `name` and `group` may raise NotVisible."""
+    """A node pool, or a node of it. Attributes except `resource`, `name` and `group` may raise NotVisible."""
 
     resource: Resource
     stack: Stack
@@ -117,81 +117,81 @@ class NodePool(ABC):
     @property
     @abstractmethod
     def labels(self) -> Value:
-        """The labels of the nodes."""
+        """Labels of the nodes."""
 
     @property
     @abstractmethod
     def taint_list(self) -> Value:
-        """The taints of the nodes, in the provider's spelling."""
+        """Taints of the nodes, in the provider's spelling."""
 
     @property
     @abstractmethod
     def machine_types(self) -> tuple[str, ...]:
-        """The machine types that the pool's nodes may have; empty where it names none."""
+        """Machine types that the pool's nodes may have. Empty if it names none."""
 
     @property
     def selected_by(self) -> tuple[str, ...]:
-        """Labels by which an existing cluster's owner has told the pool's nodes apart."""
+        """Labels with which the owner of an existing cluster selected the pool's nodes."""
         return ()
 
     @property
     def annotations(self) -> Value:
-        """The annotations of the nodes; only Kubernetes objects have any."""
+        """Annotations of the nodes. Only Kubernetes objects have annotations."""
         return Value(self.resource.urn)
 
     def kubelet_policy(self, manager: Manager) -> Value:
-        """Return a manager's policy in the kubelet's configuration, in small letters, where that is visible."""
+        """Return a manager's policy in the kubelet's configuration in lower case, if it is visible."""
         del manager
         return Value(self.resource.urn)
 
     @property
     def aligns_whole_pods(self) -> bool:
-        """Whether the kubelet aligns the containers of a pod together: scope `pod` of its Topology Manager."""
+        """Whether the kubelet aligns all containers of a pod together, with Topology Manager scope `pod`."""
         return self.annotations.get(names.SANDBOX_TOPOLOGY_SCOPE_ANNOTATION).text() == "pod"
 
     @property
     def simulated(self) -> bool:
-        """Whether the nodes are those of a sandbox."""
+        """Whether the nodes are simulated by a sandbox."""
         return self.annotations.get(names.SANDBOX_MACHINE_ANNOTATION).present
 
     @property
     def reserves_memory(self) -> bool:
-        """Whether the kubelet's configuration has the reserved memory that the Memory Manager needs."""
+        """Whether the kubelet's configuration sets the reserved memory that the Memory Manager requires."""
         return True
 
     @property
     def declares_gpus(self) -> bool:
-        """Whether a field other than labels and machine types shows that the pool has GPUs."""
+        """Whether a field other than the labels and machine types shows that the pool has GPUs."""
         return False
 
     @property
     def created(self) -> bool:
-        """Whether the resource creates the nodes, as opposed to nodes of an existing cluster."""
+        """Whether the resource creates the nodes, instead of using nodes of an existing cluster."""
         return self.resource.kind != "core/NodePatch" and self.resource.type != COMPONENT
 
     @property
     def most_nodes(self) -> int | None:
-        """The most nodes of the pool; None where it has no limit, or one of another kind."""
+        """Maximum number of nodes of the pool, or None if it has no limit or a different kind of limit."""
         return 1
 
     @property
     def most_gpus(self) -> int | None:
-        """The most GPUs of the pool, where it has such a limit, as Karpenter's."""
+        """Maximum number of GPUs of the pool, if it has such a limit, as in Karpenter."""
         return None
 
     @property
     def sharing(self) -> Sharing | None:
-        """How the device plugin of the image or of the cloud shares GPUs; None: it does not."""
+        """How the device plugin of the image or the cloud shares GPUs, or None if it does not."""
         return None
 
     @property
     def partition(self) -> Value | None:
-        """The MIG profile into which the image or the cloud partitions every GPU; None: it does not."""
+        """MIG profile with which the image or the cloud partitions every GPU, or None if it does not."""
         return None
 
     @property
     def renames_shares(self) -> bool:
-        """Whether shares can have another name than whole GPUs."""
+        """Whether shares can have a different resource name than whole GPUs."""
         return True
 
     @property
@@ -201,12 +201,12 @@ class NodePool(ABC):
 
     @property
     def own_name(self) -> str:
-        """The provider's name of the pool."""
+        """Provider's name of the pool."""
         return self.resource.object_name
 
     @property
     def name(self) -> str:
-        """The pool's name by its label in the platform, else the provider's."""
+        """Pool name from the platform's label, or the provider's name without the label."""
         try:
             return self.label(names.POOL_LABEL).text() or self.own_name
         except NotVisible:
@@ -214,21 +214,21 @@ class NodePool(ABC):
 
     @property
     def group(self) -> str:
-        """The nodes of one pool are reported together."""
+        """Key with which the nodes of one pool are reported together."""
         return f"{self.resource.type} {self.name}"
 
     def label(self, key: str) -> Value:
-        """Return a label."""
+        """Return the value of a label."""
         return self.labels.get(key)
 
     @property
     def workload(self) -> str | None:
-        """What the pool is for: training, inference, development, or general without GPUs."""
+        """Workload type of the pool: training, inference, development, or general without GPUs."""
         return self.label(names.WORKLOAD_LABEL).text()
 
     @property
     def taints(self) -> tuple[NodeTaint, ...]:
-        """The taints of the nodes."""
+        """Taints of the nodes."""
         return tuple(
             NodeTaint(
                 key=taint.get("key").text() or "",
@@ -240,7 +240,7 @@ class NodePool(ABC):
 
     @property
     def topology_policy(self) -> Value:
-        """The Topology Manager policy of the kubelet's configuration, else of the nodes' label."""
+        """Topology Manager policy of the kubelet's configuration, or of the node label if the first is not set."""
         label = self.label(names.TOPOLOGY_POLICY_LABEL)
         try:
             configured = self.kubelet_policy("topology")
@@ -252,13 +252,13 @@ class NodePool(ABC):
 
     @property
     def machines(self) -> tuple[MachineType, ...]:
-        """The pool's machine types that are in the catalogue, with GPUs or without."""
+        """Machine types of the pool that are in the catalogue, with or without GPUs."""
         known = self.stack.catalog.machine_types
         return tuple(known[name] for name in self.machine_types if name in known)
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPU models of the pool, each once. Raises NotVisible where not one machine type is known."""
+        """Distinct GPU models of the pool. Raises NotVisible if no machine type is known."""
         if not self.machines:
             raise self._no_machine()
         models = dict.fromkeys(machine.gpu for machine in self.machines if machine.gpu is not None)
@@ -266,14 +266,14 @@ class NodePool(ABC):
 
     @property
     def gpus_per_node(self) -> int:
-        """The most GPUs that a node of the pool has. Raises NotVisible where no machine type is known."""
+        """Maximum number of GPUs of a node in the pool. Raises NotVisible if no machine type is known."""
         if not self.machines:
             raise self._no_machine()
         return max(machine.gpu_count for machine in self.machines)
 
     @property
     def has_gpus(self) -> bool:
-        """Whether the nodes have GPUs, by a machine type, a label or another field."""
+        """Whether the nodes have GPUs according to a machine type, a label or another field."""
         return self.stack.once(("has_gpus", self.resource), self._has_gpus)
 
     def _has_gpus(self) -> bool:
@@ -284,7 +284,7 @@ class NodePool(ABC):
 
     def _no_machine(self) -> NotVisible:
         found = ", ".join(self.machine_types)
-        why = f"machine type {found} is not in the catalogue" if found else "it names no machine type"
+        why = f"machine type {found} is not in the catalogue" if found else "the pool names no machine type"
         return Value(self.resource.urn).not_visible(why)
 
 
@@ -297,7 +297,7 @@ _GPU_LABELS = (
 
 
 class _KubernetesNode(NodePool):
-    """A Node object, or a patch of one; a patch shows only what it changes."""
+    """A Node object, or a patch of one. A patch shows only the fields that it changes."""
 
     @property
     def labels(self) -> Value:
@@ -311,12 +311,12 @@ class _KubernetesNode(NodePool):
     def taint_list(self) -> Value:
         taints = self.resource.inputs.get("spec", "taints")
         if self.resource.kind == "core/NodePatch" and not taints.present:
-            raise taints.not_visible("the patch leaves the node's taints as they are")
+            raise taints.not_visible("the patch does not change the node's taints")
         return taints
 
     @property
     def taints(self) -> tuple[NodeTaint, ...]:
-        # Pulumi ignores changes of the list: after a look at the live node it has the taints of all its writers.
+        # Pulumi ignores changes of the list, which after a refresh contains the taints of all writers.
         declared = self.annotations.get(names.TAINTS_ANNOTATION).text()
         if declared is None:
             return super().taints
@@ -326,7 +326,9 @@ class _KubernetesNode(NodePool):
 
     def kubelet_policy(self, manager: Manager) -> Value:
         if self.resource.kind == "core/NodePatch":
-            raise Value(self.resource.urn).not_visible("an existing node's kubelet configuration is not visible")
+            raise Value(self.resource.urn).not_visible(
+                "the kubelet configuration of existing nodes is not visible"
+            )
         return Value(self.resource.urn)
 
     @property
@@ -359,7 +361,7 @@ class _SelectedNodes(NodePool):
         return self.resource.inputs.get("taints")
 
     def kubelet_policy(self, manager: Manager) -> Value:
-        raise Value(self.resource.urn).not_visible("an existing node's kubelet configuration is not visible")
+        raise Value(self.resource.urn).not_visible("the kubelet configuration of existing nodes is not visible")
 
     @property
     def machine_types(self) -> tuple[str, ...]:
@@ -368,7 +370,7 @@ class _SelectedNodes(NodePool):
 
 
 class _ConfiguredByUserData(NodePool):
-    """A pool on EKS: user data configures the kubelet, and with Bottlerocket the device plugin of the image."""
+    """A pool on EKS. User data configures the kubelet and, with Bottlerocket, the image's device plugin."""
 
     def kubelet_policy(self, manager: Manager) -> Value:
         return _policy_in(*self._user_data(), manager)
@@ -387,15 +389,15 @@ class _ConfiguredByUserData(NodePool):
 
     @abstractmethod
     def _user_data(self) -> tuple[Value, str]:
-        """Return the user data, and its text."""
+        """Return the user data as a value and as text."""
 
     @abstractmethod
     def _bottlerocket(self) -> Value | None:
-        """Return the settings of the device plugin in Bottlerocket's image; None for another image."""
+        """Return the device plugin settings of Bottlerocket's image, or None for another image."""
 
 
 class EksNodeGroup(_ConfiguredByUserData):
-    """An EKS managed node group, with the fields that its launch template sets."""
+    """An EKS managed node group, with the fields of its launch template."""
 
     @property
     def most_nodes(self) -> int | None:
@@ -445,7 +447,7 @@ class EksNodeGroup(_ConfiguredByUserData):
         return user_data, _decoded(user_data.text() or "")
 
     def launch_template(self) -> Resource | None:
-        """Return the launch template; None where the group has none. Raises NotVisible."""
+        """Return the launch template, or None if the group has none. Raises NotVisible."""
         for urn in self.resource.dependencies:
             found = self.stack.find(urn)
             if found is not None and found.type == EKS_LAUNCH_TEMPLATE:
@@ -530,7 +532,7 @@ class _GkeNodePool(NodePool):
 
 
 class KarpenterNodePool(_ConfiguredByUserData):
-    """A Karpenter NodePool, without its startup taints, which are removed from the nodes."""
+    """A Karpenter NodePool without its startup taints, which are temporary."""
 
     @property
     def most_nodes(self) -> int | None:
@@ -550,7 +552,7 @@ class KarpenterNodePool(_ConfiguredByUserData):
 
     @property
     def node_class(self) -> Resource | None:
-        """The EC2NodeClass of the pool, where it is in the stack."""
+        """EC2NodeClass of the pool, if it is in the stack."""
         wanted = self.resource.inputs.get("spec", "template", "spec", "nodeClassRef", "name").text()
         found = self.stack.of_kind("karpenter.k8s.aws/EC2NodeClass")
         return next((one for one in found if one.object_name == wanted), None)
@@ -593,8 +595,9 @@ class KarpenterNodePool(_ConfiguredByUserData):
 
     @property
     def renames_shares(self) -> bool:
-        """Karpenter creates no node for pods that request nvidia.com/gpu.shared, so its pools keep the name.
+        """Whether shares can be renamed, which is never the case here.
 
+        Karpenter creates no nodes for pods that request nvidia.com/gpu.shared, so its pools keep the name.
         Sources: kubernetes-sigs/karpenter#729, #751 and #2140.
         """
         return False
@@ -616,7 +619,7 @@ class KarpenterNodePool(_ConfiguredByUserData):
 
 
 def pools(stack: Stack) -> tuple[NodePool, ...]:
-    """Return every node pool, whether it has GPUs or not."""
+    """Return every node pool, with or without GPUs."""
     return tuple(pool for resource in stack.resources if (pool := _pool(resource, stack)) is not None)
 
 
@@ -633,7 +636,7 @@ def _pool(resource: Resource, stack: Stack) -> NodePool | None:
 
 
 def _effect(spelling: str) -> str:
-    """Return the Kubernetes spelling of an effect: AWS and Google write NO_SCHEDULE."""
+    """Convert a taint effect to Kubernetes' spelling. AWS and Google use the form NO_SCHEDULE."""
     return "".join(word.capitalize() for word in spelling.split("_")) if spelling.isupper() else spelling
 
 
@@ -645,19 +648,19 @@ def _visible_text(inputs: Value, key: str) -> str | None:
 
 
 def _policy_in(user_data: Value, text: str, manager: Manager) -> Value:
-    """Return the policy of a manager that user data sets, with the path of the user data."""
+    """Return the manager policy that user data sets, with the path of the user data."""
     match = _IN_USER_DATA[manager].search(text)
     return Value(user_data.owner, user_data.path, match.group(1).casefold() if match else None)
 
 
 def _scope_in(user_data: str) -> str | None:
-    """Return the scope of the Topology Manager that user data sets, in small letters."""
+    """Return the Topology Manager scope that user data sets, in lower case."""
     match = _SCOPE_IN_USER_DATA.search(user_data)
     return match.group(1).casefold() if match else None
 
 
 def _bottlerocket_settings(user_data: Value, text: str) -> Value | None:
-    """Return the settings of the device plugin in Bottlerocket's image; None in user data of another image."""
+    """Return the device plugin settings of Bottlerocket's image, or None if the user data is for another image."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:

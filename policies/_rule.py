@@ -1,4 +1,4 @@
-"""Types of a rule: a pure check with an id, a severity and a typed configuration."""
+"""Types of a rule: a side-effect-free check with an id, a severity and a typed configuration."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from policies._stack import Resource, Stack
 
 
 class Level(StrEnum):
-    """CrossGuard's enforcement level of a rule.
+    """Enforcement level of a rule in CrossGuard.
 
-    A violation of a `mandatory` rule stops the deploy, that of an `advisory` rule is a warning, and a `disabled`
-    rule is not evaluated.
+    A violation of a `mandatory` rule stops the deployment. A violation of an `advisory` rule is a warning. A
+    `disabled` rule is not evaluated.
     """
 
     ADVISORY = "advisory"
@@ -30,12 +30,12 @@ class Level(StrEnum):
 
 
 class Severity(StrEnum):
-    """The consequence of breaking a rule. It decides the rule's default level."""
+    """Consequence of breaking a rule, which determines the rule's default level."""
 
     CRITICAL = "critical"
-    """GPUs are unusable, or allocated twice, or taken by workloads that must not have them."""
+    """GPUs are unusable, allocated twice, or taken by workloads that must not have them."""
     HIGH = "high"
-    """A workload does not start, fails, or gets something else than it requested."""
+    """A workload does not start, fails, or receives something different from its request."""
     MEDIUM = "medium"
     """Everything works, but GPU time is wasted."""
     LOW = "low"
@@ -43,61 +43,62 @@ class Severity(StrEnum):
 
     @property
     def default_level(self) -> Level:
-        """What breaks is mandatory, what only wastes is advisory."""
+        """Default level: `mandatory` if the violation breaks something, `advisory` if it only wastes resources."""
         return Level.MANDATORY if self in (Severity.CRITICAL, Severity.HIGH) else Level.ADVISORY
 
 
 class RuleModel(BaseModel):
-    """Base of a rule's configuration: immutable, with camelCase keys; unknown keys are errors."""
+    """Base of a rule's configuration. It is immutable and has camelCase keys. Unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
 
 
 class Exemption(RuleModel):
-    """One exception from a rule, with its reason, its owner and its last day."""
+    """One exception to a rule, with its reason, its owner and its last day."""
 
     resource: Annotated[str, Field(min_length=1)]
-    """A name, or a glob such as `legacy-*`: of the resource, of the Kubernetes object (`namespace/name` or
-    `name`), of the pool or config that is checked, or a URN."""
+    """Name or glob such as `legacy-*`, or a URN. The name is that of the resource, the Kubernetes object
+    (`namespace/name` or `name`), or the checked pool or config.
+    """
     reason: Annotated[str, Field(min_length=1, pattern=NOT_BLANK, examples=["replaced in January"])]
     owner: Annotated[str, Field(min_length=1, pattern=NOT_BLANK, examples=["ml-infra"])]
-    """Who answers for it: a person or a team."""
+    """Person or team that is responsible for the exemption."""
     until: Annotated[datetime.date, Field(examples=["2027-01-31"])]
-    """The last day on which it applies."""
+    """Last day on which the exemption applies."""
 
     def covers(self, names: Iterable[str]) -> bool:
-        """Return whether the exemption names one of `names`."""
+        """Return whether the exemption covers one of `names`."""
         return any(fnmatchcase(name, self.resource) for name in names)
 
 
 class Settings(RuleModel):
-    """A rule's configuration. Rules with limits of their own extend it."""
+    """Configuration of a rule. Rules with limits extend it."""
 
     exempt: tuple[Exemption, ...] = ()
 
 
 class Subject(Protocol):
-    """One thing that a rule checks: a pool, a workload, a config, a namespace. These properties never raise."""
+    """A pool, workload, config or namespace that a rule checks. These properties never raise."""
 
     @property
     def resource(self) -> Resource:
-        """The resource that it comes from."""
+        """Resource that contains the subject."""
         ...
 
     @property
     def name(self) -> str:
-        """The name to show."""
+        """Name to display."""
         ...
 
     @property
     def group(self) -> str:
-        """Subjects with the same group are reported together, such as the nodes of one pool."""
+        """Key with which subjects are reported together, such as the nodes of one pool."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A value to write at a place of a resource's inputs."""
+    """A value to write at a path of a resource's inputs."""
 
     at: Value
     value: object
@@ -105,9 +106,9 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """One place where a rule is broken: what was found there, what is allowed, and the fix.
+    """One violation of a rule: the value that was found, the allowed values, and the fix.
 
-    `remedy`: the fix as a change of the inputs, where there is no other one.
+    `remedy` is the fix as a change of the inputs, if it is the only possible fix.
     """
 
     at: Value
@@ -125,10 +126,10 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 class Rule(Generic[SubjectT, SettingsT]):
     """One rule.
 
-    `check` yields the breaches of one subject. It raises `NotVisible` where it needs a value that cannot be seen;
-    the breaches that it yielded before remain. `remedy`: what its remedies write, empty for a rule without any;
-    such a rule looks at one resource at a time. `before_only`: of a rule about objects that members create, why
-    admission has no such rule.
+    `check` yields the breaches of one subject. It raises `NotVisible` if it needs a value that is not visible; the
+    breaches that it has already yielded are kept. `remedy` describes the values that its remedies write, and is
+    empty if the rule has none. A rule with remedies checks one resource at a time. `before_only` is the reason why
+    admission has no such rule, for a rule about objects that members create.
     """
 
     id: str
@@ -142,12 +143,12 @@ class Rule(Generic[SubjectT, SettingsT]):
 
     @property
     def level(self) -> Level:
-        """The rule's level unless the configuration sets another one."""
+        """Level of the rule, unless the configuration sets another level."""
         return self.severity.default_level
 
     @property
     def config_schema(self) -> Mapping[str, Mapping[str, Any]]:
-        """The JSON Schema of each configuration key, without references and examples, for CrossGuard."""
+        """JSON Schema of each configuration key, without references and examples, for CrossGuard."""
         schema = self.settings.model_json_schema(by_alias=True)
         definitions = schema.get("$defs", {})
         return {key: _inline(value, definitions) for key, value in schema["properties"].items()}

@@ -1,4 +1,4 @@
-"""The resources that rules check: the records of one stack, and views of them that are built once."""
+"""Resources that rules check: the records of one stack, and cached views of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """One resource: its Pulumi identity and its inputs as the provider gets them."""
+    """One resource: its Pulumi identity and its inputs as the provider receives them."""
 
     urn: str
     type: str
@@ -26,7 +26,7 @@ class Resource:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Resource:
-        """Return the resource of a record (`urn`, `type`, `name`, `inputs`, `dependencies`)."""
+        """Create the resource of a record (`urn`, `type`, `name`, `inputs`, `dependencies`)."""
         urn = _text(record.get("urn"))
         dependencies: object = record.get("dependencies")
         listed = cast("list[object]", dependencies) if isinstance(dependencies, list) else []
@@ -39,7 +39,7 @@ class Resource:
         )
 
     def unwrapped(self) -> tuple[Resource, ...]:
-        """Return the objects of a list, as `DeploymentList`; anything else is itself."""
+        """Return the objects of a list such as `DeploymentList`, or the resource itself if it is not a list."""
         if not self.kind.endswith("List"):
             return (self,)
         try:
@@ -50,7 +50,7 @@ class Resource:
             return (self,)
 
     def _type_of(self, item: Value) -> str:
-        """Return the type of an item of this list, which names its kind in a list of any kinds."""
+        """Return the type of an item of this list. Items of a mixed list name their kind."""
         api, kind = item.get("apiVersion").text(), item.get("kind").text()
         if api is None or kind is None:
             return self.type.removesuffix("List")
@@ -58,9 +58,9 @@ class Resource:
 
     @property
     def kind(self) -> str:
-        """The Kubernetes group and kind, as in `apps/Deployment`; empty for anything else.
+        """Kubernetes group and kind, such as `apps/Deployment`. Empty for any other resource.
 
-        A patch of what has pods, as `DeploymentPatch`, is read as what it changes.
+        A patch of a kind with pods, such as `DeploymentPatch`, is treated as the kind that it changes.
         """
         package, _, rest = self.type.partition(":")
         api, _, kind = rest.partition(":")
@@ -70,16 +70,16 @@ class Resource:
 
     @property
     def object_name(self) -> str:
-        """The Kubernetes object's name where it is visible, else the resource's name."""
+        """Name of the Kubernetes object if it is visible, or else the name of the resource."""
         return self._metadata("name") or self.name
 
     @property
     def namespace(self) -> str:
-        """The Kubernetes object's namespace; empty where it has none or it is not visible."""
+        """Namespace of the Kubernetes object. Empty if it has none or if the namespace is not visible."""
         return self._metadata("namespace")
 
     def seen_namespace(self) -> str:
-        """Return the namespace; empty where the object has none. Raises NotVisible where it cannot be seen."""
+        """Return the namespace, or an empty string if the object has none. Raises NotVisible."""
         return self.inputs.get("metadata", "namespace").text() or ""
 
     def _metadata(self, key: str) -> str:
@@ -90,7 +90,7 @@ class Resource:
 
 
 class Stack:
-    """The resources of a stack in registration order, and the catalogue of machine types."""
+    """The resources of a stack in the order of registration, and the catalogue of machine types."""
 
     def __init__(self, resources: Sequence[Resource], catalog: Catalog) -> None:
         self.resources = tuple(resources)
@@ -104,7 +104,7 @@ class Stack:
 
     @classmethod
     def from_records(cls, records: Iterable[object], catalog: Catalog) -> Stack:
-        """Return the stack of resource records; anything that is not a record is left out."""
+        """Return the stack of resource records. Values that are not records are ignored."""
         mappings = [cast("Mapping[str, Any]", record) for record in records if isinstance(record, Mapping)]
         return cls([one for record in mappings for one in Resource.from_record(record).unwrapped()], catalog)
 
@@ -114,21 +114,25 @@ class Stack:
         return tuple(self.resources[place] for place in places)
 
     def in_namespace(self, kind: str, namespace: str) -> tuple[Resource, ...]:
-        """Return the objects of a kind in a namespace. Raises NotVisible where that of one cannot be seen."""
+        """Return the objects of a kind in a namespace. Raises NotVisible if any object's is not visible."""
         return self.once(("in_namespace", kind), lambda: _by_namespace(self.of_kind(kind))).get(namespace, ())
 
     def find(self, urn: str) -> Resource | None:
-        """Return the resource of that URN."""
+        """Return the resource with the given URN."""
         return self._by_urn.get(urn)
 
     def view(self, build: Callable[[Stack], ViewT]) -> ViewT:
-        """Return `build(self)`, cached. A view never raises; reading its parts may raise NotVisible."""
+        """Return `build(self)` from a cache. Building a view never raises, but reading its parts may raise
+        NotVisible.
+        """
         if build not in self._views:
             self._views[build] = build(self)
         return cast("ViewT", self._views[build])
 
     def once(self, key: Hashable, answer: Callable[[], AnswerT]) -> AnswerT:
-        """Return `answer()`, cached by `key`; a NotVisible that it raises is cached, too, and raised each time."""
+        """Return `answer()`, cached by `key`. A NotVisible that it raises is also cached, and raised again each
+        time.
+        """
         if key not in self._answers:
             try:
                 self._answers[key] = answer()
@@ -148,12 +152,12 @@ class ObjectSubject:
 
     @property
     def name(self) -> str:
-        """The object's name."""
+        """Name of the object."""
         return self.resource.object_name
 
     @property
     def group(self) -> str:
-        """Every object is reported by itself."""
+        """Key of the object, so that every object is reported separately."""
         return self.resource.urn
 
 

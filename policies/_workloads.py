@@ -1,4 +1,4 @@
-"""Workloads of a stack: every pod template of every resource that creates pods."""
+"""Workloads of a stack: the pod templates of all resources that create pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from policies._pod_templates import (
 from policies._pools import NodePool, NodeTaint, pools
 from policies._stack import ObjectSubject, Stack
 
-# Their text may have pod specs, which nothing starts; a TrainJob's parts are `additions`.
+# Pod specs in these kinds start no pods. The parts of a TrainJob are in `additions`.
 _WITHOUT_PODS = frozenset(
     {
         "core/ConfigMap",
@@ -43,30 +43,30 @@ class Container:
 
     @property
     def requests(self) -> Mapping[str, Value]:
-        """GPU resources under `resources.requests`. Raises NotVisible."""
+        """GPU resources in `resources.requests`. Raises NotVisible."""
         return _gpu_resources(self.spec.get("resources", "requests"))
 
     @property
     def limits(self) -> Mapping[str, Value]:
-        """GPU resources under `resources.limits`. Raises NotVisible."""
+        """GPU resources in `resources.limits`. Raises NotVisible."""
         return _gpu_resources(self.spec.get("resources", "limits"))
 
     @property
     def requested(self) -> Mapping[str, Value]:
-        """GPU resources that the container gets: its limits, else its requests. Raises NotVisible."""
+        """GPU resources of the container: its limits, or its requests without limits. Raises NotVisible."""
         amounts = {**self.requests, **self.limits}
         return {name: amount for name, amount in amounts.items() if amount.quantity() != 0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload(ObjectSubject):
-    """One pod template of a resource that creates pods; most kinds have one. Properties may raise NotVisible."""
+    """One pod template of a resource that creates pods. Most kinds have one. Properties may raise NotVisible."""
 
     template: PodTemplate
 
     @property
     def namespace(self) -> str:
-        """The namespace; empty where the resource names none."""
+        """Namespace of the workload. Empty if the resource names none."""
         return self.resource.seen_namespace()
 
     @property
@@ -76,7 +76,7 @@ class Workload(ObjectSubject):
 
     @property
     def containers(self) -> Iterator[Container]:
-        """All containers, with the init containers and the ephemeral ones, which request nothing."""
+        """All containers, including init containers and ephemeral containers. The latter request nothing."""
         for key in ("initContainers", "containers", "ephemeralContainers"):
             yield from (Container(item) for item in self.pod_spec.get(key).items())
 
@@ -87,7 +87,9 @@ class Workload(ObjectSubject):
 
     @property
     def requested(self) -> Mapping[str, Decimal]:
-        """GPU resources of one pod: the sum of its containers; init containers run before them."""
+        """GPU resources of one pod: the sum of its containers, or the request of an init container if it is
+        larger.
+        """
         ordinary: dict[str, Decimal] = {}
         first: dict[str, Decimal] = {}
         for key, into in (("containers", ordinary), ("initContainers", first)):
@@ -106,24 +108,24 @@ class Workload(ObjectSubject):
 
     @property
     def labels(self) -> Value:
-        """The labels of the pods."""
+        """Labels of the pods."""
         return self._seen[1].metadata.get("labels")
 
     @property
     def annotations(self) -> Value:
-        """The annotations of the pods."""
+        """Annotations of the pods."""
         return self._seen[1].metadata.get("annotations")
 
     @property
     def _seen(self) -> tuple[Value, PodTemplate]:
-        """The pod spec with its template, of which nothing can be seen where the spec cannot."""
+        """Pod spec with its template. The template is not visible if the pod spec is not visible."""
         if isinstance(self.template.spec, NotVisible):
             raise self.template.spec
         return self.template.spec, self.template
 
     @property
     def pods_together(self) -> int:
-        """The number of pods that work on one task; 1 where each works by itself."""
+        """Number of pods that work together on one task, or 1 if each works by itself."""
         product = 1
         for count in self._seen[1].counts:
             product *= count.whole() or 1
@@ -131,12 +133,12 @@ class Workload(ObjectSubject):
 
     @property
     def ends(self) -> bool:
-        """Whether the pods are those of a job, which ends by itself."""
+        """Whether the pods belong to a job, which terminates by itself."""
         return self.resource.kind in BATCH_KINDS
 
     @property
     def tolerations(self) -> Value:
-        """The tolerations."""
+        """Tolerations of the pods."""
         return self.pod_spec.get("tolerations")
 
     def tolerates(self, taint: NodeTaint) -> bool:
@@ -145,9 +147,9 @@ class Workload(ObjectSubject):
 
     @property
     def node_terms(self) -> _Terms:
-        """What the pod requires of its node: alternatives of key, operator and values.
+        """Requirements of the pod on its node: alternatives with key, operator and values.
 
-        The node selector is part of every alternative; the terms of a required node affinity are alternatives.
+        The node selector is part of every alternative. The terms of a required node affinity are alternatives.
         """
         selector = tuple(
             (key, "In", (value.text() or "",)) for key, value in self.pod_spec.get("nodeSelector").entries()
@@ -167,12 +169,12 @@ class Workload(ObjectSubject):
         return tuple((*selector, *term) for term in terms) or (selector,)
 
     def targets(self, stack: Stack) -> tuple[NodePool, ...]:
-        """Return the GPU pools that node selector and required affinity allow, by the visible labels."""
-        terms = self.node_terms  # the same ones for many workloads
+        """Return the GPU pools that the node selector and required affinity allow, according to visible labels."""
+        terms = self.node_terms  # many workloads have the same terms
         return stack.once(("targets", terms), lambda: _allowed(stack, terms))
 
     def trains(self, stack: Stack) -> bool:
-        """Return whether the pods are for training: a job with GPUs, or pods for training pools alone."""
+        """Return whether the pods are for training: a job with GPUs, or pods for training pools only."""
         if not self.requests_gpus:
             return False
         if (purpose := self.pod_spec.get("nodeSelector", names.WORKLOAD_LABEL).text()) is not None:
@@ -184,7 +186,7 @@ class Workload(ObjectSubject):
 
 
 def workloads(stack: Stack) -> tuple[Workload, ...]:
-    """Return every pod template of the stack, also those in kinds that are not known."""
+    """Return every pod template of the stack, including templates in unknown kinds."""
     return tuple(
         Workload(resource, template)
         for resource in stack.resources
@@ -199,16 +201,16 @@ def workloads(stack: Stack) -> tuple[Workload, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trainer(Workload):
-    """Container settings of a TrainJob: variables, and resources of a node."""
+    """Container settings of a TrainJob: environment variables, and resources per node."""
 
     @property
     def containers(self) -> Iterator[Container]:
-        """The one container that it describes."""
+        """The single container that the TrainJob describes."""
         yield Container(self.pod_spec)
 
 
 def additions(stack: Stack) -> tuple[Workload, ...]:
-    """Return what TrainJobs add to the pods of their runtimes: neither requests nor deadlines are in it."""
+    """Return the settings that TrainJobs add to their runtimes' pods, without requests and deadlines."""
     return tuple(
         found
         for resource in stack.of_kind("trainer.kubeflow.org/TrainJob")
@@ -220,7 +222,7 @@ def additions(stack: Stack) -> tuple[Workload, ...]:
 
 
 def with_additions(stack: Stack) -> tuple[Workload, ...]:
-    """Return every pod template of the stack, and what TrainJobs add to those of their runtimes."""
+    """Return every pod template of the stack, and the settings that TrainJobs add to their runtimes' pods."""
     return (*stack.view(workloads), *stack.view(additions))
 
 
@@ -238,7 +240,7 @@ def _allowed(stack: Stack, terms: _Terms) -> tuple[NodePool, ...]:
 
 
 def _may_match(pool: NodePool, key: str, operator: str, values: tuple[str, ...]) -> bool:
-    """Return whether nodes of a pool may satisfy a requirement; a label that is not visible may have any value."""
+    """Return whether nodes of a pool may satisfy a requirement. A label that is not visible may have any value."""
     label = pool.label(key).text()
     if label is None:
         return True

@@ -1,9 +1,9 @@
-"""Rules about pods whose GPUs and CPUs the kubelet aligns by NUMA nodes.
+"""Rules about pods whose GPUs and CPUs the kubelet aligns on NUMA nodes.
 
-In the namespaces of teams the API server refuses the same, by a rule of the same id. Source: kubernetes v1.36.3,
-pkg/kubelet/cm: a Topology Manager with policy `restricted` or `single-numa-node` refuses a container whose
-resources need different numbers of NUMA nodes (topologymanager/policy.go, mergePermutation); CPUs are one of them
-where they are exclusive: whole ones of a Guaranteed pod (cpumanager/policy_static.go, guaranteedCPUs). Read
+In the namespaces of teams, the API server enforces a rule with the same id. Source: kubernetes v1.36.3,
+pkg/kubelet/cm. A Topology Manager with policy `restricted` or `single-numa-node` rejects a container whose
+resources need different numbers of NUMA nodes (topologymanager/policy.go, mergePermutation). This includes
+exclusive CPUs, that is, whole CPUs of a Guaranteed pod (cpumanager/policy_static.go, guaranteedCPUs). Read
 2026-11-26.
 """
 
@@ -27,7 +27,11 @@ _POLICIES = ("restricted", "single-numa-node")
 
 @dataclass(frozen=True, slots=True)
 class _Numa:
-    """NUMA nodes of a machine: the GPUs of each that has any, the most first, and the CPUs of each."""
+    """NUMA nodes of a machine.
+
+    `gpus` has the number of GPUs of each NUMA node with GPUs, in descending order. `cpus` is the number of CPUs
+    per node.
+    """
 
     pool: str
     gpus: tuple[int, ...]
@@ -35,22 +39,22 @@ class _Numa:
     single: bool
 
     def refuses(self, gpus: int, cpus: int) -> bool:
-        """Return whether the kubelet refuses a container; `cpus`: exclusive ones, 0 for none."""
+        """Return whether the kubelet rejects a container. `cpus` is the number of its exclusive CPUs."""
         of_gpus, of_cpus = self.needed(gpus), -(-cpus // self.cpus)
         return max(of_gpus, of_cpus) > 1 if self.single else bool(cpus) and of_gpus != of_cpus
 
     def needed(self, gpus: int) -> int:
-        """Return how few NUMA nodes have so many GPUs."""
+        """Return the minimum number of NUMA nodes that have the given number of GPUs."""
         return next(number for number in range(len(self.gpus) + 1) if sum(self.gpus[:number]) >= gpus)
 
     def allowed(self, gpus: int) -> str:
-        """Return the whole CPUs that a container with so many GPUs may have."""
+        """Describe the GPUs and whole CPUs that a container with the given number of GPUs may request."""
         needed = self.needed(gpus)
         if self.single and needed > 1:
-            return f"at most {self.gpus[0]} GPUs on a node of pool {self.pool}: those of one NUMA node"
+            return f"at most {self.gpus[0]} GPUs on a node of pool {self.pool}, which one NUMA node has"
         return (
             f"{self.cpus * (needed - 1) + 1} to {self.cpus * needed} whole CPUs with {gpus} GPUs on a node of "
-            f"pool {self.pool}, those of the same NUMA nodes, or CPUs that are not whole"
+            f"pool {self.pool}, which the same NUMA nodes have, or a fractional number of CPUs"
         )
 
 
@@ -68,7 +72,7 @@ def _never_aligned(stack: Stack, workload: Workload, _: Settings) -> Iterator[Br
                 at=limits.get("cpu" if cpus else names.GPU_RESOURCE),
                 found=f"{gpus} GPUs" + (f" and {cpus} whole CPUs" if cpus else "") + " in one container",
                 allowed=hosts[0].allowed(gpus),
-                fix=f"write cpu: {cpus * 1000 - 1}m, which the kubelet does not align, or as many CPUs"
+                fix=f"write cpu: {cpus * 1000 - 1}m, which the kubelet does not align, or that many whole CPUs"
                 if cpus
                 else "split the work over several pods, or select another pool",
             )
@@ -80,7 +84,7 @@ def _ordinary(workload: Workload) -> Iterator[Value]:
 
 
 def _is_guaranteed(container: Value) -> bool:
-    """Return whether CPU and memory of a container are limited to what it requests."""
+    """Return whether the CPU and memory limits of a container equal its requests."""
     limits, requests = container.get("resources", "limits"), container.get("resources", "requests")
     for name in ("cpu", "memory"):
         limit, request = limits.get(name).quantity(), requests.get(name)
@@ -90,9 +94,9 @@ def _is_guaranteed(container: Value) -> bool:
 
 
 def _hosts(stack: Stack, workload: Workload, gpus: int, *, alone: bool) -> Sequence[_Numa]:
-    """Return the NUMA nodes of all machines that the pod may run on; none where one of them is not known.
+    """Return the NUMA nodes of all machines that the pod may run on, or nothing if any machine's are unknown.
 
-    `alone`: the pod has one container. Raises NotVisible.
+    `alone` means that the pod has a single container. Raises NotVisible.
     """
     found: list[_Numa] = []
     for pool in workload.targets(stack):
@@ -109,9 +113,9 @@ def _hosts(stack: Stack, workload: Workload, gpus: int, *, alone: bool) -> Seque
 
 
 def _numa_of(pool: NodePool, gpus: int) -> Sequence[_Numa]:
-    """Return the NUMA nodes of each machine of a pool with so many GPUs; none where one of them is not known.
+    """Return the NUMA nodes of each machine of a pool that has at least `gpus` GPUs.
 
-    None, too, where the kubelet refuses no pod.
+    Return nothing if the NUMA nodes of any of these machines are unknown, or if the kubelet rejects no pod.
     """
     policy = _policy(pool)
     if policy is None or len(pool.machines) != len(pool.machine_types):
@@ -122,7 +126,7 @@ def _numa_of(pool: NodePool, gpus: int) -> Sequence[_Numa]:
 
 
 def _policy(pool: NodePool) -> str | None:
-    """Return the policy of a kubelet whose configuration is visible, and whose CPUs are exclusive."""
+    """Return the kubelet's Topology Manager policy, if its configuration is visible and its CPUs are exclusive."""
     if pool.simulated:
         policy = pool.label(names.TOPOLOGY_POLICY_LABEL).text()
     elif not pool.created:
@@ -137,14 +141,15 @@ def _policy(pool: NodePool) -> str | None:
 def _of_machine(pool: str, machine: MachineType, *, single: bool) -> _Numa | None:
     nodes = Counter(machine.numa_nodes or ())
     if len(nodes) < 2:
-        return None  # one, or hidden by the machine
+        return None  # a single NUMA node, or the machine hides its topology
     return _Numa(pool, tuple(sorted(nodes.values(), reverse=True)), machine.vcpu // (max(nodes) + 1), single)
 
 
 gpu_numa_alignment = Rule(
     id="gpu-numa-alignment",
     severity=Severity.HIGH,
-    description="GPUs and whole CPUs of a container fit the same NUMA nodes: the kubelet ends the pod otherwise.",
+    description="GPUs and whole CPUs of a container fit the same NUMA nodes. Otherwise the kubelet rejects the "
+    "pod.",
     subjects=lambda stack: stack.view(workloads),
     check=_never_aligned,
     settings=Settings,

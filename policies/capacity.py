@@ -22,9 +22,9 @@ _QUOTA_PREFIX = "requests."
 
 
 def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
-    """Return the quotas of the teams' namespaces by GPU resource: namespace, place, units.
+    """Return the quotas of the teams' namespaces by GPU resource, with namespace, place and units.
 
-    With queues they hold what a team may borrow, too. Raises NotVisible.
+    With queues, the quotas include the units that a team may borrow. Raises NotVisible.
     """
     teams = {space.resource.object_name for space in stack.view(namespaces) if space.team.present}
     found: dict[str, list[tuple[str, Value, Decimal]]] = {}
@@ -43,7 +43,7 @@ def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
 
 
 def _capacity(stack: Stack) -> Mapping[str, int | None]:
-    """Return the most units of each GPU resource that all pools can have; None: without a limit.
+    """Return the maximum units of each GPU resource in all pools, or None if they have no limit.
 
     Raises NotVisible.
     """
@@ -67,19 +67,19 @@ class _Quotas(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - it is n
 
 
 def _all_quotas(stack: Stack) -> tuple[_Quotas, ...]:
-    """Return the first quota of a team as the subject of rules about all of them."""
+    """Return the first quota of a team as the subject of rules about all quotas."""
     return tuple(_Quotas(resource) for resource in stack.of_kind("core/ResourceQuota")[:1])
 
 
 class CapacitySettings(Settings):
-    """GPU capacity of pools that another stack deploys."""
+    """GPU capacity of pools that are deployed by another stack."""
 
     capacity: dict[str, int] = {}
-    """For a team's stack: the most units of each GPU resource that the environment's pools can have."""
+    """For a team's stack: the maximum units of each GPU resource that the environment's pools can have."""
 
 
 class OvercommitSettings(CapacitySettings):
-    """Allowed overcommitment: the sum of quotas as a multiple of the pools' capacity."""
+    """Allowed overcommitment as the ratio of the sum of quotas to the capacity of the pools."""
 
     overcommit: float = Field(default=1.0, ge=1, le=100)
 
@@ -98,16 +98,16 @@ def _promised_too_much(stack: Stack, _: _Quotas, settings: OvercommitSettings) -
         yield Breach(
             at=max(quotas, key=lambda one: one[2])[1],
             found=f"{total:f} of {resource} in all quotas ({_shares(quotas)})",
-            allowed=f"at most {most}, what the pools can have"
+            allowed=f"at most {most}, the maximum of all pools"
             + (f", x {settings.overcommit:g}" if settings.overcommit > 1 else ""),
-            fix="lower the quotas, raise the pools' maximum, or set overcommit: pods within quota stay pending",
+            fix="lower the quotas, raise the pools' maximum, or set overcommit and accept pending pods",
         )
 
 
 def _known_capacity(
     stack: Stack, promised: Mapping[str, list[tuple[str, Value, Decimal]]], settings: CapacitySettings
 ) -> Mapping[str, int | None]:
-    """Return the capacity of the settings, else of the stack's pools. Raises NotVisible."""
+    """Return the capacity in the settings or, if not set, of the stack's pools. Raises NotVisible."""
     if settings.capacity:
         return settings.capacity
     if not any(pool.has_gpus for pool in stack.view(pools)):
@@ -124,7 +124,8 @@ def _shares(quotas: list[tuple[str, Value, Decimal]]) -> str:
 quota_exceeds_capacity = Rule(
     id="quota-exceeds-capacity",
     severity=Severity.CRITICAL,
-    description="Quotas do not exceed the maximum of the pools: otherwise pods within quota stay pending.",
+    description="Quotas do not exceed the maximum of the pools. Otherwise pods within their quota can stay "
+    "pending.",
     subjects=lambda stack: stack.view(_all_quotas),
     check=_promised_too_much,
     settings=OvercommitSettings,
@@ -149,7 +150,7 @@ def _promised_in_vain(stack: Stack, _: _Quotas, settings: CapacitySettings) -> I
 quota_unplaceable = Rule(
     id="quota-unplaceable",
     severity=Severity.HIGH,
-    description="Every quota is for a resource that some pool offers: otherwise it cannot be used.",
+    description="Every quota is for a resource that a pool offers. Otherwise the quota cannot be used.",
     subjects=lambda stack: stack.view(_all_quotas),
     check=_promised_in_vain,
     settings=CapacitySettings,
@@ -157,7 +158,7 @@ quota_unplaceable = Rule(
 
 
 class TrustSettings(Settings):
-    """Which teams may share a GPU without isolation of memory."""
+    """Teams that may share a GPU without memory isolation."""
 
     trusted: tuple[tuple[str, ...], ...] = ()
     """Groups of namespaces whose teams trust each other."""
@@ -172,13 +173,13 @@ def _shared_by_strangers(stack: Stack, _: _Quotas, settings: TrustSettings) -> I
                 yield Breach(
                     at=[amount for namespace, amount, _ in quotas if namespace in teams][-1],
                     found=f"{resource} for {', '.join(teams)}" + (f", a share on pool {pool!r}" if pool else ""),
-                    allowed="shares of a GPU for one team, or for teams that `trusted` names together",
+                    allowed="shares of a GPU for one team, or for teams that `trusted` lists together",
                     fix=(
                         f"use whole GPUs or MIG on pool {pool}"
                         if pool
                         else "give each team a pool or MIG instances"
                     )
-                    + ", or name the teams under this rule's trusted",
+                    + ", or list the teams together in this rule's `trusted`",
                 )
                 break
     if gaps:
@@ -188,9 +189,10 @@ def _shared_by_strangers(stack: Stack, _: _Quotas, settings: TrustSettings) -> I
 def _groups(
     stack: Stack, resource: str, quotas: list[tuple[str, Value, Decimal]], gaps: list[NotVisible]
 ) -> Iterator[tuple[list[str], str]]:
-    """Yield the teams that may get a resource as shares of one GPU, with the pool that says so; "": the name does.
+    """Yield the teams that can use a resource as shares of the same GPU, and the name of the pool that offers it.
 
-    What cannot be seen of a pool is added to `gaps`.
+    The pool's name is empty if the resource name itself shows that it is a share. Errors about values of a pool
+    that are not visible are added to `gaps`.
     """
     teams = sorted({namespace for namespace, _, _ in quotas})
     if resource.endswith(names.SHARED_SUFFIX):
@@ -211,7 +213,8 @@ def _trust(one: str, other: str, groups: tuple[tuple[str, ...], ...]) -> bool:
 sharing_across_teams = Rule(
     id="sharing-across-tenants",
     severity=Severity.CRITICAL,
-    description="Shares of one GPU go to one team or to teams that trust each other: memory is not isolated.",
+    description="Shares of a GPU belong to one team or to teams that trust each other, because memory is not "
+    "isolated.",
     subjects=lambda stack: stack.view(_all_quotas),
     check=_shared_by_strangers,
     settings=TrustSettings,
@@ -222,9 +225,9 @@ class BudgetSettings(Settings):
     """Limit of the hourly cost of the stack's GPU nodes."""
 
     max_usd_per_hour: float | None = Field(default=None, gt=0)
-    """Hourly budget at list prices; unset: none."""
+    """Hourly budget at list prices. If unset, there is no budget."""
     region: str | None = None
-    """Region of the prices; unset: the most expensive one of each machine type."""
+    """Region of the prices. If unset, the most expensive region of each machine type."""
 
 
 def _too_expensive(stack: Stack, budget: _Fleet, settings: BudgetSettings) -> Iterator[Breach]:
@@ -254,13 +257,13 @@ def _too_expensive(stack: Stack, budget: _Fleet, settings: BudgetSettings) -> It
 
 
 def _most_of(stack: Stack, pool: NodePool, region: str | None) -> float:
-    """Return the most that a pool can cost, USD/h at list prices. Raises NotVisible."""
+    """Return the maximum cost of a pool in USD/h at list prices. Raises NotVisible."""
     prices = [_price(stack, machine.name, region) for machine in pool.machines]
     nodes = pool.most_nodes
     if nodes is None and pool.most_gpus is not None:
         nodes = pool.most_gpus // min((machine.gpu_count for machine in pool.machines), default=1)
     if not prices or None in prices or nodes is None:
-        raise Value(pool.resource.urn).not_visible("no list price, or no limit of nodes")
+        raise Value(pool.resource.urn).not_visible("no list price, or no limit on the number of nodes")
     return nodes * max(price for price in prices if price is not None)
 
 
@@ -274,7 +277,7 @@ def _price(stack: Stack, machine_type: str, region: str | None) -> float | None:
 
 
 class _Fleet(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - it is no dataclass
-    """All pools together, at the first of them."""
+    """All pools together. The first pool's resource identifies them."""
 
     __slots__ = ()
 
@@ -287,7 +290,7 @@ def _fleet(stack: Stack) -> tuple[_Fleet, ...]:
 cost_ceiling = Rule(
     id="cost-ceiling",
     severity=Severity.CRITICAL,
-    description="The GPU nodes of the stack cost at most its budget, with every pool at its maximum.",
+    description="The GPU nodes of the stack do not exceed its budget, with every pool at its maximum.",
     subjects=lambda stack: stack.view(_fleet),
     check=_too_expensive,
     settings=BudgetSettings,

@@ -46,7 +46,7 @@ def _no_efa(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
         at=workload.pod_spec.get("containers"),
         found=f"{workload.pods_together} pods of one task on nodes of {', '.join(sorted(whole))}, without {_EFA}",
         allowed=f"{_EFA} under resources.limits, with hugepages-2Mi",
-        fix="request the interfaces of the node: without them NCCL uses TCP, at a fraction of the bandwidth",
+        fix="request the node's interfaces; otherwise NCCL uses TCP, at a fraction of the bandwidth",
     )
 
 
@@ -58,17 +58,18 @@ def _has_efa(pool: NodePool) -> bool:
 efa_requested = Rule(
     id="efa-requested",
     severity=Severity.HIGH,
-    description="Tasks over several EFA nodes request EFA interfaces: NCCL falls back to TCP without them.",
+    description="Tasks on several EFA nodes request EFA interfaces. Otherwise NCCL falls back to TCP.",
     subjects=lambda stack: stack.view(workloads),
     check=_no_efa,
     settings=Settings,
-    before_only="depends on how many nodes a task has: pods on one node need none, and others are not harmed",
+    before_only="depends on the number of nodes of a task: pods on a single node need no interfaces, and others "
+    "are not harmed",
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaunchTemplate(ObjectSubject):
-    """One launch template of EC2."""
+    """One EC2 launch template."""
 
 
 def launch_templates(stack: Stack) -> tuple[LaunchTemplate, ...]:
@@ -89,8 +90,8 @@ def _efa_is_blocked(stack: Stack, template: LaunchTemplate, _: Settings) -> Iter
             yield Breach(
                 at=efa[0].get("securityGroups"),
                 found=f"EFA interfaces without a security group that allows all {direction} of its own members",
-                allowed="a group with all protocols from itself and to itself",
-                fix=f"add an {direction} rule with protocol -1 and the group itself as its other side",
+                allowed="a group that allows all protocols from and to itself",
+                fix=f"add an {direction} rule with protocol -1 that refers to the group itself",
             )
 
 
@@ -103,7 +104,7 @@ def _allows_itself(stack: Stack, group: Resource, direction: str) -> bool:
         if group.urn not in one.dependencies:
             continue
         if one.type == _RULES[direction]:
-            # Which group it refers to is an output; the stack's dependencies say that it is this one alone.
+            # The other group is an output, but the stack's dependencies show that it is this group.
             other = [urn for urn in one.dependencies if _is_group(stack, urn)]
             with_itself = other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present
             if with_itself and _all(one.inputs.get("ipProtocol")):
@@ -130,7 +131,7 @@ def _dependencies(stack: Stack, resource: Resource) -> list[Resource]:
 efa_security_group = Rule(
     id="efa-security-group",
     severity=Severity.CRITICAL,
-    description="EFA interfaces have a security group that allows all traffic with itself: EFA needs it.",
+    description="EFA interfaces have a security group that allows all traffic with itself, as EFA requires.",
     subjects=lambda stack: stack.view(launch_templates),
     check=_efa_is_blocked,
     settings=Settings,
@@ -143,7 +144,7 @@ def node_groups(stack: Stack) -> tuple[EksNodeGroup, ...]:
 
 
 def _placement(pool: EksNodeGroup) -> Value | None:
-    """Return the name of the placement group of a node group's template; None: it has none. Raises NotVisible."""
+    """Return the placement group's name in a node group's template, or None if it has none. Raises NotVisible."""
     template = pool.launch_template()
     placement = template.inputs.get("placement") if template is not None else None
     return placement if placement is not None and placement.present else None
@@ -157,7 +158,7 @@ def _several_zones(stack: Stack, pool: EksNodeGroup, _: Settings) -> Iterator[Br
     try:
         count = len(subnets.items())
     except NotVisible:
-        # The list is unknown in a preview; the subnets that it was made of are dependencies.
+        # The list of subnets is unknown in a preview, but its subnets are among the dependencies.
         count = sum(one.type == _SUBNET for one in _dependencies(stack, pool.resource))
         if count == 0:
             raise
@@ -165,13 +166,13 @@ def _several_zones(stack: Stack, pool: EksNodeGroup, _: Settings) -> Iterator[Br
         yield Breach(
             at=subnets,
             found=f"a cluster placement group and {count} subnets for pool {pool.name!r}",
-            allowed="one subnet: a cluster placement group is in one zone",
+            allowed="one subnet, because a cluster placement group is in one zone",
             fix="choose one zone for the pool; launches in the other zones fail",
         )
 
 
 def _is_cluster_group(stack: Stack, pool: EksNodeGroup) -> bool:
-    """Return whether the placement group may be of strategy cluster, by those of the stack that can be seen."""
+    """Return whether the placement group may have the strategy cluster, as far as the stack shows."""
     template = pool.launch_template()
     found = [one for one in _dependencies(stack, template) if one.type == _PLACEMENT_GROUP] if template else []
     return not found or any(one.inputs.get("strategy").text() == "cluster" for one in found)
@@ -180,7 +181,7 @@ def _is_cluster_group(stack: Stack, pool: EksNodeGroup) -> bool:
 placement_group_zone = Rule(
     id="placement-group-zone",
     severity=Severity.HIGH,
-    description="A pool in a cluster placement group is in one zone: launches in other zones fail.",
+    description="A pool in a cluster placement group is in one zone. Launches in other zones fail.",
     subjects=lambda stack: stack.view(node_groups),
     check=_several_zones,
     settings=Settings,
@@ -199,15 +200,16 @@ def _own_group_on_reservation(stack: Stack, pool: EksNodeGroup, _: Settings) -> 
         yield Breach(
             at=placement,
             found=f"a new placement group on the reservation of pool {pool.name!r}",
-            allowed="the placement group in which the reservation was made, or none",
-            fix="remove the placement group: instances outside the reservation's own one do not all fit",
+            allowed="the placement group of the reservation, or none",
+            fix="remove the placement group; instances outside the reservation's placement group do not all fit",
         )
 
 
 reservation_placement = Rule(
     id="reservation-placement",
     severity=Severity.HIGH,
-    description="Reserved nodes use the placement of their reservation: another group loses part of the capacity.",
+    description="Reserved nodes use the placement group of their reservation. Another group loses part of the "
+    "capacity.",
     subjects=lambda stack: stack.view(node_groups),
     check=_own_group_on_reservation,
     settings=Settings,

@@ -1,7 +1,7 @@
 """Rules about isolation: GPUs without a request, access to the node, and pods on GPU nodes.
 
-In the namespaces of teams the API server refuses the same, by rules of the same ids. Where the two differ: docs,
-"The same rules at admission".
+In the namespaces of teams, the API server enforces rules with the same ids. The section "The same rules at
+admission" of the documentation describes where the two differ.
 
 Sources: NVIDIA container toolkit docs, NVIDIA_VISIBLE_DEVICES and CDI annotations; GKE's NRI device injector
 (container-engine-accelerators, nri_device_injector); Kubernetes docs, Pod Security Standards. Read 2026-11-23.
@@ -27,7 +27,7 @@ _HOST_NAMESPACES: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 
 class SystemSettings(Settings):
-    """Namespaces of the platform's own pods, which need rights that other pods must not have."""
+    """Namespaces of the platform's own pods, which need permissions that other pods must not have."""
 
     system_namespaces: tuple[str, ...] = (
         "kube-system",
@@ -50,7 +50,7 @@ def _visible_devices(_: Stack, workload: Workload, settings: SystemSettings) -> 
             yield Breach(
                 at=value if value.present else variable,
                 found=f"{VISIBLE_DEVICES}={value.text() or '(from elsewhere)'} of a container",
-                allowed="void, or no such variable: the device plugin sets it for granted GPUs",
+                allowed="void, or no such variable, because the device plugin sets it for allocated GPUs",
                 fix=f"remove it, and request {names.GPU_RESOURCE} under resources.limits",
             )
 
@@ -58,7 +58,8 @@ def _visible_devices(_: Stack, workload: Workload, settings: SystemSettings) -> 
 gpu_visible_devices_bypass = Rule(
     id="gpu-visible-devices-bypass",
     severity=Severity.CRITICAL,
-    description="A pod gets GPUs only by requests: an environment variable takes those of others.",
+    description="Pods obtain GPUs only by requests. With the environment variable, a pod could use the GPUs of "
+    "others.",
     subjects=lambda stack: stack.view(with_additions),
     check=_visible_devices,
     settings=SystemSettings,
@@ -74,15 +75,15 @@ def _device_annotations(stack: Stack, workload: Workload, settings: SystemSettin
             yield Breach(
                 at=value,
                 found=f"annotation {key}",
-                allowed="devices that the scheduler granted, and those of a fabric's daemon as published",
-                fix=f"remove it, and request {names.GPU_RESOURCE} or make a ResourceClaim",
+                allowed="devices that the scheduler allocated, or the published devices of a fabric's daemon",
+                fix=f"remove it, and request {names.GPU_RESOURCE} or create a ResourceClaim",
             )
 
 
 gpu_device_annotation = Rule(
     id="gpu-device-annotation",
     severity=Severity.CRITICAL,
-    description="A pod gets GPUs only by requests: an annotation takes any device of the node.",
+    description="Pods obtain GPUs only by requests. With the annotation, a pod could use any device of the node.",
     subjects=lambda stack: stack.view(with_additions),
     check=_device_annotations,
     settings=SystemSettings,
@@ -97,7 +98,7 @@ def _runtime_class(_: Stack, workload: Workload, settings: SystemSettings) -> It
         yield Breach(
             at=runtime,
             found=f"runtimeClassName {runtime.text()} on pods that request no GPU",
-            allowed="the default runtime: images may set the variable themselves",
+            allowed="the default runtime class, because images can set the variable themselves",
             fix="remove it, or request a GPU",
         )
 
@@ -105,8 +106,8 @@ def _runtime_class(_: Stack, workload: Workload, settings: SystemSettings) -> It
 gpu_runtime_class = Rule(
     id="gpu-runtime-class",
     severity=Severity.CRITICAL,
-    description="The runtime class of NVIDIA is for pods with GPUs: it gives other pods the GPUs that their "
-    "image names.",
+    description="Only pods with GPUs use NVIDIA's runtime class. It gives other pods the GPUs that their image "
+    "names.",
     subjects=lambda stack: stack.view(workloads),
     check=_runtime_class,
     settings=SystemSettings,
@@ -121,15 +122,16 @@ def _names_a_node(_: Stack, workload: Workload, settings: SystemSettings) -> Ite
         yield Breach(
             at=node,
             found=f"nodeName {node.text()}",
-            allowed="nodes that the scheduler chooses: only the scheduler respects taints and free GPUs",
-            fix="remove it, and write a nodeSelector",
+            allowed="nodes that the scheduler chooses, because only the scheduler respects taints and free GPUs",
+            fix="remove it, and use a nodeSelector",
         )
 
 
 gpu_node_name = Rule(
     id="gpu-node-name",
     severity=Severity.HIGH,
-    description="The scheduler chooses the node of a pod: `nodeName` passes over taints and over free GPUs.",
+    description="The scheduler chooses the node of a pod. `nodeName` bypasses taints and ignores which GPUs are "
+    "free.",
     subjects=lambda stack: stack.view(workloads),
     check=_names_a_node,
     settings=SystemSettings,
@@ -137,10 +139,10 @@ gpu_node_name = Rule(
 
 
 class HostPathSettings(SystemSettings):
-    """Which folders of the node pods may mount."""
+    """Host folders that pods may mount."""
 
     allowed_host_paths: tuple[str, ...] = ()
-    """Folders that every pod may mount read-only, with what is below them."""
+    """Folders that every pod may mount read-only, including their subfolders."""
 
 
 def _reaches_the_node(stack: Stack, workload: Workload, settings: HostPathSettings) -> Iterator[Breach]:
@@ -149,7 +151,9 @@ def _reaches_the_node(stack: Stack, workload: Workload, settings: HostPathSettin
     spec = workload.pod_spec
     for name in _HOST_NAMESPACES:
         if spec.get(name).truth():
-            yield Breach(spec.get(name), f"{name}: true", "false: namespaces of the pod's own", "remove it")
+            yield Breach(
+                spec.get(name), f"{name}: true", "false, so that the pod has its own namespaces", "remove it"
+            )
     fabric = FabricPod(stack, workload)
     for container in workload.containers:
         yield from _powerful(container, fabric)
@@ -175,17 +179,19 @@ def _powerful(container: Container, fabric: FabricPod) -> Iterator[Breach]:
         yield Breach(
             at=context.get("privileged"),
             found="privileged: true",
-            allowed="false: a privileged container has every GPU of the node and the node itself",
+            allowed="false, because a privileged container has access to the node and all its GPUs",
             fix="remove it; GPUs, EFA and RDMA need no privilege",
         )
     for capability in context.get("capabilities", "add").items():
         name = (capability.text() or "").upper().removeprefix("CAP_")
         if name in _POWERFUL and not fabric.may_add(container, name):
-            yield Breach(capability, f"capability {name}", "none that reaches the node", "remove it")
+            yield Breach(
+                capability, f"capability {name}", "no capability that gives access to the node", "remove it"
+            )
 
 
 def _read_only_mounts(workload: Workload) -> set[str]:
-    """Return the volumes that no container can write."""
+    """Return the volumes that no container can write to."""
     states: dict[str, bool] = {}
     for container in workload.containers:
         for mount in container.spec.get("volumeMounts").items():
@@ -195,16 +201,16 @@ def _read_only_mounts(workload: Workload) -> set[str]:
 
 
 def _comes_near_gpus(stack: Stack, workload: Workload) -> bool:
-    """Return whether the pods can run on GPU nodes: they request GPUs or tolerate a taint of such nodes."""
+    """Return whether the pods can run on GPU nodes, because they request GPUs or tolerate the nodes' taints."""
     return workload.requests_gpus or any(workload.tolerates(taint) for taint in _gpu_taints(stack))
 
 
 def _gpu_taints(stack: Stack) -> list[NodeTaint]:
-    """Return the taints of the GPU pools of the stack, and the one that GPU nodes have by convention."""
+    """Return the taints of the stack's GPU pools, and the conventional taint of GPU nodes."""
     found = {NodeTaint(names.GPU_TAINT_KEY, None, "NoSchedule"): None}
     for pool in stack.view(pools):
         if pool.has_gpus:
-            # Whatever its value: whoever tolerates the key with another one does not need the toleration.
+            # Ignore the value: a pod that tolerates the key with another value does not need the toleration.
             keys = {(taint.key, taint.effect) for taint in pool.taints if taint.keeps_pods_off}
             found |= {NodeTaint(key, None, effect): None for key, effect in sorted(keys)}
     return list(found)
@@ -213,16 +219,17 @@ def _gpu_taints(stack: Stack) -> list[NodeTaint]:
 gpu_privileged_hostpath = Rule(
     id="gpu-privileged-hostpath",
     severity=Severity.CRITICAL,
-    description="Pods on GPU nodes do not reach the node itself: a privileged pod has all of its GPUs.",
+    description="Pods on GPU nodes have no access to the node. A privileged pod would have access to all its "
+    "GPUs.",
     subjects=lambda stack: stack.view(workloads),
     check=_reaches_the_node,
     settings=HostPathSettings,
-    before_only="Pod Security refuses it in namespaces of teams, of pods without GPUs as well",
+    before_only="Pod Security refuses this in the namespaces of teams, even for pods without GPUs",
 )
 
 
 def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
-    # A DaemonSet is for every node; drivers, exporters and log collectors are.
+    # A DaemonSet runs on every node. Drivers, exporters and log collectors are DaemonSets.
     if workload.resource.kind == "apps/DaemonSet" or workload.namespace in settings.system_namespaces:
         return
     leaving = [NodeTaint(key, None, "NoSchedule") for key in LEAVING_TAINTS]
@@ -234,7 +241,8 @@ def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSetti
             yield Breach(
                 at=toleration,
                 found="a toleration of every taint" if every else f"a toleration of {tolerated}",
-                allowed="no tolerations of taints of nodes that are drained, and tolerations of GPU nodes' taints "
+                allowed="no tolerations for the taints of drained nodes, and tolerations for the taints of GPU "
+                "nodes "
                 "only on pods with GPUs",
                 fix="remove it, or name the keys of the taints that the pods must tolerate",
             )
@@ -243,7 +251,8 @@ def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSetti
 gpu_wildcard_toleration = Rule(
     id="gpu-wildcard-toleration",
     severity=Severity.HIGH,
-    description="Pods do not tolerate a drain, nor without GPUs the taints of GPU nodes: they would hold them.",
+    description="Pods do not tolerate drains. Pods without GPUs do not tolerate the taints of GPU nodes, which "
+    "they would occupy.",
     subjects=lambda stack: stack.view(workloads),
     check=_needless_toleration,
     settings=SystemSettings,
@@ -251,15 +260,15 @@ gpu_wildcard_toleration = Rule(
 
 
 class BarePodSettings(Settings):
-    """Where pods need a controller."""
+    """Namespaces in which pods need a controller."""
 
     namespaces: tuple[str, ...] = ()
-    """Namespaces of teams on EKS, whose network policies hold for pods of a controller alone."""
+    """Namespaces of teams on EKS, where network policies are enforced only for pods with a controller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BarePod(ObjectSubject):
-    """One pod that the stack itself declares; no controller makes it."""
+    """One pod that the stack declares directly, without a controller."""
 
 
 def bare_pods(stack: Stack) -> tuple[BarePod, ...]:
@@ -273,15 +282,16 @@ def _no_controller(_: Stack, pod: BarePod, settings: BarePodSettings) -> Iterato
         yield Breach(
             at=pod.resource.inputs.get("kind"),
             found=f"a pod without a controller in namespace {namespace}",
-            allowed="pods of a Job, a Deployment or a StatefulSet: network policies are enforced only for those",
-            fix="write it as one of them, or allow_bare_pods: true for the team in the stack file",
+            allowed="pods of a Job, a Deployment or a StatefulSet, because network policies are enforced only "
+            "for them",
+            fix="declare one of these instead, or set allow_bare_pods: true for the team in the stack file",
         )
 
 
 bare_pod = Rule(
     id=BARE_POD,
     severity=Severity.HIGH,
-    description="Pods of teams on EKS have a controller: AWS promises network policies for no others.",
+    description="Pods of teams on EKS have a controller. AWS guarantees network policies only for such pods.",
     subjects=lambda stack: stack.view(bare_pods),
     check=_no_controller,
     settings=BarePodSettings,

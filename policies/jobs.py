@@ -1,4 +1,4 @@
-"""Rules about jobs: shared memory, deadlines, lost work, and budgets that block a drain.
+"""Rules about jobs: shared memory, deadlines, lost work, and disruption budgets that block a drain.
 
 Sources: PyTorch docs, DataLoader and multiprocessing (shared memory); Kubernetes docs, Job, PodDisruptionBudget,
 pod priority and preemption. Read 2026-11-23.
@@ -27,9 +27,9 @@ _CHECKPOINTS: Final = names.CHECKPOINTS_ANNOTATION
 
 
 def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
-    if sum(workload.requested.values()) < 2 and workload.pods_together < 2:  # one process needs none
+    if sum(workload.requested.values()) < 2 and workload.pods_together < 2:  # one process needs no shared memory
         return
-    if not workload.trains(stack) or workload.namespace == names.HEADROOM_NAMESPACE:  # that one computes nothing
+    if not workload.trains(stack) or workload.namespace == names.HEADROOM_NAMESPACE:  # its pods are idle
         return
     if _mps_mounts_its_own(stack, workload):
         return
@@ -50,17 +50,17 @@ def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator
             continue
         yield Breach(
             at=mounts,
-            found=f"{_SHM} in memory without a sizeLimit" if sized else f"no volume in memory at {_SHM}",
+            found=f"{_SHM} in memory without a sizeLimit" if sized else f"no in-memory volume at {_SHM}",
             allowed=f"an emptyDir with medium: Memory and a sizeLimit, mounted at {_SHM}",
-            fix=f"add one: without it {_SHM} has 64 MiB; its content counts as memory of the container",
+            fix=f"add one; without it {_SHM} has 64 MiB; its content counts as memory of the container",
         )
 
 
 def _mps_mounts_its_own(stack: Stack, workload: Workload) -> bool:
-    """Return whether the device plugin mounts its MPS daemon's /dev/shm, which a volume there would hide."""
+    """Return whether the device plugin mounts its MPS daemon's /dev/shm, which a volume would hide."""
     try:
         configs = [device_plugin_config_of(stack, pool) for pool in workload.targets(stack)]
-    except NotVisible:  # a config of another stack
+    except NotVisible:  # the config is in another stack
         return False
     return bool(configs) and all(
         config is not None and any(one.mode == "MPS" for one in config.sharing) for config in configs
@@ -70,7 +70,8 @@ def _mps_mounts_its_own(stack: Stack, workload: Workload) -> bool:
 shm_for_training = Rule(
     id="shm-for-training",
     severity=Severity.MEDIUM,
-    description="Training pods have shared memory of a declared size: NCCL and data loaders fail with 64 MiB.",
+    description="Training pods have shared memory of a declared size. NCCL and data loaders fail with the "
+    "default of 64 MiB.",
     subjects=lambda stack: stack.view(workloads),
     check=_no_shared_memory,
     settings=Settings,
@@ -87,24 +88,25 @@ def _no_deadline(_: Stack, workload: Workload, __: Settings) -> Iterator[Breach]
         yield Breach(
             at=deadline,
             found="no activeDeadlineSeconds on a job with GPUs",
-            allowed="the longest time that the job may take, in seconds",
-            fix="add activeDeadlineSeconds, with time for restarts and for the queue",
+            allowed="the maximum duration of the job, in seconds",
+            fix="add activeDeadlineSeconds, including time for restarts and for the queue",
         )
 
 
 active_deadline = Rule(
     id="active-deadline",
     severity=Severity.MEDIUM,
-    description="Jobs with GPUs have a deadline: one that hangs holds its GPUs, and costs, without an end.",
+    description="Jobs with GPUs have a deadline. A job that hangs would otherwise hold its GPUs, and cost money, "
+    "indefinitely.",
     subjects=lambda stack: stack.view(workloads),
     check=_no_deadline,
     settings=Settings,
-    before_only="advice on cost: no limit is right for every Job, and `cleanup` reports idle ones",
+    before_only="advice about cost: no limit is right for every Job, and `cleanup` reports idle Jobs",
 )
 
 
 def _keeps_work(workload: Workload) -> bool:
-    """Return whether something of a pod outlives it: a volume, or checkpoints that an annotation declares."""
+    """Return whether work of a pod outlives it, on a volume or in checkpoints that an annotation declares."""
     if workload.annotations.get(_CHECKPOINTS).text():
         return True
     volumes = workload.pod_spec.get("volumes").items()
@@ -131,11 +133,11 @@ def _lost_on_spot(stack: Stack, workload: Workload, _: Settings) -> Iterator[Bre
 spot_for_stateful = Rule(
     id="spot-for-stateful",
     severity=Severity.MEDIUM,
-    description="Jobs on spot nodes save checkpoints: a reclaimed node ends hours of work otherwise.",
+    description="Jobs on spot nodes save checkpoints. Otherwise hours of work are lost when a node is reclaimed.",
     subjects=lambda stack: stack.view(workloads),
     check=_lost_on_spot,
     settings=Settings,
-    before_only="advice: what a program saves is not in its pod, an annotation only declares it",
+    before_only="advice: the pod does not show what its program saves, and an annotation only declares it",
 )
 
 
@@ -157,18 +159,18 @@ def _lost_by_preemption(stack: Stack, workload: Workload, _: Settings) -> Iterat
             at=workload.pod_spec.get("priorityClassName"),
             found=f"a job without checkpoints that pods of {', '.join(above)} may preempt",
             allowed=f"a volume that outlives the pod, or the annotation {_CHECKPOINTS} on its pods",
-            fix="save checkpoints to a claim or a bucket, or set preemptionPolicy: Never at the classes above",
+            fix="save checkpoints to a claim or a bucket, or set preemptionPolicy: Never for these classes",
         )
 
 
 priority_preempt_training = Rule(
     id="priority-preempt-training",
     severity=Severity.MEDIUM,
-    description="Jobs that others may preempt save checkpoints: preemption ends hours of work otherwise.",
+    description="Jobs that other pods may preempt save checkpoints. Otherwise preemption loses hours of work.",
     subjects=lambda stack: stack.view(workloads),
     check=_lost_by_preemption,
     settings=Settings,
-    before_only="advice: what a program saves is not in its pod, an annotation only declares it",
+    before_only="advice: the pod does not show what its program saves, and an annotation only declares it",
 )
 
 
@@ -201,7 +203,7 @@ def _blocks_drain(stack: Stack, budget: DisruptionBudget, _: Settings) -> Iterat
         at=at,
         found=found,
         allowed="a budget that allows at least one eviction",
-        fix="write maxUnavailable: 1; drains of nodes wait for ever otherwise, and upgrades with them",
+        fix="set maxUnavailable: 1; otherwise node drains and upgrades wait forever",
     )
 
 
@@ -220,12 +222,12 @@ def _selected(stack: Stack, budget: DisruptionBudget) -> Iterator[Resource]:
 pdb_blocks_drain = Rule(
     id="pdb-blocks-drain",
     severity=Severity.MEDIUM,
-    description="A disruption budget allows at least one eviction: otherwise drains and upgrades of its "
+    description="A disruption budget allows at least one eviction. Otherwise drains and upgrades of its "
     "nodes hang.",
     subjects=lambda stack: stack.view(budgets),
     check=_blocks_drain,
     settings=Settings,
-    before_only="advice: a budget for a while may be meant, and drains name the budget that holds them up",
+    before_only="advice: such a budget may be intended temporarily, and drains name the budget that blocks them",
 )
 
 _RESERVED: Final = "system-"
@@ -253,9 +255,9 @@ def _inflated(_: Stack, subject: PriorityClass | Workload, settings: SystemPrior
         if inputs.get("globalDefault").truth() and (inputs.get("value").whole() or 0) > 0:
             yield Breach(
                 at=inputs.get("globalDefault"),
-                found=f"priority class {subject.name!r} ({inputs.get('value').whole()}) as the default of pods",
-                allowed="no default, or one of value 0 or less",
-                fix="remove globalDefault: every pod without a class would preempt others",
+                found=f"priority class {subject.name!r} ({inputs.get('value').whole()}) as the default for pods",
+                allowed="no default, or a default with value 0 or less",
+                fix="remove globalDefault; otherwise every pod without a class preempts others",
                 remedy=Remedy(inputs.get("globalDefault"), value=False),
             )
         return
@@ -264,15 +266,16 @@ def _inflated(_: Stack, subject: PriorityClass | Workload, settings: SystemPrior
         yield Breach(
             at=name,
             found=f"priority class {name.text()}",
-            allowed="a class of the platform: those of the system preempt everything",
-            fix="name a class of the stack",
+            allowed="a class of the platform, because system classes preempt everything",
+            fix="use a class of the stack",
         )
 
 
 priority_globaldefault = Rule(
     id="priority-globaldefault",
     severity=Severity.HIGH,
-    description="High priority is requested, not inherited: no high class is the default, no team has system-*.",
+    description="High priority is requested explicitly. No high class is the default, and no team uses system-* "
+    "classes.",
     subjects=lambda stack: stack.view(_priority_subjects),
     check=_inflated,
     settings=SystemPriorities,

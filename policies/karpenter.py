@@ -1,4 +1,4 @@
-"""Rules about Karpenter: limits, disruption of training, and claims of devices.
+"""Rules about Karpenter: limits, disruption of training, and device claims.
 
 Sources: Karpenter docs, NodePools (limits), Disruption, Settings (enableDRA). Read 2026-11-23.
 """
@@ -28,7 +28,7 @@ def _no_limits(_: Stack, pool: KarpenterNodePool, __: Settings) -> Iterator[Brea
         yield Breach(
             at=limits,
             found=f"no limits on GPU NodePool {pool.name!r}",
-            allowed="a limit of nvidia.com/gpu, nodes, cpu or memory",
+            allowed="a limit for nvidia.com/gpu, nodes, cpu or memory",
             fix='add spec.limits, such as {nvidia.com/gpu: "16"}: a loop that makes pods buys GPUs without an end',
         )
 
@@ -36,7 +36,7 @@ def _no_limits(_: Stack, pool: KarpenterNodePool, __: Settings) -> Iterator[Brea
 karpenter_gpu_limits = Rule(
     id="karpenter-gpu-limits",
     severity=Severity.CRITICAL,
-    description="NodePools with GPUs have limits: pending pods would buy machines without an end otherwise.",
+    description="NodePools with GPUs have limits. Otherwise pending pods could create machines without limit.",
     subjects=lambda stack: stack.view(_pools),
     check=_no_limits,
     settings=Settings,
@@ -57,7 +57,7 @@ def _consolidates_training(_: Stack, pool: KarpenterNodePool, __: Settings) -> I
 karpenter_consolidation = Rule(
     id="karpenter-consolidation",
     severity=Severity.MEDIUM,
-    description="Training pools are consolidated only when empty: other consolidation evicts running jobs.",
+    description="Training pools are consolidated only when empty. Other consolidation evicts running jobs.",
     subjects=lambda stack: stack.view(_pools),
     check=_consolidates_training,
     settings=Settings,
@@ -72,20 +72,21 @@ def _may_be_evicted(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
     if targets and annotation.text() != "true":
         yield Breach(
             at=annotation,
-            found=f"training pods on nodes of Karpenter ({', '.join(dict.fromkeys(targets))}) that it may evict",
+            found=f"training pods on Karpenter's nodes ({', '.join(dict.fromkeys(targets))}) that it may evict",
             allowed=f'the annotation {KEEP_FROM_KARPENTER}: "true" on the pods',
-            fix="add it to the pod template; it ends with the job",
+            fix="add it to the pod template; it no longer applies when the job ends",
         )
 
 
 karpenter_do_not_disrupt = Rule(
     id="karpenter-do-not-disrupt",
     severity=Severity.HIGH,
-    description="Training pods on Karpenter's nodes are not disrupted: drift or consolidation evicts others.",
+    description="Training pods on Karpenter's nodes have the annotation against disruption. Otherwise drift or "
+    "consolidation evicts them.",
     subjects=lambda stack: stack.view(workloads),
     check=_may_be_evicted,
     settings=Settings,
-    before_only="depends on the NodePool; for how long a pod may keep its node is `node-keeping` at admission",
+    before_only="depends on the NodePool; at admission, `node-keeping` limits how long a pod may keep its node",
 )
 
 
@@ -103,20 +104,20 @@ def _claims_not_simulated(stack: Stack, workload: Workload, _: Settings) -> Iter
             return
     yield Breach(
         at=claims,
-        found="claims of devices on nodes that only Karpenter creates",
+        found="device claims on nodes that only Karpenter creates",
         allowed="Karpenter with settings.enableDRA, or a pool of another provisioner",
-        fix="set enableDRA: without it Karpenter does not see the claim and creates no node for the pod",
+        fix="set enableDRA; otherwise Karpenter ignores the claim and creates no node for the pod",
     )
 
 
 dra_with_karpenter = Rule(
     id="dra-with-karpenter",
     severity=Severity.HIGH,
-    description="Claims of devices need a Karpenter that knows them: it creates no nodes for such pods otherwise.",
+    description="Device claims need a Karpenter that supports them. Otherwise it creates no nodes for such pods.",
     subjects=lambda stack: stack.view(workloads),
     check=_claims_not_simulated,
     settings=Settings,
-    before_only="depends on the Karpenter of the cluster and on pools, which no object of a team names",
+    before_only="depends on the cluster's Karpenter and on pools, which are not part of a team's objects",
 )
 
 RULES = (karpenter_gpu_limits, karpenter_consolidation, karpenter_do_not_disrupt, dra_with_karpenter)

@@ -1,7 +1,7 @@
 """Rules about Multi-Instance GPU.
 
-Source: NVIDIA Multi-Instance GPU User Guide, GPU Operator docs ("GPU Operator with MIG") and mig-parted. Which
-layouts a GPU model can hold is decided by the guide's own tables (`mig_profiles.yaml`), not by the planner.
+Source: NVIDIA Multi-Instance GPU User Guide, GPU Operator docs ("GPU Operator with MIG") and mig-parted. The
+tables of the guide (`mig_profiles.yaml`) determine the layouts that a GPU model supports, not the planner.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def _gpu_without_mig(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Brea
         at=label,
         found=f"MIG layout {label.text()!r} on {', '.join(gpu.product for gpu in without)} in pool {pool.name!r}",
         allowed="MIG on " + ", ".join(sorted(tables)),
-        fix="use a machine type with such a GPU, or time-slicing or whole GPUs on this one",
+        fix="use a machine type with one of these GPUs, or use time-slicing or whole GPUs on this machine type",
     )
 
 
 mig_on_unsupported_gpu = Rule(
     id="mig-on-unsupported-gpu",
     severity=Severity.HIGH,
-    description="MIG is configured only on GPUs that support it: on others it has no effect.",
+    description="MIG is configured only on GPUs that support it. On other GPUs it has no effect.",
     subjects=lambda stack: stack.view(pools),
     check=_gpu_without_mig,
     settings=Settings,
@@ -73,9 +73,9 @@ def _of_pool(stack: Stack, pool: NodePool) -> Iterator[Breach]:
     if known is not None and wanted not in known:
         yield Breach(
             at=label,
-            found=f"MIG layout {wanted!r}, which the operator's mig-parted config does not have",
+            found=f"MIG layout {wanted!r}, which is not in the operator's mig-parted config",
             allowed="one of " + ", ".join(known),
-            fix=did_you_mean(wanted, known) or "add the layout, or name one of these",
+            fix=did_you_mean(wanted, known) or "add the layout, or use one of these",
         )
         return
     layout = mig_layout_of(stack, pool)
@@ -89,8 +89,8 @@ def _of_pool(stack: Stack, pool: NodePool) -> Iterator[Breach]:
             yield Breach(
                 at=label,
                 found=f"MIG layout {wanted!r} without an entry for {gpu.product}, for pool {pool.name!r}",
-                allowed="an entry whose device-filter names the GPU, or has none",
-                fix=f"add {gpu.pci_id} to a device-filter, or name another layout",
+                allowed="an entry whose device-filter matches the GPU, or without a device-filter",
+                fix=f"add {gpu.pci_id} to a device-filter, or use another layout",
             )
     yield from (_breach(pool, at, error) for at, error in _layout_errors(stack, pool, layout) if not error.foreign)
 
@@ -100,7 +100,7 @@ def _breach(pool: NodePool, at: Value, error: LayoutError) -> Breach:
 
 
 def _layout_errors(stack: Stack, pool: NodePool, layout: MigLayout | None) -> Iterator[tuple[Value, LayoutError]]:
-    """Yield why GPUs of a pool cannot hold its layout, with the place. Raises NotVisible."""
+    """Yield the reasons why GPUs of a pool do not support its layout, each with its place. Raises NotVisible."""
     label = mig_config_of(pool)
     if label is None:
         return
@@ -109,7 +109,7 @@ def _layout_errors(stack: Stack, pool: NodePool, layout: MigLayout | None) -> It
         if table is None:
             continue
         if layout is None:
-            # `all-<profile>`, which the operator generates; all-balanced and all-enabled fit by definition.
+            # The operator generates `all-<profile>`. The layouts all-balanced and all-enabled fit by definition.
             profile = (label.text() or "").removeprefix("all-")
             error = layout_error(table, {profile: 1}, gpu.product) if "g." in profile else None
             if error is not None:
@@ -134,7 +134,7 @@ def _foreign_profile(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Brea
 mig_profile_matches_model = Rule(
     id="mig-profile-matches-model",
     severity=Severity.CRITICAL,
-    description="The profiles of a MIG layout are those of the GPU model: others make no instances.",
+    description="The GPU model has the profiles of its MIG layout. Other profiles create no instances.",
     subjects=lambda stack: stack.view(pools),
     check=_foreign_profile,
     settings=Settings,
@@ -142,7 +142,7 @@ mig_profile_matches_model = Rule(
 
 
 def _of_unused_layout(stack: Stack, layout: MigLayout) -> Iterator[Breach]:
-    """Check a layout that no visible pool names: at least one GPU model must be able to hold it."""
+    """Check a layout that no visible pool uses. At least one GPU model must support it."""
     if any(_names_layout(pool, layout.name) for pool in stack.view(pools)):
         return
     for devices in layout.devices:
@@ -165,7 +165,7 @@ def _names_layout(pool: NodePool, layout: str) -> bool:
 mig_geometry_valid = Rule(
     id="mig-geometry-valid",
     severity=Severity.CRITICAL,
-    description="A MIG layout fits the GPU: its instances are in slices that do not overlap.",
+    description="A MIG layout fits the GPU: its instances occupy slices that do not overlap.",
     subjects=lambda stack: (*stack.view(pools), *stack.view(mig_layouts)),
     check=_illegal_geometry,
     settings=Settings,
@@ -193,7 +193,7 @@ def _wrong_strategy(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breac
         found=f"MIG strategy {strategy!r} with {what} in layout {label.text()!r}, pool {pool.name!r}",
         allowed="strategy mixed" if mixed else "strategy single or mixed",
         fix="set flags.migStrategy: mixed in the pool's device-plugin config"
-        + (" and leave mig.strategy empty in the operator's values, which win" if by_operator else "")
+        + (" and leave mig.strategy empty in the operator's values, which take precedence" if by_operator else "")
         + (", or give every GPU of the node the same single profile" if mixed else ""),
     )
 
@@ -201,7 +201,8 @@ def _wrong_strategy(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breac
 mig_strategy_consistent = Rule(
     id="mig-strategy-consistent",
     severity=Severity.HIGH,
-    description="A layout with several profiles has MIG strategy mixed: single advertises no GPUs then.",
+    description="A layout with several profiles has MIG strategy mixed. With strategy single, no GPUs are "
+    "advertised.",
     subjects=lambda stack: stack.view(pools),
     check=_wrong_strategy,
     settings=Settings,
@@ -227,8 +228,8 @@ mig_live_change = Rule(
     id="mig-live-change",
     severity=Severity.HIGH,
     description=(
-        "Nodes with MIG declare that a new layout is applied by drain or by replacement: a live change kills "
-        "running pods. A policy sees only the new state, so the rule requires the declaration on every MIG pool."
+        "Nodes with MIG declare that a new layout is applied by drain or by replacement, because a live change "
+        "kills running pods. A policy sees only the new state, so every MIG pool needs the declaration."
     ),
     subjects=lambda stack: stack.view(pools),
     check=_live_change,

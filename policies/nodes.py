@@ -1,4 +1,4 @@
-"""Rules about GPU node pools: taints, and the alignment of devices by the kubelet."""
+"""Rules about GPU node pools: taints, and the device alignment of the kubelet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _no_taint(_: Stack, pool: NodePool, __: Settings) -> Iterator[Breach]:
 gpu_node_taint = Rule(
     id="gpu-node-taint",
     severity=Severity.CRITICAL,
-    description="GPU nodes have a NoSchedule taint: without one, pods that need no GPU occupy GPU nodes.",
+    description="GPU nodes have a NoSchedule taint. Otherwise pods without GPUs can occupy GPU nodes.",
     subjects=lambda stack: stack.view(pools),
     check=_no_taint,
     settings=Settings,
@@ -44,13 +44,14 @@ def _no_topology_policy(_: Stack, pool: NodePool, __: Settings) -> Iterator[Brea
         found=(f"Topology Manager policy {policy.text()!r}" if policy.text() else "no Topology Manager policy")
         + f" on training pool {pool.name!r} with {pool.gpus_per_node} GPUs a node",
         allowed="restricted or single-numa-node",
-        fix="set it in the kubelet's configuration, with the static CPU manager policy; where that is not visible "
-        f"here, declare it by the node label {names.TOPOLOGY_POLICY_LABEL}",
+        fix="set it in the kubelet's configuration, with the static CPU Manager policy; if the configuration is "
+        "not "
+        f"visible here, declare the policy with the node label {names.TOPOLOGY_POLICY_LABEL}",
     )
 
 
 def _aligns_devices(pool: NodePool) -> bool:
-    """Return whether the policy visibly aligns devices; then the number of GPUs need not be known."""
+    """Return whether a visible policy aligns devices. The number of GPUs is then not needed."""
     try:
         return pool.topology_policy.text() in ("restricted", "single-numa-node")
     except NotVisible:
@@ -60,7 +61,7 @@ def _aligns_devices(pool: NodePool) -> bool:
 topology_for_multi_gpu = Rule(
     id="topology-for-multi-gpu",
     severity=Severity.MEDIUM,
-    description="Training nodes with several GPUs align GPUs and CPUs: jobs across two NUMA nodes are slow.",
+    description="Training nodes with several GPUs align GPUs and CPUs. Jobs that span two NUMA nodes are slow.",
     subjects=lambda stack: stack.view(pools),
     check=_no_topology_policy,
     settings=Settings,
@@ -73,14 +74,14 @@ def _incomplete_numa(_: Stack, pool: NodePool, __: Settings) -> Iterator[Breach]
     except NotVisible:
         if pool.created or pool.label(names.TOPOLOGY_POLICY_LABEL).present:
             raise
-        return  # an existing node that is not said to have a policy
+        return  # no policy is declared for an existing node
     if policy.text() not in (None, "none"):
         cpus = pool.kubelet_policy("cpu")
         if cpus.text() != "static":
             yield Breach(
                 at=cpus if cpus.present else policy,
                 found=f"Topology Manager policy {policy.text()!r}, CPU Manager policy {cpus.text() or 'none'!r}",
-                allowed="CPU Manager policy static: others give no hints of NUMA nodes",
+                allowed="CPU Manager policy static, because other policies give no NUMA hints",
                 fix="set cpuManagerPolicy: static in the kubelet's configuration",
             )
     memory = pool.kubelet_policy("memory")
@@ -88,8 +89,8 @@ def _incomplete_numa(_: Stack, pool: NodePool, __: Settings) -> Iterator[Breach]
         yield Breach(
             at=memory,
             found="Memory Manager policy Static without reservedMemory",
-            allowed="reservedMemory that equals kube-reserved, system-reserved and the eviction threshold",
-            fix="add reservedMemory: the kubelet does not start otherwise",
+            allowed="add reservedMemory; otherwise the kubelet does not start",
+            fix="A Topology Manager policy requires matching CPU and memory settings. Otherwise it has no effect.",
         )
 
 

@@ -1,6 +1,6 @@
 """Rules about Services and device claims of teams.
 
-In the namespaces of teams the API server refuses the same, by rules of the same ids.
+In the namespaces of teams, the API server enforces rules with the same ids.
 
 Sources: CVE-2020-8554 (external addresses of Services); Kubernetes docs, Service, "ExternalName" (its warning);
 Kubernetes docs, Dynamic Resource Allocation, "Admin access"; resource.k8s.io/v1, v1beta2 and v1beta1. Read
@@ -38,15 +38,15 @@ def _external_addresses(_: Stack, service: Service, settings: SystemSettings) ->
         yield Breach(
             at=addresses,
             found="externalIPs " + ", ".join(one.text() or "?" for one in found),
-            allowed="none: nodes send what is for any such address to the Service's pods",
-            fix="remove them, and write type: LoadBalancer",
+            allowed="none, because nodes send the traffic for any such address to the Service's pods",
+            fix="remove them, and use type: LoadBalancer",
         )
 
 
 service_external_address = Rule(
     id="service-external-address",
     severity=Severity.HIGH,
-    description="A Service has no external addresses of its own choice: it would take the traffic of others.",
+    description="A Service does not choose its external addresses. Otherwise it could take the traffic of others.",
     subjects=lambda stack: stack.view(services),
     check=_external_addresses,
     settings=SystemSettings,
@@ -61,15 +61,17 @@ def _external_name(_: Stack, service: Service, settings: SystemSettings) -> Iter
         yield Breach(
             at=kind,
             found="type ExternalName",
-            allowed="Services of pods: an ingress controller asks what the name leads to, with its own network",
-            fix="let pods use the host's own name, or write a selector",
+            allowed="Services for pods, because an ingress controller contacts the external host from its own "
+            "network",
+            fix="use the host's name in the pods, or set a selector",
         )
 
 
 service_external_name = Rule(
     id="service-external-name",
     severity=Severity.HIGH,
-    description="A Service leads to pods: by an external name an ingress controller asks any host for a team.",
+    description="A Service selects pods. With an external name, an ingress controller could contact any host for "
+    "a team.",
     subjects=lambda stack: stack.view(services),
     check=_external_name,
     settings=SystemSettings,
@@ -78,21 +80,21 @@ service_external_name = Rule(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceClaim(ObjectSubject):
-    """One claim of devices, or a template of claims."""
+    """One device claim, or a template of claims."""
 
     @property
     def requests(self) -> Iterator[Value]:
-        """The requests, the alternatives of a request each by itself. Raises NotVisible."""
+        """Requests of the claim, including each alternative of a request. Raises NotVisible."""
         spec = self.resource.inputs.get("spec")
         devices = spec.get("spec", "devices") if spec.get("spec").present else spec.get("devices")
         for request in devices.get("requests").items():
-            yield request  # v1beta1 has the fields here
+            yield request  # v1beta1 has the fields at this level
             yield request.get("exactly")
             yield from request.get("firstAvailable").items()
 
 
 def device_claims(stack: Stack) -> tuple[DeviceClaim, ...]:
-    """Return every claim and every template of claims."""
+    """Return every device claim and every claim template."""
     kinds = ("resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceClaimTemplate")
     return tuple(DeviceClaim(resource) for resource in stack.of_kind(*kinds))
 
@@ -104,14 +106,19 @@ def _claimed_too_much(stack: Stack, claim: DeviceClaim, settings: SystemSettings
     if not requests:
         yield Breach(
             at=claim.resource.inputs.get("spec"),
-            found="a claim of no device",
-            allowed="a claim with requests: its pods run on GPU nodes",
-            fix="write a request, or remove the claim",
+            found="a claim without requests",
+            allowed="a claim with requests, because its pods run on GPU nodes",
+            fix="add a request, or remove the claim",
         )
     for request in requests:
         admin, count = request.get("adminAccess"), request.get("count")
         if admin.truth():
-            yield Breach(admin, "adminAccess: true", "free devices: it takes those of others", "remove it")
+            yield Breach(
+                admin,
+                "adminAccess: true",
+                "only free devices, because admin access includes devices of other pods",
+                "remove it",
+            )
         if request.get("deviceClassName").text() != names.GPU_DEVICE_CLASS or (count.whole() or 1) <= 1:
             continue
         sizes = [pool.gpus_per_node for pool in stack.view(pools) if pool.has_gpus]
@@ -121,7 +128,7 @@ def _claimed_too_much(stack: Stack, claim: DeviceClaim, settings: SystemSettings
             yield Breach(
                 at=count,
                 found=f"{count.whole()} of {names.GPU_DEVICE_CLASS} in one request",
-                allowed=f"at most {most}: what a node has, and a claim is for one node",
+                allowed=f"at most {most}, the number of GPUs on a node, because a claim is for one node",
                 fix="split the work over several pods",
             )
 
@@ -129,7 +136,8 @@ def _claimed_too_much(stack: Stack, claim: DeviceClaim, settings: SystemSettings
 gpu_claim_requests = Rule(
     id="gpu-claim-requests",
     severity=Severity.CRITICAL,
-    description="A claim requests free GPUs, at most those of a node; `adminAccess` takes those of others.",
+    description="A claim requests free GPUs, at most as many as a node has. `adminAccess` would include GPUs of "
+    "others.",
     subjects=lambda stack: stack.view(device_claims),
     check=_claimed_too_much,
     settings=SystemSettings,

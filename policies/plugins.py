@@ -16,7 +16,7 @@ from policies._pools import EKS_NODE_GROUP, GKE_NODE_POOL, NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 
-# GKE: "Manage the GPU stack with the NVIDIA GPU Operator"; the label keeps GKE's device plugin off a node.
+# GKE: "Manage the GPU stack with the NVIDIA GPU Operator". The label keeps GKE's device plugin off a node.
 _NO_GKE_PLUGIN: Final = "gke-no-default-nvidia-gpu-device-plugin"
 _KEEP_OFF: Final = (names.DEPLOY_OPERANDS_LABEL, "nvidia.com/gpu.deploy.device-plugin")
 
@@ -29,13 +29,13 @@ def _two_plugins(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breach]:
     yield Breach(
         at=selected_by,
         found=f"two device plugins on pool {pool.name!r}: {whose} and the GPU Operator's",
-        allowed="one: two advertise the same GPUs twice and allocate one GPU to two pods",
+        allowed="one device plugin, because two advertise the same GPUs twice and allocate one GPU to two pods",
         fix=f"label the nodes {names.DEPLOY_OPERANDS_LABEL}=false, or {fix}",
     )
 
 
 def _operators_plugin_runs(stack: Stack, pool: NodePool) -> bool:
-    """Return whether the operator of the stack runs its device plugin on the nodes. Raises NotVisible."""
+    """Return whether the stack's operator runs its device plugin on the nodes. Raises NotVisible."""
     found = operator(stack)
     if found is None:
         return False
@@ -46,7 +46,7 @@ def _operators_plugin_runs(stack: Stack, pool: NodePool) -> bool:
 
 
 def _own_plugin(stack: Stack, pool: NodePool) -> tuple[str, Value, str] | None:
-    """Return the device plugin of the node image: whose it is, the field that selects it, how to do without it.
+    """Return the device plugin of the node image: its owner, the field that selects it, and how to disable it.
 
     Raises NotVisible.
     """
@@ -65,7 +65,7 @@ def _own_plugin(stack: Stack, pool: NodePool) -> tuple[str, Value, str] | None:
     text = (image.text() or "").casefold() if image is not None else ""
     if image is None or not text.startswith("bottlerocket"):
         return None
-    # Only the NVIDIA variant has the plugin; Karpenter chooses that variant for GPU nodes by itself.
+    # Only the NVIDIA variant has the plugin. Karpenter selects that variant for GPU nodes itself.
     if pool.resource.type == EKS_NODE_GROUP and not pool.declares_gpus:
         return None
     return "Bottlerocket's own", image, "use an AL2023 image"
@@ -87,7 +87,7 @@ def _karpenter_image(stack: Stack, inputs: Value) -> Value | None:
 plugin_ownership = Rule(
     id="plugin-ownership",
     severity=Severity.CRITICAL,
-    description="A node has one device plugin: two advertise and allocate the same GPUs twice.",
+    description="A node has one device plugin. Two would advertise and allocate the same GPUs twice.",
     subjects=lambda stack: stack.view(pools),
     check=_two_plugins,
     settings=Settings,

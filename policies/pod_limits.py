@@ -1,6 +1,6 @@
-"""Rules about volumes of teams' pods, and how long pods may keep a node from removal.
+"""Rules about volumes of teams' pods, and how long pods may prevent the removal of a node.
 
-In the namespaces of teams the API server refuses the same, by rules of the same ids. Sources:
+In the namespaces of teams, the API server enforces rules with the same ids. Sources:
 gpu_platform/catalog/pod_limits.py.
 """
 
@@ -22,7 +22,7 @@ from policies._stack import Stack
 from policies._workloads import Workload, with_additions, workloads
 from policies.isolation import SystemSettings
 
-# Where a kind has the deadline of its pods, beside the pod's own; `*`: of any item, in whose template they are.
+# Path of the deadline of a kind's pods, in addition to the pod's deadline. `*` is the item with the template.
 _DEADLINES: Final[Mapping[str, str]] = {
     "batch/Job": "spec",
     "batch/CronJob": "spec.jobTemplate.spec",
@@ -40,7 +40,7 @@ class VolumeSettings(SystemSettings):
     """CSI drivers of inline volumes."""
 
     drivers: tuple[str, ...] = INLINE_CSI_DRIVERS
-    """CSI drivers whose volumes pods may write inline."""
+    """CSI drivers whose volumes pods may declare inline."""
 
 
 def _names_a_server(_: Stack, workload: Workload, settings: VolumeSettings) -> Iterator[Breach]:
@@ -52,7 +52,8 @@ def _names_a_server(_: Stack, workload: Workload, settings: VolumeSettings) -> I
                 yield Breach(
                     at=volume.get(kind),
                     found=f"a volume of {kind}",
-                    allowed="volumes of claims: the node mounts the server or disk, past network policies",
+                    allowed="volumes of claims; otherwise the node mounts the server or disk and bypasses "
+                    "network policies",
                     fix="write a PersistentVolumeClaim",
                 )
         driver = volume.get("csi", "driver")
@@ -60,15 +61,15 @@ def _names_a_server(_: Stack, workload: Workload, settings: VolumeSettings) -> I
             yield Breach(
                 at=driver,
                 found=f"an inline volume of the CSI driver {driver.text()}",
-                allowed=f"{', '.join(settings.drivers)}: others mount servers of the pod's choice",
-                fix="write a PersistentVolumeClaim, or add the driver to teams[].inline_csi_drivers",
+                allowed=f"{', '.join(settings.drivers)}, because others mount servers that the pod chooses",
+                fix="use a PersistentVolumeClaim, or add the driver to teams[].inline_csi_drivers",
             )
 
 
 volume_source = Rule(
     id="volume-source",
     severity=Severity.HIGH,
-    description="Volumes of pods are claims: one that names a server or a disk is mounted past network policies.",
+    description="Pods use volumes of claims. A volume that names a server or a disk bypasses network policies.",
     subjects=lambda stack: stack.view(with_additions),
     check=_names_a_server,
     settings=VolumeSettings,
@@ -76,12 +77,12 @@ volume_source = Rule(
 
 
 class NodeSettings(SystemSettings):
-    """For how long pods may keep a node."""
+    """Limits on how long pods may keep a node."""
 
     longest_deadline_seconds: int = LONGEST_PIN_SECONDS
-    """The longest deadline of pods with an annotation that keeps their node."""
+    """Maximum deadline of pods with an annotation that keeps their node."""
     longest_grace_seconds: int = LONGEST_GRACE_SECONDS
-    """The longest time between SIGTERM and SIGKILL."""
+    """Maximum time between SIGTERM and SIGKILL."""
 
 
 def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Iterator[Breach]:
@@ -92,7 +93,7 @@ def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Ite
         yield Breach(
             at=grace,
             found=f"terminationGracePeriodSeconds {grace.whole()}",
-            allowed=f"at most {settings.longest_grace_seconds}: nodes wait for it before they are removed",
+            allowed=f"at most {settings.longest_grace_seconds}, because the removal of a node waits for it",
             fix=f"write {settings.longest_grace_seconds} or less",
         )
     most = settings.longest_deadline_seconds
@@ -101,13 +102,13 @@ def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Ite
             yield Breach(
                 at=value,
                 found=f"{key} on pods without a deadline",
-                allowed=f"pods with activeDeadlineSeconds, at most {most}: others keep their node for ever",
-                fix="write a deadline, or remove the annotation",
+                allowed=f"pods with activeDeadlineSeconds, at most {most}, because others keep their node forever",
+                fix="add a deadline, or remove the annotation",
             )
 
 
 def _deadlines(workload: Workload) -> Iterator[int]:
-    """Return the deadlines of the pods: their own, and that of the object or of the job that makes them."""
+    """Return the deadlines of the pods, and of the object or job that creates them."""
     yield workload.pod_spec.get("activeDeadlineSeconds").whole() or 0
     kind, inputs = workload.resource.kind, workload.resource.inputs
     if kind == "ray.io/RayJob" and not inputs.get("spec", "shutdownAfterJobFinishes").truth():
@@ -118,7 +119,7 @@ def _deadlines(workload: Workload) -> Iterator[int]:
 
 
 def _at(value: Value, path: list[str], keys: tuple[str | int, ...]) -> Value:
-    """Return the value at a path; of lists the item through which `keys`, the place of a pod spec, goes."""
+    """Return the value at a path. `keys` is the path of a pod spec, which selects the items of lists."""
     for depth, key in enumerate(path):
         value = value.items()[int(keys[depth])] if key == "*" else value.get(key)
     return value
@@ -127,7 +128,8 @@ def _at(value: Value, path: list[str], keys: tuple[str | int, ...]) -> Value:
 node_keeping = Rule(
     id="node-keeping",
     severity=Severity.HIGH,
-    description="Pods keep their node until a deadline: an annotation or a long grace period keeps it for ever.",
+    description="Pods keep their node only until a deadline. An annotation or a long grace period could keep it "
+    "forever.",
     subjects=lambda stack: stack.view(workloads),
     check=_keeps_its_node,
     settings=NodeSettings,

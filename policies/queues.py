@@ -20,7 +20,7 @@ from policies._workloads import Workload, workloads
 
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _TOPOLOGY: Final = tuple(names.TOPOLOGY_ANNOTATIONS.values())
-_DEFAULT_QUEUE: Final = "default"  # a LocalQueue of this name gets the jobs that name none
+_DEFAULT_QUEUE: Final = "default"  # jobs without a queue label use the LocalQueue of this name
 _BY_POD: Final = ("apps/Deployment", "apps/StatefulSet")
 _QUEUED: Final = frozenset(
     {
@@ -40,7 +40,7 @@ _QUEUED: Final = frozenset(
 
 
 def _queue_of(workload: Workload) -> Value:
-    """Return the label of the queue; Kueue takes pods one by one where it does not know their controller."""
+    """Return the queue label. Kueue queues single pods if it does not support their controller."""
     label = workload.resource.inputs.get("metadata", "labels", QUEUE_LABEL)
     if workload.resource.kind in _BY_POD and not label.present:
         return workload.labels.get(QUEUE_LABEL)
@@ -64,7 +64,7 @@ def _no_queue(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]
         yield Breach(
             at=label,
             found=f"no label {QUEUE_LABEL} in a namespace with queues ({', '.join(queues)})",
-            allowed="pods with GPUs that wait in a queue",
+            allowed="pods with GPUs that use a queue",
             fix=f"add the label {QUEUE_LABEL}: {queues[0]}",
         )
     elif label.text() is not None and label.text() not in queues:
@@ -72,14 +72,14 @@ def _no_queue(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]
             at=label,
             found=f"queue {label.text()!r}",
             allowed="one of " + ", ".join(queues),
-            fix="name a LocalQueue of the namespace: the job stays suspended otherwise",
+            fix="use a LocalQueue of the namespace; otherwise the job stays suspended",
         )
 
 
 kueue_queue_name = Rule(
     id="kueue-queue-name",
     severity=Severity.HIGH,
-    description="Pods with GPUs wait in the queue of their namespace: others take GPUs out of turn.",
+    description="Pods with GPUs use the queue of their namespace. Otherwise they take GPUs out of turn.",
     subjects=lambda stack: stack.view(workloads),
     check=_no_queue,
     settings=Settings,
@@ -97,9 +97,9 @@ def cluster_queues(stack: Stack) -> tuple[ClusterQueue, ...]:
 
 
 def reaches(stack: Stack, namespace: str, pool: NodePool, resource: str) -> bool:
-    """Return whether pods of a namespace may get a resource of a pool, by its queues if it has any.
+    """Return whether pods of a namespace can use a resource of a pool, through its queues if it has any.
 
-    Raises NotVisible, also for a queue that is not in the stack.
+    Raises NotVisible, also if a queue is not in the stack.
     """
     queues = stack.in_namespace("kueue.x-k8s.io/LocalQueue", namespace)
     return not queues or any(_offers(stack, queue.inputs, pool, resource) for queue in queues)
@@ -125,7 +125,7 @@ def _offers(stack: Stack, queue: Value, pool: NodePool, resource: str) -> bool:
 
 
 def _selects(stack: Stack, flavor: str | None, pool: NodePool) -> bool:
-    """Return whether a flavor is of a pool's nodes; one that is not in the stack may be of any."""
+    """Return whether a flavor may select a pool's nodes. A flavor that is not in the stack may select any pool."""
     found = [one for one in stack.of_kind("kueue.x-k8s.io/ResourceFlavor") if one.object_name == flavor]
     labels = found[0].inputs.get("spec", "nodeLabels").entries() if found else ()
     return all(pool.label(key).text() == value.text() for key, value in labels)
@@ -144,7 +144,7 @@ def _borrows_without_end(_: Stack, queue: ClusterQueue, __: Settings) -> Iterato
                 if names.is_gpu_resource(name) and not resource.get("borrowingLimit").present:
                     yield Breach(
                         at=resource.get("borrowingLimit"),
-                        found=f"no borrowingLimit of {name} in a cohort that takes nothing back",
+                        found=f"no borrowingLimit of {name} in a cohort that does not reclaim quota",
                         allowed="a borrowingLimit, or preemption.reclaimWithinCohort other than Never",
                         fix="add a borrowingLimit (0 borrows nothing), or reclaimWithinCohort: Any",
                     )
@@ -153,7 +153,8 @@ def _borrows_without_end(_: Stack, queue: ClusterQueue, __: Settings) -> Iterato
 kueue_borrow_unbounded = Rule(
     id="kueue-borrow-unbounded",
     severity=Severity.HIGH,
-    description="Borrowed GPUs are limited, or can be reclaimed: one team holds all GPUs of the cohort otherwise.",
+    description="Borrowed GPUs are limited or can be reclaimed. Otherwise one team could hold all GPUs of the "
+    "cohort.",
     subjects=lambda stack: stack.view(cluster_queues),
     check=_borrows_without_end,
     settings=Settings,
@@ -169,7 +170,7 @@ def _scattered(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach
     if not any(annotations.get(key).present for key in _TOPOLOGY):
         yield Breach(
             at=annotations,
-            found=f"{workload.pods_together} pods with GPUs of one task, without a topology request",
+            found=f"{workload.pods_together} pods with GPUs for one task, without a topology request",
             allowed="one of the annotations " + ", ".join(_TOPOLOGY),
             fix=f"add {names.TOPOLOGY_ANNOTATIONS['preferred']} with a level of the Topology to the pod template",
         )
@@ -178,21 +179,21 @@ def _scattered(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach
 kueue_tas_multi_node = Rule(
     id="kueue-tas-multi-node",
     severity=Severity.HIGH,
-    description="Tasks over several nodes ask the queue for nodes near each other: scattered ones are slow.",
+    description="Tasks on several nodes request nodes that are close together. Otherwise they are slow.",
     subjects=lambda stack: stack.view(workloads),
     check=_scattered,
     settings=Settings,
-    before_only="depends on the levels of the Topology; without the request a task is slow, and starts",
+    before_only="depends on the levels of the Topology; without the request, a task starts but is slow",
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueuedObject(ObjectSubject):
-    """One object that makes pods, or waits in a queue itself."""
+    """One object that creates pods, or that is queued itself."""
 
 
 def queued_objects(stack: Stack) -> tuple[QueuedObject, ...]:
-    """Return every object that makes pods."""
+    """Return every object that creates pods."""
     return tuple(QueuedObject(resource) for resource in stack.of_kind(*KINDS, "trainer.kubeflow.org/TrainJob"))
 
 
@@ -212,15 +213,16 @@ def _joins_others(stack: Stack, queued: QueuedObject, _: Settings) -> Iterator[B
                     yield Breach(
                         at=value,
                         found=f"{key} in {field}",
-                        allowed="a Workload of its own, which Kueue makes, and counts all pods of",
-                        fix="remove it; what starts together is a Job, a JobSet or a LeaderWorkerSet",
+                        allowed="the object's own Workload, which Kueue creates and which counts all its pods",
+                        fix="remove it, and use a Job, a JobSet or a LeaderWorkerSet for pods that start together",
                     )
 
 
 queue_workload = Rule(
     id="queue-workload",
     severity=Severity.HIGH,
-    description="A queued object has its own Workload: with another object's Workload its GPUs are not counted.",
+    description="A queued object has its own Workload. With the Workload of another object, its GPUs are not "
+    "counted.",
     subjects=lambda stack: stack.view(queued_objects),
     check=_joins_others,
     settings=Settings,

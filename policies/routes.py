@@ -1,6 +1,6 @@
 """Rules about Ingresses, Gateway routes and Services of teams, whose controllers serve all namespaces.
 
-In the namespaces of teams the API server refuses the same, by rules of the same ids. Sources:
+In the namespaces of teams, the API server enforces rules with the same ids. Sources:
 gpu_platform/catalog/route_limits.py.
 """
 
@@ -29,7 +29,9 @@ class Route(ObjectSubject):
 
     @property
     def hosts(self) -> Iterator[tuple[Value, str]]:
-        """The hosts that it names, empty for all, each with its place. Raises NotVisible."""
+        """Hosts of the route, each with its place. A host is empty if the route is for all hosts. Raises
+        NotVisible.
+        """
         spec = self.resource.inputs.get("spec")
         if self.resource.kind != _ROUTES[0]:
             names = spec.get("hostnames").items()
@@ -51,10 +53,10 @@ def routes(stack: Stack) -> tuple[Route, ...]:
 
 
 class RouteHostSettings(SystemSettings):
-    """Which hosts routes may name."""
+    """Hosts that routes may name."""
 
     hosts: tuple[str, ...] = ()
-    """Names, `*.` and a domain for all names below it, or `*` for all hosts and for routes that name none."""
+    """Hosts, `*.` and a domain for all names below it, or `*` for all hosts and for routes without a host."""
 
 
 def _takes_hosts(_: Stack, route: Route, settings: RouteHostSettings) -> Iterator[Breach]:
@@ -66,15 +68,17 @@ def _takes_hosts(_: Stack, route: Route, settings: RouteHostSettings) -> Iterato
         yield Breach(
             at=at,
             found=f"host {host}" if host else "a route for all hosts",
-            allowed=", ".join(settings.hosts) or "no host: the owner of the route gets the requests",
-            fix="name a host of the team, or add it to teams[].routes of the stack file",
+            allowed=", ".join(settings.hosts)
+            or "no host, because the owner of a route receives all requests for its host",
+            fix="use a host of the team, or add the host to teams[].routes of the stack file",
         )
 
 
 route_host = Rule(
     id="route-host",
     severity=Severity.HIGH,
-    description="Routes of a team are for hosts that the stack file gives it: others would lose their requests.",
+    description="Routes of a team use only hosts that the stack file assigns to it. They could take the requests "
+    "of others.",
     subjects=lambda stack: stack.view(routes),
     check=_takes_hosts,
     settings=RouteHostSettings,
@@ -92,10 +96,12 @@ def exposed(stack: Stack) -> tuple[Exposed, ...]:
 
 
 class AnnotationSettings(SystemSettings):
-    """Which annotations of controllers are free."""
+    """Annotations of controllers that routes and Services may have."""
 
     annotations: tuple[str, ...] = ()
-    """Annotations beside those that change nothing but the way to the team's own pods."""
+    """Additional allowed annotations. Annotations that only affect traffic to the team's own pods are always
+    allowed.
+    """
 
 
 def _asks_controllers(_: Stack, one: Exposed, settings: AnnotationSettings) -> Iterator[Breach]:
@@ -107,7 +113,7 @@ def _asks_controllers(_: Stack, one: Exposed, settings: AnnotationSettings) -> I
             yield Breach(
                 at=value,
                 found=f"annotation {key}",
-                allowed="annotations that change nothing but the way to the team's own pods",
+                allowed="annotations that only affect traffic to the team's own pods",
                 fix="remove it, or add it to teams[].routes of the stack file",
             )
 
@@ -115,7 +121,8 @@ def _asks_controllers(_: Stack, one: Exposed, settings: AnnotationSettings) -> I
 route_annotation = Rule(
     id="route-annotation",
     severity=Severity.HIGH,
-    description="Controllers act on annotations of routes and Services with rights that the team lacks.",
+    description="Annotations of routes and Services are limited: controllers act on them with permissions that "
+    "teams lack.",
     subjects=lambda stack: stack.view(exposed),
     check=_asks_controllers,
     settings=AnnotationSettings,

@@ -1,6 +1,6 @@
-"""Rules about scaling by KEDA: missing metrics, and what its operator asks for a team.
+"""Rules about scaling by KEDA: missing metrics, and the servers that its operator queries for a team.
 
-In the namespaces of teams the API server refuses the last two, by rules of the same ids.
+In the namespaces of teams, the API server enforces the last two rules, with the same ids.
 
 Sources: KEDA docs, Prometheus scaler (ignoreNullValues), read 2026-11-23; catalog/scaling_triggers.py.
 """
@@ -49,8 +49,8 @@ def _scales_down_blindly(_: Stack, scaled: ScaledObject, __: Settings) -> Iterat
                 found="ignoreNullValues "
                 + ("true" if ignores.present else "true (the default)")
                 + " on a GPU metric",
-                allowed='"false": a metric that is missing is an error',
-                fix='write ignoreNullValues: "false", and a fallback with the replicas to keep',
+                allowed='"false", so that a missing metric is an error',
+                fix='set ignoreNullValues: "false", and a fallback with the number of replicas to keep',
                 remedy=Remedy(ignores, "false"),
             )
 
@@ -58,22 +58,23 @@ def _scales_down_blindly(_: Stack, scaled: ScaledObject, __: Settings) -> Iterat
 keda_null_scaledown = Rule(
     id="keda-null-scaledown",
     severity=Severity.HIGH,
-    description="A missing GPU metric is an error, not zero: an outage of the exporter would scale down.",
+    description="A missing GPU metric is an error, not zero. Otherwise an exporter outage would cause a "
+    "scale-down.",
     subjects=lambda stack: stack.view(scaled_objects),
     check=_scales_down_blindly,
     settings=Settings,
-    before_only="it harms the team's own service alone, and query and metric names are conventions",
+    before_only="it harms only the team's own service, and queries and metric names follow conventions",
     remedy='`ignoreNullValues: "false"` in the trigger',
 )
 
 
 class TriggerSettings(SystemSettings):
-    """Servers and types that triggers may use."""
+    """Servers and trigger types that are allowed."""
 
     servers: tuple[str, ...] = (PROMETHEUS,)
-    """Addresses that triggers of types prometheus and metrics-api may ask, with all paths below them."""
+    """Addresses that triggers of types prometheus and metrics-api may query, with all paths below them."""
     triggers: tuple[str, ...] = ()
-    """Types of triggers that may ask any server."""
+    """Trigger types that may query any server."""
 
 
 def _asks_elsewhere(_: Stack, scaled: ScaledObject, settings: TriggerSettings) -> Iterator[Breach]:
@@ -92,8 +93,8 @@ def _asks_elsewhere(_: Stack, scaled: ScaledObject, settings: TriggerSettings) -
         yield Breach(
             at=address if server else kind,
             found=f"a trigger of type {name or '(none)'}" + (f" of {server}" if server else ""),
-            allowed=f"{', '.join(free)}, or {' or '.join(ADDRESSES)} of {', '.join(settings.servers)}: KEDA asks "
-            "from its own namespace, past the network policies of the team",
+            allowed=f"{', '.join(free)}, or {' or '.join(ADDRESSES)} of {', '.join(settings.servers)}, because "
+            "KEDA queries from its own namespace and bypasses the team's network policies",
             fix="use one of them, or add the server or the type to teams[].scaling of the stack file",
         )
 
@@ -101,8 +102,8 @@ def _asks_elsewhere(_: Stack, scaled: ScaledObject, settings: TriggerSettings) -
 keda_trigger_server = Rule(
     id="keda-trigger-server",
     severity=Severity.HIGH,
-    description="A trigger queries only servers that the stack file allows: KEDA reaches some that the "
-    "team's pods cannot.",
+    description="A trigger queries only servers that the stack file allows. KEDA can reach servers that "
+    "the team's pods cannot.",
     subjects=lambda stack: stack.view(scaled_objects),
     check=_asks_elsewhere,
     settings=TriggerSettings,
@@ -115,7 +116,7 @@ class Authentication(ObjectSubject):
 
 
 def authentications(stack: Stack) -> tuple[Authentication, ...]:
-    """Return what has or names credentials of triggers."""
+    """Return the objects that contain credentials of triggers or refer to them."""
     kinds = ("keda.sh/TriggerAuthentication", "keda.sh/ScaledObject", "keda.sh/ScaledJob")
     return tuple(Authentication(one) for one in stack.of_kind(*kinds))
 
@@ -128,20 +129,24 @@ def _foreign_identity(_: Stack, one: Authentication, settings: SystemSettings) -
     if one.resource.kind == "keda.sh/TriggerAuthentication":
         for key, value in spec.entries():
             if key not in AUTHENTICATION:
-                yield Breach(value, f"{key}, which uses the identity of KEDA", allowed, "write secretTargetRef")
+                yield Breach(value, f"{key}, which uses KEDA's identity", allowed, "write secretTargetRef")
         return
     for trigger in spec.get("triggers").items():
         kind = trigger.get("authenticationRef", "kind")
         if kind.text() == FOREIGN_AUTHENTICATION:
             yield Breach(
-                kind, f"{FOREIGN_AUTHENTICATION}, which is the cluster's", allowed, "name one of the team"
+                kind,
+                f"{FOREIGN_AUTHENTICATION}, which is cluster-wide",
+                allowed,
+                "use an authentication of the team",
             )
 
 
 keda_trigger_identity = Rule(
     id="keda-trigger-identity",
     severity=Severity.CRITICAL,
-    description="A trigger has credentials of its team: those of KEDA reach Secrets and clouds of everybody.",
+    description="A trigger uses credentials of its team. KEDA's credentials give access to Secrets and clouds of "
+    "everyone.",
     subjects=lambda stack: stack.view(authentications),
     check=_foreign_identity,
     settings=SystemSettings,

@@ -2,6 +2,7 @@
 
 Both advertise replicas of a GPU as Kubernetes resources. Neither isolates memory faults, and time-slicing limits
 neither memory nor compute.
+
 Source: NVIDIA k8s-device-plugin README and GPU Operator docs, "Time-Slicing GPUs" and "MPS".
 """
 
@@ -33,14 +34,14 @@ def _time_slicing_for_training(stack: Stack, pool: NodePool, _: Settings) -> Ite
             at=pool.label(names.DEVICE_PLUGIN_CONFIG_LABEL) if by_label else sliced[0].block,
             found="time-slicing" + (f" ({config.what})" if by_label else "") + f" on training pool {pool.name!r}",
             allowed="whole GPUs or MIG for training",
-            fix="use sharing mode none or mig, or make it an inference or development pool",
+            fix="use sharing mode none or mig, or change the pool to an inference or development pool",
         )
 
 
 sharing_for_training = Rule(
     id="sharing-for-training",
     severity=Severity.MEDIUM,
-    description="Training pools have whole GPUs or MIG instances: time-sliced training jobs slow each other down.",
+    description="Training pools have whole GPUs or MIG instances. Time-sliced training jobs slow each other down.",
     subjects=lambda stack: stack.view(pools),
     check=_time_slicing_for_training,
     settings=Settings,
@@ -48,7 +49,7 @@ sharing_for_training = Rule(
 
 
 class ReplicaLimits(Settings):
-    """The most replicas of one GPU."""
+    """Maximum number of replicas of one GPU."""
 
     max_time_slicing_replicas: int = Field(default=4, ge=1)
     max_mps_replicas: int = Field(default=8, ge=1, le=48)
@@ -72,7 +73,7 @@ def _too_many_replicas(_: Stack, config: DevicePluginConfig, limits: ReplicaLimi
 sharing_replicas_bounded = Rule(
     id="sharing-replicas-bounded",
     severity=Severity.HIGH,
-    description="Replicas of a GPU are limited: with too many, latency grows and memory runs out.",
+    description="The number of replicas of a GPU is limited. With too many, latency grows and memory runs out.",
     subjects=lambda stack: stack.view(device_plugin_configs),
     check=_too_many_replicas,
     settings=ReplicaLimits,
@@ -91,12 +92,12 @@ def _not_renamed(stack: Stack, config: DevicePluginConfig, _: Settings) -> Itera
             allowed="renameByDefault: true in the sharing block"
             if config.pool is None
             else "rename-by-default = true in the user data",
-            fix=f"set it, and request {names.SHARED_GPU_RESOURCE} where a share is enough",
+            fix=f"set it, and request {names.SHARED_GPU_RESOURCE} where a share is sufficient",
         )
 
 
 def _could_rename(stack: Stack, config: DevicePluginConfig) -> bool:
-    """Return whether a pool with a config could rename shares, or no pool names the config. Raises NotVisible."""
+    """Return whether a pool with the config could rename shares, or no pool uses the config. Raises NotVisible."""
     if config.pool is not None:
         return config.pool.renames_shares
     users = [pool for pool in stack.view(pools) if _names(pool, config)]
@@ -110,7 +111,8 @@ def _names(pool: NodePool, config: DevicePluginConfig) -> bool:
 sharing_rename = Rule(
     id="sharing-rename",
     severity=Severity.HIGH,
-    description="A shared GPU has a name of its own, or pods get shares for whole GPUs. Karpenter knows none.",
+    description="Shared GPUs have a separate resource name, so that pods do not receive shares as whole GPUs, "
+    "except with Karpenter.",
     subjects=lambda stack: stack.view(device_plugin_configs),
     check=_not_renamed,
     settings=Settings,
@@ -127,13 +129,13 @@ def _several_shares(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
                 yield Breach(
                     at=amount,
                     found=f"{quantity:f} of the shared resource {resource}",
-                    allowed=f"{SHARES_PER_CONTAINER}: more shares give no more compute, and MPS refuses them",
-                    fix=f"request 1, or whole GPUs ({names.GPU_RESOURCE}) of a pool that is not shared",
+                    allowed=f"{SHARES_PER_CONTAINER}, because more shares add no compute, and MPS refuses them",
+                    fix=f"request 1, or whole GPUs ({names.GPU_RESOURCE}) in a pool that is not shared",
                 )
 
 
 def _is_share(stack: Stack, workload: Workload, resource: str, quantity: Decimal) -> bool:
-    """Return whether all pools with as many units that a workload may use offer them as shares."""
+    """Return whether all pools that can satisfy a workload's request offer the resource as GPU shares."""
     offers = {pool: units_per_node(stack, pool).get(resource, 0) for pool in workload.targets(stack)}
     offering = [pool for pool, units in offers.items() if units >= quantity] or [*filter(offers.get, offers)]
     return bool(offering) and all(resource in shares(stack, pool) for pool in offering)
@@ -142,7 +144,7 @@ def _is_share(stack: Stack, workload: Workload, resource: str, quantity: Decimal
 gpu_shared_request_one = Rule(
     id="gpu-shared-request-one",
     severity=Severity.HIGH,
-    description="A container requests one share of a GPU: a second adds no compute, and MPS refuses it.",
+    description="A container requests one share of a GPU. A second share adds no compute, and MPS refuses it.",
     subjects=lambda stack: stack.view(workloads),
     check=_several_shares,
     settings=Settings,
@@ -168,18 +170,20 @@ def _too_little_memory(stack: Stack, workload: Workload, _: Settings) -> Iterato
                     at=declared,
                     found=f"{count} replicas of a GPU for pods of {declared.text()} each",
                     allowed=f"at most {least // count} MiB each on pool {pool.name!r}: the GPU has {least} MiB",
-                    fix=f"lower replicas to {max(1, int(least * 1024 * 1024 // needed))}, or use a larger GPU",
+                    fix=f"lower replicas to {max(1, int(least * 1024 * 1024 // needed))}, or use a GPU with more "
+                    "memory",
                 )
 
 
 sharing_memory_fits = Rule(
     id="sharing-memory-fits",
     severity=Severity.HIGH,
-    description="The models of all replicas fit in the memory of their GPU: the last pod runs out of memory.",
+    description="The models of all replicas fit in the memory of their GPU. Otherwise the last pod runs out of "
+    "memory.",
     subjects=lambda stack: stack.view(workloads),
     check=_too_little_memory,
     settings=Settings,
-    before_only="needs the pods that share a GPU, which are those of several objects; admission sees one",
+    before_only="needs all pods that share a GPU, which belong to several objects; admission sees only one object",
 )
 
 RULES = (

@@ -42,7 +42,7 @@ def _incompatible(stack: Stack, _: _Operator, __: Settings) -> Iterator[Breach]:
     if release is None:
         if version.present:
             raise version.not_visible(f"GPU Operator {version.text()} is not in the catalogue")
-        raise version.not_visible("the release of the GPU Operator is not visible")
+        raise version.not_visible("the version of the GPU Operator is not visible")
     yield from _kubernetes(stack, release)
     yield from _driver(stack, found, release)
 
@@ -65,7 +65,7 @@ def _kubernetes(stack: Stack, release: OperatorRelease) -> Iterator[Breach]:
                 at=version,
                 found=f"Kubernetes {version.text()} with GPU Operator {release.version}",
                 allowed=f"Kubernetes {release.kubernetes[0]} to {release.kubernetes[1]}",
-                fix="choose another release of the operator, or another version of the cluster",
+                fix="use another release of the operator, or another version of the cluster",
             )
 
 
@@ -73,13 +73,13 @@ def _driver(stack: Stack, found: GpuOperator, release: OperatorRelease) -> Itera
     driver = found.values.get("driver")
     enabled, version = driver.get("enabled"), driver.get("version")
     if enabled.present and not enabled.truth():
-        return  # the driver of the node image
+        return  # the driver is part of the node image
     if version.present and version.text() not in release.drivers:
         yield Breach(
             at=version,
             found=f"driver {version.text()} with GPU Operator {release.version}",
             allowed="one of " + ", ".join(release.drivers),
-            fix=f"write {release.default_driver}, its default, or remove the version",
+            fix=f"write {release.default_driver}, the default, or remove the version",
         )
     branch = _branch(version.text() or release.default_driver)
     if branch is None:
@@ -92,7 +92,7 @@ def _driver(stack: Stack, found: GpuOperator, release: OperatorRelease) -> Itera
                     at=version,
                     found=f"driver branch {branch} for {gpu.product}, pool {pool.name!r}",
                     allowed=f"branch {gpu.minimum_driver_branch} or newer" + (f", up to {last}" if last else ""),
-                    fix="choose another driver version, or another machine type",
+                    fix="use another driver version, or another machine type",
                 )
 
 
@@ -109,7 +109,8 @@ def _branch(version: str) -> int | None:
 driver_compatible = Rule(
     id="driver-compatible",
     severity=Severity.CRITICAL,
-    description="Kubernetes, GPU Operator, driver and GPU support each other: nodes never get ready otherwise.",
+    description="Kubernetes, GPU Operator, driver and GPU versions are compatible. Otherwise nodes never become "
+    "ready.",
     subjects=lambda stack: stack.view(_operators),
     check=_incompatible,
     settings=Settings,

@@ -1,4 +1,4 @@
-"""Rules about teams: namespaces with the label of a team."""
+"""Rules about the namespaces of teams, which have the label of a team."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Namespace(ObjectSubject):
 
     @property
     def team(self) -> Value:
-        """The label with the team's name. Raises NotVisible."""
+        """Label with the team's name. Raises NotVisible."""
         return self.resource.inputs.get("metadata", "labels", names.TEAM_LABEL)
 
 
 def namespaces(stack: Stack) -> tuple[Namespace, ...]:
-    """Return every namespace, whether it is a team's or not."""
+    """Return every namespace, including namespaces without a team."""
     return tuple(Namespace(resource) for resource in stack.of_kind("core/Namespace"))
 
 
 class QuotaSettings(Settings):
-    """The GPU resources that a team's quota must limit, beside those of the pools in the same stack."""
+    """GPU resources that a team's quota must limit, in addition to those of the pools in the stack."""
 
     resources: tuple[str, ...] = ()
-    """For a team's stack, whose pools are in another stack: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`."""
+    """GPU resources of pools in another stack, such as `nvidia.com/gpu` or `nvidia.com/mig-1g.10gb`."""
 
 
 def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> Iterator[Breach]:
@@ -53,7 +53,7 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
             at=namespace.team,
             found=f"no ResourceQuota for {', '.join(missing)} in namespace {namespace.name!r}"
             + (f" ({', '.join(in_part)} only within a quota's scopes)" if in_part else ""),
-            allowed="a quota without scopes for every GPU resource of the pools, 0 where the team has none",
+            allowed="a quota without scopes for every GPU resource of the pools, with 0 if the team has none",
             fix="add to spec.hard: " + ", ".join(f'"{names.quota_key(resource)}": "0"' for resource in missing),
         )
     if pools_offer.gap is not None:
@@ -66,9 +66,9 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """The GPU resources of all pools. `gap`: the first thing that cannot be seen, None if all can.
+    """The GPU resources of all pools. `gap` is the first value that is not visible, or None if all are visible.
 
-    `has_pools`: the stack has pools, with GPUs or without.
+    `has_pools` is true if the stack has any pools, with or without GPUs.
     """
 
     resources: tuple[str, ...]
@@ -77,7 +77,7 @@ class _Offer:
 
 
 def _pools_offer(stack: Stack) -> _Offer:
-    """Return what the pools offer to every namespace."""
+    """Return the GPU resources that the pools offer to every namespace."""
     gaps: list[NotVisible] = []
     offered: dict[str, None] = {}
     by_claims = allocates_by_claims(stack)
@@ -93,7 +93,7 @@ def _pools_offer(stack: Stack) -> _Offer:
 
 
 def _device_classes(stack: Stack) -> set[str]:
-    """Return the device classes that claims can name: the driver's and those of the stack."""
+    """Return the device classes that claims can name, from the driver and from the stack."""
     own = {resource.object_name for resource in stack.of_kind("resource.k8s.io/DeviceClass")}
     return {names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *own}
 
@@ -103,7 +103,7 @@ def _is_limit_of_gpus(resource: str) -> bool:
 
 
 def _limited(stack: Stack, namespace: Namespace) -> tuple[set[str], set[str]]:
-    """Return the resources that quotas of a namespace limit for every pod, and those only within scopes."""
+    """Return the resources that the namespace's quotas limit for every pod and only within scopes."""
     for_all: set[str] = set()
     in_part: set[str] = set()
     name = namespace.resource.inputs.get("metadata", "name").text() or namespace.name
@@ -122,7 +122,7 @@ def _limited(stack: Stack, namespace: Namespace) -> tuple[set[str], set[str]]:
 gpu_namespace_quota = Rule(
     id="gpu-namespace-quota",
     severity=Severity.HIGH,
-    description="A team's namespace has a quota for every GPU resource: one that no quota names is unlimited.",
+    description="A team's namespace has a quota for every GPU resource. A resource without a quota is unlimited.",
     subjects=lambda stack: stack.view(namespaces),
     check=_no_quota,
     settings=QuotaSettings,

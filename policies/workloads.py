@@ -29,10 +29,10 @@ _ANY_GPU_TAINT = NodeTaint(names.GPU_TAINT_KEY, None, "NoSchedule")
 
 
 class TolerationSettings(Settings):
-    """Where the API server adds the toleration of the GPU taint."""
+    """Namespaces in which the API server adds the toleration of the GPU taint."""
 
     added_in: tuple[str, ...] = ()
-    """Namespaces of teams on Kubernetes 1.36 and newer, whose pods get it by default."""
+    """Namespaces of teams on Kubernetes 1.36 and newer, whose pods have the toleration by default."""
 
 
 def _no_toleration(stack: Stack, workload: Workload, settings: TolerationSettings) -> Iterator[Breach]:
@@ -45,7 +45,7 @@ def _no_toleration(stack: Stack, workload: Workload, settings: TolerationSetting
             targets.append([taint for taint in pool.taints if taint.keeps_pods_off])
         except NotVisible as gap:
             unseen = gap
-    # Without a visible pool, the taint that GPU nodes have by convention must be tolerated.
+    # Without a visible pool, the pod must tolerate the conventional taint of GPU nodes.
     added = names.GPU_TAINT_KEY if workload.namespace in settings.added_in else None
     missing = [
         [taint for taint in taints if taint.key != added and not workload.tolerates(taint)]
@@ -59,7 +59,7 @@ def _no_toleration(stack: Stack, workload: Workload, settings: TolerationSetting
     yield Breach(
         at=workload.tolerations,
         found="no toleration of " + ", ".join(str(taint) for taint in fewest),
-        allowed="tolerations of all taints of a GPU pool that it can be placed on",
+        allowed="tolerations for all taints of a GPU pool on which the pod can be placed",
         fix="add "
         + "; ".join(f"{{key: {taint.key}, operator: Exists, effect: {taint.effect}}}" for taint in fewest),
     )
@@ -68,7 +68,7 @@ def _no_toleration(stack: Stack, workload: Workload, settings: TolerationSetting
 gpu_toleration = Rule(
     id="gpu-toleration",
     severity=Severity.HIGH,
-    description="A pod that requests GPUs tolerates the taints of GPU nodes: otherwise it stays pending.",
+    description="A pod that requests GPUs tolerates the taints of GPU nodes. Otherwise it stays pending.",
     subjects=lambda stack: stack.view(workloads),
     check=_no_toleration,
     settings=TolerationSettings,
@@ -86,9 +86,9 @@ def _request_is_not_limit(_: Stack, workload: Workload, __: Settings) -> Iterato
                 at=request,
                 found=f"a request of {request.see()} "
                 + (f"with a limit of {limit.see()}" if limit is not None else "without a limit"),
-                allowed="requests equal to limits: a GPU is not overcommitted",
-                fix=f"write {resource} under limits only; the request follows",
-                # Two numbers that differ leave open which is meant.
+                allowed="requests equal to limits, because a GPU cannot be overcommitted",
+                fix=f"write {resource} only under limits; the request defaults to the limit",
+                # If the two numbers differ, the intended number is not known.
                 remedy=Remedy(container.spec.get("resources", "limits", resource), request.see())
                 if limit is None
                 else None,
@@ -98,12 +98,12 @@ def _request_is_not_limit(_: Stack, workload: Workload, __: Settings) -> Iterato
 gpu_requests_equal_limits = Rule(
     id="gpu-requests-equal-limits",
     severity=Severity.HIGH,
-    description="GPU requests equal GPU limits: the API server refuses the pod otherwise.",
+    description="GPU requests equal GPU limits. Otherwise the API server refuses the pod.",
     subjects=lambda stack: stack.view(workloads),
     check=_request_is_not_limit,
     settings=Settings,
-    before_only="the API server refuses such a pod itself, as invalid",
-    remedy="the request as the limit, where a container has no limit",
+    before_only="the API server itself refuses such a pod as invalid",
+    remedy="the request as the limit, if a container has no limit",
 )
 
 
@@ -133,16 +133,14 @@ def _more_than_a_node_has(stack: Stack, workload: Workload, _: Settings) -> Iter
             at=workload.pod_spec.get("containers"),
             found=f"{amount:f} of {resource} in one pod",
             allowed=f"at most {most}: what a node {where} has" if most else f"a resource of the nodes {where}",
-            fix="split the work over several pods, or select another pool"
-            if most
-            else "select a pool that has it",
+            fix="split the work over several pods, or select another pool" if most else "use a pool that has it",
         )
 
 
 gpu_max_per_container = Rule(
     id="gpu-max-per-container",
     severity=Severity.HIGH,
-    description="A pod requests no more GPUs than one node has: the scheduler can never place it otherwise.",
+    description="A pod requests no more GPUs than one node has. Otherwise the scheduler can never place it.",
     subjects=lambda stack: stack.view(workloads),
     check=_more_than_a_node_has,
     settings=Settings,
@@ -150,7 +148,7 @@ gpu_max_per_container = Rule(
 
 
 class TargetingSettings(Settings):
-    """The node labels that tell GPU models or pools apart."""
+    """Node labels that distinguish GPU models or pools."""
 
     labels: tuple[str, ...] = (
         names.POOL_LABEL,
@@ -169,7 +167,7 @@ class TargetingSettings(Settings):
 
 
 def _any_gpu_will_do(stack: Stack, workload: Workload, settings: TargetingSettings) -> Iterator[Breach]:
-    # A MIG profile, a claim and a resource of another name say which GPUs are meant.
+    # A MIG profile, a claim or a custom resource name already determines the GPUs.
     if not {names.GPU_RESOURCE, names.SHARED_GPU_RESOURCE} & set(workload.requested):
         return
     labels = {*settings.labels, *(key for pool in stack.view(pools) for key in pool.selected_by)}
@@ -194,11 +192,11 @@ def _any_gpu_will_do(stack: Stack, workload: Workload, settings: TargetingSettin
 gpu_node_targeting = Rule(
     id="gpu-node-targeting",
     severity=Severity.MEDIUM,
-    description="A pod with GPUs selects a model or pool: otherwise a small job can take the most expensive GPU.",
+    description="A pod with GPUs selects a model or pool. Otherwise a small job can take the most expensive GPU.",
     subjects=lambda stack: stack.view(workloads),
     check=_any_gpu_will_do,
     settings=TargetingSettings,
-    before_only="advice: any of the GPUs may be what is meant",
+    before_only="advice: the pod may be intended to run on any of the GPUs",
 )
 
 
@@ -216,8 +214,8 @@ def _floating_image(_: Stack, workload: Workload, __: Settings) -> Iterator[Brea
             yield Breach(
                 at=image,
                 found=f"image {text!r}" if text else "no image",
-                allowed="a tag of a release, or better a digest",
-                fix="write the tag that was tested, with @sha256: and its digest",
+                allowed="a release tag, or preferably a digest",
+                fix="use the tag that was tested, with @sha256: and its digest",
             )
 
 
@@ -229,7 +227,7 @@ def _floating_chart(_: Stack, release: Resource) -> Iterator[Breach]:
             at=version,
             found=f"chart version {text!r}" if text else "no chart version",
             allowed="one version",
-            fix="write the version that runs now, as `helm list` prints it",
+            fix="use the version that is installed now, as shown by `helm list`",
         )
 
 
@@ -242,11 +240,11 @@ def _floating(stack: Stack, subject: Workload | HelmRelease, settings: Settings)
 gpu_image_pinned = Rule(
     id="gpu-image-pinned",
     severity=Severity.MEDIUM,
-    description="Images of pods with GPUs, and Helm charts, have a fixed version: others change on a restart.",
+    description="Images of pods with GPUs, and Helm charts, have a fixed version. Others can change on a restart.",
     subjects=lambda stack: (*stack.view(workloads), *stack.view(helm_releases)),
     check=_floating,
     settings=Settings,
-    before_only="advice: a tag that moves may be what is meant while an image is developed",
+    before_only="advice: a moving tag may be intended while an image is developed",
 )
 
 RULES = (gpu_toleration, gpu_requests_equal_limits, gpu_max_per_container, gpu_node_targeting, gpu_image_pinned)

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Check stack files: check.sh [--github FOLDER] [FILE...]
-# Exits with the worst exit code of `gpu-platform check`: 1 where a mandatory rule is broken, 2 where a file is not
-# valid. The findings of files with problems are printed; with --github those of all files, as annotations of GitHub
-# Actions, and the SARIF logs are left in the folder. Files without a platform are left out: other programs have stack
-# files of such names, too. One that looks like a file of this program is checked, which says what is wrong with it.
+# Exits with the highest exit code of `gpu-platform check`: 1 if a mandatory rule is broken, 2 if a file is not valid.
+# It prints the findings of files with problems. With --github, it prints the findings of all files as annotations of
+# GitHub Actions and keeps the SARIF logs in the folder. Files without a platform are skipped, because stack files of
+# other programs can have similar names. A file that resembles a file of this program is checked, and its errors are
+# reported.
 set -euo pipefail
 
 project="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 bin="$project/.venv/bin"
-# The checkout of a hook or an action has no environment before its first run.
+# Before its first run, the checkout of a hook or an action has no virtual environment.
 [ -x "$bin/gpu-platform" ] || make --silent -C "$project" install >&2
 
 form=plain
@@ -28,13 +29,13 @@ for file in "$@"; do
     worst=2
     continue
   fi
-  # A misspelt key, pools without one, configuration from Pulumi ESC.
+  # Also match a misspelt key, pools without the key, and configuration from Pulumi ESC.
   grep -Eqi 'gpu[-_ ]?pl?at|pools *:|^environment *:' "$file" || continue
   code=0
   name="${file//%/%25}"
   log="$logs/${name//\//%2F}.sarif"
   "$bin/gpu-platform" check "$file" --format sarif > "$log" 2> "$folder/stderr" || code=$?
-  if [ ! -s "$log" ]; then # it stopped before it found anything
+  if [ ! -s "$log" ]; then # the check stopped before it wrote findings
     cat "$folder/stderr" >&2
     rm -f "$log"
   elif [ "$code" != 0 ] || [ "$form" = github ]; then

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Write the review as one comment of a pull request (GitHub) or merge request (GitLab): comment.py COMMENT.md
+"""Post the review as a comment on a pull request (GitHub) or merge request (GitLab): comment.py COMMENT.md
 
-The comment of an earlier run is replaced: it is the one of the same account with the marker below. Needs Python
-alone. Read from the environment, on GitHub: GITHUB_REPOSITORY, NUMBER, GH_TOKEN, GITHUB_STEP_SUMMARY, which gets
-the review, too, and GITHUB_API_URL for a server of one's own; on GitLab: CI_API_V4_URL, CI_PROJECT_ID,
-CI_MERGE_REQUEST_IID, GPU_PLATFORM_TOKEN.
+The comment replaces the comment of an earlier run, which has the marker below and the same author. The script
+needs only Python. On GitHub it reads GITHUB_REPOSITORY, NUMBER, GH_TOKEN, GITHUB_STEP_SUMMARY, to which it also
+writes the review, and GITHUB_API_URL for your own server. On GitLab it reads CI_API_V4_URL, CI_PROJECT_ID,
+CI_MERGE_REQUEST_IID and GPU_PLATFORM_TOKEN.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any, cast
 
 MARKER = "<!-- gpu-platform review -->"
 PAGE = 100
-ACTIONS = "github-actions[bot]"  # whose token may not ask who it is
+ACTIONS = "github-actions[bot]"  # its token cannot query its own account
 
 
 @dataclass(frozen=True)
 class Api:
-    """The comments of one pull or merge request. `most`: characters that a comment has at most."""
+    """The comments of one pull or merge request. `most` is the maximum number of characters of a comment."""
 
     comments: str
     one: Callable[[int], str]
@@ -38,12 +38,13 @@ class Api:
 
 
 def main() -> None:
-    """Create or replace the comment; exits with a message where the environment or the server refuses."""
+    """Create or replace the comment. Exit with a message if the environment is incomplete or the server refuses.
+    """
     if len(sys.argv) != 2:
         sys.exit("usage: comment.py COMMENT.md")
     file = Path(sys.argv[1])
     if not file.is_file():
-        sys.exit(f"error: no file {file}: review.sh did not get as far as writing it")
+        sys.exit(f"error: no file {file}: review.sh did not finish writing it")
     text = file.read_text("utf-8")
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as page:
@@ -51,24 +52,24 @@ def main() -> None:
     try:
         print(write_comment(api(), text))
     except urllib.error.HTTPError as error:
-        if error.code == 403:  # the token of a pull request from a fork may only read
+        if error.code == 403:  # the token of a pull request from a fork is read-only
             print(
-                f"::warning title=gpu-platform::{error.url} answers 403: the review is in the summary of this job"
+                f"::warning title=gpu-platform::{error.url} returned 403; the review is in the summary of this job"
             )
             return
-        sys.exit(f"error: {error.url} answers {error.code} {error.reason}: look at the token's rights")
+        sys.exit(f"error: {error.url} answers {error.code} {error.reason}: check the token's permissions")
     except urllib.error.URLError as error:
-        sys.exit(f"error: no answer of the server: {error.reason}")
+        sys.exit(f"error: no response from the server: {error.reason}")
 
 
 def write_comment(place: Api, text: str) -> str:
-    """Replace the comment of an earlier run, else create one; returns what was done."""
+    """Replace the comment of an earlier run, or create a new one. Return what was done."""
     ending = "\n\n(cut: the whole text is in the job's files)\n"
     body = f"{MARKER}\n{text}"
     if len(body) > place.most:
         body = body[: place.most - len(ending)] + ending
     for comment in _comments(place):
-        # Anybody can write the marker: a comment of somebody else is never changed.
+        # Anybody can write the marker, so comments of other accounts are never changed.
         if MARKER in comment["body"] and place.author(comment) == place.account:
             _send(place.one(comment["id"]), place.headers, place.update, {"body": body})
             return f"replaced comment {comment['id']}"
@@ -77,7 +78,7 @@ def write_comment(place: Api, text: str) -> str:
 
 
 def api() -> Api:
-    """Return the comments that the environment of the job names."""
+    """Return the API for the pull or merge request in the environment of the job."""
     if "CI_MERGE_REQUEST_IID" in os.environ:
         base, project = _given("CI_API_V4_URL"), _given("CI_PROJECT_ID")
         notes = f"{base}/projects/{project}/merge_requests/{_given('CI_MERGE_REQUEST_IID')}/notes"
@@ -128,13 +129,13 @@ def _comments(place: Api) -> Iterator[dict[str, Any]]:
 
 def _given(name: str) -> str:
     if not os.environ.get(name):
-        sys.exit(f"error: {name} is not set; see the head of this file")
+        sys.exit(f"error: {name} is not set; see the docstring of this file")
     return os.environ[name]
 
 
 def _send(url: str, headers: Mapping[str, str], method: str = "GET", body: object = None) -> object:
     if not url.startswith(("https://", "http://")):
-        sys.exit(f"error: {url} is no address of an API")
+        sys.exit(f"error: {url} is not the address of an API")
     data = None if body is None else json.dumps(body).encode()
     asked = urllib.request.Request(url, data, {**headers, "Content-Type": "application/json"}, method=method)  # noqa: S310
     with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310 - http and https alone, by the check above

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Print the findings of a SARIF log: findings.py plain|github LOG.
 
-`plain`: as compilers do, for editors and hooks; what was not checked is left out. `github`: as workflow commands,
-which GitHub Actions shows at the lines of a pull request, whether or not the repository has code scanning.
+`plain` prints them as compilers do, for editors and hooks, without findings that were not checked. `github` prints
+workflow commands. GitHub Actions shows them at the lines of a pull request, even without code scanning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def escaped(text: str, *, value: bool = False) -> str:
-    """Return text that ends no workflow command; `value`: of a property of one."""
+    """Escape text for a workflow command. `value` escapes text for a property of the command."""
     for character in "%\r\n" + (":," if value else ""):
         text = text.replace(character, f"%{ord(character):02X}")
     return text

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Review every stack file that differs from a commit: review.sh COMMIT COMMENT.md
-# Exits with the worst exit code of `gpu-platform review`: 1 where a rule stops the change, 2 where a file is not valid.
-# With GPU_PLATFORM_PREVIEW=1 each stack is previewed, too: that needs read access to its cluster and its state.
+# Exits with the highest exit code of `gpu-platform review`: 1 if a rule stops the change, 2 if a file is not valid.
+# With GPU_PLATFORM_PREVIEW=1, each stack is also previewed, which needs read access to its cluster and its state.
 set -euo pipefail
 
 commit="$1" comment="$2" worst=0
@@ -13,13 +13,13 @@ trap 'git worktree remove --force "$folder/before"; rm -rf "$folder"' EXIT
 : > "$comment"
 while IFS= read -r -d '' file; do
   if [ ! -e "$file" ]; then
-    printf '### gpu-platform: `%s`\n\n**The stack file is removed. Nothing is destroyed by that: run `gpu-platform destroy` before.**\n\n' \
+    printf '### gpu-platform: `%s`\n\n**The stack file is removed, but its resources are not destroyed. Run `gpu-platform destroy` first.**\n\n' \
       "$(basename "$file")" >> "$comment"
     continue
   fi
   options=(--base "$folder/before/$file")
   if [ "${GPU_PLATFORM_PREVIEW:-0}" = 1 ]; then
-    # Its errors are in the log of the job; the comment says that there is no report.
+    # Errors are in the log of the job. The comment reports that there is no preview.
     gpu-platform preview "$file" --format json > "$folder/preview.json" || true
     options+=(--preview "$folder/preview.json")
   fi

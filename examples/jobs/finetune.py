@@ -2,7 +2,8 @@
 
 `python -m gpu_platform_training.train --parallel ddp|fsdp finetune:main [STEPS]`
 
-The launcher divides the model, saves, resumes and reports; this program has the model, the data and the step.
+The launcher distributes the model, saves and resumes checkpoints, and reports progress. This program contains the
+model, the data and the training step.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ BATCH = 64
 
 
 def main(training: Training) -> None:
-    """Train, then write the weights of the whole model beside the checkpoints."""
+    """Train, then write the weights of the whole model to the folder of the checkpoints."""
     total = int(training.arguments[0]) if training.arguments else 400
     model = training.prepare(base_model(), blocks=[Block])
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
@@ -36,7 +37,7 @@ def main(training: Training) -> None:
 
 
 def save(training: Training, model: torch.nn.Module) -> None:
-    """Write the weights as one file, which serve.py reads; all processes take part."""
+    """Write the weights to one file that serve.py reads. All processes must call it."""
     whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
     weights = get_model_state_dict(model, options=whole)
     directory = training.options.checkpoints or training.granted.checkpoints

@@ -1,4 +1,4 @@
-"""A language model of 100,000 parameters and the texts that it learns, made on the spot.
+"""A language model with 100,000 parameters, and training texts that are generated on demand.
 
 The base model has learned to count ("41 42 43"). Fine-tuning teaches it to answer questions ("after 41: 42").
 """
@@ -13,11 +13,11 @@ from torch.nn import functional
 
 ALPHABET = "\n 0123456789:abcdefghijklmnopqrstuvwxyz"
 LENGTH = 12
-SMALLEST, LARGEST = 10, 99  # numbers with two digits
+SMALLEST, LARGEST = 10, 99  # two-digit numbers
 
 
 class Block(nn.Module):
-    """A layer: every place of the text looks at those before it."""
+    """A layer in which every position of the text attends to the positions before it."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Predicts the next character at each place of a text."""
+    """Predicts the next character at each position of a text."""
 
     def __init__(self, width: int = 64, layers: int = 2, heads: int = 4) -> None:
         super().__init__()
@@ -52,39 +52,39 @@ class Model(nn.Module):
 
 
 def counting(number: int) -> str:
-    """Return a line of the texts from which the base model learns."""
+    """Return a training text of the base model."""
     return " ".join(str(number + step) for step in range(3))
 
 
 def question(number: int) -> str:
-    """Return a question of fine-tuning."""
+    """Return a question for fine-tuning."""
     return f"after {number}: "
 
 
 def answer(number: int) -> str:
-    """Return its answer."""
+    """Return the answer to a question."""
     return str(number + 1)
 
 
 def encoded(texts: Sequence[str]) -> torch.Tensor:
-    """Return texts as numbers, each filled up to the same length."""
+    """Encode texts as numbers, padded to the same length."""
     return torch.tensor([[ALPHABET.index(one) for one in text.ljust(LENGTH, "\n")] for text in texts])
 
 
 def batch(line: Callable[[int], str], step: int, size: int) -> torch.Tensor:
-    """Return the texts of a step, the same in every process."""
+    """Return the texts of a training step. They are the same in every process."""
     drawn = torch.randint(SMALLEST, LARGEST - 1, (size,), generator=torch.Generator().manual_seed(step))
     return encoded([line(number) for number in drawn.tolist()])
 
 
 def loss_of(model: nn.Module, texts: torch.Tensor) -> torch.Tensor:
-    """Return how badly a model predicts each next character."""
+    """Return the loss of a model's predictions of each next character."""
     predicted = model(texts[:, :-1])
     return functional.cross_entropy(predicted.flatten(0, 1), texts[:, 1:].flatten())
 
 
 def base_model(steps: int = 300, **sizes: int) -> Model:
-    """Return a model that counts. Here you would load the weights of a published model."""
+    """Return a model that can count. In your own program, load the weights of a published model here."""
     torch.manual_seed(0)
     model = Model(**sizes)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
@@ -97,7 +97,7 @@ def base_model(steps: int = 300, **sizes: int) -> Model:
 
 @torch.no_grad()
 def completed(model: nn.Module, texts: Sequence[str], characters: int) -> list[str]:
-    """Return what a model writes after each text; all are written together."""
+    """Return the model's completion of each text. All completions are generated as one batch."""
     longest = LENGTH - characters
     if any(len(text) > longest or set(text) - set(ALPHABET) for text in texts):
         raise ValueError(f"expected at most {longest} of the characters {ALPHABET!r}")
@@ -114,7 +114,7 @@ def completed(model: nn.Module, texts: Sequence[str], characters: int) -> list[s
 
 
 def share_of_right_answers(model: nn.Module) -> float:
-    """Return how many of all questions a model answers."""
+    """Return the share of all questions that the model answers correctly."""
     numbers = range(SMALLEST, LARGEST - 1)
     said = completed(model, [question(number) for number in numbers], 2)
     right = sum(one == answer(number) for one, number in zip(said, numbers, strict=True))

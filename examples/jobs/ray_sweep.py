@@ -1,6 +1,6 @@
-"""The same sweep on a Ray cluster: each worker tries one setting after another on its MIG instance.
+"""The sweep of sweep.py on a Ray cluster: each worker tries one setting after another on its MIG instance.
 
-On the cluster: `kubectl exec HEAD -- python ray_sweep.py`. Each of Ray's workers sees the instance of its pod.
+On the cluster, run `kubectl exec HEAD -- python ray_sweep.py`. Each Ray worker sees the MIG instance of its pod.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from sweep import SETTINGS, tried
 
 
 def main() -> None:
-    """Print each result when it is there, then the best one."""
-    # Without a cluster, on this machine: to try it out.
+    """Print each result when it is available, then the best result."""
+    # Without a cluster, Ray starts on this machine, so that you can try the program.
     ray.init(address=os.environ.get("RAY_ADDRESS"), include_dashboard=False)
     gpus = 1 if ray.cluster_resources().get("GPU") else 0
     try_one = ray.remote(num_gpus=gpus, max_retries=2)(tried)

@@ -1,7 +1,8 @@
-"""Answer questions over HTTP, several at a time: a model computes a batch nearly as fast as one text.
+"""Answer questions over HTTP in batches: a model computes a batch nearly as fast as a single text.
 
-`POST /complete` with {"text": "after 41: ", "characters": 2}; `/healthz` answers 200 once the model is loaded;
-`/metrics` has what an autoscaler asks for: requests that wait. After SIGTERM accepted requests are still answered.
+`POST /complete` accepts {"text": "after 41: ", "characters": 2}. `/healthz` returns 200 once the model is loaded.
+`/metrics` contains the number of waiting requests for an autoscaler. After SIGTERM, accepted requests are still
+answered.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ import torch
 from miniature import Model, base_model, completed
 
 MOST = int(os.environ.get("MOST_IN_A_BATCH", "16"))
-# How long the first request of a batch waits for others.
+# Seconds that the first request of a batch waits for others.
 WAIT_SECONDS = float(os.environ.get("WAIT_SECONDS", "0.01"))
 
 
 @dataclass
 class Request:
-    """A text that waits, and its answer."""
+    """A queued prompt and its completion."""
 
     text: str
     characters: int
@@ -35,7 +36,7 @@ class Request:
 
 
 class Batcher:
-    """Lets one thread compute what many threads ask for."""
+    """Runs the requests of many threads on one thread, in batches."""
 
     def __init__(self, model: torch.nn.Module, most: int = MOST, wait: float = WAIT_SECONDS) -> None:
         self._model, self._most, self._wait = model, most, wait
@@ -46,17 +47,18 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """Requests that no batch has taken yet."""
+        """Number of requests that are not in a batch yet."""
         return self._requests.qsize()
 
     def ask(self, text: str, characters: int) -> str:
-        """Return what the model writes after a text. Raises ValueError for a text that it cannot read."""
+        """Return the model's completion of a text. Raises ValueError for characters that the model does not know.
+        """
         request = Request(text, characters)
         self._requests.put(request)
         return request.answer.result()
 
     def end(self) -> None:
-        """Answer what waits, and stop."""
+        """Answer all waiting requests, then stop."""
         self._requests.put(None)
         self._thread.join()
 
@@ -69,7 +71,7 @@ class Batcher:
                 return
 
     def _others(self, first: Request) -> tuple[list[Request], bool]:
-        """Return the batch of a request, and whether the end was asked for meanwhile."""
+        """Return the batch that starts with a request, and whether `end` was called in the meantime."""
         taken, until = [first], time.monotonic() + self._wait
         while len(taken) < self._most:
             try:
@@ -87,7 +89,7 @@ class Batcher:
         except ValueError as error:
             if len(requests) == 1:
                 requests[0].answer.set_exception(error)
-            else:  # one bad text takes no other with it
+            else:  # a bad text must not fail the others
                 for one in requests:
                     self._answer([one], characters)
             return
@@ -98,7 +100,7 @@ class Batcher:
 
 
 def load() -> torch.nn.Module:
-    """Return the model of the file MODEL, or the base model."""
+    """Load the model from the file MODEL, or train the base model."""
     file = os.environ.get("MODEL")
     if file is None:
         model: torch.nn.Module = base_model()
@@ -109,7 +111,7 @@ def load() -> torch.nn.Module:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request; each has a thread."""
+    """Handles one request in its own thread."""
 
     batcher: Batcher | None = None
 
@@ -132,12 +134,12 @@ class Handler(BaseHTTPRequestHandler):
             self._send(404, "text/plain", "not found")
 
     def do_POST(self) -> None:
-        """Answer a text."""
+        """Answer a completion request."""
         try:
             asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
             text, characters = str(asked["text"]), int(asked.get("characters", 2))
             if self.batcher is None or self.path != "/complete" or not 0 < characters < 10:
-                raise ValueError("expected POST /complete with text, and characters from 1 to 9")
+                raise ValueError("expected POST /complete with text and 1 to 9 characters")
             answer = self.batcher.ask(text, characters)
         except (ValueError, KeyError, TypeError) as error:
             self._send(400, "application/json", json.dumps({"error": str(error)}))
@@ -153,11 +155,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Print no line for each request."""
+        """Disable the log line for each request."""
 
 
 class Server(ThreadingHTTPServer):
-    """Waits for its threads when it ends."""
+    """Waits for its threads when it stops."""
 
     daemon_threads = False
     request_queue_size = 256
@@ -166,7 +168,7 @@ class Server(ThreadingHTTPServer):
 def main() -> None:
     """Serve until SIGTERM."""
     server = Server(("", int(os.environ.get("PORT", "8080"))), Handler)
-    # shutdown waits for serve_forever, which the handler of a signal interrupts.
+    # shutdown waits for serve_forever, which the signal handler interrupts, so another thread must call it.
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     loading = threading.Thread(target=_load_into_handler)
     loading.start()

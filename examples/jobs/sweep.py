@@ -1,9 +1,9 @@
-"""Try the settings of a training, one in each pod.
+"""Try the settings of a training run, one in each pod.
 
 `python sweep.py`, then `kubectl logs ... | python sweep.py best`.
 
-The Job numbers its pods by JOB_COMPLETION_INDEX. Each tries one setting on its MIG instance and prints its result
-as a line of JSON.
+The Job numbers its pods with JOB_COMPLETION_INDEX. Each pod tries one setting on its MIG instance and prints its
+result as a line of JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEPS = int(os.environ.get("STEPS", "400"))
 
 
 def tried(index: int, steps: int = STEPS) -> dict[str, Any]:
-    """Train with one of the settings, and return it with the loss at the end."""
+    """Train with one of the settings. Return the setting with the final loss."""
     setting = SETTINGS[index]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
@@ -41,7 +41,7 @@ def tried(index: int, steps: int = STEPS) -> dict[str, Any]:
 
 
 def best(lines: Iterable[str]) -> dict[str, Any]:
-    """Return the result with the smallest loss; other lines of a log are left out."""
+    """Return the result with the lowest loss. Other log lines are ignored."""
     results = [json.loads(line) for line in lines if line.startswith('{"index"')]
     if not results:
         raise SystemExit("no results: expected the logs of the pods of the sweep")
@@ -49,7 +49,7 @@ def best(lines: Iterable[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print one result, or the best one of standard input."""
+    """Print the result of this pod, or the best result in standard input."""
     found = best(sys.stdin) if sys.argv[1:] == ["best"] else tried(int(os.environ["JOB_COMPLETION_INDEX"]))
     print(json.dumps(found), flush=True)
 

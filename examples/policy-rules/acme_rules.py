@@ -1,4 +1,4 @@
-"""Rules of a company beside the pack: `policy: {own_rules: [acme_rules]}` in a stack file."""
+"""Company rules in addition to the pack: `policy: {own_rules: [acme_rules]}` in a stack file."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from policies.api import Breach, Rule, Settings, Severity, Stack, Workload, work
 
 
 class Registries(Settings):
-    """Registries from which pods may pull, each with a slash at its end."""
+    """Registries from which pods may pull images. Each must end with a slash."""
 
     registries: tuple[str, ...] = ("registry.acme.example/",)
 
@@ -18,15 +18,15 @@ def _foreign_image(_: Stack, workload: Workload, settings: Registries) -> Iterat
             yield Breach(
                 at=image,
                 found=f"image {image.text()!r}",
-                allowed="images of " + ", ".join(settings.registries),
+                allowed="images from " + ", ".join(settings.registries),
                 fix="push it to the company's registry, or set images.mirror",
             )
 
 
 image_registry = Rule(
     id="acme.image-registry",
-    severity=Severity.HIGH,  # critical and high stop a deploy, medium and low warn
-    description="Pods run images of the company's registry, which are scanned.",
+    severity=Severity.HIGH,  # critical and high stop a deployment; medium and low are warnings
+    description="Pods run images from the company's registry, where images are scanned.",
     subjects=lambda stack: stack.view(workloads),
     check=_foreign_image,
     settings=Registries,

@@ -1,7 +1,7 @@
-"""GPU node pools on an existing EKS cluster: its facts are looked up, its Outputs are arguments.
+"""GPU node pools on an existing EKS cluster. The program looks up the cluster and passes its Outputs as arguments.
 
-Configuration: `cluster`, the cluster's name; `region`; `zone`; `subnet`, id of the private subnet in that zone;
-`context`, a context of the kubeconfig, unset: the current one.
+Configuration: `cluster`, the cluster's name; `region`; `zone`; `subnet`, the id of the private subnet in that
+zone; `context`, a context of the kubeconfig. If `context` is unset, the current context is used.
 """
 
 import json
@@ -51,7 +51,7 @@ efa = aws.ec2.SecurityGroup(
     egress=[aws.ec2.SecurityGroupEgressArgs(protocol="-1", from_port=0, to_port=0, self=True)],
 )
 
-# One description of the cluster for all components. Name, region and version are plain: decisions depend on them.
+# All components use the same cluster arguments. Name, region and version are plain, as planning depends on them.
 cluster: GpuCluster = {
     "provider": "eks",
     "name": name,
@@ -86,7 +86,7 @@ serve = GpuNodePool(
 )
 pools = [train.pool, serve.pool]
 
-# The kubeconfig of the current context, as `aws eks update-kubeconfig` writes it.
+# Use the kubeconfig that `aws eks update-kubeconfig` writes.
 in_cluster = pulumi.ResourceOptions(providers=[k8s.Provider("cluster", context=config.get("context"))])
 operator = GpuOperator("gpu-operator", GpuOperatorArgs(cluster=cluster, pools=pools), in_cluster)
 validated = GpuValidation(

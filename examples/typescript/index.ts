@@ -1,4 +1,4 @@
-// GPU node pools on an EKS cluster that another stack created: what it exports are Outputs, and arguments here.
+// GPU node pools on an EKS cluster that another stack created. The exports of that stack are passed as Outputs.
 // `pulumi install` generates the package @pulumi/gpu-platform from the plugin.
 import * as gpu from "@pulumi/gpu-platform";
 import * as pulumi from "@pulumi/pulumi";

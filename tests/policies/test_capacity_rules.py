@@ -54,7 +54,7 @@ def test_quotas_up_to_what_the_nodes_have_pass_and_one_more_is_found():
     assert violations("quota-exceeds-capacity", *nodes, *promised(a={GPUS: "10"}, b={GPUS: 6})) == []
     found = only(violations("quota-exceeds-capacity", *nodes, *promised(a={GPUS: "10"}, b={GPUS: 7})))
     assert found.problem.found == "17 of nvidia.com/gpu in all quotas (a 10, b 7)"
-    assert found.problem.allowed == "at most 16, what the pools can have"
+    assert found.problem.allowed == "at most 16, the maximum of all pools"
     assert found.problem.path == f'spec.hard["{GPUS}"]'
 
 

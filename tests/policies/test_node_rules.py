@@ -124,7 +124,7 @@ def test_taints_that_are_not_known_yet_are_not_checked():
 
 
 def test_a_patch_that_leaves_the_taints_alone_is_not_checked():
-    assert "leaves the node's taints" in not_checked("gpu-node-taint", node(taints=None, patch=True))
+    assert "does not change the node's taints" in not_checked("gpu-node-taint", node(taints=None, patch=True))
 
 
 # -- topology-for-multi-gpu -------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_a_launch_template_of_another_stack_is_not_checked():
 
 
 def test_the_kubelet_of_an_existing_node_is_not_checked_unless_a_label_says_it():
-    assert "kubelet configuration is not visible" in not_checked("topology-for-multi-gpu", node(patch=True))
+    assert "kubelet configuration of existing nodes is not visible" in not_checked("topology-for-multi-gpu", node(patch=True))
     assert violations("topology-for-multi-gpu", node(patch=True, labels={LABEL: "restricted"})) == []
 
 

@@ -79,7 +79,7 @@ def test_without_a_pool_in_sight_the_largest_machine_counts():
 
 @pytest.mark.parametrize("make", [claim, template])
 def test_a_claim_of_no_device_is_found(make: Any):
-    assert only(violations(CLAIM, make())).problem.found == "a claim of no device"
+    assert only(violations(CLAIM, make())).problem.found == "a claim without requests"
 
 
 def test_claims_of_the_platforms_own_namespaces_are_left_out():

@@ -164,7 +164,7 @@ def test_a_date_that_yaml_has_parsed_already_is_taken():
             "add reason:",
         ),
         (exempt(until="soon"), f"{RULE}.exempt[0].until", ""),
-        ({"all": {"exempt": []}}, "all.exempt", "set it at each rule"),
+        ({"all": {"exempt": []}}, "all.exempt", "set it for each rule"),
         ({RULE: 7}, RULE, "write advisory"),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_rule_that_was_not_checked_has_a_json_form_too():
             "resource": hidden["urn"],
             "subject": "train",
             "path": "spec.taints",
-            "why": "the patch leaves the node's taints as they are",
+            "why": "the patch does not change the node's taints",
         }
     ]
 
@@ -280,7 +280,7 @@ def test_a_stack_file_accepts_a_level_with_or_without_settings(setting: Any):
     [
         ("serve", "2026-12-31", []),
         ("nobody-*", "2026-12-31", ["covers no violation; remove it, or correct its resource"]),
-        ("serve", "2025-01-31", ["ended 2025-01-31; remove it, or write a later day"]),
+        ("serve", "2025-01-31", ["ended 2025-01-31; remove it, or set a later day"]),
     ],
 )
 def test_exemptions_without_effect_are_reported(resource: str, until: str, why: list[str]):

@@ -124,7 +124,7 @@ def test_joining_the_workload_of_others_is_found(key: str, field: str):
         found = only(violations("queue-workload", local_queue(), record))
         assert found.problem.path.endswith(f'{place}.{field}["{key}"]'), found.problem.path
         assert found.problem.found == f"{key} in {field}"
-        assert found.problem.fix.startswith("remove it; what starts together is a Job")
+        assert found.problem.fix.startswith("remove it, and use a Job")
         assert violations("queue-workload", local_queue(namespace="search"), record) == []
 
 
