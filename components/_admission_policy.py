@@ -13,8 +13,8 @@ from components._kubernetes_object import KubernetesObject, Manifest
 from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy
 
-# A policy that cannot be evaluated denies the request. Otherwise a failure would open the namespace, and a node
-# agent's token that contains no node name could write anything.
+# A policy that cannot be evaluated denies the request. Otherwise a failure would open the namespace.
+# It would also allow a node agent to write anything if its token contains no node name.
 _FAILURE_POLICY = "Fail"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # An error in a default must not stop a team. Rules and quotas still check an object without the default.

@@ -58,8 +58,7 @@ class GpuOperator(pulumi.ComponentResource):
             case "helm":
                 installed = self._install_chart(args, ready)
                 if args.dra_driver is not None:
-                    # The driver's pods select nodes by labels from feature discovery, which the operator's release
-                    # installs.
+                    # The driver's pods select nodes by labels from the operator's feature discovery.
                     after = pulumi.ResourceOptions(parent=self, depends_on=[installed])
                     DraDriver("dra-driver", args.dra_driver, after)
             case "cluster-policy":

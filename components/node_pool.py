@@ -15,10 +15,9 @@ from gpu_platform.planning.nodes.simulated import simulated_annotations
 from gpu_platform.planning.pools.section import PoolPlan
 
 # `spec.taints` is an atomic list that also has the taints of users, autoscalers and Kubernetes.
-#
-# After a node is created, Pulumi's provider omits the list from its apply, or repeats the live list
-# (handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22). gpu-platform repairs
-# the declared taints itself.
+# After a node is created, Pulumi's provider omits the list from its apply, or repeats the live list.
+# Source: handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22.
+# gpu-platform repairs the declared taints itself.
 _TAINTS_OF_ALL = pulumi.ResourceOptions(ignore_changes=["spec.taints"])
 
 
@@ -58,8 +57,7 @@ class NodePool(pulumi.ComponentResource):
         self.register_outputs({**facts, "node_names": self.node_names})
 
     # The rollout of a MIG layout sets labels that the provider then takes over (FORCE).
-    #
-    # The hook of `guarded` prevents other runs from changing these labels.
+    # The hook in mig_guard.py prevents other runs from changing these labels.
     def _create_nodes(self, args: PoolPlan) -> None:
         for node in args.nodes.names:
             annotations = {names.KWOK_NODE_ANNOTATION: "fake"} | simulated_annotations(

@@ -32,18 +32,15 @@ _EXPECTATIONS_DIR = "/etc/gpu-platform"
 _DRIVER_DIR = "/usr/local/nvidia"
 _SYSFS_DIR = "/host/sys"
 # The agent reads only these folders: the links to PCI devices, and the targets of the links.
-#
-# A mount of /sys would also bring the file systems mounted below it (cgroup, bpf, tracefs). They would stay
-# writable, because readOnly does not apply to them (Kubernetes documentation, Volumes, "Read-only mounts"; read
-# 2026-11-26).
+# A mount of /sys would include the file systems mounted below it (cgroup, bpf, tracefs).
+# They would stay writable, because readOnly does not apply to them.
+# Source: Kubernetes documentation, Volumes, "Read-only mounts"; read 2026-11-26.
 _SYSFS_FOLDERS = {"sysfs-pci": "bus/pci/devices", "sysfs-devices": "devices"}
 _PORT = 8080
 _METRICS = "gpu-metrics"  # name of the container port for metrics
 _CLAIM = "every-gpu"
 # The agent publishes its report by server-side apply.
-#
-# It cannot change its program or the expectations of other nodes. Their ConfigMaps are immutable, with a hash of
-# the content in the name.
+# The ConfigMaps of its program and expectations are immutable, and their names contain a hash of the content.
 _AGENT_VERBS = ["create", "patch"]
 _EVENTS_NAMESPACE = "default"  # namespace of Events about nodes
 # A change of expectations must reach every node at once, including nodes that fail.
@@ -378,8 +375,7 @@ class NodeValidation(pulumi.ComponentResource):
                         {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": _DRIVER_CAPABILITIES},
                         *driver_env,
                         *sysfs_env,
-                        # Set even if it is 0: new agents taint nodes that were running when their pool received
-                        # the taint.
+                        # Set even if it is 0: agents also taint nodes that are older than the taint.
                         *(
                             {"name": MOST_HELD_VARIABLE, "value": str(most)}
                             for most in (self._validation.most_held.get(pool.name),)
@@ -401,8 +397,7 @@ class NodeValidation(pulumi.ComponentResource):
                         "periodSeconds": _READY_PERIOD_SECONDS,
                         "timeoutSeconds": _PROBE_TIMEOUT_SECONDS,
                     },
-                    # This probe fails when the driver changes, because only a new container loads the new driver
-                    # library.
+                    # The probe fails after a driver change, as only a new container has the new driver library.
                     "livenessProbe": {
                         "httpGet": {"path": "/live", "port": _PORT},
                         "initialDelaySeconds": _LIVE_DELAY_SECONDS,

@@ -39,7 +39,6 @@ def create_platform() -> pulumi.ComponentResource:
 
         component = Team(plan.stack, plan, options)
     # This resource depends on everything and is therefore deleted first.
-    #
     # Pulumi checks the protection of each resource only when it deletes the resource.
     guard = pulumi.ResourceOptions(protect=bool(protected(plan)), depends_on=component)
     pulumi.Stash("protection", opts=guard, input=plan.stack)

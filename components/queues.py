@@ -308,7 +308,6 @@ def _cohort(cohort: CohortPlan) -> Manifest:
         for flavor, amounts in cohort.flavors.items()
     ]
     # Write an empty list as well. When a spec loses its only field, server-side apply sets it to null.
-    #
     # The CRD refuses null.
     return {"resourceGroups": [{"coveredResources": covered[0], "flavors": flavors}] if flavors else []}
 

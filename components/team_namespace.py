@@ -387,9 +387,7 @@ class TeamNamespace(pulumi.ComponentResource):
                 spec={"podSelector": everything, "policyTypes": ["Egress"], "egress": [_egress_rule(one)]},
                 opts=self._kept,
             )
-        # Keep one policy, even if it has no rules, so that an entry removed from the stack file is removed from
-        # it.
-        #
+        # Keep one policy, even without rules, so that an entry can be removed with the stack file's entry.
         # A separate policy per entry would stay in the cluster, as all policies do when a team is removed.
         KubernetesObject(
             self._logical("allow-declared"),

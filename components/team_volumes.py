@@ -83,8 +83,7 @@ class TeamVolumes(pulumi.ComponentResource):
             spec={
                 "accessModes": [plan.access_mode],
                 "storageClassName": _NO_CLASS,
-                # As an output, this makes Pulumi delete the claim first. Kubernetes keeps a volume that has a
-                # claim.
+                # Refer to the output, so that Pulumi deletes the claim before its volume.
                 "volumeName": volume.metadata["name"],
                 "resources": {"requests": {"storage": _SIZE}},
             },

@@ -1,7 +1,6 @@
 """Pods that use the GPU NICs of a fabric, and the host access that the vendor's test pods need.
 
-The facts come from the catalogue and are the same as for admission, but this module compares them with its own
-code.
+Admission uses the same facts from the catalogue. This module compares them with its own code.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 # Pulumi's sentinels for unknown values (boolean, number, array, asset, archive, object) and hidden secrets.
-#
 # The embedded engine and `pulumi policy analyze` both write the placeholder for hidden secrets.
 _NOT_VISIBLE = frozenset(
     {

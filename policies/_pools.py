@@ -127,7 +127,7 @@ class NodePool(ABC):
     @property
     @abstractmethod
     def machine_types(self) -> tuple[str, ...]:
-        """Machine types that the pool's nodes may have. Empty if it names none."""
+        """Machine types that the pool's nodes may have. Empty if the pool names none."""
 
     @property
     def selected_by(self) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class Exemption(RuleModel):
     """One exception to a rule, with its reason, its owner and its last day."""
 
     resource: Annotated[str, Field(min_length=1)]
-    """Name or glob such as `legacy-*`, or a URN. The name is that of the resource, the Kubernetes object
+    """A name, a glob such as `legacy-*`, or a URN. The name can belong to the resource, the Kubernetes object
     (`namespace/name` or `name`), or the checked pool or config.
     """
     reason: Annotated[str, Field(min_length=1, pattern=NOT_BLANK, examples=["replaced in January"])]

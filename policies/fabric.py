@@ -89,7 +89,7 @@ def _efa_is_blocked(stack: Stack, template: LaunchTemplate, _: Settings) -> Iter
         if not any(_allows_itself(stack, group, direction) for group in groups):
             yield Breach(
                 at=efa[0].get("securityGroups"),
-                found=f"EFA interfaces without a security group that allows all {direction} of its own members",
+                found=f"EFA interfaces without a security group that allows all {direction} of its members",
                 allowed="a group that allows all protocols from and to itself",
                 fix=f"add an {direction} rule with protocol -1 that refers to the group itself",
             )

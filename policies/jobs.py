@@ -52,7 +52,7 @@ def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator
             at=mounts,
             found=f"{_SHM} in memory without a sizeLimit" if sized else f"no in-memory volume at {_SHM}",
             allowed=f"an emptyDir with medium: Memory and a sizeLimit, mounted at {_SHM}",
-            fix=f"add one; without it {_SHM} has 64 MiB; its content counts as memory of the container",
+            fix=f"add one; otherwise {_SHM} has only 64 MiB. Its content counts towards the container's memory",
         )
 
 

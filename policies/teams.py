@@ -32,7 +32,7 @@ def namespaces(stack: Stack) -> tuple[Namespace, ...]:
 
 
 class QuotaSettings(Settings):
-    """GPU resources that a team's quota must limit, in addition to those of the pools in the stack."""
+    """GPU resources that a team's quota must limit, besides the resources of the pools in the stack."""
 
     resources: tuple[str, ...] = ()
     """GPU resources of pools in another stack, such as `nvidia.com/gpu` or `nvidia.com/mig-1g.10gb`."""

@@ -122,7 +122,10 @@ def _more_than_a_node_has(stack: Stack, workload: Workload, _: Settings) -> Iter
         if offers:
             most, where = max(offer.get(resource, 0) for offer in offers), "that its node selector allows"
         elif resource == names.GPU_RESOURCE:
-            most, where = max(machine.gpu_count for machine in stack.catalog.machine_types.values()), "there is"
+            most, where = (
+                max(machine.gpu_count for machine in stack.catalog.machine_types.values()),
+                "in the catalogue",
+            )
         else:
             continue
         if amount <= most and (offers or unseen is None):
@@ -132,7 +135,9 @@ def _more_than_a_node_has(stack: Stack, workload: Workload, _: Settings) -> Iter
         yield Breach(
             at=workload.pod_spec.get("containers"),
             found=f"{amount:f} of {resource} in one pod",
-            allowed=f"at most {most}: what a node {where} has" if most else f"a resource of the nodes {where}",
+            allowed=f"at most {most}, the maximum of a node {where}"
+            if most
+            else f"a resource of the nodes {where}",
             fix="split the work over several pods, or select another pool" if most else "use a pool that has it",
         )
 

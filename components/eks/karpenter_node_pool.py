@@ -16,7 +16,6 @@ from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 # A missing image or subnet then fails the deployment instead of the first pending pod.
-#
 # Karpenter reports a node class as ready without its reservation; validators/reservations.py checks that.
 _WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 

@@ -124,7 +124,6 @@ class EksNodePool(pulumi.ComponentResource):
             # EKS refuses an instance type in the template if the node group lists types.
             instance_type=None if plan.instance_types else plan.instance_type,
             # A template has either security groups or interfaces with security groups.
-            #
             # With neither, EKS adds only the cluster security group.
             network_interfaces=[_network_interface(one, [*groups, *efa]) for one in plan.interfaces] or None,
             vpc_security_group_ids=groups if cluster.security_groups and not plan.interfaces else None,
@@ -154,15 +153,13 @@ class EksNodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             name,
             cluster_name=cluster.name,
-            # A group that is deleted before its successor is created has a fixed name; Pulumi adds a suffix to
-            # others.
+            # A group that is deleted before its successor exists has a fixed name. Others have a Pulumi suffix.
             node_group_name=group.name if plan.delete_before_replace else None,
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,
             instance_types=list(plan.instance_types) or None,
             ami_type=plan.ami_type,
-            # Without a version, nodes keep the cluster's version at their creation. A custom image determines its
-            # version.
+            # Without a version, nodes keep the cluster's version at creation. A custom image sets its version.
             version=cluster.kubernetes if plan.ami is None else None,
             release_version=plan.release_version,
             capacity_type=plan.capacity_type,
@@ -230,7 +227,6 @@ def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> li
     if plan.keeps_size and not resized:
         ignored.append("scalingConfig.desiredSize")
     # A different name would replace a group that holds reserved capacity or the pool's only block.
-    #
     # Other groups must be able to exist before their predecessors are deleted, so their names can change.
     if plan.delete_before_replace:
         ignored.append("nodeGroupName")

@@ -37,7 +37,6 @@ from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
 # Dataplane V2 enforces network policies without an add-on, and multi-networking requires it.
-#
 # VPC-native clusters require pod addresses in the VPC, and private nodes require them as well.
 _DATAPATH = "ADVANCED_DATAPATH"
 _NETWORKING_MODE = "VPC_NATIVE"
@@ -330,8 +329,7 @@ class GkeCluster(pulumi.ComponentResource):
                 gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=_BUCKET_DRIVER
                 ),
-                # Set only if a storage class needs the driver: the owner may have enabled it, and mounts depend on
-                # it.
+                # Set only if a storage class needs the driver, because its owner may have enabled it for mounts.
                 gcp_filestore_csi_driver_config=(
                     container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(enabled=True)
                     if create.nfs_driver
@@ -355,9 +353,7 @@ class GkeCluster(pulumi.ComponentResource):
                     protect=args.protect,
                     depends_on=[*self._ready],
                     # The cluster keeps multi-networking after its last pool of A3 or newer is removed.
-                    #
-                    # It also keeps FQDN network policies. The provider would replace the cluster to disable either
-                    # of them.
+                    # It also keeps FQDN network policies. The provider would replace the cluster to disable them.
                     ignore_changes=[
                         "node_config",
                         "initial_node_count",

@@ -38,8 +38,7 @@ class Api:
 
 
 def main() -> None:
-    """Create or replace the comment. Exit with a message if the environment is incomplete or the server refuses.
-    """
+    """Create or replace the comment. Exit with a message if the environment or the server is at fault."""
     if len(sys.argv) != 2:
         sys.exit("usage: comment.py COMMENT.md")
     file = Path(sys.argv[1])

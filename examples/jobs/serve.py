@@ -51,8 +51,7 @@ class Batcher:
         return self._requests.qsize()
 
     def ask(self, text: str, characters: int) -> str:
-        """Return the model's completion of a text. Raises ValueError for characters that the model does not know.
-        """
+        """Return the model's completion of a text. Raises ValueError for unknown characters."""
         request = Request(text, characters)
         self._requests.put(request)
         return request.answer.result()

@@ -218,7 +218,9 @@ def test_a_launch_template_of_another_stack_is_not_checked():
 
 
 def test_the_kubelet_of_an_existing_node_is_not_checked_unless_a_label_says_it():
-    assert "kubelet configuration of existing nodes is not visible" in not_checked("topology-for-multi-gpu", node(patch=True))
+    assert "kubelet configuration of existing nodes is not visible" in not_checked(
+        "topology-for-multi-gpu", node(patch=True)
+    )
     assert violations("topology-for-multi-gpu", node(patch=True, labels={LABEL: "restricted"})) == []
 
 
