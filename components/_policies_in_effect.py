@@ -30,12 +30,12 @@ def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[p
         return list(guards)
 
     async def wait(changed: Sequence[str | None]) -> pulumi.Resource:
-        # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
+        # pyrefly: ignore[partially-unknown-type] - pyrefly treats the types of a coroutine as unknown
         await asyncio.sleep(seconds_left(changed, datetime.datetime.now(datetime.UTC)))
         return policies[-1]
 
     changed = pulumi.Output.all(*(policy.metadata.apply(last_change) for policy in policies))
-    # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
+    # pyrefly: ignore[partially-unknown-type] - pyrefly treats the types of a coroutine as unknown
     return [*guards, changed.apply(wait)]
 
 

@@ -60,7 +60,7 @@ def _capacity(stack: Stack) -> Mapping[str, int | None]:
     return total
 
 
-class _Quotas(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - it is no dataclass
+class _Quotas(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - not a dataclass
     """The quotas of all teams together."""
 
     __slots__ = ()
@@ -276,7 +276,7 @@ def _price(stack: Stack, machine_type: str, region: str | None) -> float | None:
     return max(everywhere, default=None)
 
 
-class _Fleet(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - it is no dataclass
+class _Fleet(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - not a dataclass
     """All pools together. The first pool's resource identifies them."""
 
     __slots__ = ()

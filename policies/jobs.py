@@ -29,7 +29,7 @@ _CHECKPOINTS: Final = names.CHECKPOINTS_ANNOTATION
 def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
     if sum(workload.requested.values()) < 2 and workload.pods_together < 2:  # one process needs no shared memory
         return
-    if not workload.trains(stack) or workload.namespace == names.HEADROOM_NAMESPACE:  # its pods are idle
+    if not workload.trains(stack) or workload.namespace == names.HEADROOM_NAMESPACE:  # headroom pods are idle
         return
     if _mps_mounts_its_own(stack, workload):
         return

@@ -63,7 +63,7 @@ keda_null_scaledown = Rule(
     subjects=lambda stack: stack.view(scaled_objects),
     check=_scales_down_blindly,
     settings=Settings,
-    before_only="it harms only the team's own service, and queries and metric names follow conventions",
+    before_only="a violation harms only the team's own service, and the rule recognises GPU metrics only by name",
     remedy='`ignoreNullValues: "false"` in the trigger',
 )
 

@@ -22,7 +22,7 @@ _CLUSTER_VERSIONS: Final = {
 }
 
 
-class _Operator(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - it is no dataclass
+class _Operator(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - not a dataclass
     """The GPU Operator of the stack."""
 
     __slots__ = ()

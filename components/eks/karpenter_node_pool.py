@@ -40,7 +40,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:KarpenterNodePool", name, None, opts)
         pool, cluster = args.pool, args.cluster
         plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
-        assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have a component of their own
+        assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have their own component
         on_aws = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
         group = create_placement_group(plan.placement_group, plan.node_tags, on_aws)
         node_class = self._create_node_class(plan, cluster, child_options(self, opts, *cluster.ready, *group))

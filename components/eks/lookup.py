@@ -48,7 +48,7 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
         auto_mode=looked_up.compute_configs.apply(_has_auto_mode),
         ip_family=looked_up.kubernetes_network_configs.apply(_ip_family),
         addons={
-            # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
+            # pyrefly: ignore[partially-unknown-type] - pyrefly treats the types of a coroutine as unknown
             name: pulumi.Output.from_input(_addon(plan.name, name, needed, opts))
             for name, needed in required_addons(plan).items()
         },
@@ -110,7 +110,7 @@ async def _addon(
     """
     arguments = {"clusterName": cluster, "addonName": name}
     try:
-        # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
+        # pyrefly: ignore[partially-unknown-type] - pyrefly treats the types of a coroutine as unknown
         addon = await pulumi.runtime.invoke_async("aws:eks/getAddon:getAddon", arguments, opts)
     except Exception as error:  # the SDK raises no other type
         pulumi.log.warn(f"the add-on {name} of {cluster} could not be looked up ({error}); {needed}")

@@ -48,7 +48,7 @@ class EksNodePool(pulumi.ComponentResource):
     def __init__(self, name: str, args: EksNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         pool, cluster = args.pool, args.cluster
         plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
-        assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have a component of their own
+        assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have their own component
         if plan.several_blocks:
             # A protected pool can still lose a block that has ended, so its node groups are not protected.
             opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=plan.protect))

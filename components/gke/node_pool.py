@@ -65,7 +65,7 @@ class GkeNodePool(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:GkeNodePool", name, None, opts)
         pool, cluster = args.pool, args.cluster
         plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
-        assert isinstance(plan, GkePoolPlan)  # noqa: S101 - pools of other clouds have components of their own
+        assert isinstance(plan, GkePoolPlan)  # noqa: S101 - pools of other clouds have their own components
         first = child_options(self, opts, *cluster.ready)
         first.provider = cluster.provider
         self._guard = guarded(pool)

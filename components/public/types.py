@@ -43,7 +43,7 @@ class GpuCluster(TypedDict, total=False):
     project: str
     """GKE: project of the cluster."""
     location: str
-    """GKE: region, or zone of a zonal cluster."""
+    """GKE: region of the cluster, or zone of a zonal cluster."""
     kubeconfig: pulumi.Input[str]
     """Path of a kubeconfig, or an Output with its content. If unset, the Kubernetes provider of the resource
     options or the default provider is used.

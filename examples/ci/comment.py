@@ -137,7 +137,7 @@ def _send(url: str, headers: Mapping[str, str], method: str = "GET", body: objec
         sys.exit(f"error: {url} is not the address of an API")
     data = None if body is None else json.dumps(body).encode()
     asked = urllib.request.Request(url, data, {**headers, "Content-Type": "application/json"}, method=method)  # noqa: S310
-    with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310 - http and https alone, by the check above
+    with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310 - only http and https, as checked above
         return json.load(answer)
 
 

@@ -13,7 +13,7 @@ trap 'git worktree remove --force "$folder/before"; rm -rf "$folder"' EXIT
 : > "$comment"
 while IFS= read -r -d '' file; do
   if [ ! -e "$file" ]; then
-    printf '### gpu-platform: `%s`\n\n**The stack file is removed, but its resources are not destroyed. Run `gpu-platform destroy` first.**\n\n' \
+    printf '### gpu-platform: `%s`\n\n**The stack file is removed. Its resources are not destroyed, so run `gpu-platform destroy` first.**\n\n' \
       "$(basename "$file")" >> "$comment"
     continue
   fi
