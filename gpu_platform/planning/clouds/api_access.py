@@ -35,7 +35,7 @@ def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_api_access(networks: Sequence[str], from_anywhere: bool, problems: Problems) -> None:
-    """Record networks that open the API server to the internet without `api_from_anywhere`.
+    """Check that `api_from_anywhere` is set exactly if `networks` open the API server to the internet.
 
     `problems` points to `cluster.create`.
     """

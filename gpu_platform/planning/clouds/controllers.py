@@ -19,7 +19,7 @@ from gpu_platform.planning.decision import Decided, Decision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerPods:
-    """The identical pods of a controller: the requests of one pod, and the number of pods."""
+    """The identical pods of a controller, described by the requests of one pod and the number of pods."""
 
     name: str
     cpu_millicores: int
@@ -44,14 +44,16 @@ class Room(NamedTuple):
 def controller_pods(
     name: str, catalog: Catalog, values: Mapping[str, Any] | None = None
 ) -> tuple[ControllerPods, ...]:
-    """Return the pods of a chart, add-on or cloud. `values` are its Helm values. An unknown name has no pods."""
+    """Return the pods of a chart, add-on or cloud. `values` are Helm values of the chart. An unknown name has no
+    pods.
+    """
     known = catalog.controllers.get(name)
     pods = known.pods if known is not None else ()
     return tuple(_pods(pod, values or {}) for pod in pods if _at(values or {}, pod.enabled_at) is not False)
 
 
 def excess_requests(name: str, catalog: Catalog, values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield each Helm value whose request is above the container's limit, as path, request and limit."""
+    """Yield each request in the Helm values that exceeds the container's limit, as path, request and limit."""
     known = catalog.controllers.get(name)
     for pod in known.pods if known is not None else ():
         for resource in ("cpu", "memory"):
@@ -169,7 +171,7 @@ def requests_text(pods: Iterable[ControllerPods]) -> str:
 
 
 def room_text(room: Room) -> str:
-    """Return CPU and memory as text for a reader."""
+    """Return CPU and memory as readable text."""
     return f"{room.cpu_millicores / 1000:.1f} CPU and {room.memory_mib / 1024:.1f} GiB"
 
 

@@ -109,7 +109,7 @@ def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
         case "aws":
             found = (*EKS, _EFS, _FSX, _S3, *((DRANET,) if rdma else ()))
         case "gcp":
-            # The driver installer; with GPUDirect, also the installers of the network plugin and of the device
+            # The driver installer. With GPUDirect, also the installers of the network plugin and of the device
             # injector.
             count = 3 if rdma else 1
             installers = DaemonSet(

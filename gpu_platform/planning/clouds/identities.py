@@ -1,4 +1,4 @@
-"""Cloud identities of teams: their service account, and the protocol of a cloud's plan for them."""
+"""The service account of a team with a cloud identity, and the types that planning uses for such identities."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _OF_IMAGE = {"COS": ("cos", None), "UBUNTU": ("ubuntu", None)}
 
 
 def os_release(pool: object | None) -> tuple[str, str | None] | None:
-    """Return ID and VERSION_ID of the nodes' operating system, or None if the system is not known.
+    """Return the ID and VERSION_ID of the nodes' operating system, or None if the system is not known.
 
     VERSION_ID is None if the image exists in several versions.
     """

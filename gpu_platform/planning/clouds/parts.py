@@ -18,11 +18,11 @@ HelmRelease = tuple[str, str]
 class PartPlan:
     """A controller that the pools need. If `install` is false, the owner of the cluster has installed it.
 
-    `name` is its field in `cluster.parts`, and `field` its path in the stack file if the path is a different one.
-    A live controller is recognised by `kind`, the kind of its workload in apps/v1, and by `label`, the chart's
-    value of app.kubernetes.io/name, or `image`, a part of its image's name. A workload with an owner reference to
-    a controller does not count. `alone` is the reason why a cluster can have only one. `least` is the oldest
-    release that supports the objects the program creates for the controller, and the reason.
+    `name` is its field in `cluster.parts`, and `field` is the path of the field if it is not in `cluster.parts`. A
+    live controller is recognised by `kind`, the kind of its workload in apps/v1, and by `label`, the chart's value
+    of app.kubernetes.io/name, or `image`, a part of its image's name. A workload with an owner reference to a
+    controller does not count. `alone` is the reason why a cluster can have only one such controller. `least` is
+    the oldest release that supports the objects the program creates for the controller, and the reason.
     """
 
     name: str
@@ -35,7 +35,7 @@ class PartPlan:
     field: str | None = None
     least: tuple[str, str] | None = None
     objects: tuple[tuple[str, str], ...] = ()
-    """API versions and kinds of the custom resources that configure it."""
+    """API versions and kinds of the custom resources that configure the controller."""
     may_keep_off: bool = False
     """Whether another instance is allowed if it selects its nodes by labels that the owner sets."""
 

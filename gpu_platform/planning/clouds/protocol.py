@@ -132,7 +132,10 @@ class CloudPools:
     `problems` points to the pool.
     """
     check: Callable[[Pool, MachineType, Catalog, Problems], None] = _nothing
-    """Record every combination that the cloud refuses. The machine type is from the vendor in `Cloud.vendor`."""
+    """Record a problem for every combination that the cloud refuses.
+
+    The machine type is from the vendor in `Cloud.vendor`.
+    """
     check_together: Callable[[Sequence[tuple[int, Pool]], Operator | None, Catalog, Problems], None] = _nothing
     """Record conflicts between pools, and between a pool and the Kubernetes version of a new cluster.
 
@@ -159,23 +162,26 @@ class CloudSoftware:
     owners: Callable[[Pool, Operator, Catalog], NodeSoftware]
     """Return who installs the driver, toolkit and device plugin on the pool's nodes."""
     explain: Callable[[Pool, NodeSoftware], str | None] = _nothing
-    """Return the reason for these owners, or None if only `operator` in the stack file determines them."""
+    """Return why each component has its owner, or None if only `operator` in the stack file determines the owners.
+    """
     operator_settings: Callable[[Sequence[PoolPlan]], OperatorSettings] = lambda pools: OperatorSettings()
     """Return the settings that the operator needs on these nodes."""
     release_with_driver: Callable[[Pool, Catalog], str | None] = _nothing
     """Return the first image release that contains a driver for the machine type, or None."""
     check: Callable[[Pool, NodeSoftware, Operator, Catalog, Problems], None] = _nothing
-    """Record software that two owners or none would install.
+    """Record a problem for software that two owners, or no owner, would install.
 
     The machine type is from the vendor in `Cloud.vendor`.
     """
     check_sharing: Callable[[Pool, NodeSoftware, MachineType, Catalog, Problems], None] = _nothing
-    """Record sharing that the nodes' device plugin does not support.
+    """Record a problem for sharing that the nodes' device plugin does not support.
 
     `problems` points to the sharing configuration.
     """
     check_operator: Callable[[Sequence[tuple[int, Pool]], Catalog, Problems], None] = _nothing
-    """Record pools that one operator cannot serve together. `problems` points to the root of the stack file."""
+    """Record a problem for pools that one operator cannot serve together. `problems` points to the root of the
+    stack file.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,11 +237,14 @@ class CloudLogins:
     commands: Callable[[Sequence[str]], tuple[str, ...]] = lambda members: ()
     """Return the commands that give members a kubeconfig.
 
-    It is empty if the cluster's owner distributes the kubeconfig.
+    The result is empty if the cluster's owner distributes the kubeconfig.
     """
     notes: LoginNotes = _no_notes
     check: Callable[[Sequence[str], Problems], None] = _nothing
-    """Record members of a team that the cloud cannot authenticate. `problems` points to the team's `members`."""
+    """Record a problem for members of a team that the cloud cannot authenticate.
+
+    `problems` points to the team's `members`.
+    """
 
 
 def existing_rights(identity: TeamIdentity) -> tuple[str, ...]:
@@ -254,7 +263,7 @@ class CloudTeamIdentities:
     annotations: Callable[[TeamIdentity], Mapping[str, str]] = lambda identity: {}
     """Return the service account annotations that give pods the identity."""
     check: Callable[[TeamIdentity, Problems], None] = _nothing
-    """Record settings of a team's identity that the cloud does not support.
+    """Record problems with settings of a team's identity that the cloud does not support.
 
     `problems` points to the team's `identity`.
     """
@@ -273,7 +282,7 @@ class CloudNetwork:
     """Destinations that pods and the control plane can reach."""
 
     isolates_bare_pods: bool = True
-    """Whether the cloud enforces network policies for pods without a controller, too."""
+    """Whether the cloud also enforces network policies for pods that have no controller."""
     closed_ports: str | None = None
     """Why the control plane reaches webhooks only at the ports 443 and 10250, or None if it reaches all ports."""
     host_policy: HostPolicy | None = "FQDNNetworkPolicy"
@@ -285,7 +294,7 @@ class CloudNetwork:
     api_egress: PodEgress | None = None
     """Addresses of the cloud's APIs, or None if the APIs have no dedicated addresses."""
     api_egress_note: str = ""
-    """Requirement for the use of the addresses in `api_egress`."""
+    """Requirement for using the addresses in `api_egress`."""
     check_hosts: Callable[[Problems], None] = _nothing
     """Record why egress rules cannot name hosts. `problems` points to the host name."""
     check_apis: Callable[[str, Problems], None] = _refuse_api_egress
@@ -304,13 +313,15 @@ class CloudStorage:
     own_classes: Callable[[Mapping[str, StorageClass], Sequence[PoolPlan], Catalog], Mapping[str, DiskStorage]] = (
         lambda storage, pools, catalog: {}
     )
-    """Return the storage classes that exist without a declaration: the cloud's and the program's."""
+    """Return the storage classes that the cloud or the program creates although the stack file does not declare
+    them.
+    """
     claim_sizes: Callable[[StorageClass], ClaimSizes] = lambda storage: ClaimSizes()
     """Return the volume sizes that the cloud creates for a storage class."""
     mount_problem: Callable[[StorageClass, PoolPlan, Sequence[PoolPlan], Catalog], MountProblem | None] = _nothing
     """Return why the nodes of a pool cannot mount volumes of a storage class, or None if no reason is known."""
     check: Callable[[Mapping[str, StorageClass], Sequence[Pool], Catalog, Problems], None] = _nothing
-    """Record storage classes that the cloud or the pools' machine types do not support.
+    """Record problems with storage classes that the cloud or the pools' machine types do not support.
 
     `problems` points to `storage`.
     """
@@ -380,7 +391,7 @@ class Cloud:
     added_resources: tuple[str, ...] = ()
     """Prefixes of the resources that the cloud's webhooks add to pods with network interfaces.
 
-    Quotas do not cover them.
+    Quotas do not cover these resources.
     """
     longest_pool_name: tuple[int, str] = LONGEST_POOL_NAME
     """Maximum number of characters in a pool's name, and the reason."""

@@ -25,7 +25,8 @@ Source: container-engine-accelerators, gpuPartitionSizeMaxCount in pkg/gpu/nvidi
 def check_provider_sharing(
     pool: Pool, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems
 ) -> None:
-    """Record sharing that requires the operator's device plugin on a pool with another device plugin.
+    """Record problems with sharing that requires the operator's device plugin on a pool with another device
+    plugin.
 
     `here` points to the sharing configuration.
     """
@@ -73,7 +74,7 @@ def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Pr
 
 
 def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems) -> None:
-    if gpu.mig is None:  # check_sharing records it
+    if gpu.mig is None:  # check_sharing records this problem
         return
     whose = "GKE's" if device_plugin == "cloud" else "Bottlerocket's"
     if sharing.replicas > 1:

@@ -175,7 +175,7 @@ class CreatedCluster(Protocol):
 class Timeouts:
     """Maximum seconds that the deployment engine waits to create, update and delete a resource.
 
-    None means its default.
+    None means the engine's default.
     """
 
     create: int | None = None
@@ -275,7 +275,9 @@ class CloudCluster(Protocol):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Platforms that create the nodes of the cluster's pools: the `CloudNodes.platform` of each pool."""
+        """Platforms that create the nodes of the cluster's pools, which are the `CloudNodes.platform` values of
+        the pools.
+        """
         ...
 
     @property
@@ -363,7 +365,7 @@ class CloudNodes:
     leaves_zones: bool = False
     """Whether new nodes may be in other zones than the disks of the pods that wait for the nodes."""
     placement: str | None = None
-    """How the cloud places the nodes: `none`, or its name for close placement.
+    """How the cloud places the nodes: `none`, or the cloud's name for close placement.
 
     None means that the owner places the nodes.
     """
@@ -400,7 +402,7 @@ class CloudNodes:
     fabric_nics: FabricNics | None = None
     """NICs for traffic between GPUs on the node's PCI bus, or None if the node is created without such NICs."""
     node_fabric: NodeFabric | None = None
-    """The fabric whose pods need host paths or capabilities, or None if pods need neither to use the NICs."""
+    """The fabric of the NICs if pods need host paths or capabilities to use the NICs, or else None."""
     replacement: str = ""
     """How to replace a node: the resource that creates the pool's nodes, and the steps for the broken node."""
     replaced_by_claim: bool = False
@@ -412,7 +414,7 @@ class CloudNodes:
     sized_groups: tuple[SizedGroup, ...] = ()
     """Node groups whose size `up` sets only if `count` was edited."""
     windows: tuple[CapacityWindow, ...] = ()
-    """The pool's reserved capacity in order of time.
+    """The pool's reserved capacity, sorted by time.
 
     It is empty if the pool has none, or none with start and end times.
     """

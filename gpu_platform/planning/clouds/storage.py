@@ -138,7 +138,7 @@ class VolumePlan:
     sidecar: VolumeSidecar | None = None
     """Sidecar that mounts the volume in the pod itself, or None if the node mounts it."""
     unable: tuple[str, ...] = ()
-    """Pools with nodes that are known to be unable to mount it."""
+    """Pools with nodes that are known to be unable to mount the volume."""
 
     @property
     def in_pod(self) -> bool:
@@ -181,16 +181,16 @@ class StoragePlan:
     created: tuple[str, ...] = ()
     """File systems that the program creates, as text with the immutable settings.
 
-    Another text means another file system.
+    If the text changes, it describes another file system.
     """
     settings: tuple[ClusterSetting, ...] = ()
     """Further settings of the file systems that a preview compares with the last deployment."""
 
 
 def check_iops(one: DiskStorage, disk: str, limits: tuple[int, int], here: Problems) -> None:
-    """Record IOPS that a disk type does not support, because claims would stay pending.
+    """Record a problem for IOPS that a disk type does not support, because claims would stay pending.
 
-    `limits` is minimum and maximum.
+    `limits` are the minimum and the maximum.
     """
     least, most = limits
     if one.iops is not None and not least <= one.iops <= most:

@@ -84,7 +84,7 @@ def pool_settings(nodes: SuggestedNodes, catalog: Catalog, *, capacity: str) -> 
 def most_nodes(machine: MachineType, catalog: Catalog, *, has_fabric: bool) -> int:
     """Return the maximum number of nodes in one pool.
 
-    Compact placement on Google Cloud lowers it for nodes with RDMA.
+    Compact placement on Google Cloud lowers the maximum for nodes with RDMA.
     """
     together = catalog.gcp_family(machine).compact_max_nodes if machine.vendor == "gcp" and has_fabric else None
     return min(MAX_NODES, together or MAX_NODES)

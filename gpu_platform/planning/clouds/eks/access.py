@@ -19,7 +19,7 @@ class LoginPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcPlan:
-    """The OIDC provider of a cluster, using the names of the stack file.
+    """The OIDC provider of a cluster. Its fields have the names that the stack file uses.
 
     A field that is None keeps the EKS default.
     """

@@ -83,9 +83,9 @@ def plan_addons(
 ) -> tuple[Addon, ...]:
     """Return the add-ons of a cluster with a Kubernetes minor version, in the order of their creation.
 
-    `volume_keys` are the ARNs of customer-managed keys for EBS volumes. `company_tags` are set on what add-ons
-    create: volumes, and network interfaces of nodes beyond those in the launch template. `pod_subnets` is true if
-    pods have separate subnets.
+    `volume_keys` are the ARNs of customer-managed keys for EBS volumes. `company_tags` are set on the volumes that
+    add-ons create, and on network interfaces of nodes that are not in the launch template. `pod_subnets` is true
+    if pods have separate subnets.
     """
 
     def pinned(name: str) -> str:

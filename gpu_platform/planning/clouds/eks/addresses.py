@@ -33,7 +33,10 @@ _Field = Literal["cidr", "pods_cidr"]
 
 @dataclass(frozen=True, slots=True)
 class NodeAddresses:
-    """The addresses that a node takes from a subnet: `least` with its first pods, `most` when full of pods."""
+    """The number of addresses that a node takes from a subnet.
+
+    `least` is the number with the node's first pods, and `most` the number if the node is full of pods.
+    """
 
     least: int
     most: int
@@ -49,7 +52,7 @@ def addresses_of_node(cloud: object | None) -> int:
 def addresses_with_pods(own: int, vcpus: int) -> NodeAddresses:
     """Return the addresses that a node takes if its pods use prefixes.
 
-    `own` is the number of addresses for the node's interfaces in that subnet.
+    `own` is the number of addresses that the node's interfaces take from the subnet.
     """
     return NodeAddresses(own + 2 * _PREFIX, own + _PREFIX * (1 + ceil(eks_pod_cap(vcpus) / _PREFIX)))
 

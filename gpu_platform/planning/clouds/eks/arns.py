@@ -9,8 +9,8 @@ from gpu_platform.stack.cluster import EksCluster
 
 _COMMERCIAL: Final = "aws"
 _GOVCLOUD: Final = "aws-us-gov"
-# By prefix of the region's name. All other regions are commercial (botocore 1.44.5, partitions.json; read
-# 2026-11-28).
+# Partitions by prefix of the region's name. All other regions are commercial (botocore 1.44.5, partitions.json;
+# read 2026-11-28).
 _PARTITIONS: Final = {
     "us-gov-": _GOVCLOUD,
     "cn-": "aws-cn",
@@ -61,9 +61,9 @@ def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias
     """Record a problem for a KMS key that the cluster cannot use.
 
     `problems` points at the key's field. If `alias` is true, the field accepts aliases of keys. The key may belong
-    to another account if its key policy admits the account of the cluster. IAM policies of drivers name the key
-    itself; launch templates accept aliases (EC2 API, LaunchTemplateEbsBlockDeviceRequest, KmsKeyId, 2026-11-29).
-    Sources: EKS, EBS, EFS and FSx user guides, encryption; read 2026-11-28.
+    to another account if its key policy allows the cluster's account to use it. IAM policies of drivers name the
+    key itself; launch templates accept aliases (EC2 API, LaunchTemplateEbsBlockDeviceRequest, KmsKeyId,
+    2026-11-29). Sources: EKS, EBS, EFS and FSx user guides, encryption; read 2026-11-28.
     """
     if key is None:
         return

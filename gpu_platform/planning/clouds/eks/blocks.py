@@ -60,9 +60,9 @@ class ScheduledSize:
 class BlockPlan:
     """A capacity block and the node group for its nodes.
 
-    The stack file can declare a single block or a list of blocks. `former_name` is the name of the node group if
-    it was created for the other form; the group keeps that name. If `start` is None, the group is created with its
-    nodes. If `stop` is None, EKS empties the group in time.
+    The stack file can declare a single block or a list of blocks. `former_name` is the name that the node group
+    has if it was created while the stack file used the other form; the group keeps that name. If `start` is None,
+    the group is created with its nodes. If `stop` is None, EKS empties the group in time.
     """
 
     node_group: str
@@ -78,7 +78,8 @@ def drain_before_end(family: AwsFamily) -> timedelta:
 
 
 def windows_of(pool: Pool, drain: timedelta = DRAIN_BEFORE_END) -> tuple[CapacityWindow, ...]:
-    """Return the reserved capacity of a pool, sorted by time. The result is empty if none is completely declared.
+    """Return the reserved capacity of a pool, sorted by time. Capacity that is not completely declared is left
+    out.
 
     `drain` is the time before the end of a block at which its nodes are drained.
     """

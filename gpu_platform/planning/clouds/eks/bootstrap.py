@@ -68,7 +68,9 @@ _INSTEAD = {
 
 
 def check_bootstrap(pool: Pool, problems: Problems) -> None:
-    """Record a problem for each addition that the pool's image cannot run. `problems` points at `bootstrap`."""
+    """Record a problem for commands or settings that the pool's image cannot run. `problems` points at
+    `bootstrap`.
+    """
     declared = pool.bootstrap
     if declared is None:
         return

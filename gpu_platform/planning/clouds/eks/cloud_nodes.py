@@ -224,8 +224,9 @@ def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
 
     For reserved capacity this is 0.
 
-    The limits exclude a node that is being replaced, from before its successor is created until its instance ends.
-    The budget is a share of all nodes, including successors and replaced nodes, rounded up.
+    A node that is being replaced does not count towards the limits from the time before its successor is created
+    until its instance ends. The budget is a share of all nodes, including successors and replaced nodes, rounded
+    up.
 
     Sources: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption (helpers.go, queue.go: StartCommand),
     state/cluster.go: updateNodePoolResources, pkg/apis/v1/nodepool.go: GetAllowedDisruptions; read 2026-11-29.

@@ -1,4 +1,4 @@
-"""Check and plan the EKS cluster of a stack, which exists or is new.
+"""Check and plan the EKS cluster of a stack, which can be an existing or a new cluster.
 
 Sources: EKS user guide (VPC requirements, node IAM role, access entries, cluster upgrade policy, control-plane
 logs); terraform-aws-eks 21; read 2026-11-21.
@@ -469,6 +469,9 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
 
 
 def _packed_resources(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
-    """Return the resources whose use makes nodes preferred. GPUs count for pods that request them."""
+    """Return the resources that make kube-scheduler prefer a node if they are in use there.
+
+    The use of GPUs counts only for pods that request GPUs.
+    """
     gpus = {offer.name for pool in pools for offer in pool.resources if "/" in offer.name}
     return ("cpu", "memory", *sorted(gpus))

@@ -1,9 +1,9 @@
 """Decide which managed node groups the Cluster Autoscaler scales, and the tags that describe their new nodes.
 
-From zero nodes the autoscaler reads labels and taints of a new node from EKS (DescribeNodegroup), CPU, memory and
-whole GPUs from the instance type, and everything else from tags of the Auto Scaling group. The node group's tags
-are not copied to that group. Nodes with the accelerator label count as unready until they offer `nvidia.com/gpu`,
-so nodes that offer GPUs only under other names do not have the label.
+If a group has no nodes, the autoscaler reads the labels and taints of a new node from EKS (DescribeNodegroup). It
+reads CPU, memory and whole GPUs from the instance type, and everything else from tags of the Auto Scaling group.
+The tags of the node group are not copied to the Auto Scaling group. Nodes with the accelerator label count as
+unready until they offer `nvidia.com/gpu`, so nodes that offer GPUs only under other names do not have the label.
 
 Sources: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws (README.md; buildNodeFromTemplate and
 GetAsgOptions in aws_manager.go; GPULabel), commit 55c37cd5, 2026-08-22; kubernetes/autoscaler#8095; EKS user
@@ -49,7 +49,9 @@ def owned_tag(cluster: str) -> str:
 
 
 def fixed_because(pool: Pool) -> str | None:
-    """Return why no autoscaler may change the size of a managed node group, or None if one may."""
+    """Return why no autoscaler may change the size of a managed node group, or None if an autoscaler may change
+    it.
+    """
     if not pool.count.is_range:
         return "max equals desired: `up` sets the number of nodes"
     if isinstance(pool.capacity, CapacityBlock):
@@ -69,12 +71,12 @@ def scaled(pool: Pool, cluster: EksCluster) -> bool:
 
 
 def kept_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
-    """Return the tags that keep the autoscaler of the cluster's owner from removing nodes.
+    """Return the tags that stop the cluster owner's autoscaler from removing nodes. Scaled pools do not get these
+    tags.
 
-    Scaled pools have no such tags.
-
-    That autoscaler discovers every node group by the tags of EKS. A group whose minimum is below its size would
-    lose idle nodes: reserved capacity, and pools with claims. Utilisation is never below a threshold of 0.
+    The owner's autoscaler discovers every node group by the tags that EKS sets. It would remove idle nodes from a
+    group whose minimum is below its size, such as a group with reserved capacity or a pool with claims. The tags
+    set the threshold to 0, and the utilisation of a node is never below 0.
 
     Sources: kubernetes/autoscaler, cloudprovider/aws/README.md (autoscaling options) and
     core/scaledown/eligibility (isNodeBelowUtilizationThreshold); read 2026-11-28.
@@ -107,7 +109,7 @@ def group_tags(
     """Return the tags for the Auto Scaling group of a scaled pool.
 
     `machines` are the pool's machine type and its alternatives. A new node has at least the resources of the
-    smallest. `huge_pages_mib` is memory that only pods with huge pages can use.
+    smallest type. `huge_pages_mib` is memory that only pods with huge pages can use.
     """
     disruption = DISRUPTION[pool.workload]
     underused = disruption.policy == "WhenEmptyOrUnderutilized"
@@ -138,8 +140,8 @@ def _offered(
     yield "memory", f"{min(one.memory_mib for one in free) - huge_pages_mib}Mi"
     usable = min(data_volume_gib(pool, machine) for machine in machines) * _USABLE_SHARE
     yield "ephemeral-storage", f"{int(usable)}Gi"
-    # The autoscaler takes whole GPUs from the instance type, but nodes with other names for GPUs do not offer
-    # these.
+    # The autoscaler derives the number of whole GPUs from the instance type, but nodes that offer GPUs under other
+    # names do not offer `nvidia.com/gpu`.
     yield names.GPU_RESOURCE, "0"
     for offer in resources:
         yield offer.name, str(offer.per_node)

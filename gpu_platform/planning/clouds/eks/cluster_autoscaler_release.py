@@ -72,13 +72,13 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
                 }
             }
         },
-        # Pools that fit a pod may differ in CPU and memory as well as GPUs. The pool that wastes least gets the
-        # node. The flag balance-similar-node-groups is not set: every pool has its own label, so no two groups are
-        # similar.
+        # Pools that fit a pod may differ in CPU and memory as well as GPUs. The pool that would waste the least
+        # gets the new node. The flag balance-similar-node-groups is not set, because every pool has its own label,
+        # so no two groups are similar.
         "extraArgs": {
-            # The Node Readiness Controller sets this taint on new nodes. The program's own taint has the
-            # autoscaler's prefix. Without the flag no pod fits a new node: kubernetes/autoscaler,
-            # utils/taints/taints.go, 2026-11-29.
+            # The Node Readiness Controller sets this taint on new nodes. The program's other startup taint has a
+            # prefix that the autoscaler knows. Without this flag, the autoscaler would find that no pod fits a new
+            # node (kubernetes/autoscaler, utils/taints/taints.go, 2026-11-29).
             "startup-taint": names.READINESS_TAINT_KEY,
             "expander": "priority,least-waste" if priorities else "least-waste",
             "logtostderr": True,
@@ -90,7 +90,7 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
 
 
 def autoscaler_policy(cluster: EksCluster, partition: str) -> Mapping[str, Any]:
-    """Return the IAM policy. It allows reads, and writes only to scalable groups of this cluster."""
+    """Return the IAM policy. It allows all reads, but allows writes only to scalable groups of this cluster."""
     region, account = cluster.region, cluster.account or "*"
     groups = f"arn:{partition}:autoscaling:{region}:{account}:autoScalingGroup:*:autoScalingGroupName/eks-*"
     return {

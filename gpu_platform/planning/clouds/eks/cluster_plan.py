@@ -263,7 +263,7 @@ class CreateEksPlan:
 
     @property
     def system_leaves_zones(self) -> bool:
-        """Whether some zone has no system node. No autoscaler adds a node there.
+        """Whether a zone has no system nodes. No autoscaler adds a node there.
 
         Source: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas (persistent volumes); read 2026-11-29.
         """
@@ -271,7 +271,7 @@ class CreateEksPlan:
 
     @property
     def upgrade_order(self) -> str | None:
-        """Always None: the cluster upgrades in the order of all EKS clusters."""
+        """Always None, because all EKS clusters are upgraded in the platform's default order."""
         return None
 
 
@@ -387,7 +387,9 @@ class EksClusterPlan:
 
     @property
     def known_zones(self) -> tuple[str, ...]:
-        """Zones of pools that name none, if the stack file decides all of these zones. Otherwise empty."""
+        """Zones of the pools that name no zone, or an empty tuple if the stack file does not determine all of
+        them.
+        """
         zones = self.create.vpc.zone_names if self.create is not None else self.subnets
         return tuple(zone for zone in zones if not is_local_zone(zone))
 
@@ -414,7 +416,7 @@ class EksClusterPlan:
 
     @property
     def zone_count(self) -> int:
-        """Number of zones of a node group that names none.
+        """Number of zones of a node group that names no zone.
 
         For an existing cluster, this counts the zones that the stack file names.
         """
@@ -429,7 +431,7 @@ class EksClusterPlan:
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Platforms that create the nodes of its pools."""
+        """Platforms that create the nodes of the cluster's pools."""
         return ("eks", "karpenter")
 
     @property

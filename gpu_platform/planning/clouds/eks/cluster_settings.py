@@ -83,7 +83,8 @@ def _login_text(login: LoginPlan) -> str:
 
 
 def _oidc_text(oidc: OidcPlan) -> str:
-    """Describe a provider by all fields that EKS cannot change. A new value of a field replaces it."""
+    """Describe a provider by all fields that EKS cannot change. A new value of such a field replaces the provider.
+    """
     parts = {
         "users by claim": oidc.username_claim,
         "with prefix": oidc.username_prefix,

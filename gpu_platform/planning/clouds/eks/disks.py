@@ -31,7 +31,7 @@ A higher value would need paid IOPS.
 def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDevice, ...]:
     """Return the volumes of a node. `on_nvme` means that images and the data of pods are on local NVMe disks.
 
-    GPU images have 10 GB and more, so gp3 volumes that images are pulled to get more than the included throughput.
+    GPU images are 10 GB or larger, so gp3 volumes that images are pulled to get more than the included throughput.
     """
     kind = pool.disk.type or "gp3"
     data = BlockDevice(
@@ -78,7 +78,10 @@ def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
 
 
 def disk_key(pool: Pool, admitted: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what the policy of a disk key must allow. `admitted` names who starts the instances."""
+    """Yield the decision about the disk key, as its subject, the key, and what the key policy must allow.
+
+    `admitted` names the role that starts the instances.
+    """
     if pool.disk.kms_key is not None:
         yield (
             "disk key",

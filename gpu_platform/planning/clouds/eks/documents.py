@@ -19,7 +19,7 @@ from gpu_platform.planning.clouds.eks.resource_names import LONGEST_ROLE
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 
-_ACCOUNT: Final = "123456789012"  # as long as the id of every account
+_ACCOUNT: Final = "123456789012"  # has the same length as any account ID
 _SUFFIX: Final = "-1234567"  # suffix that Pulumi appends
 _ACCESS_BYTES: Final = 3000
 """Bytes for the endpoint, certificate and network of the cluster, which every node needs in its user data.

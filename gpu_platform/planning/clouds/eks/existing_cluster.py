@@ -55,8 +55,8 @@ class ExistingEksFacts:
 
 
 def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
-    """Return the add-ons that an existing cluster needs, as EKS add-ons or otherwise installed, with the reason
-    for each.
+    """Return the add-ons that an existing cluster needs, with the reason for each. They may also be installed
+    without EKS add-ons.
     """
     of_cni = ["it or another network plugin of the cluster's owner must enforce NetworkPolicies of teams"]
     if plan.minimum_vpc_cni is not None:
@@ -172,10 +172,10 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
 def _check_form(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problems) -> None:
     """Record problems for kinds of clusters that the pools cannot join.
 
-    Auto Mode has its own Karpenter, whose CRDs and objects would conflict with the program's Karpenter. It
-    includes device plugins, network and Pod Identity in its nodes, so the add-ons that other nodes need are
-    missing. In an IPv6 cluster the VPC CNI needs prefixes and IPv6 permissions of the node role, and nodeadm needs
-    another NodeConfig.
+    Auto Mode has its own Karpenter, whose CRDs and objects would conflict with the program's Karpenter. Its nodes
+    contain device plugins, networking and Pod Identity, so the add-ons that other nodes need are missing. In an
+    IPv6 cluster, the VPC CNI needs prefixes and IPv6 permissions of the node role, and nodeadm needs another
+    NodeConfig.
 
     Sources: EKS user guide, "Automate cluster infrastructure with EKS Auto Mode" and "Learn about IPv6 addresses
     to clusters, Pods, and services"; terraform-aws-eks#3256; eksctl#8293; read 2026-11-28.

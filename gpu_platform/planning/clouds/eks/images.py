@@ -1,4 +1,4 @@
-"""Check and choose node images of EKS: an EKS image family, or an AMI that is built on an image of a family.
+"""Check and choose the node images of EKS, which are images of an EKS family or AMIs built on such an image.
 
 `_check_driver` of `planning/pools/checks.py` checks whether the driver of the image supports the GPUs.
 """
@@ -25,8 +25,8 @@ _RELEASES = {
     "al2023": (re.compile(r"(?P<minor>1\.\d+)\.\d+-\d{8}"), "1.36.2-20260818"),
     "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}"), "1.64.0-2f4c3a1b"),
 }
-# First releases with SOCI: amazon-eks-ami#2352 (v20250821), with its directory on local disks #2548 (v20260120);
-# Bottlerocket 1.44.0.
+# First releases with SOCI. For AL2023, v20250821 added SOCI (amazon-eks-ami#2352), and v20260120 put its directory
+# on local disks (#2548). Bottlerocket has SOCI since 1.44.0.
 _FIRST_WITH_SOCI = {"al2023": "20260120", "bottlerocket": "1.44.0"}
 # In older releases the runtime gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all. CUDA
 # images set this variable themselves, so no admission policy can see it (awslabs/amazon-eks-ami#2706, v20260423;
@@ -45,7 +45,7 @@ _NEWEST: Final = "the new nodes get the newest image of EKS"
 
 
 def rolled_image(field: str, release: str | None) -> str:
-    """Return the image that nodes of a managed node group get in a roll with another cause than their release."""
+    """Return the image that nodes of a managed node group get if another change than a new release rolls them."""
     if release is None:
         return f"{_NEWEST}, whose kernel, container runtime and, on GPU nodes, driver may be newer"
     return (
@@ -168,8 +168,8 @@ def check_pinned_image(image: PinnedImage, kubernetes: str, why: str, problems: 
 def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
     """Record problems with a pool's image.
 
-    These are a driver without an image that has it, an invalid release, and unmet requirements of faster image
-    pulls.
+    The checks cover a driver that is declared without an image that contains it, the name of the release, and the
+    requirements of faster image pulls.
     """
     image, here = pool.image, problems.at("image")
     if image.family == "bottlerocket" and catalog.nvlink_domain(machine) is not None:

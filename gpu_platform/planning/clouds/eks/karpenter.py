@@ -211,10 +211,11 @@ def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
 def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, str]:
     """Return the limits for all nodes of the pool together.
 
-    Karpenter compares `nodes` with the existing nodes, so many pods that wait at the same time get more nodes.
-    Karpenter counts CPU and GPUs before it creates a node, too. A running node has the same CPU, but its shares
-    instead of its GPUs, so with shares only CPU limits both. Larger alternatives use more CPU, so the pool gets
-    fewer of these nodes, unless `karpenter.limits` allow more.
+    Karpenter compares `nodes` only with existing nodes, so many pods that wait at the same time may get more
+    nodes. Karpenter also counts the CPU and GPUs of nodes that it is about to create. A running node has the same
+    CPU, but it offers shares instead of GPUs. With shares, therefore, only the CPU limit is exact before and after
+    a node runs. Larger alternatives use more CPU, so the pool gets fewer of these nodes, unless `karpenter.limits`
+    allow more.
 
     Source: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/provisioning (scheduling/scheduler.go: subtractMax;
     provisioner.go: Create); read 2026-11-28.

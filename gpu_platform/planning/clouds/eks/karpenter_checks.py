@@ -20,7 +20,7 @@ _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
 
 
 def managed_instead(pool: Pool) -> str:
-    """Return the fix that gives a pool a managed node group, whose fields exclude the fields of Karpenter."""
+    """Return the fix that gives a pool a managed node group. A node group cannot have the field `karpenter`."""
     return "write provisioner: managed" + (" and remove karpenter" if pool.karpenter is not None else "")
 
 

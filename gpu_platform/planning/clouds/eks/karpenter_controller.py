@@ -105,9 +105,10 @@ def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
 def controller_policy(
     region: str, cluster: str, node_role_arn: str, queue_arn: str, disk_keys: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the IAM policy of the controller: create, tag and delete machines of this cluster, and read prices.
+    """Return the IAM policy of the controller.
 
-    `disk_keys` are ARNs of the keys, or of aliases of the keys, that encrypt volumes.
+    It allows creating, tagging and deleting machines of this cluster, and reading prices. `disk_keys` are ARNs of
+    the keys, or of aliases of the keys, that encrypt volumes.
     """
     partition, account = node_role_arn.split(":")[1], node_role_arn.split(":")[4]
     ours = f"kubernetes.io/cluster/{cluster}"
@@ -217,7 +218,10 @@ def _use_of_keys(
 
 
 def _use_of_aliases(keys: Sequence[str], region: str) -> tuple[dict[str, Any], ...]:
-    """Return the same statements for aliases of keys. IAM accepts no alias as a resource."""
+    """Return statements that let EC2 encrypt volumes with keys that are named by alias.
+
+    IAM accepts no alias as a resource.
+    """
     owners = sorted({f"{key.partition(':alias/')[0]}:key/*" for key in keys})
     named = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key.rpartition(":")[2] for key in keys]}}
     return _use_of_keys(owners, region, named)

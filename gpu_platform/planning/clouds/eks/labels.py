@@ -20,7 +20,8 @@ def eks_labels(labels: Mapping[str, str], *, has_gpus: bool, efa: bool, dranet: 
     """Return the labels of a pool, and labels that select nodes for GPU software and for one driver of EFA
     interfaces.
 
-    The EFA device plugin and the EFA DRA driver would give the same interfaces to two pods.
+    Only one driver is selected, because the EFA device plugin and the EFA DRA driver would both give the same
+    interfaces to pods.
     """
     present = {names.GPU_PRESENT_LABEL: "true"} if has_gpus else dict[str, str]()
     if dranet:

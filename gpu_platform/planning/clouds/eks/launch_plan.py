@@ -18,7 +18,7 @@ class NetworkInterface:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockDevice:
-    """One encrypted EBS volume of a launch template. Size in GiB."""
+    """One encrypted EBS volume of a launch template. The size is in GiB."""
 
     device_name: str
     size_gib: int
@@ -34,8 +34,8 @@ class BlockDevice:
 class UserData:
     """Settings of a node at its first boot. `user_data.write_user_data` writes them as text.
 
-    `needs_cluster_access` is true for a custom AMI: EKS adds no access data to its nodes, so the program writes
-    them.
+    `needs_cluster_access` is true for a custom AMI. EKS does not add the access data of the cluster to the user
+    data of such nodes, so the program writes them.
     """
 
     format: Literal["nodeadm", "bottlerocket"]

@@ -73,7 +73,8 @@ def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-on
 
 
 def _check_via(pool: Pool, machine: MachineType, cluster: EksCluster, here: Problems) -> None:
-    """Record a problem for `via` without EFA interfaces, or `dranet` on too old a Kubernetes version."""
+    """Record a problem for `via` without EFA interfaces, and for `dranet` on a Kubernetes version that is too old.
+    """
     via = pool.network.via
     if via not in ("device-plugin", "dranet"):
         return

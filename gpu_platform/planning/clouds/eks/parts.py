@@ -13,7 +13,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 
-# Oldest Karpenter releases with the fields of a plan. The CRD of v1.11.0 has `networkInterfaces` and
+# Oldest Karpenter releases that support the fields of a plan. The CRD of v1.11.0 has `networkInterfaces` and
 # `placementGroupSelector`, but v1.10.2 does not. v1.3.0 has `capacityReservationSelectorTerms`. Capacity blocks
 # need v1.6.0 (#8011): EC2 requires their market type, which older releases do not send. Sources:
 # aws/karpenter-provider-aws, pkg/apis/crds; Karpenter docs, Settings, "Feature gates" (ReservedCapacity), and

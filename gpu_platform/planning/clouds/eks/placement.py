@@ -44,10 +44,11 @@ def known_zones(cluster: EksCluster) -> tuple[str, ...]:
 def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
     """Return whether EC2 Auto Scaling may end nodes with pods to balance the zones of a pool.
 
-    After nodes were removed or a zone had no capacity, it starts a node in the zone with fewer nodes and ends a
-    node in another zone. EKS cannot suspend this, and annotations and budgets of the pods do not stop it. Sources:
-    Cluster Autoscaler, cloudprovider/aws/README.md, gotchas; aws/containers-roadmap#1453; EKS user guide,
-    "Simplify node lifecycle with managed node groups"; read 2026-11-29.
+    If nodes were removed or a zone had no capacity, EC2 Auto Scaling later starts a node in the zone with fewer
+    nodes and ends a node in another zone. EKS cannot suspend this balancing, and annotations and budgets of the
+    pods do not stop it. Sources: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas;
+    aws/containers-roadmap#1453; EKS user guide, "Simplify node lifecycle with managed node groups"; read
+    2026-11-29.
     """
     if pool.provisioner == "karpenter" or windows_of(pool) or pool.count.maximum < 2:
         return False
@@ -199,8 +200,8 @@ def _named_group(pool: Pool) -> tuple[str, str | None]:
 
 
 def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems: Problems) -> None:
-    """Record problems for zones outside the region or the reserved capacity, and for several zones if one is
-    needed.
+    """Record problems for zones outside the region or the reserved capacity, and for several zones if exactly one
+    is needed.
     """
     here, capacity = problems.at("zones"), pool.capacity
     for index, zone in enumerate(pool.zones or ()):

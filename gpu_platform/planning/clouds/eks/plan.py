@@ -44,8 +44,9 @@ class NodeGroupPlan:
 
     @property
     def scheduled_window(self) -> CapacityWindow | None:
-        """Capacity block at whose start a schedule starts the nodes. None if the group is created with its "
-        "nodes."""
+        """Capacity block at whose start a schedule starts the nodes, or None if the group is created with its
+        nodes.
+        """
         return self.block.window if self.block is not None and self.block.start is not None else None
 
     @property
@@ -56,7 +57,9 @@ class NodeGroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksPoolPlan:
-    """A managed node group with its launch template. If there are several capacity blocks, each block has both."""
+    """A managed node group with its launch template. Each of several capacity blocks has a node group and a
+    template.
+    """
 
     kind: Literal["eks"] = "eks"
     node_group: str
@@ -134,7 +137,9 @@ class EksPoolPlan:
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:
-        """The node groups of the pool: one, or one for each capacity block."""
+        """The node groups of the pool. Each capacity block has one; without capacity blocks there is a single
+        group.
+        """
         if not self.blocks:
             return (NodeGroupPlan(name=self.node_group, reservation=self.capacity_reservation, zones=self.zones),)
         return tuple(
@@ -149,7 +154,7 @@ class EksPoolPlan:
 
     @property
     def node_tags(self) -> Mapping[str, str]:
-        """Tags of its instances besides the tags of the cluster."""
+        """Tags of the pool's instances, in addition to the tags of the cluster."""
         return self.tags
 
     @property
@@ -213,10 +218,12 @@ class KarpenterPoolPlan:
 
     @property
     def node_tags(self) -> Mapping[str, str]:
-        """Tags of its instances besides the tags of the cluster."""
+        """Tags of the pool's instances, in addition to the tags of the cluster."""
         return self.node_class["tags"]
 
     @property
     def blocks(self) -> tuple[CapacityWindow, ...]:
-        """The capacity blocks among the reservations. Only their nodes are drained before an end."""
+        """The capacity blocks among the reservations. Only nodes of capacity blocks are drained before the
+        capacity ends.
+        """
         return tuple(window for window in self.reservations if window.drain)

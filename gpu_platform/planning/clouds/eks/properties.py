@@ -80,8 +80,7 @@ def _interfaces(pool: EksPoolPlan) -> str:
 
 def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
-        # An update does not change the name of a group with reserved capacity, which may be older than this
-        # capacity.
+        # The group may be older than its reserved capacity, because an update does not change the name of a group.
         "node_group_name": pool.node_group if pool.delete_before_replace else NOT_SET,
         "node_role": cluster.iam.node_role or cluster.iam.new_role,
         # A group without zones stays in the subnets that it was created in.

@@ -1,4 +1,5 @@
-"""Who installs the driver, toolkit and device plugin on EKS nodes. In most cases the node image contains them.
+"""Decide who installs the driver, toolkit and device plugin on EKS nodes. In most cases the node image contains
+them.
 
 Sources: NVIDIA GPU Operator docs (Amazon EKS) and its v26.7.0 source; awslabs/amazon-eks-ami; bottlerocket.dev
 (kubelet-device-plugins) and bottlerocket-core-kit; read 2026-11-21.
@@ -30,7 +31,7 @@ def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
 
 
 def explain_software(pool: Pool, software: NodeSoftware) -> str:
-    """Return the reason for the owners as text."""
+    """Return why the image or the operator provides each component, as text."""
     family = pool.image.family or DEFAULT_FAMILY
     match software.device_plugin:
         case "dra":
@@ -44,7 +45,7 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
 def check_software(
     pool: Pool, software: NodeSoftware, operator: Operator, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a problem for a pool on which two owners or no owner would install the same software."""
+    """Record a problem for a pool on which two owners, or no owner, would install the same software."""
     image = node_image(pool, catalog)
     if image is None:
         return

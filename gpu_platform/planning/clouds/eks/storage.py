@@ -403,8 +403,8 @@ def _drivers(
 
 
 def _lustre_statements(partition: str, region: str, stack: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the permissions of the FSx driver to create file systems with the stack's tag, and change and delete
-    only these.
+    """Return the permissions of the FSx driver. It may create file systems with the stack's tag, and may change
+    and delete only file systems with this tag.
 
     FSx also requires `TagResource` if tags are set at creation, and has no condition key that distinguishes this
     from later tagging (Service Authorization Reference, Amazon FSx; FSx guides, "Using tags"; read 2026-11-25).

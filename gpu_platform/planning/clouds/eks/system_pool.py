@@ -84,13 +84,14 @@ class Demands:
     catalog: Catalog
 
     def room(self, types: Sequence[str]) -> Room | None:
-        """Return the least room on a node of these machine types, or None if none of them is in the catalogue."""
+        """Return the minimum room on a node of these machine types, or None if none of them is in the catalogue.
+        """
         machines = [self.catalog.machine_types[name] for name in types if name in self.catalog.machine_types]
         return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
 
     def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
-        """Return the controllers that have no room on `count` nodes. The result is empty if the room is not "
-        "known."""
+        """Return the controllers that have no room on `count` nodes. The result is empty if the room is not known.
+        """
         room = self.room(types)
         return () if room is None else without_room(self.controllers, [room] * count, self.others)
 
@@ -104,7 +105,8 @@ def size_system_pool(
     """
     declared = cluster.create.system.machine_types if cluster.create is not None else ()
     if not declared:
-        # More nodes than these do not count, because an edit of their number would then replace the nodes.
+        # Further nodes are not counted, because otherwise an edit of their number could change the machine type
+        # and so replace the nodes.
         count = min(pool.desired_size, _COUNTED)
         size = next((size for size in _SIZES if not demands.missing(_types(size), count)), _SIZES[-1])
         pool = replace(pool, instance_types=_types(size))
@@ -139,8 +141,8 @@ def size_system_pool(
 
 
 def _fix(pool: SystemPool, demands: Demands) -> str:
-    """Return a fix: the smallest machine type with room for the controllers, or else the smallest number of "
-    "nodes."""
+    """Return a fix: the smallest machine type with room for the controllers, or else the smallest number of nodes.
+    """
     for size in _SIZES:
         if not demands.missing(_types(size), pool.desired_size):
             return f"write machine_types: [{', '.join(_types(size))}], or remove machine_types"

@@ -44,7 +44,7 @@ def check_volume_tags(tags: Iterable[str], problems: Problems) -> None:
 
 
 def check_file_system_tags(tags: Mapping[str, str], problems: Problems) -> None:
-    """Record a problem for tags with which the FSx driver creates no file system.
+    """Record a problem for tags that prevent the FSx driver from creating file systems.
 
     `problems` points at the storage class. Source: aws-fsx-csi-driver v1.9.0, validateExtraTags in
     pkg/driver/controller.go; read 2026-11-29.

@@ -28,13 +28,16 @@ Load balancers need a /27 (Elastic Load Balancing user guide, "Subnets for your 
 """
 POD_RANGES = IPv4Network("100.64.0.0/10")
 """Shared address space (RFC 6598), for pods."""
-_PRIVATE_BITS = 3  # eighths: one for each zone letter, the last eighth for all public subnets
+_PRIVATE_BITS = 3  # an eighth for each zone letter, and the last eighth for all public subnets
 _PUBLIC_PREFIX = 24
 
 
 def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
-    """Return the zones of a new VPC: the zones of pools and the stack file, and more up to the two that EKS "
-    "needs."""
+    """Return the zones of a new VPC.
+
+    These are the zones of the pools and of the stack file, and further zones if there are fewer than the two zones
+    that EKS needs.
+    """
     if cluster.create is not None and cluster.create.network is not None:
         return tuple(sorted(cluster.create.network.subnets))
     wanted = {*named, *(cluster.create.zones if cluster.create is not None else ())}

@@ -27,7 +27,7 @@ from gpu_platform.stack.team_identity import TeamIdentity
 
 
 def existing(cluster: ExistingCluster) -> Cloud:
-    """Return the provider for a cluster that the user's kubeconfig reaches and its owner configures."""
+    """Return the provider for a cluster that the user's kubeconfig reaches and that its owner configures."""
     return Cloud(
         cluster=cluster,
         access="kubeconfig",
@@ -65,7 +65,8 @@ def _nodes(pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
 
 
 def _check_nodes(pool: Pool, problems: Problems) -> None:
-    """Record a pool without nodes, or with a number of node names that differs from `count.desired`."""
+    """Record a problem for a pool without nodes, or with a number of node names that differs from `count.desired`.
+    """
     if pool.nodes is None:
         problems.at("nodes").add(
             "nothing",
@@ -96,7 +97,8 @@ def _annotations(identity: TeamIdentity) -> Mapping[str, str]:
 
 
 def _check_hosts(cluster: ExistingCluster, problems: Problems) -> None:
-    """Record that network policies cannot name hosts on this cluster. `problems` points to the host name."""
+    """Record a problem if network policies cannot name hosts on this cluster. `problems` points to the host name.
+    """
     if cluster.network_policies is None:
         problems.add(
             "a host name without cluster.network_policies",

@@ -26,7 +26,7 @@ from gpu_platform.stack.sharing import Mig, Mps, TimeSlicing
 def check_autoscaler(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record an autoscaled pool whose GPU resources the cluster autoscaler does not support.
+    """Record a problem if the cluster autoscaler does not support the GPU resources of an autoscaled pool.
 
     `problems` points to the pool.
     """

@@ -84,7 +84,7 @@ def plan_bucket(name: str, one: BucketStorage) -> Iterator[VolumePlan]:
             namespace=team,
             source=_source(one),
             driver=DRIVER,
-            # The part after the colon makes the handle unique; the driver ignores it.
+            # The part after the colon makes the handle unique. The driver ignores that part.
             handle=f"{one.bucket}:{team}-{name}",
             mount_options=tuple(_mount_options(one)),
             read_only=not one.writable,

@@ -32,7 +32,8 @@ _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 class Sizes:
     """Node counts of a pool.
 
-    `per_location` is for each location; `min` and `max` are autoscaler limits for all locations.
+    `per_location` is the number of nodes in each location. `min` and `max` are autoscaler limits for all locations
+    together.
     """
 
     autoscaled: bool
@@ -42,7 +43,8 @@ class Sizes:
 
 
 def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
-    """Return the zones that the stack file names for a pool, or none in a regional cluster.
+    """Return the zones that the stack file names for a pool. The result is empty if it names none in a regional
+    cluster.
 
     Only these zones decide placement and counts, so that a newer list of zones does not replace nodes.
     """
@@ -56,8 +58,8 @@ def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
 def zones_of(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> tuple[str, ...]:
     """Return the declared zones of a pool, or the zones of the region that are known to offer its machine type.
 
-    If it is empty, GKE uses the cluster's zones, and refuses the pool if one of them does not offer the machine
-    type (GoogleCloudPlatform/kubernetes-engine-samples#1738; read 2026-11-28).
+    If the result is empty, GKE uses the cluster's zones, and refuses the pool if one of them does not offer the
+    machine type (GoogleCloudPlatform/kubernetes-engine-samples#1738; read 2026-11-28).
     """
     known = catalog.offered(machine)
     return locations(pool, cluster) or (known.zones.get(cluster.location, ()) if known is not None else ())
@@ -107,7 +109,7 @@ def run_seconds(capacity: FlexStart) -> int:
 def check_capacity(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record capacity, zones and counts that GKE does not support."""
+    """Record problems with capacity, zones and counts that GKE does not support."""
     here = problems.at("capacity")
     match pool.capacity:
         case Reservation() as capacity:
@@ -243,7 +245,8 @@ def _check_in_region(zone: str, cluster: GkeCluster, here: Problems) -> None:
 
 
 def _check_count(pool: Pool, cluster: GkeCluster, offered: tuple[str, ...], here: Problems) -> None:
-    """Record a number of nodes that cannot be divided equally among the locations, as GKE requires."""
+    """Record a problem for a number of nodes that cannot be divided equally among the locations, as GKE requires.
+    """
     desired, zones = pool.count.desired, locations(pool, cluster)
     if desired == 0:
         return

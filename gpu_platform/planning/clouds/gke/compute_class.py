@@ -1,4 +1,4 @@
-"""Plan ComputeClasses: the order in which GKE's autoscaler adds nodes to node pools for the same pods.
+"""Plan ComputeClasses, which set the order in which GKE's autoscaler adds nodes to node pools for the same pods.
 
 Manually created node pools belong to a class by its label and taint. GKE adds the toleration to pods that select
 the label. Each node pool has its own rule, because GKE keeps no order among the node pools of one rule. GKE does
@@ -39,7 +39,9 @@ def class_taint(name: str) -> Taint:
 
 
 def check_compute_class(compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
-    """Record a name that GKE uses, a pool with queued provisioning, or a class without an autoscaled pool."""
+    """Record a problem for a name that GKE uses, a pool with queued provisioning, or a class without autoscaled
+    pools.
+    """
     name = compute_class.name
     if name == _DEFAULT or name.startswith(_RESERVED):
         problems.at("name").add(

@@ -149,7 +149,7 @@ def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> Non
 
 
 def node_addresses(cidr: str) -> int:
-    """Return the number of nodes for which a subnet has addresses."""
+    """Return the number of nodes for which a subnet has enough addresses."""
     return ipaddress.IPv4Network(cidr).num_addresses - RESERVED_ADDRESSES
 
 
@@ -371,12 +371,11 @@ def _late_exclusions(create: CreateGke, support_end: date | None, subject: str) 
 def _plan_exclusions(
     maintenance: Maintenance, newest_gpus: Sequence[str], subject: str
 ) -> Decided[tuple[MaintenanceExclusion, ...]]:
-    """Return the declared maintenance exclusions.
+    """Return the maintenance exclusions of a new cluster.
 
-    Without any, A3 and newer pools add one until the end of support.
-
-    It keeps the control plane's version close to these pools' nodes, which have their own exclusions of node
-    upgrades.
+    If the stack file declares none, A3 and newer pools add an exclusion until the end of support. It keeps the
+    version of the control plane close to the version of these pools' nodes, whose upgrades separate exclusions
+    prevent.
     """
     if maintenance.exclusions:
         declared = tuple(

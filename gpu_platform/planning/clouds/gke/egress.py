@@ -44,7 +44,8 @@ def pod_egress(cluster: GkeCluster, *, identity: bool) -> tuple[PodEgress, ...]:
 
 
 def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
-    """Record that network policies cannot name hosts on this cluster. `problems` points to the host name."""
+    """Record a problem if network policies cannot name hosts on this cluster. `problems` points to the host name.
+    """
     if not cluster.fqdn_policies:
         problems.add(
             "a host name without cluster.fqdn_policies",
@@ -54,7 +55,7 @@ def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
 
 
 def check_api_egress(cluster: GkeCluster, problems: Problems) -> None:
-    """Record that the VPC does not resolve Google API names to private.googleapis.com.
+    """Record a problem if the VPC does not resolve the names of Google's APIs to private.googleapis.com.
 
     `problems` points to the egress entry.
     """

@@ -1,4 +1,6 @@
-"""Check that an existing GKE cluster meets the needs of its pools, with facts that are looked up at deployment."""
+"""Check that an existing GKE cluster meets the requirements of its pools, with facts that are looked up at
+deployment.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +185,7 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
 
 
 def subnetwork_of(subnetwork: str, plan: GkeClusterPlan) -> tuple[str, str, str]:
-    """Return project, region and name of a cluster's subnetwork, which is given as a path or as a bare name."""
+    """Return the project, region and name of a cluster's subnetwork. `subnetwork` is a path or only a name."""
     *path, name = subnetwork.split("/")
     named = dict(zip(path[-5::2], path[-4::2], strict=False))
     return named.get("projects", plan.project), named.get("regions", plan.region), name
@@ -196,9 +198,10 @@ def _without_networks(plan: GkeClusterPlan) -> str:
 
 
 def _check_ranges(plan: GkeClusterPlan, found: ExistingGke, problems: Problems) -> None:
-    """Record cluster ranges that overlap a GPU network.
+    """Record a problem for cluster ranges that overlap a GPU network.
 
-    A node has an interface in each GPU network, so it would send the traffic for these ranges there.
+    A node has an interface in each GPU network, so it would send traffic for the overlapping range to the GPU
+    network.
     """
     for what, cidr in found.ranges.items():
         theirs = ipaddress.IPv4Network(cidr)

@@ -28,7 +28,9 @@ _NAMES: Final = {"filestore": "Filestore", "managed-lustre": "Managed Lustre"}
 
 
 def check_existing(one: ExistingStorage, here: Problems) -> None:
-    """Record an instance whose name is not in Google Cloud's format, or whose mount settings are missing."""
+    """Record a problem for an instance whose name is not in Google Cloud's format, or whose mount settings are
+    missing.
+    """
     if one.file_system.startswith("fs-") and "/" not in one.file_system:
         here.at("file_system").add(
             f"{one.file_system!r}",
@@ -85,7 +87,7 @@ def plan_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Itera
 
 
 def _parts(one: ExistingStorage, cluster: GkeCluster) -> tuple[str, str, str]:
-    """Return project, location and name of the instance."""
+    """Return the project, location and name of the instance."""
     before, _, instance = one.file_system.rpartition("/")
     project, _, location = before.rpartition("/")
     return project or cluster.project, location, instance

@@ -48,7 +48,8 @@ def network_count(machine: MachineType, fabric: Fabric) -> int:
 
 
 def cluster_mtu(pools: Sequence[GkePoolPlan]) -> int:
-    """Return the MTU for the VPC of a new cluster. With A3 High or Mega pools it equals their GPU networks' MTU.
+    """Return the MTU for the VPC of a new cluster. With A3 High or Mega pools, it equals the MTU of the GPU
+    networks.
 
     Source: cluster-toolkit 1.95, examples gke-a3-highgpu, gke-a3-megagpu and gke-a4; read 2026-11-23.
     """
@@ -70,7 +71,9 @@ def gpu_network_ranges(
 def check_gpu_networks(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
 ) -> None:
-    """Record pools whose GPU networks cannot be in the same cluster. `problems` points to the cluster."""
+    """Record a problem for pools whose GPU networks cannot be in the same cluster. `problems` points to the
+    cluster.
+    """
     joining = [(pool, machine) for pool, machine in pools if network_mode(pool, machine, catalog) == "networks"]
     _check_range(cluster, len(gpu_network_ranges(cluster, pools, catalog)), problems.at("gpu_networks_cidr"))
     over_rdma = [pool for pool, machine in joining if catalog.gcp_family(machine).fabric == "rdma"]

@@ -84,7 +84,7 @@ class GkeIdentities:
 
 
 def check_identity(identity: TeamIdentity, cluster: GkeCluster, here: Problems) -> None:
-    """Record a service account that a team's pods must not use."""
+    """Record a problem for a service account that a team's pods must not use."""
     account = identity.google_service_account
     if account is not None and account in (cluster.node_service_account, cluster.impersonate):
         here.at("google_service_account").add(
@@ -97,7 +97,7 @@ def check_identity(identity: TeamIdentity, cluster: GkeCluster, here: Problems) 
 def plan_identities(
     identities: Mapping[str, TeamIdentity], cluster: GkeCluster, rights: Mapping[str, tuple[str, ...]]
 ) -> Decided[GkeIdentities | None]:
-    """Return the teams' roles, or None without identities.
+    """Return the teams' roles, or None if no team has an identity.
 
     `identities` and `rights` have the team names as keys.
     """

@@ -24,14 +24,14 @@ _MULTI_REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "nam-eur-asia": ("us-", "europe-", "asia-"),
     "us": ("us-",),
 }
-"""Region prefixes that each multi-region may contain, by its name without digits.
+"""Prefixes of the regions that a multi-region may contain, by the multi-region's name without digits.
 
 Unknown multi-regions are accepted.
 """
 
 
 def check_key(key: str | None, cluster: GkeCluster, problems: Problems, *, regional: bool = False) -> None:
-    """Record a key that the cluster cannot use. `problems` points to the field with the key.
+    """Record a problem for a key that the cluster cannot use. `problems` points to the field with the key.
 
     Disks also accept keys in `global` and in multi-regions that contain their region. `regional` is true for
     resources that accept only keys in their region.

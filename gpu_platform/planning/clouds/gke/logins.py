@@ -33,7 +33,9 @@ _SERVICE_ACCOUNT: Final = ".gserviceaccount.com"
 
 
 def check_members(members: Sequence[str], problems: Problems) -> None:
-    """Record members whose name is not a Google Cloud identity. `problems` points to the team's `members`."""
+    """Record a problem for members whose name is not a Google Cloud identity. `problems` points to the team's
+    `members`.
+    """
     for index, member in enumerate(members):
         kind, _, name = member.partition(":")
         if kind == "serviceaccount" or _EMAIL.fullmatch(name) or name.startswith(_WORKFORCE[kind]):
@@ -69,7 +71,8 @@ def login_commands(cluster: GkeCluster) -> tuple[str, ...]:
 
 
 def networks_by_address(create: CreateGke) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the networks that use the API server's public address, and those that use its private address."""
+    """Return the networks that use the API server's public address, and the networks that use its private address.
+    """
     private = tuple(network for network in create.api_access if is_private(network))
     return tuple(network for network in create.api_access if network not in private), private
 

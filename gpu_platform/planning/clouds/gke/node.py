@@ -134,7 +134,8 @@ def added_taints(pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
 
 
 def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record settings of disk, image, kernel or logs that GKE nodes of the machine type do not support."""
+    """Record problems with disk, image, kernel or log settings that GKE nodes of the machine type do not support.
+    """
     _check_disk(pool, machine, catalog, problems.at("disk"))
     _check_image(pool, problems.at("image"))
     check_kernel(pool, machine, problems)
@@ -149,7 +150,7 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
 
 
 def _check_logs(pool: Pool, machine: MachineType, here: Problems) -> None:
-    """Record container logs that may exceed GKE's limit, a fraction of the node's storage.
+    """Record a problem for container logs that may exceed GKE's limit, which is a fraction of the node's storage.
 
     Local SSDs count together with the boot disk, because GKE does not document which storage it counts.
     """
@@ -173,7 +174,7 @@ def _check_logs(pool: Pool, machine: MachineType, here: Problems) -> None:
 
 
 def _check_sysctls(pool: Pool, catalog: Catalog, here: Problems) -> None:
-    """Record kernel parameters that GKE does not allow to be set."""
+    """Record a problem for kernel parameters that GKE does not allow to be set."""
     settable = catalog.settable_sysctls["gke"].sysctls
     for name in pool.tuning.sysctls if pool.tuning is not None else ():
         if name not in settable:
@@ -181,7 +182,8 @@ def _check_sysctls(pool: Pool, catalog: Catalog, here: Problems) -> None:
 
 
 def _check_image(pool: Pool, here: Problems) -> None:
-    """Record image streaming without its requirements, and an image cache that is not a disk image.
+    """Record problems for image streaming without its requirements, and for an image cache that is not a disk
+    image.
 
     Source: GKE docs, Image streaming and secondary boot disks; read 2026-11-23.
     """

@@ -65,9 +65,10 @@ def fabric_broken_from(pool: GkePoolPlan, catalog: Catalog) -> str | None:
 def check_versions(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
 ) -> None:
-    """Record pools that need a newer minor version than the declared one. The patch is checked at deployment.
+    """Record a problem for pools that need a newer minor version than the declared one.
 
-    The network of a pool is checked together with the pool. `problems` points to the cluster's `kubernetes`.
+    The patch is checked at deployment. The network of a pool is checked together with the pool. `problems` points
+    to the cluster's `kubernetes`.
     """
     if cluster.kubernetes is None:
         return
@@ -84,7 +85,9 @@ def check_versions(
 def check_node_version(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a node version that the pool or the cluster does not support. `problems` points to the pool."""
+    """Record problems with a node version that the pool or the cluster does not support. `problems` points to the
+    pool.
+    """
     release, here = pool.image.release, problems.at("image").at("release")
     if release is None:
         _check_fabric_of_cluster(pool, machine, cluster, catalog, problems)
@@ -113,7 +116,7 @@ def check_node_version(
 
 
 def check_skew(release: str, control_plane: str, here: Problems) -> None:
-    """Record a node version that is newer than the control plane or too old for it."""
+    """Record a problem for a node version that is newer than the control plane or too old for it."""
     newest, oldest = minor(control_plane), minor(control_plane) - OLDEST_NODES
     exact = order(control_plane) if "-gke." in control_plane else (newest + 1, 0, 0)
     if order(release) > exact or minor(release) < oldest:
@@ -133,7 +136,7 @@ def _broken_from(pool: Pool, machine: MachineType, catalog: Catalog) -> str | No
 def _check_fabric_of_cluster(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record GPU NICs that nodes of the cluster's version cannot use, if that version is known."""
+    """Record a problem for GPU NICs that nodes of the cluster's version cannot use, if that version is known."""
     broken = _broken_from(pool, machine, catalog)
     if broken is None:
         return
@@ -163,7 +166,9 @@ def _fix(pool: Pool, broken: str) -> str:
 
 
 def broken_problem(pools: Sequence[str], version: str, broken: str, problems: Problems) -> None:
-    """Record pools without a declared version that cannot use their GPU NICs on a cluster of `version`."""
+    """Record a problem for pools without a declared version that cannot use their GPU NICs on a cluster of
+    `version`.
+    """
     problems.add(
         f"GKE {version} with GPU NICs of pools {', '.join(pools)}",
         _before(broken),

@@ -86,7 +86,7 @@ def is_compact(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: C
 def check_placement(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a placement that GKE refuses."""
+    """Record problems with a placement that GKE refuses."""
     placement = pool.placement
     _check_size(pool, plan_placement(pool, machine, cluster, catalog), catalog.gcp_family(machine), problems)
     if placement is None:
@@ -128,7 +128,7 @@ def check_placement(
 
 
 def _check_size(pool: Pool, choice: PlacementChoice, family: GcpFamily, problems: Problems) -> None:
-    """Record more nodes than the program's placement policy can place.
+    """Record a problem if a pool has more nodes than the program's placement policy can place.
 
     A policy of the owner may place more nodes.
     """
@@ -170,7 +170,7 @@ def _check_compact(
 
 
 def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings | None:
-    """Return how nodes are replaced. The default is without surge if the capacity is reserved or compactly placed.
+    """Return how nodes are replaced. By default there is no surge if the capacity is reserved or compactly placed.
 
     Return None for flex-start. GKE always uses its short-lived upgrades for flex-start: nodes run until they end,
     new nodes have the new configuration, and the strategy has no settings (GKE docs, Node upgrade strategies,
@@ -189,7 +189,7 @@ def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings | None:
 
 
 def _check_short_lived(pool: Pool, here: Problems) -> None:
-    """Record upgrade settings that flex-start nodes do not support.
+    """Record a problem for upgrade settings that flex-start nodes do not support.
 
     `max_unavailable` is allowed, because it also limits the operator's driver upgrades.
     """
@@ -215,7 +215,7 @@ def most_nodes(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: C
 def check_upgrade(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record upgrade settings that GKE refuses, or that need more nodes than the capacity has."""
+    """Record problems with upgrade settings that GKE refuses, or that need more nodes than the capacity has."""
     here = problems.at("upgrade")
     compact = is_compact(pool, machine, cluster, catalog)
     settings = plan_upgrade(pool, compact)

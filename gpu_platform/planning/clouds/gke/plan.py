@@ -151,7 +151,7 @@ class GkePoolPlan:
     """GPUs of a node, or None if the machine type has no GPUs."""
     image_type: str
     version: str | None
-    """GKE version of the nodes, or None for the cluster's version at their creation."""
+    """GKE version of the nodes. If None, new nodes have the version that the cluster has at the time."""
     upgrades_excluded: bool
     """Whether GKE keeps the nodes' version until its support ends."""
     spot: bool
@@ -194,7 +194,7 @@ class GkePoolPlan:
     resource_labels: Mapping[str, str]
     autoscaled: bool
     nodes_per_location: int | None
-    """Nodes in each location: the initial number, or without an autoscaler the fixed number.
+    """Number of nodes in each location. If an autoscaler changes the number, this is only the initial number.
 
     None for flex-start.
     """
@@ -333,7 +333,8 @@ class CreateGkePlan:
 
     @property
     def upgrade_order(self) -> str | None:
-        """The upgrade steps if an exclusion until the end of support blocks the channel's minor upgrades, or None.
+        """The upgrade steps if a maintenance exclusion blocks minor upgrades until the end of support, or else
+        None.
 
         An exclusion blocks only the upgrades that GKE starts. Sources: GKE docs, Maintenance windows and
         exclusions; Google provider, min_master_version; read 2026-11-29.
@@ -356,7 +357,7 @@ class CreateGkePlan:
 class GkeClusterPlan:
     """A new or existing GKE cluster, and the settings that all its GPU pools share.
 
-    `create` is None if it exists.
+    `create` is None if the cluster exists.
     """
 
     kind: Literal["gke"] = "gke"

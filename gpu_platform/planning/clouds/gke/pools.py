@@ -53,7 +53,7 @@ from gpu_platform.stack.pool import FlexStart, Pool, Reservation
 def check_gke_pool(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record every combination that GKE refuses or that wastes paid capacity."""
+    """Record a problem for every combination that GKE refuses or that wastes paid capacity."""
     check_capacity(pool, machine, cluster, catalog, problems)
     check_resource_labels(pool.tags, problems.at("tags"))
     check_autoscaler(pool, machine, cluster, catalog, problems)
@@ -143,7 +143,8 @@ def plan_gke_pool(
 
 
 def _excludes_upgrades(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether GKE keeps the nodes' version. It keeps a declared version, and the version of A3 and newer.
+    """Return whether GKE keeps the nodes' version, which it does for a declared version and for A3 and newer
+    machine types.
 
     Maintenance exclusions in the stack file apply to all pools of the cluster and replace the exclusions for A3
     and newer. Release channels require auto-upgrade, which would otherwise upgrade nodes beyond the declared

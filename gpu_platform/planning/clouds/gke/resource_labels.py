@@ -16,7 +16,9 @@ _OF_GOOGLE: Final = "goog"
 
 
 def check_resource_labels(labels: Mapping[str, str], problems: Problems) -> None:
-    """Record invalid labels of Google Cloud resources, and labels that Google or the program sets itself."""
+    """Record problems with invalid labels of Google Cloud resources, and with labels that Google or the program
+    sets itself.
+    """
     for key, value in labels.items():
         if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
             problems.at(key).add(

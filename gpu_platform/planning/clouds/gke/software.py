@@ -1,4 +1,4 @@
-"""Decide who installs driver, toolkit and device plugin on GKE nodes: GKE, the platform, or the GPU Operator.
+"""Decide who installs the driver, toolkit and device plugin on GKE nodes: GKE, the platform, or the GPU Operator.
 
 Sources: NVIDIA GPU Operator docs (Google GKE) and its v26.7.0 source; read 2026-11-21.
 """
@@ -39,7 +39,7 @@ def gke_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
 
 
 def explain_software(pool: Pool, software: NodeSoftware) -> str:
-    """Return the reason for these owners, as text."""
+    """Return why GKE, the operator or the platform's installer provides the components, as text."""
     family = pool.image.family or DEFAULT_FAMILY
     match software.device_plugin, software.driver:
         case "cloud", _:
@@ -56,14 +56,15 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
 
 
 def check_software(pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
-    """Record a pool with software that two owners or none would install."""
+    """Record a problem for a pool with software that two owners, or no owner, would install."""
     image = node_image(pool, catalog)
     if image is not None:
         _check_owners(pool, image, operator, Problems("operator", problems.found))
 
 
 def check_driver_dir(pools: Sequence[tuple[int, Pool]], catalog: Catalog, problems: Problems) -> None:
-    """Record pools with different driver directories, because the operator has one setting for the whole cluster.
+    """Record a problem for pools with different driver directories, because the operator has one setting for the
+    whole cluster.
 
     Each entry of `pools` is an index in the stack file and the pool. `problems` points to the root of the file.
     """

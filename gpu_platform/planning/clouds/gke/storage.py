@@ -105,7 +105,9 @@ def check_gke_storage(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record storage that GKE or the pools' machine types do not support. `problems` points to `storage`."""
+    """Record problems with storage that GKE or the pools' machine types do not support. `problems` points to
+    `storage`.
+    """
     machines = {
         pool.name: machine
         for pool in pools
@@ -137,7 +139,7 @@ def check_gke_storage(
 def _check_disk(
     one: DiskStorage, unset: str | None, machines: Mapping[str, MachineType], catalog: Catalog, here: Problems
 ) -> None:
-    """Record a disk type that no pool can attach, and IOPS for a disk type that does not support them.
+    """Record problems with a disk type that no pool can attach, and with IOPS that the disk type does not support.
 
     `unset` is the disk type of a class that names none, or None if it is a type that the pools attach.
     """
@@ -187,7 +189,9 @@ def _check_lustre_nodes(
     here: Problems,
     otherwise: str,
 ) -> None:
-    """Record clusters and nodes that cannot run the Managed Lustre driver. `otherwise` is an alternative fix."""
+    """Record problems with clusters and nodes that cannot run the Managed Lustre driver. `otherwise` is an
+    alternative fix.
+    """
     feature = catalog.gke_features[LUSTRE_FEATURE]
     if not _has(LUSTRE_FEATURE, cluster, catalog):
         here.add(
@@ -231,7 +235,7 @@ def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
 
 
 def _disks(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:
-    """Return the disk types that a machine type is known to attach: its boot disk types."""
+    """Return the disk types that a machine type is known to attach, which are its boot disk types."""
     return catalog.gcp_family(machine).boot_disk_types
 
 
@@ -401,7 +405,7 @@ def _created_network(cluster: GkeCluster) -> str | None:
 def _network(cluster: GkeCluster) -> str | None:
     """Return the network of a new cluster as a name, or as a path if it already exists.
 
-    None means that it is looked up.
+    The result is None for an existing cluster, whose network is looked up.
     """
     if cluster.create is None or cluster.create.network is None:
         return _created_network(cluster)

@@ -41,7 +41,9 @@ def nodes_in_zone(lowest: int, highest: int) -> int | None:
 
 
 def check_system_nodes(create: CreateGke, catalog: Catalog, problems: Problems) -> None:
-    """Record a machine type or a number of nodes that system nodes cannot have. `problems` points to `create`."""
+    """Record problems with a machine type or a number of nodes that system nodes cannot have. `problems` points to
+    `create`.
+    """
     if create.system.max < ZONES:
         problems.at("system").at("max").add(
             str(create.system.max),

@@ -51,7 +51,7 @@ def check_window(window: WindowPlan | None, create: CreateGke | None, problems: 
 
 
 def recurring_window(window: WindowPlan) -> tuple[datetime, datetime, str]:
-    """Return start and end of the first window in UTC, and the recurrence rule."""
+    """Return the start and end of the first window in UTC, and the recurrence rule."""
     latest = min(_offsets(window.time_zone))
     hour, minute = map(int, window.start.split(":"))
     start = _MONDAY + timedelta(hours=hour, minutes=minute) - latest

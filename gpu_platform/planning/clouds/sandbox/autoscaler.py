@@ -35,7 +35,7 @@ def is_autoscaled(pool: Pool) -> bool:
 
 
 def check_autoscaled(pool: Pool, problems: Problems) -> None:
-    """Record an autoscaled pool whose GPUs pods request through DRA claims. `problems` points to the pool."""
+    """Record a problem if an autoscaled pool offers its GPUs through DRA claims. `problems` points to the pool."""
     if is_autoscaled(pool) and isinstance(pool.sharing, Dra):
         count = pool.count
         problems.at("count").at("max").add(
@@ -46,7 +46,7 @@ def check_autoscaled(pool: Pool, problems: Problems) -> None:
 
 
 def check_same_sharing(pools: Sequence[tuple[int, Pool]], problems: Problems) -> None:
-    """Record autoscaled pools with the same machine type but different sharing.
+    """Record a problem for autoscaled pools with the same machine type but different sharing.
 
     `problems` points to the root of the file.
     """

@@ -74,14 +74,14 @@ def _names(pool: Pool) -> tuple[str, ...]:
 
 
 def _nodes(pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-    """Return the plan of the nodes that the program creates. An autoscaler does not remove them."""
+    """Return the plan of the nodes that the program creates. An autoscaler does not remove these nodes."""
     nodes = nodes_plan(pool, "created", named or _names(pool))
     added = is_autoscaled(pool)
     return replace(nodes, vary=added, min=nodes.desired if added else nodes.min)
 
 
 def _check_kubernetes(cluster: SandboxCluster, catalog: Catalog, problems: Problems) -> None:
-    """Record a Kubernetes version that no sandbox supports."""
+    """Record a problem for a Kubernetes version that no sandbox supports."""
     known, wanted = catalog.kubernetes_platforms[PLATFORM].only, cluster.kubernetes
     if wanted is not None and wanted not in known:
         problems.at("kubernetes").add(
