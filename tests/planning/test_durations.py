@@ -122,7 +122,10 @@ def test_a_blue_green_pool_is_replaced_all_together() -> None:
     ("budgets", "allowed"),
     [
         (({"nodes": "10%"},), "10% of the nodes at a time"),
-        (({"nodes": "100%", "reasons": ["Empty"]}, {"nodes": "0", "reasons": ["Drifted"]}), "allows none now"),
+        (
+            ({"nodes": "100%", "reasons": ["Empty"]}, {"nodes": "0", "reasons": ["Drifted"]}),
+            "allows no replacement",
+        ),
     ],
 )
 def test_nothing_limits_how_long_karpenter_replaces_nodes(

@@ -153,7 +153,7 @@ def _refuse_nodes(found: _Shortage, vpc: VpcPlan, groups: Sequence[_Group], prob
     each = largest.takes(short.field, pods_apart=vpc.pods_cidr is not None).least
     fewer = max(0, largest.nodes - ceil((short.least - short.room) / each))
     Problems(largest.path, problems.found).add(
-        f"{largest.nodes} nodes including those that a roll adds, which take {largest.nodes * each} addresses",
+        f"{largest.nodes} nodes, including nodes that a roll adds, which take {largest.nodes * each} addresses",
         f"{fewer}, or more zones: there are {_where(short, widest)} for {short.nodes}",
         f"write {max(0, fewer - largest.rolled)}{with_range}, or {_MORE_ROOM}",
     )

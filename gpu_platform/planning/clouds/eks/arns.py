@@ -23,7 +23,7 @@ _PARTITIONS: Final = {
 
 
 def partition_of(region: str) -> str:
-    """Return the AWS partition of a region, the second part of its ARNs."""
+    """Return the AWS partition of a region, which is the second part of an ARN in the region."""
     return next((name for start, name in _PARTITIONS.items() if region.startswith(start)), _COMMERCIAL)
 
 
@@ -143,6 +143,6 @@ def check_account(arn: str | None, cluster: EksCluster, problems: Problems) -> N
     if check_partition(arn, cluster, problems) and elsewhere:
         problems.add(
             f"{arn!r} in account {account}",
-            f"one in the cluster's account, {cluster.account}",
+            f"an ARN in the cluster's account, {cluster.account}",
             "correct the ARN, or the cluster's account",
         )

@@ -205,7 +205,7 @@ def check_blocks(pool: Pool, capacity: CapacityBlock, family: AwsFamily, here: P
         pool_problems = Problems(here.path.removesuffix(".capacity"), here.found)
         pool_problems.at("count").at("min").add(
             f"{pool.count.min} with a capacity block whose nodes a schedule starts or stops",
-            "0: the node group has no nodes before the block begins and after it ends",
+            "0: the node group has no nodes before the block begins or after it ends",
             "remove min",
         )
 

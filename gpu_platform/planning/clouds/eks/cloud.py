@@ -212,8 +212,7 @@ def _check_together(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record problems for placement groups that pools cannot share, and for images of another Kubernetes version.
-    """
+    """Record problems with placement groups that pools cannot share, and images of other Kubernetes versions."""
     check_shared_groups(pools, cluster, catalog, problems)
     release = catalog.operator_releases.get(operator.release) if operator is not None else None
     kubernetes = planned_kubernetes(cluster, release, catalog)
@@ -310,8 +309,7 @@ def _documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> Iterator[Document]:
-    """Yield everything whose size is limited: IAM policies, user data, tags, and the instances of capacity blocks.
-    """
+    """Yield everything of limited size: IAM policies, user data, tags, and the instances of capacity blocks."""
     assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     of_cluster = cluster.create.addons if cluster.create is not None else ()
     of_storage = storage.cloud.drivers if isinstance(storage.cloud, EksStorage) else ()

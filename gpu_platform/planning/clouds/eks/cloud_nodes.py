@@ -187,7 +187,7 @@ def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
     """Return how Karpenter replaces drifted nodes, which it does after the deployment."""
     held = "0" in plan.drift_budgets
     if held:
-        allowed = "its disruption budget allows none now: a node is replaced when it is empty"
+        allowed = "its disruption budget allows no replacement now, so only empty nodes are replaced"
     else:
         budgets = (f"{nodes} of the nodes at a time" for nodes in plan.drift_budgets)
         allowed = ", ".join(budgets) or "as its disruption budgets allow"

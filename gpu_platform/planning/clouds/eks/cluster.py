@@ -308,7 +308,7 @@ def plan_eks_cluster(
             subject=f"cluster {cluster.name}",
             what="warning: quota",
             chosen=f"{one.name}: {one.amount}",
-            why=f"for {one.what}: request a higher quota before `up`, or declare fewer",
+            why=f"for {one.what}: request a higher quota before `up`, or declare fewer of them",
         )
         for one in group_quotas(plan)
     )
@@ -377,8 +377,8 @@ def _plan_create(
         subject=f"cluster {cluster.name}",
         what="addresses of pods",
         chosen="prefixes of 16 (VPC CNI, ENABLE_PREFIX_DELEGATION)",
-        why="EFA-only interfaces have no addresses: single addresses would run out before the kubelet's maxPods, "
-        "which EKS sets on its images",
+        why="EFA-only interfaces have no addresses, so single addresses would run out before a node has the "
+        "maximum number of pods (maxPods) that EKS sets on its images",
     )
     of_pods = tuple(
         Decision(
@@ -428,11 +428,11 @@ def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
         why = "api_from_anywhere: it is reachable from the whole internet, protected only by IAM"
     elif locked_out:
         why = (
-            "create.api_access names no network from which the first `up` could reach it, so that `up` is "
-            "refused: other networks in the VPC, and networks connected by VPN or peering, also need an entry"
+            "create.api_access names no network from which the first `up` could reach it, so this `up` is "
+            "refused; other networks in the VPC, and networks connected by VPN or peering, also need an entry"
         )
     else:
-        why = "create.api_access declares it: other networks in the VPC or connected with it also need an entry"
+        why = "create.api_access declares it: other networks in the VPC or connected to it also need an entry"
     return Decision(
         subject=f"cluster {cluster.name}",
         what="warning: API server" if create.api_from_anywhere or locked_out else "API server",

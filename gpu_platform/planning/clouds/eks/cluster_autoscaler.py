@@ -58,8 +58,8 @@ def fixed_because(pool: Pool) -> str | None:
         return "the instances of a capacity block are paid for, and EKS removes them at its end"
     if isinstance(pool.sharing, Dra):
         return (
-            "the Cluster Autoscaler does not know the ResourceSlices of a new node, so from zero nodes it adds "
-            "none for pods with claims"
+            "the Cluster Autoscaler does not know the ResourceSlices of a new node, so it does not scale "
+            "a pool up from zero nodes for pods with claims"
         )
     return None
 

@@ -374,7 +374,7 @@ class EksClusterPlan:
         return Problem(
             "cluster.create.api_access",
             networks,
-            "the network of the machine that runs `up`, whether in the VPC, connected with it or public: the "
+            "the network of the machine that runs `up`, whether it is in the VPC, connected to it or public: the "
             "cluster's security group admits only the cluster's nodes and pods",
             "name it, such as api_access: [10.0.0.0/16]; nothing was changed",
         )

@@ -73,7 +73,7 @@ def _of_access(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         loss="cuts-access",
         on_loss="the provider is deleted: tokens of {lost} are no longer accepted, and the stack file must name "
         "members of teams as the new provider names users and groups",
-        on_gain="EKS takes up to an hour until tokens are accepted",
+        on_gain="EKS takes up to an hour to accept the tokens",
     )
 
 
@@ -83,8 +83,7 @@ def _login_text(login: LoginPlan) -> str:
 
 
 def _oidc_text(oidc: OidcPlan) -> str:
-    """Describe a provider by all fields that EKS cannot change. A new value of such a field replaces the provider.
-    """
+    """Describe a provider by all fields that EKS cannot change. A new value of a field replaces the provider."""
     parts = {
         "users by claim": oidc.username_claim,
         "with prefix": oidc.username_prefix,
@@ -142,7 +141,7 @@ def _staying(cluster: EksClusterPlan) -> str:
     who = "managed pools without zones" + (" and the system nodes" if cluster.create is not None else "")
     return (
         f"existing {who} stay in the subnets that they were created in until another change replaces them: to "
-        "move a pool write its zones, which replaces it; Karpenter pools use the new subnets"
+        "move a pool, write its zones, which replaces the pool; Karpenter pools use the new subnets"
     )
 
 

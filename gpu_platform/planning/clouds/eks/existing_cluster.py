@@ -183,8 +183,8 @@ def _check_form(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problem
     if found.auto_mode:
         problems.add(
             f"{plan.name!r} with EKS Auto Mode",
-            "a cluster without Auto Mode: Auto Mode has its own Karpenter, and network, DNS and Pod Identity "
-            "within its nodes, which other nodes lack",
+            "a cluster without Auto Mode: Auto Mode has its own Karpenter, and runs network, DNS and Pod Identity "
+            "inside its nodes, so other nodes lack them",
             "create another cluster, or let the owner switch Auto Mode off and install the EKS add-ons",
         )
     if found.ip_family == "ipv6":

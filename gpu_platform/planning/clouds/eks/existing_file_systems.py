@@ -101,6 +101,6 @@ def by_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Decisio
         what=name,
         chosen=f"{_NAMES[one.system]} {one.file_system}, {'read' if one.read_only else 'read and written'} by "
         f"{', '.join(one.teams or ()) or 'no team'}",
-        why=f"a claim of this name in the namespace of each team; the owner of the file system admits {ports} "
+        why=f"a claim of this name in the namespace of each team; the owner of the file system must allow {ports} "
         f"from the nodes' security group{more}",
     )

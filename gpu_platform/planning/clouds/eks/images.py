@@ -26,7 +26,7 @@ _RELEASES = {
     "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}"), "1.64.0-2f4c3a1b"),
 }
 # First releases with SOCI. For AL2023, v20250821 added SOCI (amazon-eks-ami#2352), and v20260120 put its directory
-# on local disks (#2548). Bottlerocket has SOCI since 1.44.0.
+# on local disks (#2548). Bottlerocket has had SOCI since 1.44.0.
 _FIRST_WITH_SOCI = {"al2023": "20260120", "bottlerocket": "1.44.0"}
 # In older releases the runtime gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all. CUDA
 # images set this variable themselves, so no admission policy can see it (awslabs/amazon-eks-ami#2706, v20260423;
@@ -215,7 +215,7 @@ def _check_fast_pull(pool: Pool, here: Problems) -> None:
     if first := _first_if_older(family, release, _FIRST_WITH_SOCI):
         here.at("fast_pull").add(
             f"true with release {release}",
-            f"{family} {first} or newer: older images have no SOCI, or not on local disks",
+            f"{family} {first} or newer: older images have no SOCI, or cannot use it on local disks",
             "name a newer release, or remove fast_pull",
         )
 

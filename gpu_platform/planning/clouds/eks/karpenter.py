@@ -258,7 +258,7 @@ def _explain(
         ),
     )
     of_owner = ", whose IAM policy must also allow it" if cluster.parts.karpenter == "present" else ""
-    for what, chosen, why in disk_key(pool, f"the role of Karpenter{of_owner}"):
+    for what, chosen, why in disk_key(pool, f"Karpenter's IAM role{of_owner}"):
         yield Decision(subject=subject, what=what, chosen=chosen, why=why)
     if "networkInterfaces" in node_class:
         yield Decision(
@@ -272,5 +272,5 @@ def _explain(
             subject=subject,
             what="shares",
             chosen=f"{pool.sharing.replicas} of each GPU, as {names.GPU_RESOURCE}",
-            why="Karpenter plans one GPU for each share, and learns that a node has more only when the node runs",
+            why="Karpenter plans one GPU for each share: only a running node shows how many it has",
         )

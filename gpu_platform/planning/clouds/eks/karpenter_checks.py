@@ -53,7 +53,7 @@ def _check_count(pool: Pool, here: Problems) -> None:
     if count.min > 0:
         here.at("min").add(
             str(count.min),
-            "0: Karpenter keeps no nodes that no pod needs (static capacity is alpha, without a limit on GPUs)",
+            "0: Karpenter removes nodes that no pod needs (static capacity is alpha, and cannot limit GPUs)",
             f"write min: 0, or {managed_instead(pool)}",
         )
     if count.desired > 0:

@@ -73,8 +73,7 @@ def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-on
 
 
 def _check_via(pool: Pool, machine: MachineType, cluster: EksCluster, here: Problems) -> None:
-    """Record a problem for `via` without EFA interfaces, and for `dranet` on a Kubernetes version that is too old.
-    """
+    """Record a problem for `via` without EFA interfaces, or for `dranet` on an old version of Kubernetes."""
     via = pool.network.via
     if via not in ("device-plugin", "dranet"):
         return
@@ -161,7 +160,7 @@ def check_pod_interfaces(
         fix = "write rdma: false, or give the cluster no pod subnets"
     problems.at("network").at("layout").add(
         f"all {machine.default_enis} interfaces of network card 0 of {machine.name} in use, and pod subnets",
-        "an interface left for pods: with pod subnets they get no address of the primary interface",
+        "an interface left for pods: with pod subnets, pods get no addresses from the primary interface",
         fix,
     )
 

@@ -28,8 +28,8 @@ _LAYOUTS: Final = "1.11.0"
 _NEEDS_IAM: Final = (
     "its pods must reach the IAM API, to create the instance profile of its nodes: a VPC can have an "
     "endpoint for it only in the Region of IAM's control plane (us-east-1 for commercial Regions). Without a "
-    "route to the internet or to such an endpoint no node class becomes ready, and `up` waits in vain; pools with "
-    "provisioner: managed do not need it"
+    "route to the internet or to such an endpoint no node class becomes ready, and `up` waits until it times out; "
+    "pools with provisioner: managed do not need it"
 )
 
 
@@ -43,7 +43,7 @@ def check_parts(cluster: EksCluster, problems: Problems) -> None:
         if cluster.create is not None and getattr(parts, name) == "present":
             problems.at(name).add(
                 "present on a new cluster",
-                "present only on an existing cluster: a new cluster has no controllers of an owner",
+                "present only on an existing cluster: a new cluster has no controllers that an owner installed",
                 "write install, or remove create",
             )
     if parts.karpenter_node_role is not None and parts.karpenter == "install":
@@ -201,7 +201,8 @@ def _needs_of_karpenter(cluster: EksCluster, part: PartPlan, pools: Sequence[Kar
     if any(pool.reservations for pool in pools):
         yield (
             "its IAM policy must allow ec2:DescribeCapacityReservations, and ec2:RunInstances and ec2:CreateFleet "
-            f"on capacity-reservation/*; its feature gate ReservedCapacity must be on, as it is from {_GATE_ON}"
+            f"on capacity-reservation/*; its feature gate ReservedCapacity must be on, as it is by "
+            f"default from {_GATE_ON}"
         )
     if any(pool.placement_group is not None for pool in pools):
         yield (

@@ -187,7 +187,7 @@ def check_shared_groups(
         if zone != its_zone:
             problems.at(f"pools[{index}].{field}").add(
                 f"{group!r} in {zone}",
-                f"{its_zone}, where pools[{other}] has it: a cluster placement group is in one zone",
+                f"{its_zone}, where pools[{other}] uses it, because a cluster placement group cannot span zones",
                 "name another group, or correct the zone",
             )
 

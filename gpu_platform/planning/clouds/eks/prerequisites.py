@@ -101,8 +101,7 @@ def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
 
 
 def group_quotas(cluster: EksClusterPlan) -> tuple[CloudQuota, ...]:
-    """Return the EKS quotas of managed node groups for which the pools need more than the default of an account.
-    """
+    """Return the EKS quotas of managed node groups for which the pools need more than an account's default."""
     return tuple(
         CloudQuota(
             name=f"{name} (eks)",

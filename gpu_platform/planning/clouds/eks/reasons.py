@@ -69,7 +69,7 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
         return (
             "image",
             f"{plan.ami_type} {plan.release_version}",
-            f"{pins}, until nodes are rolled for another reason without a change of it: EKS then takes its "
+            f"{pins}; if the nodes are rolled for another reason and the release stays unchanged, EKS uses its "
             "newest release, which `preview` shows",
         )
     return (
@@ -242,7 +242,7 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
         window, start = block.window, block.start
         ends = utc_text(window.ends) or "its end"
         if start is None:
-            begins = "it must have begun when the pool is created; otherwise write starts, or desired: 0"
+            begins = "the block must have begun when the pool is created; otherwise write starts, or desired: 0"
         else:
             begins = (
                 f"no nodes before it begins, then a scheduled action starts {start.nodes} at {start.recurrence} "

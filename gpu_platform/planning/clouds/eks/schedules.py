@@ -43,7 +43,7 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
     elif pool.count.is_range:
         here.add(
             f"a schedule on a pool of {pool.count.min} to {pool.count.maximum} nodes",
-            "a schedule on a pool of a fixed number of nodes: an autoscaler adds nodes whenever pods wait",
+            "a schedule on a pool with a fixed number of nodes: an autoscaler adds nodes whenever pods wait",
             f"write count: {{desired: {pool.count.desired or pool.count.maximum}}}, or remove schedule: "
             + _INSTEAD,
         )

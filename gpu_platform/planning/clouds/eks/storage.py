@@ -265,7 +265,7 @@ def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSe
         values=tuple(zones),
         loss="cuts-access",
         on_loss=f"the mount target in {{lost}} is deleted, and no other is created there: on nodes that "
-        f"stay in the zone access to files of {classes} hangs in running pods, and new pods cannot mount them",
+        f"stay in the zone, access to files of {classes} hangs in running pods, and new pods cannot mount them",
         on_gain="pods in the new zone reach the files through a mount target there",
     )
     for zone, subnet in zones.items():
@@ -277,7 +277,7 @@ def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSe
             loss="cuts-access",
             on_loss="EFS has one mount target in each zone, which keeps its subnet: the mount target in {lost} is "
             "deleted, "
-            f"then another is created in the new subnet. For some minutes access to files of {classes} hangs in "
+            f"then another is created in the new subnet. For some minutes, access to files of {classes} hangs in "
             "pods of the "
             "zone",
         )
@@ -460,10 +460,10 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
             chosen, why = f"EBS {one.disk or 'gp3'}, encrypted", "usable by the pods of one node"
         case NfsStorage():
             chosen = f"EFS {one.file_system or 'file system for this class'}"
-            why = "shared by the pods of all nodes, each claim a directory"
+            why = "shared by the pods of all nodes; each claim is a directory"
         case LustreStorage():
             chosen = f"FSx for Lustre, {one.throughput} MB/s for each TiB"
-            why = "a file system for each claim, 1,200 GiB at least"
+            why = "a file system of at least 1,200 GiB for each claim"
     return Decision(
         subject="storage", what=name, chosen=chosen, why=f"{why}; {kept} when its claim is deleted{driver}"
     )

@@ -84,14 +84,12 @@ class Demands:
     catalog: Catalog
 
     def room(self, types: Sequence[str]) -> Room | None:
-        """Return the minimum room on a node of these machine types, or None if none of them is in the catalogue.
-        """
+        """Return the minimum room on a node of these machine types, or None if the catalogue has none of them."""
         machines = [self.catalog.machine_types[name] for name in types if name in self.catalog.machine_types]
         return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
 
     def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
-        """Return the controllers that have no room on `count` nodes. The result is empty if the room is not known.
-        """
+        """Return the controllers that have no room on `count` nodes, or nothing if the room is not known."""
         room = self.room(types)
         return () if room is None else without_room(self.controllers, [room] * count, self.others)
 
@@ -141,8 +139,7 @@ def size_system_pool(
 
 
 def _fix(pool: SystemPool, demands: Demands) -> str:
-    """Return a fix: the smallest machine type with room for the controllers, or else the smallest number of nodes.
-    """
+    """Return the fix: the smallest machine type with room for the controllers, or else the fewest nodes."""
     for size in _SIZES:
         if not demands.missing(_types(size), pool.desired_size):
             return f"write machine_types: [{', '.join(_types(size))}], or remove machine_types"

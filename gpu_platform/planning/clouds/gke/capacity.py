@@ -148,13 +148,13 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
     if not _NAME.fullmatch(capacity.reservation):
         here.at("reservation").add(
             f"{capacity.reservation!r}",
-            "the name of a Compute Engine reservation without a path: a-z, 0-9 and -, beginning with a letter",
+            "the name of a Compute Engine reservation, without a path: a-z, 0-9 and -, beginning with a letter",
             "write its project in project, and its block in block",
         )
     if capacity.block is not None and not _NAME.fullmatch(capacity.block):
         here.at("block").add(
             f"{capacity.block!r}",
-            "the name of a block in the reservation without a path: a-z, 0-9 and -",
+            "the name of a block of the reservation, without a path: a-z, 0-9 and -",
             "see gcloud compute reservations blocks list",
         )
     if capacity.sub_block is not None and capacity.block is None:
@@ -164,7 +164,7 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
     elif capacity.sub_block is not None and not _NAME.fullmatch(capacity.sub_block):
         here.at("sub_block").add(
             f"{capacity.sub_block!r}",
-            "the name of a sub-block in the block without a path: a-z, 0-9 and -",
+            "the name of a sub-block of the block, without a path: a-z, 0-9 and -",
             "see gcloud compute reservations sub-blocks list",
         )
     if capacity.starts is not None and capacity.ends is not None and capacity.ends <= capacity.starts:
@@ -245,8 +245,7 @@ def _check_in_region(zone: str, cluster: GkeCluster, here: Problems) -> None:
 
 
 def _check_count(pool: Pool, cluster: GkeCluster, offered: tuple[str, ...], here: Problems) -> None:
-    """Record a problem for a number of nodes that cannot be divided equally among the locations, as GKE requires.
-    """
+    """Record a problem if the nodes cannot be divided equally among the locations, as GKE requires."""
     desired, zones = pool.count.desired, locations(pool, cluster)
     if desired == 0:
         return

@@ -44,8 +44,7 @@ def pod_egress(cluster: GkeCluster, *, identity: bool) -> tuple[PodEgress, ...]:
 
 
 def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
-    """Record a problem if network policies cannot name hosts on this cluster. `problems` points to the host name.
-    """
+    """Record a problem if network policies cannot name hosts here. `problems` points to the host name."""
     if not cluster.fqdn_policies:
         problems.add(
             "a host name without cluster.fqdn_policies",

@@ -21,8 +21,7 @@ PROFILE_FEATURE = "accelerator-network-profile"
 def check_network(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record problems with network settings that the machine type, the image or the GKE version does not support.
-    """
+    """Record problems with network settings that the machine type, image or GKE version does not support."""
     here = problems.at("network")
     if machine.rdma_interfaces == 0:
         if pool.network.rdma:

@@ -134,8 +134,7 @@ def added_taints(pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
 
 
 def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record problems with disk, image, kernel or log settings that GKE nodes of the machine type do not support.
-    """
+    """Record problems with disk, image, kernel and log settings that nodes of the machine type do not support."""
     _check_disk(pool, machine, catalog, problems.at("disk"))
     _check_image(pool, problems.at("image"))
     check_kernel(pool, machine, problems)

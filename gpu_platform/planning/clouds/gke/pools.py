@@ -191,7 +191,7 @@ def _reasons(
         "the stack file sets it" if affinity.values else "the pool names no reservation",
     )
     if isinstance(pool.capacity, Reservation) and pool.capacity.ends is not None:
-        yield "end of the reservation", f"{pool.capacity.ends:%Y-%m-%d %H:%M} UTC", "its nodes are deleted then"
+        yield "end of the reservation", f"{pool.capacity.ends:%Y-%m-%d %H:%M} UTC", "GKE then deletes the nodes"
     match plan.network:
         case "networks":
             yield (

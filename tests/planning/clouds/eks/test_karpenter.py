@@ -303,7 +303,7 @@ def test_check_says_that_karpenter_must_be_let_use_a_disk_key(part: str):
     cluster = eks(parts={"karpenter": part})
     _, decisions = plan_and_decisions(cluster, **training(disk={"kms_key": key}))
     assert decisions["disk key"].chosen == key
-    assert "must admit the role of Karpenter" in decisions["disk key"].why
+    assert "must allow its use by Karpenter's IAM role" in decisions["disk key"].why
     assert ("whose IAM policy must also allow it" in decisions["disk key"].why) == (part == "present")
 
 

@@ -106,7 +106,7 @@ def test_equally_named_principals_of_two_accounts_are_refused() -> None:
 
 def test_a_login_of_another_account_than_the_clusters_is_refused() -> None:
     found = problems(created(logins=[login()], account="210987654321"), SERVE)
-    assert "one in the cluster's account, 210987654321" in found["cluster.logins[0].principal"]
+    assert "an ARN in the cluster's account, 210987654321" in found["cluster.logins[0].principal"]
     assert "in account 123456789012" in found["cluster.logins[0].principal"]
     assert plan(created(logins=[login()], account="123456789012"), SERVE)
 

@@ -73,13 +73,13 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
     (
         {"capacity": {**RESERVED, "block": "reservationBlocks/b"}},
         "capacity.block",
-        "name of a block in the reservation without a path",
+        "name of a block of the reservation, without a path",
     ),
     ({"capacity": {**RESERVED, "sub_block": "s"}}, "capacity.sub_block", "write its block"),
     (
         {"capacity": {**RESERVED, "block": "b", "sub_block": "reservationSubBlocks/s"}},
         "capacity.sub_block",
-        "name of a sub-block in the block without a path",
+        "name of a sub-block of the block, without a path",
     ),
     ({"capacity": {**RESERVED, "needed_until": "2026-12-10T00:00:00Z"}}, "capacity.ends", "write ends"),
     (
