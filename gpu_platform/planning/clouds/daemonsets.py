@@ -87,7 +87,9 @@ def on_nodes(of_cloud: Iterable[DaemonSet], *, operands: bool) -> tuple[DaemonSe
 
 
 def of_pod(name: str, spec: Mapping[str, Any]) -> DaemonSet:
-    """Return the requests that kube-scheduler counts for a pod: all containers, or the largest init container."""
+    """Return the requests that kube-scheduler counts for a pod, which is the sum of all containers or the largest
+    init container.
+    """
     cpu, memory = _amount(spec, "cpu"), _amount(spec, "memory")
     return DaemonSet(name=name, cpu_millicores=int(-(-cpu * 1000 // 1)), memory_mib=int(-(-memory // _MIB)))
 

@@ -1,4 +1,4 @@
-"""Decide who installs the GPU software on a cluster: the program, or the owner of an existing cluster.
+"""Decide whether the program or the owner of an existing cluster installs the GPU software.
 
 The operator accepts GPU nodes that another Node Feature Discovery has labelled with PCI vendor 10de, with or
 without class 0300 or 0302. The chart value `nfd.enabled: false` leaves out the operator's own Node Feature

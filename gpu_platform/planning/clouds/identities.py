@@ -45,7 +45,7 @@ class Bucket(Protocol):
 
 
 class CloudIdentities(Protocol):
-    """Cloud resources for the identities of teams: roles, and the service accounts that may use them."""
+    """Cloud resources for the identities of teams, such as roles and the service accounts that use the roles."""
 
     @property
     def kind(self) -> str:

@@ -221,7 +221,9 @@ class LoginNotes(Protocol):
     """Find members of a team who cannot log in, and the permissions they lack."""
 
     def __call__(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
-        """Return warnings about these members. `own_stack` is true if the team has a separate stack."""
+        """Return warnings about members of the team who cannot log in. `own_stack` is true if the team has a
+        separate stack.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""The schedule of a pool: when the pool has nodes and when it has none.
+"""The schedule of a pool, which decides when the pool has nodes and when it has none.
 
 Days and times of day are local, so a pool in Berlin starts at 07:00 in summer and in winter. The clock decides
 whether the pool is on: after the stop its last nodes may still be draining, and after the start its first nodes

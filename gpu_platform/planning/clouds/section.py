@@ -19,9 +19,9 @@ ALL_ZONES = "all of the cluster's"
 
 SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
 Access = Literal["sandbox", "kubeconfig", "outputs"]
-"""How clients reach a cluster: through a local sandbox, the user's kubeconfig, or the outputs of its stack."""
+"""Clients reach a cluster through a local sandbox, the user's kubeconfig, or the outputs of the cluster's stack."""
 HostPolicy = Literal["FQDNNetworkPolicy", "CiliumNetworkPolicy"]
-"""Kinds of network policies that can name hosts: the GKE kind and the Cilium kind."""
+"""Kinds of network policies that can name hosts. The first is for GKE, the second for Cilium."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +312,8 @@ class AutoscalerPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricNics:
-    """NICs for traffic between GPUs of several nodes: at least `count` NICs of a kind that the node agent knows.
+    """NICs for traffic between GPUs of several nodes. A node has at least `count` NICs of a kind that the node
+    agent knows.
 
     `mtu` is the MTU of their network interfaces. It is None if it is not known, or if the NICs have no such
     interfaces, as with EFA.
@@ -404,7 +405,9 @@ class CloudNodes:
     node_fabric: NodeFabric | None = None
     """The fabric of the NICs if pods need host paths or capabilities to use the NICs, or else None."""
     replacement: str = ""
-    """How to replace a node: the resource that creates the pool's nodes, and the steps for the broken node."""
+    """How to replace a node. The text names the resource that creates the pool's nodes, and the steps for the
+    broken node.
+    """
     replaced_by_claim: bool = False
     """Whether deleting the NodeClaim that owns a Node object replaces the node."""
     local_nvme: bool = False

@@ -55,7 +55,7 @@ class MountProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSizes:
-    """The volume sizes that a cloud creates: a minimum, and multiples of a step.
+    """The volume sizes that a cloud creates, which are a minimum and multiples of a step.
 
     Empty fields mean no restriction.
     """

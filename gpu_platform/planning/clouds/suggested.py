@@ -64,7 +64,7 @@ def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
 
 
 def pool_settings(nodes: SuggestedNodes, catalog: Catalog, *, capacity: str) -> Mapping[str, Any]:
-    """Return the fields that a cloud needs in the stack file's pool: capacity, zones and network."""
+    """Return the fields that a cloud needs in the stack file's pool, such as capacity, zones and network."""
     rules = _RULES.get(nodes.machine.vendor)
     if rules is None:
         return {}

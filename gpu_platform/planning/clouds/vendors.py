@@ -1,7 +1,8 @@
-"""Facts about the vendors of machine types: reserved memory, unit of the quota and reference region.
+"""Facts about the vendors of machine types, such as reserved memory, the unit of the quota and the reference
+region.
 
-Memory reserved by the kubelet: On EKS it is 255 MiB + 11 MiB for each of `eks_max_pods`, whatever `maxPods` is.
-For on-premises machines the same formula is used with 110 pods. On GKE it is 25 % of the first 4 GiB, 20 % of the
+On EKS, the kubelet reserves 255 MiB + 11 MiB for each of `eks_max_pods`, whatever `maxPods` is. For on-premises
+machines the same formula is used with 110 pods. On GKE, the kubelet reserves 25 % of the first 4 GiB, 20 % of the
 next 4, 10 % of the next 8, 6 % of the next 112, and 2 % of the rest. Sources: awslabs/amazon-eks-ami,
 nodeadm/internal/kubelet (withDefaultReservedResources, CalcMaxPods), 2026-07-23, read 2026-11-23; Google Cloud,
 "Plan GKE Standard node sizes".

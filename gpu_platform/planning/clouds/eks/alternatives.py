@@ -1,4 +1,4 @@
-"""Check the alternative machine types of an EKS pool: pods must run equally well on each of them.
+"""Check the alternative machine types of an EKS pool, because pods must run equally well on each of them.
 
 EKS tries the types of an on-demand node group in order, and starts spot nodes where capacity is least likely to be
 reclaimed. Karpenter takes the cheapest type. A node group lists the types itself, not in its launch template.

@@ -1,4 +1,4 @@
-"""Check ARNs of the stack file against the cluster: partition, region and account."""
+"""Check ARNs of the stack file against the partition, region and account of the cluster."""
 
 from __future__ import annotations
 

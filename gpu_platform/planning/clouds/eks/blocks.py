@@ -1,4 +1,4 @@
-"""Check and plan EC2 Capacity Blocks: when their node groups have nodes, and the handover between blocks.
+"""Check EC2 Capacity Blocks, and plan when their node groups have nodes and how one block follows another.
 
 Sources, read 2026-11-23:
 - EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups". A node group that is created
@@ -143,7 +143,7 @@ def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
 
 
 def _own_name(pool: Pool, window: CapacityWindow) -> str:
-    """Return the name of a block's node group, at most 63 characters: a pool's name has at most 40."""
+    """Return the name of a block's node group, at most 63 characters, because a pool's name has at most 40."""
     return f"{pool.name}-{window.reservation.removeprefix('cr-')}"
 
 

@@ -1,4 +1,5 @@
-"""Check `bootstrap` of an EKS pool, which runs before a node joins: commands on AL2023, settings on Bottlerocket.
+"""Check `bootstrap` of an EKS pool, which contains commands on AL2023 and settings on Bottlerocket. They apply
+before a node joins.
 
 Sources: bottlerocket.dev 1.54, settings reference: a node never joins if its image does not know one of its
 settings; EC2 user guide, user data (16 KiB in total, including the cluster access that EKS adds); read 2026-11-25.

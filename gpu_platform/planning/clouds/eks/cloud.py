@@ -167,9 +167,10 @@ def eks(
     )
 
 
-# The addresses of the EKS Pod Identity agent on each node. An existing cluster may use IPv6. Sources: EKS user
-# guide, "Set up the Amazon EKS Pod Identity Agent" (169.254.170.23 and fd00:ec2::23), and "Limit Pod traffic with
-# Kubernetes network policies" (rules of the other address family are ignored); read 2026-11-26.
+# The addresses of the EKS Pod Identity agent on each node. Both are needed, because an existing cluster may use
+# IPv6. Sources: EKS user guide, "Set up the Amazon EKS Pod Identity Agent" (169.254.170.23 and fd00:ec2::23), and
+# "Limit Pod traffic with Kubernetes network policies" (rules of the other address family are ignored); read
+# 2026-11-26.
 _POD_EGRESS: Final = (
     PodEgress(name="identity", cidr="169.254.170.23/32", ports=((80, "TCP"),)),
     PodEgress(name="identity-ipv6", cidr="fd00:ec2::23/128", ports=((80, "TCP"),)),
@@ -198,7 +199,9 @@ def _volume_drivers(storage: Mapping[str, StorageClass]) -> _VolumeDrivers:
 
 
 def _daemonsets(drivers: _VolumeDrivers, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return the DaemonSets of a pool: add-ons, drivers of the storage classes, and the EFA plugin or driver."""
+    """Return the DaemonSets of a pool, which are add-ons, drivers of the storage classes, and the EFA plugin or
+    driver.
+    """
     volumes = (of_nodes for of_nodes, _ in drivers)
     fabric = [daemonsets.EFA_PLUGIN] if pool.cloud_nodes.nic_resources else []
     fabric += [daemonsets.DRANET] if pool.cloud_nodes.nic_devices is not None else []
@@ -309,7 +312,9 @@ def _documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> Iterator[Document]:
-    """Yield everything of limited size: IAM policies, user data, tags, and the instances of capacity blocks."""
+    """Yield everything of limited size, such as IAM policies, user data, tags, and the instances of capacity
+    blocks.
+    """
     assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     of_cluster = cluster.create.addons if cluster.create is not None else ()
     of_storage = storage.cloud.drivers if isinstance(storage.cloud, EksStorage) else ()

@@ -119,7 +119,7 @@ def _fabric_nics(efa_interfaces: int) -> FabricNics | None:
 def _group_endings(
     plan: EksPoolPlan, windows: Sequence[CapacityWindow], catalog: Catalog
 ) -> tuple[PodEnding, ...]:
-    """Return the pod endings of a node group: spot interruptions, block ends, and moves between zones."""
+    """Return the pod endings of a node group, such as spot interruptions, block ends, and moves between zones."""
     if plan.capacity_type == "SPOT":
         return (reclaimed("eks", catalog),)
     drain = catalog.drain_limits["eks", "rebalance"].seconds

@@ -445,7 +445,8 @@ def _node_policies(cluster: EksCluster) -> tuple[str, ...]:
     """Return the managed policies of nodes.
 
     Nodes describe their own instance when they join, so EKS's minimal policy is not sufficient. On a new cluster
-    the VPC CNI has its own role. On an existing cluster its role is not known, so nodes get its policy.
+    the VPC CNI has its own role. On an existing cluster, the role of the VPC CNI is not known, so nodes get the
+    policy of the VPC CNI.
     """
     policies = ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]
     if cluster.create is None:

@@ -1,4 +1,4 @@
-"""Plan the Cluster Autoscaler: its Helm release and its IAM policy.
+"""Plan the Helm release and the IAM policy of the Cluster Autoscaler.
 
 All Kubernetes versions use the same release. Its image is built for one minor version, and also runs on
 neighbouring versions.

@@ -1,4 +1,4 @@
-"""Types of the plan of an EKS cluster: network, IAM, add-ons, system nodes, Karpenter."""
+"""Types for the plan of an EKS cluster with its network, IAM roles, add-ons, system nodes and Karpenter."""
 
 from __future__ import annotations
 
@@ -176,14 +176,14 @@ class SystemPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterControllerPlan:
-    """Karpenter's controller: charts, version, namespace, and its AWS resources."""
+    """Karpenter's controller, with its charts, version, namespace and AWS resources."""
 
     cluster: str
     region: str
     iam: IamPlan
     chart: str
     crd_chart: str
-    """Chart of the CRDs, which has the same repository and version."""
+    """Chart of the CRDs. It has the repository and version of `chart`."""
     repository: str
     version: str
     namespace: str
@@ -211,7 +211,7 @@ class HelmChartPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAutoscalerPlan:
-    """The Cluster Autoscaler: its Helm release, and the IAM role of its service account."""
+    """The Helm release of the Cluster Autoscaler, and the IAM role of its service account."""
 
     cluster: str
     release: HelmChartPlan

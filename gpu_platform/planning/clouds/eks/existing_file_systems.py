@@ -89,7 +89,9 @@ def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Itera
 
 
 def by_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Decision:
-    """Return the decision about an existing file system: its volumes, and the access that its owner must allow."""
+    """Return the decision about an existing file system, with its volumes and the access that its owner must
+    allow.
+    """
     ports = "TCP 2049" if one.system == "efs" else "TCP 988 and 1018-1023, in both directions"
     more = ""
     if cluster.create is None:

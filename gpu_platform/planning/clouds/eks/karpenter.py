@@ -1,4 +1,4 @@
-"""Plan a GPU pool for Karpenter: its NodePool (karpenter.sh/v1) and its EC2NodeClass (karpenter.k8s.aws/v1).
+"""Plan a GPU pool for Karpenter, with its NodePool (karpenter.sh/v1) and EC2NodeClass (karpenter.k8s.aws/v1).
 
 Sources: Karpenter 1.14 docs (NodePools, NodeClasses, disruption, managing AMIs, capacity reservations) and CRDs of
 v1.14.1; read 2026-11-21.
@@ -272,5 +272,5 @@ def _explain(
             subject=subject,
             what="shares",
             chosen=f"{pool.sharing.replicas} of each GPU, as {names.GPU_RESOURCE}",
-            why="Karpenter plans one GPU for each share: only a running node shows how many it has",
+            why="Karpenter plans one GPU for each share, because only a running node shows its number of shares",
         )

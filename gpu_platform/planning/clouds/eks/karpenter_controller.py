@@ -1,4 +1,4 @@
-"""Plan Karpenter's controller: its charts and its IAM policies.
+"""Plan the charts and the IAM policies of Karpenter's controller.
 
 Sources: Karpenter 1.14 docs, reference "CloudFormation" (controller policies, interruption queue), "Settings",
 "Troubleshooting" (the controller's role needs the key of volumes) and upgrade guide (CRDs); read 2026-11-21.

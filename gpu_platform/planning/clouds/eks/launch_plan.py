@@ -1,4 +1,4 @@
-"""Types for the contents of a launch template, using names of the EC2 API: interfaces, disks, user data."""
+"""Types for the interfaces, disks and user data of a launch template, using names of the EC2 API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class UserData:
     """Settings of a node at its first boot. `user_data.write_user_data` writes them as text.
 
     `needs_cluster_access` is true for a custom AMI. EKS does not add the access data of the cluster to the user
-    data of such nodes, so the program writes them.
+    data of such nodes, so the program writes the access data.
     """
 
     format: Literal["nodeadm", "bottlerocket"]

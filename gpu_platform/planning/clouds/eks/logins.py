@@ -93,8 +93,8 @@ def _logs_in(login: Login, member: str) -> bool:
 def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple[Decision, ...]:
     """Return a warning about members of a team that no user can log in as.
 
-    The owner of an existing cluster may have added access entries that planning does not know, so there is no warning
-    for an existing cluster.
+    The owner of an existing cluster may have added access entries that planning does not know, so there is no
+    warning in this case.
     """
     unreachable = list(_unreachable(members, cluster.logins, cluster.oidc)) if cluster.create is not None else []
     if not unreachable:

@@ -58,8 +58,8 @@ def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
 def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> PlacementGroup | None:
     """Return the cluster placement group of a pool, or None.
 
-    With a reservation, only the reservation's own group is possible: nodes in another group get no reserved
-    capacity.
+    With a reservation, only the reservation's own group is possible, because nodes in another group get no
+    reserved capacity.
     """
     if isinstance(pool.capacity, Reservation):
         group = pool.capacity.placement_group
@@ -157,8 +157,7 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
 def check_shared_groups(
     pools: Sequence[tuple[int, Pool]], cluster: EksCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record problems for groups that a pool cannot name: a group of the program, or a group that a pool in
-    another zone names.
+    """Record a problem if a pool names a group of the program, or a group that a pool in another zone names.
 
     The program creates a group for the nodes of one pool, and deletes the group with these nodes.
     """

@@ -121,7 +121,7 @@ def _blocks(blocks: Sequence[BlockPlan]) -> str:
 
 
 def _user_data_hash(user_data: UserData) -> str:
-    # Keep the keys of deployed stacks: a different hash would appear as a replacement of all nodes.
+    # Keep the keys of deployed stacks, because a different hash would appear as a replacement of all nodes.
     return content_hash(
         {
             "format": user_data.format,

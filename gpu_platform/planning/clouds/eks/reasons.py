@@ -122,7 +122,8 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
 def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[_Line]:
     """Yield the decision that Auto Scaling may end nodes, as a warning if pods do not continue on another node.
 
-    Spot nodes can end at any time anyway. One node group for each zone would need a count for each zone.
+    There is no decision for spot nodes, which can end at any time anyway. Separate node groups for the zones would
+    keep the nodes, but would need a `count` for each zone.
     """
     if not plan.rebalanced or plan.capacity_type == "SPOT":
         return

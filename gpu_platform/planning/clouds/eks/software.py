@@ -16,7 +16,9 @@ from gpu_platform.stack.pool import Pool
 
 
 def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return the owner of each component: the image if it contains the component, otherwise the operator."""
+    """Return the owner of each component, which is the image if it contains the component, and otherwise the
+    operator.
+    """
     image = node_image(pool, catalog)
     if image is None:
         return declared_software(operator)

@@ -1,6 +1,7 @@
 """Check and plan the system nodes of a new EKS cluster, which have no GPUs.
 
-No autoscaler changes their number: the Cluster Autoscaler scales pools, and Karpenter itself runs on these nodes.
+No autoscaler changes the number of system nodes, because the Cluster Autoscaler scales only pools, and Karpenter
+itself runs on system nodes.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def size_system_pool(
 
 
 def _fix(pool: SystemPool, demands: Demands) -> str:
-    """Return the fix: the smallest machine type with room for the controllers, or else the fewest nodes."""
+    """Return a fix with the smallest machine type that has room for the controllers, or else the fewest nodes."""
     for size in _SIZES:
         if not demands.missing(_types(size), pool.desired_size):
             return f"write machine_types: [{', '.join(_types(size))}], or remove machine_types"

@@ -1,4 +1,4 @@
-"""Write the user data of EKS nodes: a NodeConfig on AL2023, settings on Bottlerocket.
+"""Write the user data of EKS nodes, which is a NodeConfig on AL2023 and settings on Bottlerocket.
 
 nodeadm has no field for kernel parameters. On AL2023, nodeadm-run.service starts the kubelet after
 cloud-final.service, which runs scripts and the cloud-config, whether they fail or not; read 2026-11-25.
@@ -195,8 +195,9 @@ def _bottlerocket_cluster(cluster: ClusterAccess) -> dict[str, str]:
 
 
 def _kubelet_config(machine: MachineType, kubelet: Kubelet) -> dict[str, Any]:
-    # maxPods is not set. On managed node groups with EKS images, the NodeConfig that EKS adds overrides this one.
-    # With a custom AMI, nodeadm derives it (EKS user guide, "How maxPods is determined", read 2026-11-22).
+    # maxPods is not set. On managed node groups with EKS images, the NodeConfig that EKS adds overrides this
+    # NodeConfig. With a custom AMI, nodeadm derives maxPods (EKS user guide, "How maxPods is determined", read
+    # 2026-11-22).
     config: dict[str, Any] = {
         "topologyManagerPolicy": kubelet.topology_policy,
         "topologyManagerScope": kubelet.topology_scope,
@@ -222,7 +223,8 @@ def _eviction() -> dict[str, str]:
 
 
 def _reserved_memory(machine: MachineType) -> str:
-    """Return the sum of both reservations. With any other value the kubelet stops.
+    """Return the sum of the kubelet's reservation and the eviction threshold. With any other value the kubelet
+    stops.
 
     Images reserve memory by the number of pods, so the program sets the reservations itself.
     """

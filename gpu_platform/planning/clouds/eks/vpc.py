@@ -1,4 +1,4 @@
-"""Plan the VPC of a new EKS cluster: its zones, and subnets that do not move when a zone is added.
+"""Plan the VPC of a new EKS cluster, with its zones, and with subnets that do not move when a zone is added.
 
 Sources: EKS user guide, VPC and subnet requirements (at least two zones; tags of subnets); read 2026-11-21.
 """

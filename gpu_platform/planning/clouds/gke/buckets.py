@@ -141,7 +141,7 @@ def by_sidecar() -> Decision:
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: GkeCluster) -> Iterator[Decision]:
-    """Yield the decisions about a bucket: its volumes, and the outbound connections that its teams may open."""
+    """Yield decisions about a bucket, with its volumes and the outbound connections that its teams may open."""
     owner = "" if cluster.create is not None else "; the cluster's owner must enable the Cloud Storage FUSE driver"
     access = "read and written" if one.writable else "read"
     teams = ", ".join(one.teams or ()) or "no team"

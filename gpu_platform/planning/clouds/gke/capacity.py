@@ -79,7 +79,7 @@ def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
 
 
 def reservation_affinity(pool: Pool, cluster: GkeCluster) -> ReservationAffinity:
-    """Return the reservation affinity of a pool: its own reservation, or none.
+    """Return the reservation affinity of a pool, which is for the pool's own reservation or for none.
 
     ANY is never used, because the nodes could then use the capacity of other teams.
     """

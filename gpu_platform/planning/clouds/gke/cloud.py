@@ -238,7 +238,9 @@ def _gpu_labels(machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]
 
 
 def _window_note(create: CreateGke | None, window: WindowPlan) -> str:
-    """Return how GKE uses the maintenance window in `changes`. Only a created cluster has the same window."""
+    """Return how GKE uses the maintenance window in `changes`. Only a cluster that the program creates has this
+    window.
+    """
     if create is None:
         return "GKE upgrades an existing cluster in the cluster's own maintenance window, which `up` does not set"
     start, end, recurrence = recurring_window(window)

@@ -93,7 +93,9 @@ def _fabric_nics(plan: GkePoolPlan, fabric: NodeFabric | None) -> FabricNics | N
 
 
 def _pod_endings(plan: GkePoolPlan, catalog: Catalog) -> tuple[PodEnding, ...]:
-    """Return why pods end: reclaimed spot nodes, the lifetime of flex-start nodes, or the end of a reservation."""
+    """Return why pods end, such as reclaimed spot nodes, the lifetime of flex-start nodes, or the end of a
+    reservation.
+    """
     if plan.max_run_duration_seconds is not None:
         return (
             PodEnding(
@@ -102,5 +104,5 @@ def _pod_endings(plan: GkePoolPlan, catalog: Catalog) -> tuple[PodEnding, ...]:
         )
     if plan.spot:
         return (reclaimed("gke", catalog),)
-    # The time that pods then have to stop is not documented.
+    # The time that pods have to stop when a reservation ends is not documented.
     return window_endings(plan.windows, "the nodes of a reservation are deleted when it ends", None)

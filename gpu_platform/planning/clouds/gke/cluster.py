@@ -253,7 +253,7 @@ def _is_newest(machine: MachineType, catalog: Catalog) -> bool:
 
 
 def label_value(text: str) -> str:
-    """Convert text to a valid Google Cloud label: a-z, 0-9, _ and -, at most 63 characters."""
+    """Convert text to a valid Google Cloud label, which has at most 63 characters of a-z, 0-9, _ and -."""
     return re.sub(r"[^a-z0-9_-]", "-", text.casefold())[:63]
 
 

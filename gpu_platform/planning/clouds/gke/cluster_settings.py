@@ -1,4 +1,4 @@
-"""GKE cluster settings whose changes a preview announces: system nodes, release channel and access to the cluster.
+"""GKE cluster settings whose changes a preview announces, such as system nodes, release channel and access.
 
 Source: GKE docs, Node upgrade strategies; terraform-provider-google, update of a node pool; read 2026-11-21.
 """

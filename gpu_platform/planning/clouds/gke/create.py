@@ -1,4 +1,4 @@
-"""Plan a new GKE cluster: address ranges, access to its API server, and upgrades.
+"""Plan a new GKE cluster with its address ranges, access to its API server, and upgrades.
 
 Sources: GKE docs (VPC-native clusters, maintenance windows and exclusions, DNS-based endpoint, hardening), and
 cluster-toolkit 1.95 (module gke-cluster and the A3 and A4 blueprints); read 2026-11-21.
@@ -374,8 +374,8 @@ def _plan_exclusions(
     """Return the maintenance exclusions of a new cluster.
 
     If the stack file declares none, A3 and newer pools add an exclusion until the end of support. It keeps the
-    version of the control plane close to the version of these pools' nodes, whose upgrades separate exclusions
-    prevent.
+    version of the control plane close to the version of these pools' nodes. Those nodes have separate exclusions
+    from upgrades.
     """
     if maintenance.exclusions:
         declared = tuple(

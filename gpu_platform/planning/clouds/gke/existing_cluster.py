@@ -43,9 +43,9 @@ class ExistingGke:
     certificate_authority: str
     """Certificate authority of `endpoint` as base64 PEM."""
     network_project: str
-    """Project of the nodes' VPC: the host project of a Shared VPC, or else the cluster's project."""
+    """Project of the nodes' VPC, which is the host project of a Shared VPC, or else the cluster's project."""
     ranges: Mapping[str, str]
-    """Known CIDR ranges by purpose: nodes, pods, services and the control plane."""
+    """Known CIDR ranges of nodes, pods, services and the control plane, by purpose."""
     exposed_pools: tuple[str, ...] = ()
     """Node pools without GKE's metadata server, whose nodes expose their own credentials to pods."""
 

@@ -96,7 +96,7 @@ def _parts(one: ExistingStorage, cluster: GkeCluster) -> tuple[str, str, str]:
 def by_existing(
     name: str, one: ExistingStorage, cluster: GkeCluster, created_network: str | None
 ) -> Iterator[Decision]:
-    """Yield decisions about an existing file system: its volumes, and the access that its owner must allow.
+    """Yield decisions about an existing file system, with its volumes and the access that its owner must allow.
 
     `created_network` is the VPC that the program creates, or None if the cluster is in an existing VPC.
     """

@@ -1,4 +1,5 @@
-"""Check and plan the teams' identities on GKE: roles for a service account, through Workload Identity Federation.
+"""Check and plan the teams' identities on GKE, which are roles for a service account through Workload Identity
+Federation.
 
 A bucket's IAM policy grants access directly to the service account `team` in the team's namespace, without a
 Google Cloud service account. The identity does not contain the cluster, so the same service account in a namespace

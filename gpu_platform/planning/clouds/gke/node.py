@@ -1,4 +1,4 @@
-"""Plan the node configuration of a GKE pool: image, disks, accelerator, kubelet, labels and taints.
+"""Plan the image, disks, accelerator, kubelet, labels and taints of the nodes of a GKE pool.
 
 Sources: GKE docs on GPUs, GPU sharing, local SSD and node system configuration; terraform-provider-google,
 node_config; cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.

@@ -1,4 +1,5 @@
-"""Check and plan the GKE versions of nodes: minimum versions, broken versions, and versions that pools declare.
+"""Check and plan the GKE versions of nodes, such as minimum versions, broken versions, and versions that pools
+declare.
 
 Nodes are created with the cluster's version unless the pool declares another one. They may be at most two minor
 versions older than the control plane, and never newer. Source: GKE docs, Versioning and support; read 2026-11-23.

@@ -19,7 +19,7 @@ from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.requirements.section import ClassPlace
 
-# The provider's defaults: terraform-provider-google, resource_container_cluster.go.
+# The provider's defaults. Source: terraform-provider-google, resource_container_cluster.go.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
 SYSTEM_SURGE: Final = 1
 """Nodes that GKE adds while it rolls the system nodes. One is enough, because controllers have few replicas."""
@@ -80,7 +80,7 @@ Source: GKE docs, Allocate network resources by using GKE managed DRANET; read 2
 class CompactPlacement:
     """A resource policy for compact placement.
 
-    The program creates it if `create` is true; otherwise it already exists.
+    The program creates the policy if `create` is true. Otherwise the policy already exists.
 
     `topology` is the accelerator topology of a workload policy, which places nodes in one NVLink domain. It is
     None for a group placement policy.
@@ -128,7 +128,7 @@ class GkeTaint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSetPlan:
-    """A DaemonSet of the platform with pinned images: name, namespace and pod spec in Kubernetes form."""
+    """The name, namespace and Kubernetes pod spec of a platform DaemonSet with pinned images."""
 
     name: str
     namespace: str
@@ -261,7 +261,9 @@ class ComputeClassPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpcPlan:
-    """An existing VPC for a new cluster: ids of network and subnetwork, and names of the secondary ranges."""
+    """An existing VPC for a new cluster, with the ids of its network and subnetwork and the names of its secondary
+    ranges.
+    """
 
     network: str
     subnetwork: str
@@ -308,7 +310,7 @@ class CreateGkePlan:
     system_machine_type: str
     system_vcpus: int
     system_disk_type: str
-    """Type of the system nodes' boot disk: the machine family's first boot disk type."""
+    """Type of the system nodes' boot disk, which is the first boot disk type of the machine family."""
     system_cpu_quota: str | None
     """Compute Engine quota for the system nodes' vCPUs, or None if its name is not known to the program."""
     system_nodes: tuple[int, int]

@@ -47,7 +47,7 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
                 "the stack file sets provider, so GKE shares the GPUs, and no operand of the operator runs there"
             )
         case _, "operator":
-            return f"{family} contains none of the three, and GKE disables its own"
+            return f"{family} contains none of the three, and GKE's versions of them are disabled"
         case _:
             return (
                 f"the platform's own installer installs the driver on {family}; "

@@ -1,4 +1,6 @@
-"""Compare GKE versions such as 1.34.1-gke.1829001: a Kubernetes minor version, a patch and a Google build."""
+"""Compare GKE versions such as 1.34.1-gke.1829001, which have a Kubernetes minor version, a patch and a Google
+build.
+"""
 
 from __future__ import annotations
 
