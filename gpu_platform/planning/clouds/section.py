@@ -19,7 +19,7 @@ ALL_ZONES = "all of the cluster's"
 
 SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
 Access = Literal["sandbox", "kubeconfig", "outputs"]
-"""Clients reach a cluster through a local sandbox, the user's kubeconfig, or the outputs of the cluster's stack."""
+"""Clients reach a cluster through a local sandbox, the user's kubeconfig, or the outputs of its stack."""
 HostPolicy = Literal["FQDNNetworkPolicy", "CiliumNetworkPolicy"]
 """Kinds of network policies that can name hosts. The first is for GKE, the second for Cilium."""
 

@@ -241,8 +241,8 @@ def _check_together(capacity: CapacityBlock, here: Problems) -> None:
             here.add(
                 f"{next_.reservation} begins at {utc_text(next_.starts)}, before {one.reservation} ends at "
                 f"{utc_text(one.ends)}",
-                "blocks one after the other: count is the number of nodes of each block, and quotas count it once",
-                "use another pool for a block at the same time",
+                "blocks that do not overlap: count is the number of nodes of each block, and quotas count it once",
+                "use another pool for a block that overlaps",
             )
 
 

@@ -108,8 +108,8 @@ def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
         values=create.vpc.zone_names,
         loss="removes-capacity",
         on_loss="the control plane, system nodes and pools without zones keep the subnets that they were created "
-        "in, so the subnet of {lost} must stay: without its route nodes there lose the internet, and EC2 refuses "
-        "to delete it",
+        "in, so the subnet of {lost} must stay: without its route, nodes there lose the internet, and EC2 refuses "
+        "to delete the subnet",
         on_gain=_staying(cluster),
         kept=True,
     )

@@ -65,7 +65,7 @@ def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, 
         here.at("role_arn").add(
             f"a role in account {account}",
             f"a role in the cluster's account, {cluster.account}: EKS associates no role of another account",
-            "use a role in that account that may assume the other role",
+            "use a role in the cluster's account that may assume this role",
         )
     if role in (cluster.iam.node_role, cluster.assume_role):
         here.at("role_arn").add(

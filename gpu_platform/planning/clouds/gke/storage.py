@@ -553,7 +553,7 @@ def _warning(
             subject="storage",
             what=f"warning: {name}",
             chosen=f"{disk} on {', '.join(unable)}",
-            why="their nodes are not known to attach it; declare a class with another disk type for them",
+            why="it is not known whether their nodes can attach it; declare a class with another disk type for them",
         )
 
 
