@@ -553,7 +553,7 @@ def _warning(
             subject="storage",
             what=f"warning: {name}",
             chosen=f"{disk} on {', '.join(unable)}",
-            why="it is not known whether their nodes can attach it; declare a class with another disk type for them",
+            why="their nodes may be unable to attach it; declare a class with another disk type for them",
         )
 
 
