@@ -80,7 +80,7 @@ class VpcPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpcPlan:
-    """An existing VPC for a new cluster, with the subnets of nodes and pods by zone and of the control plane."""
+    """An existing VPC for a new cluster, with subnets of nodes and pods by zone, and of the control plane."""
 
     vpc: str
     subnets: Mapping[str, str]

@@ -81,7 +81,7 @@ def _node_fabric(plan: GkePoolPlan) -> NodeFabric | None:
 
 
 def _fabric_nics(plan: GkePoolPlan, fabric: NodeFabric | None) -> FabricNics | None:
-    """Return the NICs for GPU traffic: NVIDIA NICs with RDMA, or gVNIC interfaces besides the node's own."""
+    """Return the NICs for GPU traffic, such as NVIDIA NICs with RDMA or additional gVNIC interfaces."""
     if plan.fabric == "rdma":
         count = plan.claimed_nics or len(fabric.networks if fabric is not None else ())
         # The MTU of networks that GKE creates from a network profile is not documented.
