@@ -1,10 +1,10 @@
 """Mappings of the stack file as typed dictionaries, by `python -m tools.docs` from its models.
 
-Each key is one of the stack file's, with the same meaning, and is checked by the same models: see the page of the
-stack file in docs/reference. What the models take in two forms (a number, or a mapping of numbers) is `Any`.
-Numbers are `float` also where only a whole number is allowed: packaged components receive every number as one.
+Each key has the same meaning and the same checks as in the stack file; see its page in docs/reference. A value
+that the models accept in two forms (a number, or a mapping of numbers) is `Any`. Numbers are `float` even if only
+integers are allowed, because packaged components receive every number as a float.
 
-No `from __future__ import annotations`: the SDK makes the package's schema of the annotations as they are.
+There is no `from __future__ import annotations`, because the SDK derives the package's schema from annotations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -216,7 +216,7 @@ class Maintenance(TypedDict, total=False):
 
 
 class ExistingVpc(TypedDict, total=False):
-    """An existing VPC for a new cluster: the fields of EKS or those of GKE."""
+    """An existing VPC for a new cluster, with the fields for EKS or for GKE."""
 
     project: str
     name: str
@@ -245,7 +245,7 @@ class ComputeClass(TypedDict, total=False):
 
 
 class StorageClass(TypedDict, total=False):
-    """A class for claims of volumes. Keys beside `type` and `retain` belong to some types alone."""
+    """A class for claims of volumes. Keys except `type` and `retain` apply only to some types."""
 
     type: Required[str]
     disk: str
@@ -272,7 +272,7 @@ class StorageClass(TypedDict, total=False):
 
 
 class SystemNodes(TypedDict, total=False):
-    """The nodes without GPUs of a new cluster: the fields of EKS or those of GKE."""
+    """The nodes without GPUs of a new cluster, with the fields for EKS or for GKE."""
 
     machine_types: Sequence[str]
     min: float
@@ -285,7 +285,7 @@ class SystemNodes(TypedDict, total=False):
 
 
 class CreateCluster(TypedDict, total=False):
-    """A new cluster: the fields of EKS or those of GKE."""
+    """A new cluster, with the fields for EKS or for GKE."""
 
     network: ExistingVpc
     cidr: str
@@ -344,7 +344,7 @@ class Oidc(TypedDict, total=False):
 
 
 class PlatformCluster(TypedDict, total=False):
-    """The cluster of a whole platform: existing, or with `create` a new one."""
+    """The cluster of a whole platform, either an existing cluster or a new one with `create`."""
 
     provider: Required[str]
     name: str
@@ -572,7 +572,7 @@ class Upgrade(TypedDict, total=False):
 
 
 class PoolSettings(TypedDict, total=False):
-    """Pool without its name and what only a whole platform says of it."""
+    """Pool without its name and the fields for whole platforms only."""
 
     machine_type: Required[str]
     count: Required[Count]
@@ -739,7 +739,7 @@ class TeamIdentity(TypedDict, total=False):
 
 
 class TeamSettings(TypedDict, total=False):
-    """Team without its name and what only a whole platform says of it."""
+    """Team without its name and the fields for whole platforms only."""
 
     quota: Required[Quota]
     priority: Required[str]
