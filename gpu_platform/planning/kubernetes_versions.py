@@ -25,9 +25,9 @@ def operator_fix(
 ) -> str:
     """Return the fix for an operator release that does not support the Kubernetes version of a cluster.
 
-    `supported` contains the lowest and highest Kubernetes version of the release. `releases` contains the same
-    versions for each release that can be used instead, or is None if these are not known. The fix never downgrades
-    a control plane.
+    `supported` contains the lowest and the highest Kubernetes version that the release supports. `releases`
+    contains the same pair for each release that can be used instead, or is None if these releases are not known.
+    The fix never downgrades a control plane.
     """
     lowest, highest = supported
     newer = minor(kubernetes) > minor(highest)

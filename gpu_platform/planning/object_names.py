@@ -36,7 +36,7 @@ class _Named:
 
 
 def check(environment: Environment, available: Available, problems: Problems) -> None:
-    """Record names that two objects of an environment share."""
+    """Record a problem for each name that two objects of an environment share."""
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     found = [*_of_program()]
     found += (
@@ -50,7 +50,7 @@ def check(environment: Environment, available: Available, problems: Problems) ->
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
-    """Record names that two objects of a team with a separate stack share."""
+    """Record a problem for each name that two objects of a team with a separate stack share."""
     given = _of_storage(environment.storage, [one.name for one in environment.teams])
     _check([*given, *_of_entries(team, "team", available)], problems)
 

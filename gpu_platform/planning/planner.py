@@ -64,9 +64,9 @@ def check_parts(
 ) -> list[Problem]:
     """Return the problems of pools, cluster and operator, both within each part and between the parts.
 
-    The parts are those that could be parsed, so that one run reports mistakes of several kinds. `declared`
-    contains pairs of the pool's index in the file and the pool. `sharing` contains the environment's sharing
-    configurations by name.
+    A part is omitted if it could not be parsed, so that one run still reports mistakes of several kinds.
+    `declared` contains pairs of the pool's index in the file and the pool. `sharing` contains the environment's
+    sharing configurations by name.
     """
     context = Context(
         catalog=catalog,
@@ -308,7 +308,7 @@ def _check_teams_alone(spec: Environment, cluster: Cluster | None, catalog: Cata
 
 
 def _check_members(spec: Environment, problems: Problems) -> None:
-    """Record team members that the cloud cannot authenticate."""
+    """Record a problem for each team member that the cloud cannot authenticate."""
     cloud = cloud_of(spec.cluster)
     for index, team in enumerate(spec.teams):
         for role, members in team.by_role.items():

@@ -27,7 +27,7 @@ class Problems:
 def check_unique(
     kind: str, found: Sequence[tuple[str, str]], problems: Problems, field: str = ".name", fix: str = ""
 ) -> None:
-    """Record names that are used twice.
+    """Record a problem for each name that is used twice.
 
     `found` contains pairs of a place in the file and a name. `field` is the path of the name below that place.
     `fix` replaces the default fix, for names that the stack file does not choose.

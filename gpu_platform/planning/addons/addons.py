@@ -28,7 +28,7 @@ _ON_SYSTEM_NODES: Final = {**names.OS_LABELS, "kubernetes.io/arch": "amd64"}
 
 
 def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
-    """Record add-ons that the cluster does not support."""
+    """Record a problem for each add-on that the cluster does not support."""
     here = problems.at("addons")
     for name, part in _declared(addons).items():
         if part == "install" and not cloud.installs_charts:
@@ -80,7 +80,7 @@ def addon_parts(addons: AddonsPlan) -> tuple[PartPlan, ...]:
             kind="Deployment",
             label=KNOWN[addon.name].label,
             image=KNOWN[addon.name].image,
-            alone="two would act on the same objects, and share the CRDs",
+            alone="two copies would act on the same objects and share the CRDs",
         )
         for addon in addons.addons
     )

@@ -1,4 +1,6 @@
-"""Plans active checks: one pod per node, and pods on pairs of nodes, for each pool whose GPUs can be measured."""
+"""Plans active checks for each pool whose GPUs can be measured, with one pod per node and with pods on pairs of
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +37,23 @@ PRIORITY_CLASS: Final = "gpu-platform-burn-in"
 # The Cluster Autoscaler adds no node for pods with this priority, and may remove an idle node that runs one.
 # Pods without a priority class have the higher priority 0.
 PRIORITY: Final = LOWEST_WITH_NODES - 990
-_USER: Final = 1000  # the image would run as root
+_USER: Final = 1000  # otherwise the image would run as root
 _GPU_CLAIM: Final = "burn-in-gpus"
 _GRACE_SECONDS: Final = 1  # the pod has nothing to save
 # Cordoned nodes are checked too, because somebody often cordons a node in order to check it.
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
-# The run time of the program for its fixed repetitions: start of PyTorch and NCCL, copies, reductions.
+# Run time of the program's fixed part: PyTorch and NCCL start, and copies and reductions are repeated a fixed
+# number of times.
 _START_SECONDS: Final = 40
 _SECONDS_PER_GPU: Final = 4
 _REDUCE_SECONDS: Final = 20
-_PULL_SECONDS: Final = 900  # time for the image pull in a suggested time limit, about as in the default limit
+_PULL_SECONDS: Final = 900  # time for the image pull in a suggested time limit, about the same as in the default limit
 # MiB for a PyTorch process with CUDA and NCCL, pinned memory for copies, and NCCL's buffers in /dev/shm.
 _MIB_PER_GPU: Final = 6144
 
 
 def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record active checks if no pool has GPUs that can be measured."""
+    """Record a problem if active checks are declared, but no pool has GPUs that can be measured."""
     if context.environment.validation.burn_in is None:
         return
     reasons = {pool.name: _skipped(pool) for pool in pools if pool.has_gpus}
@@ -67,7 +70,9 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_least(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a minimum bandwidth between nodes if no pool is measured between its nodes."""
+    """Record a problem if a minimum bandwidth between nodes is declared, but no pool is measured between its
+    nodes.
+    """
     burn_in = context.environment.validation.burn_in
     if burn_in is None or "all-reduce-nodes" not in burn_in.least:
         return
@@ -88,7 +93,9 @@ def _is_rack(context: CompleteContext, pool: PoolPlan) -> bool:
 
 
 def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a time limit that is too short for the program on a pool's nodes, even with its image present."""
+    """Record a problem if the time limit is too short for the program on a pool's nodes, even if they have its
+    image.
+    """
     burn_in = context.environment.validation.burn_in
     if burn_in is None or not pools:
         return
@@ -129,7 +136,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInP
         namespace=names.BURN_IN_NAMESPACE,
         priority_class=PRIORITY_CLASS,
         priority=PRIORITY,
-        # The vendors' test pods need the same: host paths, and a daemon with capabilities.
+        # The fabric needs host paths and a daemon with capabilities, as in the vendors' test pods.
         pod_security="privileged" if fabrics else "restricted",
         matrix_seconds=seconds,
         timeout_seconds=timeout,
@@ -170,7 +177,7 @@ def _least(
 ) -> dict[Measure, LeastBandwidth]:
     """Return the minimum bandwidths for a pool's nodes, from the stack file or else from the machine type."""
     machine = catalog.machine_types[pool.machine_type]
-    # The pool's nodes may have other machine types, which have other limits.
+    # With alternatives, nodes may have other machine types, which have other limits.
     alike = not pool.cloud_nodes.alternatives
     found: dict[Measure, LeastBandwidth] = {}
     for measure in get_args(Measure):

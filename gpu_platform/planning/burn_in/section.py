@@ -48,7 +48,8 @@ class BurnInPoolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurnInPlan:
-    """Active checks that run on request: where their Jobs run, how long, and the measurements of each pool.
+    """Active checks that run on request. The plan contains where their Jobs run, their time limit, and the
+    measurements of each pool.
 
     `pod_security` is the Pod Security level of the namespace. `matrix_seconds` is how long GPUs multiply matrices.
     """

@@ -1,9 +1,9 @@
 """Find the smallest set of quotas that do not fit the nodes together, and the resources that they lack.
 
-A set that deletion finds is a conflict of which every proper subset can be placed. Hitting sets prove that it is
-also the smallest, because every conflict contains an owner outside each set that can be placed (Ignatiev et al.,
-"Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A cheaper proof sometimes applies: if the
-largest pods of each kind can be placed for any `n` owners, no conflict has `n` owners.
+Removing owners one after another finds a conflict whose proper subsets can all be placed. Hitting sets prove that
+it is also the smallest, because every conflict contains an owner outside each set that can be placed (Ignatiev et
+al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A cheaper proof sometimes applies.
+If the largest pods of each kind can be placed for any `n` owners, no conflict has `n` owners.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpu_platform.planning.nodes.allocatable import NodeResources
 _ROUNDS = 60
 """Maximum number of sets that are tried to prove that a conflict is the smallest."""
 _PATIENCE = 3
-"""Time limit of all placement tests together, in multiples of the limit of one test."""
+"""Time limit of all placement tests together, as a multiple of the limit of one test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,20 +82,21 @@ class _PlacementTest:
         return prove(self._capacities, groups, seconds=min(left, self._seconds)).verdict if left > 0 else "unknown"
 
     def any_can_be_placed(self, few: int) -> bool:
-        """Return whether every set of `few` owners can be placed. False means that it is not known."""
+        """Return whether every set of `few` owners can be placed. False means that this is not known."""
         by_kind: dict[tuple[str, int, frozenset[str]], list[PodGroup]] = {}
         for group in self._groups:
             by_kind.setdefault((group.resource, group.units, frozenset(group.needs)), []).append(group)
         return self._ask([_largest(groups, few) for groups in by_kind.values()]) == "placed"
 
     def size(self, owner: str, resources: Sequence[str] | None = None) -> int:
-        """Return the units that an owner requests, of the given resources or of all resources."""
+        """Return how many units of the given resources, or of all resources, an owner requests."""
         held = (group for group in self._groups if group.owner == owner)
         return sum(one.units * one.count for one in held if resources is None or one.resource in resources)
 
 
 def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
-    """Return an upper bound, in number and size, on the pods of any `few` owners of the groups."""
+    """Return a group whose pods are at least as many and as large as the pods of any `few` owners of the groups.
+    """
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.owner] = counts.get(group.owner, 0) + group.count
@@ -175,7 +176,9 @@ def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset
 
 
 def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
-    """Return the missing resources: units in total, or else CPU or memory, or else GPUs on one node."""
+    """Return what the nodes lack. It is units in total or, if there are enough, CPU, memory, pods per node, or
+    GPUs on one node.
+    """
     lacking: list[str] = []
     for name, pools in dict.fromkeys((group.resource, frozenset(group.needs)) for group in groups):
         bound = [group for group in groups if group.resource == name and pools.issuperset(group.needs)]

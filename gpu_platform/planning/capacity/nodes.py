@@ -63,7 +63,7 @@ class PodGroup:
 def node_capacities(
     pools: Sequence[PoolPlan], catalog: Catalog, *, most: bool = False
 ) -> tuple[NodeCapacity, ...]:
-    """Return the nodes of the pools at their desired size, or with `most` at the maximum size of the autoscaler.
+    """Return the nodes of the pools at their desired size, or, with `most`, at the autoscaler's maximum size.
 
     Nodes that the program creates or that the stack file names have a fixed number.
     """
@@ -89,13 +89,13 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
 
     A team's declared workloads are included unchanged. The rest of its quota becomes pods with one unit (a GPU, a
     share or an instance). Each of these pods gets an equal part, by GPU, of the team's remaining CPU and memory.
-    Without a quota of CPU or memory, it gets the default request of the LimitRange. It requests no more than its
-    GPU's share of the node. A CPU quota is a limit for all pods of a team, and pods without a GPU need no GPU
-    node.
+    If the team has no quota for CPU or memory, each pod gets the default request of the LimitRange. A pod requests
+    no more than its GPU's share of the node. A CPU quota is a limit for all pods of a team, and pods without a GPU
+    need no GPU node.
 
     With queues, the pods are on the pools on which the team has its quota. Without queues, nodes for training or
-    inference are for teams that may use the priority class with that name, if other pools offer the same resource:
-    16 GPUs for training do not fit on four nodes with small GPUs for inference.
+    inference are for teams that may use the priority class with that name, if other pools offer the same resource.
+    Otherwise a quota of 16 GPUs for training might be counted on four nodes with small GPUs for inference.
     """
     capacities = node_capacities(plan.pools, catalog)
     purposes = {pool.name: pool.workload for pool in plan.pools}
@@ -189,7 +189,9 @@ def _queued(
 def _serving(
     team: TeamPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
 ) -> list[NodeCapacity]:
-    """Return the nodes for a team's quota of a resource, or all nodes with it if none are for the team's work."""
+    """Return the nodes that serve a team's quota of a resource. If none are meant for the team's work, return all
+    nodes that offer the resource.
+    """
     having = [capacity for capacity in capacities if capacity.units.get(resource)]
     own = [one for one in having if is_for(purposes[one.pool], team.priorities)]
     return own or having
@@ -205,7 +207,9 @@ def part_of_node(capacity: NodeCapacity, resource: str) -> NodeResources:
 
 
 def _offered_as(workload: WorkloadPlan, capacities: Sequence[NodeCapacity]) -> str:
-    """Return the pool's resource that a workload uses. A declared device class selects among these."""
+    """Return the pool's resource that a workload uses. For a device class of the stack file, it is the pool's
+    first resource.
+    """
     capacity = next(capacity for capacity in capacities if capacity.pool == workload.pool)
     return (
         workload.resource if workload.resource in capacity.units else next(iter(capacity.units), workload.resource)

@@ -35,8 +35,9 @@ class PodsOnNode:
 class Proof:
     """The result of a placement test.
 
-    The verdict `placed` means that every pod has a node, `impossible` that no placement exists, and `unknown` that
-    none was found in time. Unless the verdict is `placed`, `pods` are the pods that a greedy packing placed.
+    The verdict `placed` means that every pod has a node. `impossible` means that no placement exists. `unknown`
+    means that no placement was found in time. Unless the verdict is `placed`, `pods` are the pods that a greedy
+    packing placed.
     """
 
     verdict: Verdict
@@ -44,9 +45,10 @@ class Proof:
 
 
 def prove(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 10.0) -> Proof:
-    """Return whether all pods fit on the nodes at once, by units, CPU, memory and number of pods on each node.
+    """Return whether all pods fit on the nodes at once, given the units, CPU, memory and number of pods of each
+    node.
 
-    If the kubelet aligns pods to NUMA nodes, the units of a pod are on as few NUMA nodes as possible.
+    If the kubelet aligns pods to NUMA nodes, the units of each pod must be on as few NUMA nodes as possible.
 
     A greedy packing often suffices. Otherwise OR-tools CP-SAT decides, on one thread, so that the same input
     always has the same result. After `seconds` the verdict is `unknown`.
@@ -114,7 +116,7 @@ class _Node:
         self.cpu, self.memory = capacity.cpu_millicores, capacity.memory_mib
         self.pods = capacity.pods
         self._numa = capacity.numa
-        # Free units of each NUMA node, by resource that the kubelet aligns.
+        # Free units of each NUMA node, for each resource that the kubelet aligns.
         self.parts_free: dict[str, list[int]] = {}
         if capacity.numa is not None:
             by_resource = {name: capacity.numa.units(count) for name, count in capacity.units.items()}
@@ -190,7 +192,7 @@ def _taken(free: list[int], units: int, most: int) -> bool:
 
 def _fill(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
     """Place the hardest groups first, on the fullest nodes that fit. Return the placement and the number of pods
-    left.
+    that were not placed.
     """
     nodes = [_Node(capacity, number) for capacity in capacities for number in range(capacity.count)]
     placed: list[PodsOnNode] = []

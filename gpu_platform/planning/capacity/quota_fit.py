@@ -24,8 +24,8 @@ class QuotaFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oversubscribed:
-    """A resource of which quotas contain more units than the nodes offer, with the GPUs that the excess would
-    need.
+    """A resource with more units in quotas than the nodes offer, and the number of GPUs that the excess units
+    would need.
     """
 
     resource: str

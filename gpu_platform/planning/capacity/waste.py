@@ -55,9 +55,10 @@ def pool_use(
 ) -> PoolUse:
     """Split the GPUs of a pool into used and wasted GPUs.
 
-    `placed` are the proof's pods on its nodes. `measured` replaces the declared utilisation. Free units are
-    stranded on nodes with too little CPU or memory for a pod that requests such a unit. If more GPUs are in use
-    than the causes leave, pods exceed their quota, and the causes shrink, the last cause first.
+    `placed` are the pods that the proof placed on the pool's nodes. `measured` replaces the declared utilisation.
+    Free units are stranded on nodes with too little CPU or memory for a pod that requests such a unit. If more
+    GPUs are in use than the causes leave, pods exceed their quota. The causes are then reduced, beginning with the
+    last cause.
     """
     gpus = pool.gpus_per_node * capacity.count
     geometry = _geometry_remainder(pool, catalog) * capacity.count

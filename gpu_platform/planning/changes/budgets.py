@@ -51,8 +51,8 @@ class DisruptionBudget:
 class GuardedPod:
     """A pod that a drain would evict.
 
-    A pod is `exempt` if it is pending, has ended or is being deleted: the API server evicts it regardless of
-    budgets.
+    A pod is `exempt` if it is pending, has ended or is being deleted. The API server evicts such a pod regardless
+    of budgets.
     """
 
     namespace: str
@@ -118,7 +118,7 @@ def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | No
             pod,
             (str(budget),),
             f"Kubernetes cannot evaluate disruption budget {budget} ({budget.rule}): {budget.failure}",
-            fix="write an integer minAvailable, which needs no controller with a scale",
+            fix="set minAvailable to an integer, which needs no controller with a scale subresource",
         )
     if 0 < budget.expected <= budget.needed:
         return _block(

@@ -124,7 +124,7 @@ def _is_of(owner: str, change: ObjectChange) -> bool:
 def _phase(change: ObjectChange, plan: Plan) -> Phase:
     """Return the phase in which both engines change an object.
 
-    Teams follow the validation of nodes; deletions are last.
+    Teams follow the validation of nodes, and deletions come last.
     """
     if change.action == "delete":
         return Phase.DELETION

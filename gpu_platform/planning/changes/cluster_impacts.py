@@ -124,8 +124,8 @@ def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
 def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impact]:
     """Yield the impact of each changed cluster setting. `previous` is the output `cluster` of the last deployment.
 
-    A setting that is missing on one side, such as in a cluster without Karpenter, or in an older release, is not
-    compared.
+    A setting that is missing on one side is not compared, for example because a cluster has no Karpenter or an
+    older release did not write the setting.
     """
     before = mapping_of(previous)
     for setting in _settings(plan):
@@ -160,7 +160,7 @@ def _refusal(setting: ClusterSetting, old: int | list[str], new: int | list[str]
 
 
 def _keeps(setting: ClusterSetting, old: int | list[str], new: int | list[str], why: str) -> Problem | None:
-    """Return why `up` refuses to remove values of a setting, or None.
+    """Return why `up` refuses to remove values of a setting, or None if it allows the change.
 
     The fix lists all values to keep, because planning may have chosen some.
     """

@@ -16,10 +16,10 @@ Fate = Literal["retained", "deleted", "adopted"]
 class TeamChange:
     """What happens to the namespace of a team that leaves a stack or returns to it.
 
-    With `retained`, the team leaves, and its namespace stays with what its members created. With `deleted`, the
-    team leaves and its members created nothing. With `adopted`, the team returns to its retained namespace.
-    `stack` is the stack's name in commands. `holds` lists as text what members created. `renamed_to` is the new
-    team that has the same members and quota.
+    With `retained`, the team leaves, and its namespace stays with the objects that its members created. With
+    `deleted`, the team leaves, and the namespace is deleted because its members created nothing. With `adopted`,
+    the team returns to its retained namespace. `stack` is the stack's name in commands. `holds` describes the
+    members' objects as text. `renamed_to` is the new team that has the same members and quota.
     """
 
     team: str
@@ -62,8 +62,8 @@ class TeamChange:
 def renamed(previous: object, teams: Sequence[TeamPlan], team: str) -> str | None:
     """Return the planned team to which a deployed team seems to have been renamed, or None.
 
-    `previous` is the output `teams` of the deployed stack, and `team` is one of its teams. The new team must have
-    the same members and quota, and no other new team may have them too.
+    `previous` is the output `teams` of the deployed stack, and `team` is one of its teams. The result is the only
+    new team with the same members and quota. If several new teams have them, it is None.
     """
     before = {name: _identity(facts) for name, facts in teams_of({"teams": previous}).items()}
     if team not in before:

@@ -96,7 +96,9 @@ def driver_at_boot(pool: PoolPlan) -> str:
 
 
 def operands_of(pool: PoolPlan, plan: EnvironmentPlan) -> list[str]:
-    """Return which operands the operator runs on the nodes besides the driver: `toolkit`, `device_plugin`."""
+    """Return which of the operands `toolkit` and `device_plugin` the operator runs on the nodes, besides its
+    driver.
+    """
     if plan.operator.install == "none":
         return []
     present = {part.name for part in plan.operator.parts if not part.install}

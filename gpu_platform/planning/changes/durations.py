@@ -21,7 +21,7 @@ from gpu_platform.planning.sharing.section import MigRollPlan
 ENGINE_SECONDS: Final = 600
 """How long both engines wait until a Kubernetes object is ready or deleted, if the object sets no other limit."""
 MIG_MANAGER_SECONDS: Final = 300
-"""Limit until the MIG manager of a node is ready after its restart."""
+"""Time limit for the MIG manager of a node to become ready after its restart."""
 MIG_OFFER_SECONDS: Final = 60
 """Time after the MIG manager's success within which the node must offer the new resources."""
 SETTLE_SECONDS: Final = 60
@@ -85,7 +85,7 @@ def _of_simulated_nodes(change: PoolChange) -> Duration:
             f"the engine's limits: {limit} for the new Nodes, {limit} for the deletion of the old ones, which are "
             "not drained",
         )
-    return Duration(ENGINE_SECONDS, "the engine's limit until the Nodes are ready; they are not drained")
+    return Duration(ENGINE_SECONDS, "the engine's limit for the Nodes to become ready; they are not drained")
 
 
 def _of_roll(platform: str, pool: PoolPlan, nodes: int, catalog: Catalog) -> Duration:
@@ -153,10 +153,11 @@ def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = Fals
 def of_driver(plan: EnvironmentPlan, nodes: int, kept: int = 0) -> Duration:
     """Return how long a driver change on the nodes of all pools can take.
 
-    The operator waits for each node without a limit. `nodes` is the number of nodes that wait for a place. `kept`
-    is the number of places taken by other nodes, whose upgrade does not end. Source: NVIDIA/k8s-operator-libs,
-    pkg/upgrade: eviction has `podDeletion.timeoutSeconds`, validation 600 s; a node whose driver does not become
-    ready fails only after a container has restarted more than ten times. Read 2026-11-22.
+    The operator waits for each node without a limit. `nodes` is the number of nodes that wait for an upgrade slot.
+    `kept` is the number of slots that other nodes occupy because their upgrade does not end. Source:
+    NVIDIA/k8s-operator-libs, pkg/upgrade: eviction has `podDeletion.timeoutSeconds`, validation 600 s; a node
+    whose driver does not become ready fails only after a container has restarted more than ten times. Read
+    2026-11-22.
     """
     at_a_time = driver_upgrades_at_a_time(plan) - kept
     turns = (
@@ -237,7 +238,7 @@ def of_object(kind: str, namespace: str, name: str, plan: Plan, *, deleted: bool
         if not plan.validation.gate:
             return Duration(None, "without validation.gate `up` does not wait for it")
         return Duration(plan.validation.timeout_seconds, "validation.timeout")
-    return Duration(ENGINE_SECONDS, "the engine's limit until the object is ready")
+    return Duration(ENGINE_SECONDS, "the engine's limit for the object to become ready")
 
 
 def _mapping(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -50,7 +50,7 @@ class RunningPod:
     def deleted(self) -> RunningPod:
         """Return the pod without a block.
 
-        Budgets apply to evictions, but not to deletions by its controller or namespace.
+        Budgets apply to evictions, but not to the deletion of a pod by its controller or with its namespace.
         """
         return replace(self, block=None)
 

@@ -116,7 +116,8 @@ def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Probl
 def impacts_of_resized(
     previous: Mapping[str, Any], plan: EnvironmentPlan, live: LiveState | None, covered: set[str]
 ) -> Iterator[Impact]:
-    """Yield the pools that lose nodes because `count` was edited, although `desired` is not lower than before.
+    """Yield the impact on pools that lose nodes because `count` was edited, although `desired` is not lower than
+    before.
 
     An autoscaler or a person created these nodes. Pools in `covered` are skipped, because another impact covers
     them.
@@ -184,7 +185,9 @@ def impacts_of_left_zones(
 
 
 def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...]:
-    """Return what `up` does with a pool. It deletes last, unless a replaced pool must be deleted first."""
+    """Return what `up` does with a pool. Deletion is the last step, unless the old pool must be deleted before its
+    replacement is created.
+    """
     subject = f"pool {change.pool}"
     deleted = Part(Phase.DELETION, subject, "deleted")
     if change.effect == "removed":
@@ -352,7 +355,7 @@ def impacts_of_software(
         yield _of_fair_sharing(fair=fair)
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
-    moves = NOT_DEPLOYED in (before.get("operator"), now["operator"])  # added or removed with all that it installs
+    moves = NOT_DEPLOYED in (before.get("operator"), now["operator"])  # the operator is added, or removed with all that it installs
     offered = {name for pool in plan.pools for name in pool.units_per_node}
     gone = {name for facts in pools.values() for name in units_of(mapping_of(facts).get("offers"))} - offered
     for pool in plan.pools:
@@ -636,7 +639,7 @@ def _driver_places(plan: EnvironmentPlan, live: LiveState | None) -> _DriverPlac
 
 
 def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
-    """Return how drivers are replaced, and which nodes keep other nodes from getting theirs."""
+    """Return how drivers are replaced, and which nodes prevent other nodes from getting their new driver."""
     at_a_time = durations.driver_upgrades_at_a_time(plan)
     order = f"{at_a_time} of all nodes at a time: {_DRIVER_ORDER}"
     if places.cordoned:
@@ -734,7 +737,7 @@ def _of_sharing(
 def _of_fewer_units(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, gone: set[str]
 ) -> Iterator[Impact]:
-    """Yield the resources of which changed nodes offer fewer units.
+    """Yield the impact for each resource that changed nodes offer fewer units of.
 
     Resources in `gone` are skipped, because another impact covers them.
     """

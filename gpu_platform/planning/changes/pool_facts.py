@@ -29,7 +29,7 @@ CLUSTER_PROTECT = "cluster.protect"
 
 
 def protected(plan: Plan) -> tuple[str, ...]:
-    """Return as text what the engine refuses to delete, which is the stack output `protected`."""
+    """Return the stack output `protected`, which lists as text what the engine refuses to delete."""
     own = [f"stack {plan.stack}{PROTECT_FIELD}"] if plan.protect else []
     if plan.kind == "team":
         return tuple(own)

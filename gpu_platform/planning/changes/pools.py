@@ -60,8 +60,8 @@ class PoolChange:
     """What happens to the nodes of one pool of the last deployment.
 
     `nodes` is the number of lost nodes, counted from the desired number. `gpus` is the number of their GPUs, which
-    is 0 for a CPU pool. `gpus_most` counts the GPUs of all nodes that an autoscaler may have created. `order` is
-    whether a pool or node is deleted before its replacement is created, or None without a replacement. If
+    is 0 for a CPU pool. `gpus_most` counts the GPUs of all nodes that an autoscaler may have created. `order`
+    tells whether a pool or node is deleted before its replacement is created. It is None without a replacement. If
     `protected` is set, the engine refuses to delete the pool because of the field `protected_by`.
     """
 
@@ -276,7 +276,7 @@ def _gone(name: str, old: Mapping[str, Any], successor: PoolPlan | None) -> Pool
         )
     because = "a renamed pool is a new pool; it is created, then the old one is deleted"
     if _deletes_first(successor):
-        because += "; the reservation has capacity for only one of them, so the new pool gets no nodes before"
+        because += "; the reservation has capacity for only one of them, so the new pool gets no nodes before the old one is deleted"
     cause = Cause(field=f"{successor.path}.name", old=name, new=successor.name, because=because, source="")
     return _loss(name, "renamed", old, "create-first", [cause])
 

@@ -52,7 +52,9 @@ OPERATOR_CHART = "gpu-operator"  # its versions are operator releases, which are
 
 
 def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record settings for unknown charts, or any chart settings if the cluster has no Helm charts."""
+    """Record a problem for settings of unknown charts, or for all chart settings if the cluster has no Helm
+    charts.
+    """
     environment = context.environment
     known = [OPERATOR_CHART, *context.catalog.charts]
     if not context.cloud.installs_charts:
@@ -74,8 +76,8 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record values of the operator's chart that prevent GPUs from being handed out as planned or drivers from
-    starting.
+    """Record a problem for each value of the operator's chart that prevents GPUs from being handed out as planned,
+    or drivers from starting.
     """
     chart = context.environment.charts.get(OPERATOR_CHART)
     values, here = chart.values if chart is not None else {}, context.at("charts").at(OPERATOR_CHART).at("values")
@@ -130,7 +132,8 @@ def plan(context: CompleteContext) -> Decided[ChartsPlan]:
 def controllers(
     context: CompleteContext, releases: Mapping[str, Mapping[str, Any]], pools: Sequence[PoolPlan]
 ) -> tuple[ControllerPods, ...]:
-    """Return the pods of Helm releases, and record requests above their limits and selectors that match no node.
+    """Return the pods of Helm releases, and record problems with requests above their limits and selectors that
+    match no node.
 
     `releases` contains the program's values by chart.
     """
@@ -159,5 +162,5 @@ def controllers(
 
 
 def _value(path: str, chart: str, context: CompleteContext) -> Problems:
-    """Return the place in the stack file of a chart value."""
+    """Return the place of a chart value in the stack file."""
     return reduce(Problems.at, path.split("."), context.at("charts").at(chart).at("values"))

@@ -15,10 +15,10 @@ _LISTS: Final = ("workloads", "training_jobs", "inference_services", "ray_cluste
 
 
 def check(context: CompleteContext) -> None:
-    """Record a clean-up without teams."""
+    """Record a problem if a clean-up is declared without teams."""
     if context.environment.cleanup is not None and not context.environment.teams:
         context.at("cleanup").add(
-            "a clean-up without namespaces",
+            "a clean-up without team namespaces",
             "cleanup in the stack that declares the teams; teams with their own stack declare it there",
             "remove cleanup, or declare teams",
         )

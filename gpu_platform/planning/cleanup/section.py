@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """The CronJob of the clean-up. Ages are in seconds. None means that such objects are not looked for.
+    """The CronJob of the clean-up. Ages are in seconds. None means that the clean-up does not look for such
+    objects.
 
     `teams` contains the names of the workloads that the stack file declares, by namespace.
     """

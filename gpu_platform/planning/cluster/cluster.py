@@ -18,7 +18,7 @@ from gpu_platform.stack.cluster import ExistingCluster
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record problems with the cluster on its cloud, if that part of the file could be parsed."""
+    """Record problems with the declared cluster on its cloud, if the section `cluster` could be parsed."""
     if context.cloud is not None:
         pools = [resolved.pool for resolved in resolved_pools]
         context.cloud.control_plane.check(pools, context.operator, context.catalog, context.at("cluster"))
@@ -51,7 +51,7 @@ def plan_controllers(
     pools: Sequence[PoolPlan],
     controllers: Sequence[ControllerPods],
 ) -> Decided[ClusterPlan]:
-    """Return the cluster's plan with nodes for the controllers, or record that they do not fit."""
+    """Return the cluster's plan with nodes for the controllers, or record a problem if they do not fit."""
     sized = context.cloud.control_plane.plan_controllers(
         cluster.cloud, pools, controllers, context.catalog, context.at("cluster")
     )
@@ -74,6 +74,6 @@ def check_documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> None:
-    """Record cloud documents that exceed their size limits."""
+    """Record a problem for each cloud document that exceeds its size limit."""
     measured = context.cloud.control_plane.documents(cluster.cloud, pools, storage, identities)
     documents.check_documents(measured, context.catalog, context.problems)

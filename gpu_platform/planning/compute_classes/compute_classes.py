@@ -48,7 +48,7 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
 
 
 def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record classes whose planned pools offer different GPUs to pods."""
+    """Record a problem for each class whose planned pools offer different GPUs to pods."""
     by_name = {pool.name: pool for pool in pools}
     for index, one in enumerate(context.environment.compute_classes):
         first, *others = (by_name[name] for name in one.pools)
@@ -64,7 +64,7 @@ def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield a warning for pools with the same resource and two autoscalers, if no queue selects a pool.
+    """Yield a warning for pools with the same resource but different autoscalers, if no queue selects a pool.
 
     A pod that tolerates the taints of one pool fits on new nodes of both.
     """
@@ -87,7 +87,7 @@ def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[D
 
 
 def _offer(pool: PoolPlan) -> tuple[str, dict[str, float]]:
-    """Return the GPU model, and the fraction of a GPU that one unit of each resource is."""
+    """Return the GPU model of a pool, and which fraction of a GPU a unit of each resource is."""
     return pool.gpu_model, {offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node}
 
 

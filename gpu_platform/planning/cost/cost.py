@@ -18,7 +18,7 @@ HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
 def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dict[str, float]:
     """Return the share of each pool's GPU capacity that a quota covers. `quota` contains units by resource.
 
-    A quota names no pool, so units of a resource that several pools offer count for each pool in proportion.
+    A quota names no pool. If several pools offer a resource, its units are divided among them in proportion.
     """
     totals: dict[str, int] = {}
     for pool in pools:
@@ -93,7 +93,7 @@ def plan(
 
 
 def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) -> None:
-    """Record that the known cost of the desired nodes exceeds the budget."""
+    """Record a problem if the known cost of the desired nodes exceeds the budget."""
     if budget is None:
         return
     costs = {pool.name: price * pool.nodes.desired for pool in pools if (price := pool.average_usd_per_hour)}

@@ -25,7 +25,7 @@ MINIMUM_DRIVER_BRANCH = 580
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record everything that prevents pools with DRA from working."""
+    """Record each problem that prevents pools with DRA from working."""
     problems, catalog, operator, cloud = context.problems, context.catalog, context.operator, context.cloud
     of_dra = [resolved for resolved in resolved_pools if isinstance(resolved.pool.sharing, Dra)]
     if not of_dra:

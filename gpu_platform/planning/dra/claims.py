@@ -1,4 +1,5 @@
-"""Plans device classes and claims: the DRA driver's devices, the devices that meet a request, and CEL selectors.
+"""Plans device classes and claims. Decides which devices the DRA driver publishes and which of them meet a
+request, and writes CEL selectors.
 
 Source: kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, cmd/gpu-kubelet-plugin; read 2026-11-21.
 """
@@ -157,7 +158,7 @@ def selector_decisions(subject: str, demand: DeviceRequirements) -> Iterator[Dec
 
 
 def check_demand(demand: DeviceRequirements, catalog: Catalog, here: Problems) -> None:
-    """Record an unknown product or invalid CEL."""
+    """Record a problem for an unknown product or invalid CEL."""
     if demand.product is not None and catalog.find_gpu(demand.product) is None:
         known = [gpu.model for gpu in catalog.gpus.values()]
         fix = did_you_mean(demand.product, known) or "use the common name, or spell it as NVML does"
@@ -175,7 +176,7 @@ def check_demands_met(
     catalog: Catalog,
     here: Problems,
 ) -> None:
-    """Record requirements that no kind of device meets, or a count that exceeds the devices of a node.
+    """Record a problem if no kind of device meets the requirements, or if the count exceeds the devices of a node.
 
     `here` is the place of the last requirement.
     """

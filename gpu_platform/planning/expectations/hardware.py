@@ -41,10 +41,10 @@ class DeclaredNode:
     If it is None, only the GPU's minimum driver branch is expected. `driver_rolled` means that the operator or the
     cloud changes the driver node by node. `driver_at_boot` means that a node receives the driver when it boots.
     `driver_remedy` describes how a node gets the expected driver. `mig_layouts` has one entry per GPU, which is
-    empty if MIG is off. If it is None, nothing is expected about MIG. `mig_config` is the value of the node label
-    for these layouts, or "" without such a label. `mig_rolled` means that the platform, and not the node's owner,
-    changes that label or replaces the node. `mps` means that the MPS daemon sets the compute mode. `nics` are the
-    fabric NICs that nodes are created with.
+    empty if MIG is off. If `mig_layouts` is None, nothing is expected about MIG. `mig_config` is the value of the
+    node label for these layouts, or "" without such a label. `mig_rolled` means that the platform, and not the
+    node's owner, changes that label or replaces the node. `mps` means that the MPS daemon sets the compute mode.
+    `nics` are the fabric NICs that nodes are created with.
     """
 
     pool: str = ""
@@ -153,7 +153,7 @@ def expected_xids(catalog: Catalog) -> Expectation:
 def _mig(layouts: Sequence[MigLayout], declared: DeclaredNode) -> dict[str, Expectation]:
     """Return the MIG expectations.
 
-    If only some GPUs have instances, no MIG mode is expected, only the instances.
+    If only some GPUs have instances, the MIG mode is not checked, but only the instances.
     """
     sliced = [bool(layout) for layout in layouts]
     expect: dict[str, Expectation] = {}

@@ -37,7 +37,7 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: C
     if requirements.gpu is None:
         return Expectations(requirements.pool.name, machine.name, {})
     layouts = None
-    # With partitions, the DRA driver changes the MIG mode and instances as claims come and go.
+    # With partitions, the DRA driver changes the MIG mode and instances when claims are created or deleted.
     if requirements.gpu.mig is not None and not sharing.partitions:
         layouts = [layout_of_gpu(sharing, index) for index in range(machine.gpu_count)]
     part = "layouts" if any(entry.devices is not None for entry in sharing.mig_layouts) else "layout"
@@ -45,20 +45,22 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: C
         pool=requirements.pool.name,
         driver_version=requirements.driver_version,
         driver_source=_driver_source(requirements, context),
-        # The operator changes drivers itself, and clouds use new images. On other nodes, the owner does it.
+        # The operator rolls drivers itself, and clouds roll them with new images. On other nodes, the owner
+        # changes drivers.
         driver_rolled=requirements.software.driver == "operator" or requirements.pool.image.driver is not None,
         driver_at_boot=requirements.software.driver == "installer",
         driver_remedy=_driver_remedy(requirements),
         mig_layouts=layouts,
         mps=sharing.mode == "mps",
-        # Nodes with other machine types of the pool may have other NICs.
+        # With alternatives, nodes may have other machine types, and these may have other NICs.
         nics=None if requirements.pool.alternatives else nodes.fabric_nics,
         nics_source=f"stack: {requirements.path}.network on machine type {machine.name} ({machine.source})",
         mig_source=f"stack: {sharing.source}.{part}"
         if sharing.mig_layouts
         else f"stack: {sharing.source} (no MIG)",
         mig_config=requirements.labels.get(names.MIG_CONFIG_LABEL, ""),
-        # The labels of nodes that a selector selects belong to their owner, so the platform does not change them.
+        # If a selector selects the nodes, their labels belong to their owner, so the platform does not change
+        # them.
         mig_rolled=requirements.pool.nodes is None or not requirements.pool.nodes.selector,
     )
     return expectations_for_machine(machine, context.catalog, declared)
@@ -90,7 +92,7 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
         case _ if requirements.pool.nodes is not None:
             return "install the driver on the node, or correct operator.driver.version"
         case _:
-            return "correct operator.driver.version, or replace the node if its image is an older one"
+            return "correct operator.driver.version, or replace the node if its image is older than the current one"
 
 
 def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes: CloudNodes) -> NodeExpectation:
@@ -99,7 +101,8 @@ def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes:
     nic_resources, nics = nodes.nic_resources, nodes.nic_devices
     published = nics if nics is not None and nics.driver is not None else None
     devices, domain = requirements.devices, catalog.nvlink_domain(machine)
-    # GPU Feature Discovery labels nodes with their NVLink domain. The operator runs it with its device plugin.
+    # GPU Feature Discovery labels nodes with their NVLink domain. The operator runs it only together with its
+    # device plugin.
     of_domain = domain is not None and software.device_plugin == "operator"
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_sharing = f"stack: {sharing.source}"

@@ -41,7 +41,7 @@ class Expectation:
     remedy: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form. It contains only those optional fields that are set."""
+        """Return the JSON form. It contains an optional field only if the field is set."""
         form: dict[str, Any] = {"value": self.value, "source": self.source}
         if self.tolerance_percent is not None:
             form["tolerance_percent"] = self.tolerance_percent

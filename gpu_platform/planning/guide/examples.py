@@ -36,10 +36,11 @@ _NO_QUOTA: Final = "the team has no quota left for a resource that a pool offers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """One way to run a pod: with one resource of a pool.
+    """A way to run a pod with one resource of a pool.
 
-    `left` is the number of units, or of pods without GPUs, that may still start. `share` is the part of a node
-    that one unit takes. `cpu` and `memory` are the remaining millicores and MiB, or None if they are unlimited.
+    `left` is the number of units that are still available, or, for pods without GPUs, the number of pods that may
+    still start. `share` is the part of a node that one unit takes. `cpu` and `memory` are the remaining millicores
+    and MiB, or None if they are unlimited.
     """
 
     pool: PoolPlan
@@ -107,7 +108,7 @@ def _places(
     flavors: Mapping[str, str],
     available: Available,
 ) -> Iterator[_Place]:
-    """Yield the places where pods of the team can still run."""
+    """Yield the ways in which further pods of the team can run."""
     nominal = _nominal(queue, flavors)
     image = available.catalog.images[IMAGE].reference
     for pool in available.pools:
@@ -132,7 +133,9 @@ def _places(
 
 
 def _ways(team: Team, pool: PoolPlan) -> Iterator[tuple[Mapping[str, Any], bool, Decimal]]:
-    """Yield each resource of a pool as workload fields, whether it is a whole GPU, and its share of a node."""
+    """Yield the ways to request each resource of a pool: fields of a workload, whether a unit is a whole GPU, and
+    the unit's share of a node.
+    """
     if not pool.has_gpus:
         yield {"gpus": 0}, False, Decimal(0)
         return
@@ -179,7 +182,7 @@ def _left(workload: WorkloadPlan, team: TeamPlan, nominal: Mapping[tuple[str, st
     if not workload.resource:
         return _BATCH_PODS if nominal is None else 0
     key = names.quota_key(workload.resource)
-    if key not in team.quota:  # a device class from the stack file: Kubernetes counts the claims
+    if key not in team.quota:  # The resource is a device class from the stack file. Kubernetes counts its claims.
         key = next((one for one in team.quota if one.endswith(names.DEVICE_QUOTA_SUFFIX)), key)
     alike = [one for one in team.workloads if one.resource == workload.resource]
     left = int(team.quota.get(key, "0")) - sum(one.units * one.replicas for one in alike)
@@ -220,7 +223,7 @@ def _mib(memory: Decimal | None) -> int | None:
 
 
 def _example(kind: ExampleKind, place: _Place, team: Team, available: Available) -> ExamplePlan | None:
-    """Return the example for a place, or None if it does not fit there."""
+    """Return the example for a place, or None if the example does not fit there."""
     pods, units = _size(kind, place)
     cpu, memory = _share(place, units)
     for limit, wanted in ((place.cpu, cpu), (place.memory, memory)):
@@ -238,7 +241,7 @@ def _example(kind: ExampleKind, place: _Place, team: Team, available: Available)
         return None
     image = available.catalog.images[IMAGE].reference
     workload = plan_workload(spec, team, available, image)
-    # The processes of a pod exchange tensors through shared memory, even on pools for other workloads.
+    # The processes of a pod exchange tensors through shared memory, even if the pool does not mount it by default.
     if workload.units and workload.shared_memory is None and not place.pool.mounts_shared_memory:
         workload = replace(workload, shared_memory=f"{memory // 4}Mi")
     return ExamplePlan(kind=kind, workload=workload)
@@ -255,7 +258,7 @@ def _size(kind: ExampleKind, place: _Place) -> tuple[int, int]:
 
 
 def _share(place: _Place, units: int) -> tuple[int, int]:
-    """Return the millicores and MiB of a pod for its share of the node."""
+    """Return the millicores and MiB that a pod gets for its share of the node."""
     if not place.pool.has_gpus:
         return _CPU_ONLY
     part = place.share * units * _OF_A_NODE

@@ -31,7 +31,9 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidedPlatform:
-    """The facts about the platform in guides. `queues` belong to the environment, and `volumes` to all teams."""
+    """Facts about the platform that guides contain. `queues` belong to the environment, and `volumes` to all
+    teams.
+    """
 
     cloud: Cloud
     available: Available

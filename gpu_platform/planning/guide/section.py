@@ -33,16 +33,18 @@ class ExamplePlan:
     shared: bool = False
     """Whether pods on several nodes write to the claim that the manifest creates."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Annotations of its pods: how close to each other Kueue starts them, and that Karpenter keeps their nodes."""
+    """Annotations of its pods. They state how close to each other Kueue starts the pods, and that Karpenter keeps
+    their nodes.
+    """
     node_seconds: int | None = None
-    """How long the nodes live that are provisioned for its pods, or None if no nodes are provisioned for them."""
+    """How long nodes that are provisioned for its pods live, or None if no nodes are provisioned for them."""
     fabric: PodFabricPlan | None = None
     """Additional settings that its pods need to communicate between nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidePool:
-    """A pool with resources in the team's quota, in the form of a pod's request. Memory is in MiB.
+    """A pool that the team has quota for, described by what a pod can request from it. Memory is in MiB.
 
     `resources` contains the maximum number of units for one pod, by extended resource or device class. `capacity`
     is how nodes are bought, with the same values as in the stack file.
@@ -80,7 +82,7 @@ class GuideVolume:
 class GuideCleanup:
     """The clean-up rules for the namespace. If `delete` is false, the objects are only reported.
 
-    Times have the format of the stack file, or are None for never.
+    Times have the format of the stack file. None means never.
     """
 
     delete: bool

@@ -31,7 +31,7 @@ _PREPAID: Final = (Reservation, CapacityBlock)
 
 
 def check(context: CompleteContext, planned: Sequence[PoolPlan]) -> None:
-    """Record headroom that no pod can occupy or that is not needed."""
+    """Record a problem for headroom that no pod can occupy or that is not needed."""
     for index, pool in context.pools:
         if pool.headroom is not None:
             _check_pool(pool, planned[index], context.at(f"pools[{index}]").at("headroom"))
@@ -130,7 +130,7 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
         why += f" {counted(nodes, 'node')}, {costs} while no team uses it: team pods preempt them, and the"
         why += " autoscaler then adds nodes"
         if _plans_shares_as_gpus(pool):
-            why += "; Karpenter plans one GPU for each of these pods, and only learns later that a GPU takes more"
+            why += "; Karpenter plans one GPU for each of these pods, and only learns later that a GPU can hold several of them"
         yield Decision(
             subject=f"pool {pool.name}",
             what="headroom",
@@ -140,11 +140,13 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
 
 
 def _nodes(pool: PoolPlan, pods: HeadroomPods) -> int:
-    """Return the maximum number of nodes that the pods keep."""
+    """Return the maximum number of nodes that the headroom pods keep."""
     each = pool.gpus_per_node if _plans_shares_as_gpus(pool) else pool.units_per_node[pods.resource]
     return min(math.ceil(pods.units * pods.replicas / each), pool.nodes.max)
 
 
 def _plans_shares_as_gpus(pool: PoolPlan) -> bool:
-    """Return whether Karpenter adds the nodes from the cloud's machine types, which do not contain the shares."""
+    """Return whether Karpenter adds the nodes. It plans with the cloud's machine types, which do not contain GPU
+    shares.
+    """
     return pool.by_karpenter and pool.cloud is not None and _shares(pool)

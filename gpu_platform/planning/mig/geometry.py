@@ -1,9 +1,10 @@
 """Decides which multisets of MIG profiles fit on a GPU, and where each instance starts.
 
-Placements decide whether a layout is legal, not sums of slices: an instance takes a run of memory slices that
-begins at one of its profile's start positions. So 3g+3g+1g is illegal on an A100, because the two 3g take all
-eight memory slices, but 4g+3g is legal. Source: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles" and
-NVML's nvmlDeviceGetGpuInstancePossiblePlacements. The catalogue contains the start positions.
+A layout is legal if its instances can be placed; the sum of their slices does not decide. An instance takes a run
+of memory slices that begins at one of its profile's start positions. So 3g+3g+1g is illegal on an A100, because
+the two 3g take all eight memory slices, but 4g+3g is legal. Source: NVIDIA Multi-Instance GPU User Guide,
+"Supported MIG Profiles" and NVML's nvmlDeviceGetGpuInstancePossiblePlacements. The catalogue contains the start
+positions.
 """
 
 from __future__ import annotations

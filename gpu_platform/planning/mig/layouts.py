@@ -15,14 +15,14 @@ Multiset = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """An instance that does not fit: each start position of its profile, and the instances that block this
-    position.
+    """An instance that does not fit. `by_start` contains each start position of its profile, with the instances
+    that block it.
     """
 
     profile: str
     by_start: tuple[tuple[int, tuple[GpuInstance, ...]], ...]
     why: str
-    """The limit that blocks the instance besides memory slices, or an empty string."""
+    """Limit other than memory slices that blocks the instance, or an empty string."""
 
 
 def maximal_placements(
@@ -59,7 +59,7 @@ def maximal_multisets(mig: Mig, *, profiles: tuple[str, ...] | None = None) -> t
 
 
 def _placements(mig: Mig, allowed: tuple[MigProfile, ...]) -> Iterator[tuple[GpuInstance, ...]]:
-    """Yield every legal set of placed instances once. From the left, each slice is left free or starts an
+    """Yield every legal set of placed instances once. Starting from the left, each slice is left free or starts an
     instance.
     """
 

@@ -31,8 +31,8 @@ def seconds_in_state(node: Mapping[str, Any], now: datetime) -> float | None:
 def is_stuck(node: Mapping[str, Any], now: datetime) -> bool:
     """Return whether the MIG manager has worked on a node for longer than any change takes.
 
-    It then waits for another value of its label, whatever ended its work. Source: NVIDIA/mig-parted#485, read
-    2026-11-28.
+    A stuck MIG manager waits for another value of its label, regardless of why its work ended. Source:
+    NVIDIA/mig-parted#485, read 2026-11-28.
     """
     return is_in_progress(node) and (seconds_in_state(node, now) or 0) > CHANGE_SECONDS
 

@@ -23,7 +23,7 @@ from gpu_platform.stack.operations import Monitoring
 _WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
 # Labels that identify a GPU without its user, so that a GPU that several pods share causes only one alert.
 _GPU: Final = "node, pool, gpu, UUID, GPU_I_ID"
-_GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)  # in the spelling of kube-state-metrics
+_GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)  # GPU resources in the spelling of kube-state-metrics
 _FALLBACK_CELSIUS: Final = 85
 _HOURS_PER_MONTH: Final = 730
 _XID_ALERTS: Final = {
@@ -32,7 +32,7 @@ _XID_ALERTS: Final = {
     "GpuXidWorkflow": "drain the node and follow the runbook of this alert",
     "GpuXidText": "the line in the kernel log shows whether the node needs action, see `validate`",
     "GpuXidApplication": "a fault in the program that uses it",
-    "GpuXidUnclassified": "collect nvidia-bug-report.sh, and drain the node if it comes back",
+    "GpuXidUnclassified": "collect nvidia-bug-report.sh, and drain the node if the error comes back",
 }
 # The exporter reads every 30 s, so 5 minutes have 10 samples; 0.6 events a minute are 3 events.
 _EVENTS: Final = 3
@@ -175,7 +175,7 @@ def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
         )
     if kube_state:
         with_gpus_on = f'kube_node_status_allocatable{{resource=~"{_GPUS}"}} > 0'
-        if claimed := "|".join(pool.name for pool in with_gpus if pool.devices):  # a node's status has no devices
+        if claimed := "|".join(pool.name for pool in with_gpus if pool.devices):  # the status of a node with DRA devices does not list them
             with_gpus_on += f' or kube_node_labels{{label_gpu_platform_dev_pool=~"{claimed}"}}'
         yield AlertRule(
             alert="GpuNodeBlind",
@@ -284,8 +284,8 @@ def _requested(pools: Sequence[PoolPlan]) -> str:
     off on purpose.
     """
     at_times = _offered_at_times(pools)
-    # The metric for claims exists since kube-state-metrics 2.19. The metric for requests does not include claims.
-    # Source: kubernetes/kube-state-metrics#3005, read 2026-11-28.
+    # The metric for claims has existed since kube-state-metrics 2.19. The metric for requests does not include
+    # claims. Source: kubernetes/kube-state-metrics#3005, read 2026-11-28.
     claims = " or kube_pod_resourceclaim_info" if any(pool.devices for pool in pools) else ""
     if not at_times:
         return f'kube_pod_container_resource_requests{{resource=~"{_GPUS}"}} > 0{claims}'
@@ -301,8 +301,8 @@ def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
     """Return PromQL that excludes queues whose workloads wait only for GPUs of pools that are off by schedule.
 
     `kueue_cluster_queue_resource_pending` (with `enableClusterQueueResources`) contains the pending requests of
-    each queue by resource. Without this metric, such as in a Kueue that the cluster's owner installed, nothing is
-    excluded.
+    each queue by resource. Without this metric, nothing is excluded. It may be missing if the cluster's owner
+    installed Kueue.
     """
     at_times = _offered_at_times(pools)
     if not at_times:

@@ -28,7 +28,8 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 
 def check(context: CompleteContext) -> None:
-    """Record an exporter version in the stack file if the operator's release determines the version."""
+    """Record a problem if the stack file sets an exporter version although the operator's release determines it.
+    """
     parts, monitoring = gpu_parts(context.cloud.cluster), context.environment.monitoring
     if monitoring.exporter_version is not None and parts.dcgm_exporter == "install":
         release = context.operator.release
@@ -53,7 +54,8 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
     own_exporter = parts.dcgm_exporter == "install"
     new = context.cloud.creates_cluster
     decisions: tuple[Decision, ...] = ()
-    # The section of add-ons does not exist yet. It does not matter who installed the Prometheus operator.
+    # The plan of add-ons is not made yet, so read the stack file. It does not matter who installed the Prometheus
+    # operator.
     has_operator = not new or context.environment.addons.prometheus is not None
     service_monitor = has_operator if monitoring.prometheus_operator is None else monitoring.prometheus_operator
     # Google's exporter reads only GPUs with a driver that GKE has installed.
@@ -109,7 +111,9 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
 def _without_alert(
     context: CompleteContext, pools: Sequence[PoolPlan], plan: MonitoringPlan
 ) -> Iterator[Decision]:
-    """Yield the alerts that other clusters have, and the alerts that never fire with metrics of the node agent."""
+    """Yield the alerts that are missing here but exist on other clusters, and the alerts that the node agent's
+    metrics never fire.
+    """
     if not (plan.service_monitor or plan.pod_monitoring):
         return
     every = {rule.alert for rule in _alerts(context, pools, kube_state=True, by_pool=True)}

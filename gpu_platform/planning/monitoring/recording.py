@@ -113,7 +113,7 @@ def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[Rec
         text = f"max by ({labels}) ({inner})"
         return text if found.factor == 1 else f"{text} * {found.factor:.10g}"
 
-    # Profiling metrics are missing while a profiler runs, and on GPUs that are not data-centre GPUs.
+    # Profiling metrics are missing while a profiler runs, and on GPUs other than data-centre GPUs.
     active = both(f"{series('active')} or {series('busy')}", "busy")
     yield RecordingRule(record="gpu:active:ratio", expr=active)
     for name, metric, extra in _OF_GPU:
@@ -131,7 +131,7 @@ def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[Rec
 def _sums() -> Iterator[RecordingRule]:
     held = f"gpu:active:ratio{{{HELD}}}"
     for metric in ("active", "sm_active", "tensor_active", "memory_used"):
-        # First take one value per GPU, because a GPU that several pods share has a value for each of them.
+        # First take one value per GPU, because the exporter may report a shared GPU once for each of its pods.
         one = f"max by ({_ONE}) (gpu:{metric}:ratio)"
         yield RecordingRule(record=f"pool:{metric}:ratio", expr=f"avg by (pool) ({one})")
         yield RecordingRule(record=f"model:{metric}:ratio", expr=f"avg by (modelName) ({one})")
@@ -156,7 +156,9 @@ def _sums() -> Iterator[RecordingRule]:
 
 
 def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
-    """Yield the costs of pools at the plan's prices. A pool without a known price has no series, never zero."""
+    """Yield the costs of pools at the plan's prices. A pool without a known price has no series rather than a
+    zero.
+    """
     priced = [pool for pool in pools if pool.has_gpus and pool.price_usd_per_hour is not None]
     for pool in priced:
         labels = {"pool": pool.name}

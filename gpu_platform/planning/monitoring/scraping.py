@@ -25,7 +25,7 @@ def exporter_monitor(plan: MonitoringPlan) -> Spec:
     return {
         "selector": {"matchLabels": {"app": plan.exporter}},
         "namespaceSelector": {"matchNames": [names.OPERATOR_NAMESPACE]},
-        # Keep the exporter's labels pod and namespace, because they name the workload that uses the GPU.
+        # Keep the pod and namespace labels of the exporter, because they name the workload that uses the GPU.
         "endpoints": [
             {
                 "port": _METRICS_PORT,
@@ -38,7 +38,7 @@ def exporter_monitor(plan: MonitoringPlan) -> Spec:
                 ],
             }
         ],
-        # Labels of the exporter's node, from which the rules get its pool.
+        # This adds labels of the exporter's node, from which the rules read the pool.
         "attachMetadata": {"node": True},
     }
 

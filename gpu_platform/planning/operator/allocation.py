@@ -53,7 +53,7 @@ def allocation(pools: Sequence[PoolPlan]) -> str:
 
 
 def check_allocation(outputs: Mapping[str, Any], pools: Sequence[PoolPlan], problems: Problems) -> None:
-    """Record a change from the device plugin to DRA or back.
+    """Record a problem if the allocation changes from the device plugin to DRA or back.
 
     The operator refuses a GPUCluster next to a ClusterPolicy, and cannot migrate from one to the other. `outputs`
     are the outputs of the last deployment, or empty if there was none.

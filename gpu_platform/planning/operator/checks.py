@@ -17,7 +17,9 @@ from gpu_platform.stack.cluster import Operator
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record an operator release, driver or Kubernetes version that does not match the others or the GPU pools."""
+    """Record a problem if the operator's release, driver or Kubernetes version does not match the others or the
+    GPU pools.
+    """
     resolved_pools = [one for one in resolved_pools if context.catalog.has_gpus(one.pool.machine_type)]
     check_parts(context, resolved_pools)
     operator = context.operator
@@ -39,7 +41,7 @@ def _check_release(operator: Operator, context: Context, resolved_pools: Sequenc
         problems.at("release").add(f"{operator.release!r}", "one of " + ", ".join(known), fix)
         return
     if context.cloud is not None and gpu_parts(context.cloud.cluster).gpu_operator == "present":
-        return  # the owner installs and upgrades it, and chooses its driver and Kubernetes version
+        return  # the cluster's owner installs and upgrades the operator, and chooses its driver and Kubernetes version
     if release.status == "end-of-support":
         problems.at("release").add(
             f"{release.version!r}, which is out of support",
@@ -58,8 +60,8 @@ def _check_release(operator: Operator, context: Context, resolved_pools: Sequenc
 
 
 def _nearest(version: str, drivers: Sequence[str]) -> str:
-    """Return the driver of the branch closest to a version's, such as `580` of `580.173.02`. Prefer the older of
-    two.
+    """Return the driver whose branch is closest to the branch of a version, such as `580` for `580.173.02`. If two
+    are equally close, return the older one.
     """
     branch = int(version.partition(".")[0])
     return min(drivers, key=lambda driver: (abs(int(driver.partition(".")[0]) - branch), driver))

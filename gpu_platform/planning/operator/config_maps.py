@@ -22,7 +22,9 @@ from gpu_platform.stack.sharing import Dra, Mig, Sharing
 def device_plugin_data(
     named: Mapping[str, Sharing], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Mapping[str, str]:
-    """Return the device plugin's configs by key: for named sharing, for pools without one, and the default."""
+    """Return the device plugin's configs by key: for each named sharing, for each pool without one, and the
+    default.
+    """
     configs: dict[str, Mapping[str, Any]] = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
     for name, declared in named.items():
         configs |= _named_configs(name, declared, pools, catalog)

@@ -1,10 +1,10 @@
 """NVIDIA's DRA driver next to the device plugin, used only for ComputeDomains.
 
-A ComputeDomain lets pods on several nodes share GPU memory over NVLink: the driver starts the IMEX daemons on its
-nodes and gives pods a channel. The device plugin still allocates GPUs. With mode dra, the operator's GPUCluster
-runs the same driver. Sources: kubernetes-sigs/dra-driver-nvidia-gpu, docs/prerequisites.md, docs/install.md and
-the chart's values at commit 22407113; EKS user guide, P6e-GB200 UltraServers; cluster-toolkit 1.95, kubectl-apply;
-read 2026-11-23.
+A ComputeDomain lets pods on several nodes share GPU memory over NVLink. The driver starts the IMEX daemons on the
+domain's nodes and gives pods a channel. The device plugin still allocates GPUs. With mode dra, the operator's
+GPUCluster runs the same driver. Sources: kubernetes-sigs/dra-driver-nvidia-gpu, docs/prerequisites.md,
+docs/install.md and the chart's values at commit 22407113; EKS user guide, P6e-GB200 UltraServers; cluster-toolkit
+1.95, kubectl-apply; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _PODS_BESIDE: Final = 10
 
 
 def check_compute_domains(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record what prevents ComputeDomains from working.
+    """Record each problem that prevents ComputeDomains from working.
 
-    With mode dra, `planning/dra/checks.py` checks the rest.
+    With mode dra, `planning/dra/checks.py` checks the remaining requirements.
     """
     operator, cloud, catalog = context.operator, context.cloud, context.catalog
     if operator is None or cloud is None:
@@ -81,7 +81,7 @@ def _check_driver(context: Context, resolved: ResolvedPool, here: Problems) -> N
     software = node_software(resolved.pool, context.cloud, operator, catalog)
     release = catalog.operator_releases.get(operator.release)
     version = driver_version(resolved.pool, software, operator, release)
-    # A partial version is compared with the driver branches of the GPU instead.
+    # Another check compares a partial version with the driver branches of the GPU.
     if version is not None and is_full(version) and _order(version) < _order(MINIMUM_DRIVER):
         here.add(
             f"{version} for pool {resolved.pool.name}",

@@ -83,7 +83,7 @@ def plan_upgrade_policy(
         subject="operator",
         what="driver upgrade",
         chosen=f"{counted(at_a_time, 'node')} at a time",
-        why=f"{which}; cordoned nodes are upgraded in addition; GPU pods are evicted within "
+        why=f"{which}; cordoned nodes do not count towards this limit; GPU pods are evicted within "
         f"{duration_text(EVICTION_SECONDS)}, as budgets allow",
     )
     raised = "upgrade.max_unavailable" if any(declared) else "changes.max_unavailable"

@@ -30,7 +30,7 @@ from gpu_platform.planning.operator.values import (
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.cluster import Operator
 
-_REPOSITORY: Final = "nvcr.io/nvidia"  # of the chart's driver; the image name is separate
+_REPOSITORY: Final = "nvcr.io/nvidia"  # repository of the chart's driver; the image name is separate
 _IMAGE: Final = "driver"
 
 

@@ -53,7 +53,7 @@ from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuota
 SYSTEM_PRIORITY_CLASSES = (
     NODE_CRITICAL,
     "system-cluster-critical",
-)  # for the operands and for the operator itself
+)  # the first is for the operands, the second for the operator itself
 _NFD_CHART = "node-feature-discovery"
 PODS_BESIDE = 200  # pods besides the operands: the operator, and feature discovery on nodes without GPUs
 
@@ -66,7 +66,7 @@ def plan(
 ) -> Decided[OperatorPlan]:
     """Return the operator's plan for planned pools. `resolved_pools` contain the source of their sharing.
 
-    CPU pools are ignored: the operands select nodes with GPUs, and tolerate only the taints of GPU pools.
+    CPU pools are ignored, because the operands select nodes with GPUs and tolerate only the taints of GPU pools.
     """
     with_gpus = [one for one in zip(pools, resolved_pools, strict=True) if one[0].has_gpus]
     pools, resolved_pools = [pool for pool, _ in with_gpus], [resolved for _, resolved in with_gpus]
@@ -181,7 +181,7 @@ def _plan(
         release=release.version,
         namespace=names.OPERATOR_NAMESPACE,
         install="cluster-policy" if settings.writes_object else "helm",
-        # The CRD does not allow an empty strategy, so the strategy is omitted there.
+        # The CRD does not allow an empty strategy, so the ClusterPolicy omits it.
         cluster_policy={
             "operator": {"runtimeClass": RUNTIME_CLASS},
             **shared,

@@ -20,7 +20,9 @@ _NEEDS: Final[Mapping[str, str]] = {
 
 
 def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record parts that a new cluster cannot have, and pools that need a part to be configured by its owner."""
+    """Record a problem for parts that a new cluster cannot have, and for pools that need settings of a part that
+    its owner configures.
+    """
     if context.cloud is None:
         return
     parts = gpu_parts(context.cloud.cluster)

@@ -26,7 +26,7 @@ def plan(
     `all` is set only to lower mandatory rules, because it would also raise the rules that are advisory by default.
     `overcommit` is the environment's setting. `offered` contains the units, by extended resource or device class,
     of pools in another stack, which are not among this stack's resources. `scaling` contains the servers and types
-    of KEDA triggers. `settings` contains other settings by rule, for what teams may have.
+    of KEDA triggers. `settings` contains the settings of further rules, which state what teams may have.
     """
     ceiling = {"all": policy.level} if policy.level == "advisory" else {}
     config: dict[str, Any] = {**ceiling, **policy.rules}

@@ -120,7 +120,8 @@ def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> 
 
 
 def _check_driver(context: Context, resolved: ResolvedPool) -> None:
-    """Record a pool whose GPU is not supported by the driver on its nodes, as far as that driver is known."""
+    """Record a problem if the driver on a pool's nodes does not support its GPU, as far as that driver is known.
+    """
     pool, catalog, operator, problems = resolved.pool, context.catalog, context.operator, context.at(resolved.path)
     machine = catalog.machine_types.get(pool.machine_type)
     if machine is None or operator is None:

@@ -27,7 +27,7 @@ _GPU_FIELDS = {
 
 
 def check_workload(pool: Pool, machine: MachineType, problems: Problems) -> None:
-    """Record a workload that does not match the machine type. `problems` points to the pool."""
+    """Record a problem if a pool's workload does not match its machine type. `problems` points to the pool."""
     here = problems.at("workload")
     if machine.has_gpus and pool.workload == GENERAL:
         here.add(
@@ -44,7 +44,7 @@ def check_workload(pool: Pool, machine: MachineType, problems: Problems) -> None
 
 
 def check_cpu_pool(pool: Pool, machine: MachineType, problems: Problems) -> None:
-    """Record every field that only pools with GPUs can have. `problems` points to the pool."""
+    """Record a problem for every field that only pools with GPUs can have. `problems` points to the pool."""
     for field, because in _used(pool):
         problems.at(field).add(
             f"{field} on {machine.name}, which has no GPUs",

@@ -14,7 +14,7 @@ from gpu_platform.stack.declared import On, Provider, declarations, joined, refu
 
 
 def check_declared_fields(part: BaseModel, provider: Provider, problems: Problems) -> None:
-    """Record each field and value that the provider does not support.
+    """Record a problem for each field or value that the provider does not support.
 
     `problems` points to `part` in the stack file. Only fields that the stack file sets are checked, with any
     value. Fields below a refused field are not checked.
@@ -23,7 +23,7 @@ def check_declared_fields(part: BaseModel, provider: Provider, problems: Problem
 
 
 def check_declared_field(part: BaseModel, name: str, provider: Provider, problems: Problems) -> None:
-    """Record one field of `part`, at `problems`, if the file sets it and the provider does not support it."""
+    """Record a problem at `problems` if the file sets a field of `part` that the provider does not support."""
     field, value = type(part).model_fields[name], getattr(part, name)
     if name in part.model_fields_set and (one := _refused(field, value, provider)) is not None:
         problems.at(name).add(*_refusal(one, field, name, value, _options([field], provider), provider))
@@ -37,8 +37,8 @@ def _refused(field: FieldInfo, value: object, provider: Provider) -> On | None:
 def _check_model(
     model: BaseModel, provider: Provider, problems: Problems, variants: Sequence[type[BaseModel]] = ()
 ) -> None:
-    """Record the unsupported fields of a model. `variants` are all models of the union that contains the model, if
-    any.
+    """Record a problem for each unsupported field of a model. `variants` are all models of the union that contains
+    the model, if any.
     """
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)

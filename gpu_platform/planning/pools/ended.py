@@ -1,4 +1,4 @@
-"""Finds pools whose capacity has ended, or has not begun if nothing starts their nodes later."""
+"""Finds pools whose capacity has ended, or has not begun although nothing starts their nodes later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 
 def ended_capacity(pools: Iterable[PoolPlan], now: datetime) -> tuple[Problem, ...]:
-    """Return the pools with desired nodes that cannot start, because their capacity has ended or not begun.
+    """Return a problem for each pool whose desired nodes cannot start because its capacity has ended or has not
+    begun.
 
     `now` must have a time zone. An EC2 capacity block that has not begun is no problem, because a schedule or
     Karpenter starts its nodes.

@@ -36,8 +36,8 @@ class NumaNodes:
     """The NUMA nodes of a node whose kubelet aligns the GPUs, CPUs and memory of pods.
 
     `gpus` contains the number of GPUs of each NUMA node that has GPUs. `count` is the number of all NUMA nodes.
-    `cpus` and `memory_mib` are the total CPUs and memory of each NUMA node. `memory_aligned` is whether the memory
-    of Guaranteed pods is aligned too.
+    `cpus` and `memory_mib` are the total CPUs and memory of each NUMA node. `memory_aligned` indicates whether the
+    memory of Guaranteed pods is aligned too.
     """
 
     policy: Policy
@@ -48,7 +48,7 @@ class NumaNodes:
     memory_aligned: bool = False
 
     def units(self, per_node: int) -> tuple[int, ...]:
-        """Return the units of a resource by NUMA node, or nothing if GPUs have different numbers of units."""
+        """Return the units of a resource by NUMA node, or nothing if its GPUs have different numbers of units."""
         each, rest = divmod(per_node, sum(self.gpus))
         return () if rest or not each else tuple(each * gpus for gpus in self.gpus)
 

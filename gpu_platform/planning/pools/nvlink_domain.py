@@ -16,7 +16,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def check_domain(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record a pool with more nodes than one NVLink domain has."""
+    """Record a problem if a pool has more nodes than one NVLink domain."""
     domain = catalog.nvlink_domain(machine)
     if domain is None:
         return

@@ -90,7 +90,9 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
 
 
 def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
-    """Yield when a pool with a schedule has nodes, and what happens to its pods at the end of this time."""
+    """Yield the decision that states when a pool with a schedule has nodes, and what happens to its pods when it
+    stops.
+    """
     if (schedule := pool.schedule) is not None:
         yield Decision(
             subject=f"pool {pool.name}",
@@ -103,7 +105,9 @@ def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
 
 
 def _price(context: CompleteContext, pool: Pool, machine: MachineType) -> NodePrice:
-    """Return the price in the stack file, or else the list price in the cluster's region and no other."""
+    """Return the price in the stack file or, without one, the list price in the cluster's region. Prices of other
+    regions are not used.
+    """
     if pool.usd_per_hour is not None:
         return NodePrice(usd_per_hour=pool.usd_per_hour, most_usd_per_hour=pool.usd_per_hour, declared=True)
     in_cloud = context.cloud.region

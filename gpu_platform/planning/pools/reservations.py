@@ -31,7 +31,8 @@ class _Declared:
     ends: datetime | None
 
     def differs(self, other: _Declared) -> tuple[str, str] | None:
-        """Return the differences from `other` as texts for both, or None. Undeclared fields never differ."""
+        """Return the differing fields of both reservations, each as text, or None. Undeclared fields never differ.
+        """
         found = [
             (f"{word} {_text(mine)}", f"{word} {_text(theirs)}")
             for field, word in _WORDS.items()
@@ -43,7 +44,8 @@ class _Declared:
 
 
 def check_reservations(pools: Sequence[tuple[int, Pool]], problems: Problems, *, by_zone: bool) -> None:
-    """Record reservations that two pools declare differently, because one of the pools would never get a node.
+    """Record a problem for each reservation that two pools declare differently, because one of the pools would
+    never get a node.
 
     `by_zone` means that reservations in several zones may have the same name.
     """

@@ -14,7 +14,7 @@ _NAMED: Final = ("capacity-block", "reservation")
 
 
 def check_sale(pool: Pool, machine: MachineType, cloud: Cloud, catalog: Catalog, problems: Problems) -> None:
-    """Record a capacity type in which the machine type, or an alternative, is not sold.
+    """Record a problem if the machine type, or an alternative, is not sold with the pool's capacity type.
 
     `problems` points to the pool.
     """

@@ -108,7 +108,7 @@ class PoolPlan:
     cloud: object | None
     """How the cloud creates the nodes. None if the program creates them or they already exist."""
     cloud_nodes: CloudNodes = field(default_factory=CloudNodes, metadata=NOT_IN_JSON)
-    """Properties of these nodes that the rest of the plan depends on. They follow from `cloud`."""
+    """Properties of the created nodes that the rest of the plan depends on. They follow from `cloud`."""
     price: NodePrice
     utilisation: float | None
     expectations: Expectations
@@ -126,7 +126,7 @@ class PoolPlan:
     schedule: SchedulePlan | None = None
     """When the pool has nodes. None means always."""
     autoscaler: AutoscalerPlan | None = None
-    """The autoscaler that adds nodes to those that the program creates, or None."""
+    """The autoscaler that adds nodes to the nodes that the program creates, or None."""
 
     @property
     def autoscaled(self) -> bool:
@@ -208,7 +208,8 @@ class PoolPlan:
 
     @property
     def nvlink_domain(self) -> int | None:
-        """Maximum number of nodes in the pool's NVLink domain, or None if NVLink does not leave the node."""
+        """Maximum number of nodes in the pool's NVLink domain, or None if NVLink does not connect several nodes.
+        """
         return self.node_expectation.nvlink_domain
 
     @property
@@ -218,11 +219,11 @@ class PoolPlan:
 
     @property
     def tolerated_by_daemons(self) -> tuple[Taint, ...]:
-        """All taints that the platform's DaemonSets must tolerate, which make nodes ready and run on failing
-        nodes.
+        """All taints that the platform's DaemonSets must tolerate, because they make nodes ready and run on
+        failing nodes.
 
-        The value of `gate_nodes` does not matter, because a node that was held back before a change passes only if
-        they run.
+        The value of `gate_nodes` does not matter, because a node that was held back before a change passes
+        validation only if these DaemonSets run.
         """
         return (*self.all_taints, *(HOLDING_TAINTS if self.has_gpus else ()))
 

@@ -20,14 +20,14 @@ from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import GpuUnits, Team
 
-# CRDs of Kueue v0.19.2 and its ClusterQueue webhook (validateFlavorResourceCombinations); read 2026-11-23.
+# Source: CRDs of Kueue v0.19.2 and its ClusterQueue webhook (validateFlavorResourceCombinations); read 2026-11-23.
 _MAX_FLAVORS: Final = 64
 _MAX_COMBINATIONS: Final = 512
 _MAX_TAINTS: Final = 8
 
 
 def check_queueing(environment: Environment, cloud: Cloud, available: Available, problems: Problems) -> None:
-    """Record problems of `queueing` for the pools and their cloud."""
+    """Record problems with `queueing`, given the pools and their cloud."""
     queueing = environment.queueing
     if queueing is None:
         return
@@ -57,7 +57,7 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
 
 
 def _check_sizes(available: Available, here: Problems) -> None:
-    """Record more pools, resources or taints than Kueue's objects can contain."""
+    """Record a problem if there are more pools, resources or taints than Kueue's objects can contain."""
     flavors = len(available.pools) + 1
     resources = len(available.limited) + len(available.claimed_with_gpus) + 2
     if flavors > _MAX_FLAVORS or flavors * resources > _MAX_COMBINATIONS:
@@ -83,8 +83,9 @@ def _check_sizes(available: Available, here: Problems) -> None:
 def check_teams(
     queueing: Queueing | None, teams: Sequence[tuple[str, Team]], available: Available, problems: Problems
 ) -> None:
-    """Record `queue` of teams without `queueing`, and limits above any quota. Entries of `teams` are a place and a
-    team.
+    """Record a problem if a team has a `queue` without `queueing`, or if its limits exceed its quota or the pools.
+
+    Each entry of `teams` is a place in the file and a team.
     """
     offers = offers_of(available)
     for path, team in teams:
@@ -114,7 +115,7 @@ def check_teams(
 
 
 def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team_stack: bool = False) -> None:
-    """Record pools whose nodes are only added for ProvisioningRequests, if teams have no queues.
+    """Record a problem for each pool whose nodes are only added for ProvisioningRequests, if teams have no queues.
 
     Members may not create such requests, so a quota for these GPUs could never be used.
     """
@@ -133,8 +134,8 @@ def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team
 def _check_by_pool(
     units: GpuUnits, queueing: Queueing | None, offers: Offers, here: Problems, *, counts: bool = True
 ) -> None:
-    """Record units by pool that the pool does not offer, and units by pool without queues, which only queues
-    count.
+    """Record a problem for units by pool that the pool does not offer, or that are declared without queues,
+    because only queues count units by pool.
 
     If `counts` is not set, the pool may offer fewer units, because `check_limits` compares the limits with its
     free units.
@@ -163,8 +164,8 @@ def _check_by_pool(
 
 
 def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, problems: Problems) -> None:
-    """Record quotas by pool that together exceed a pool. Entries of `teams` are the place of a quota and the
-    quota.
+    """Record a problem if quotas by pool together exceed a pool. Each entry of `teams` is the place of a quota and
+    the quota.
     """
     for name, of_resource in offers.items():
         for offer in of_resource:
@@ -181,7 +182,7 @@ def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, pr
 
 
 def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, problems: Problems) -> None:
-    """Record quotas of several resources that together take more GPUs of a pool than its maximum.
+    """Record a problem if quotas of several resources together take more GPUs of a pool than its maximum.
 
     Device classes may share the same GPUs. `nominal` contains quotas by place of the team, resource and pool.
     """
@@ -206,7 +207,7 @@ def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, prob
 
 
 def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> None:
-    """Record limits by pool that exceed the team's quota to lend, or the units that are left to borrow."""
+    """Record a problem if limits by pool exceed the team's quota to lend, or the units that are left to borrow."""
     settings = queue_settings(team)
     for field, units in (("lend", settings.lend), ("borrow", settings.borrow)):
         for name, by_pool in units_by_pool(units).items() if units is not None else ():
@@ -225,8 +226,10 @@ def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> 
 
 
 def check_starts(starts: Iterable[Start], here: Problems) -> None:
-    """Record work that cannot start on the team's quota on its pool, even with all that others could lend."""
-    refused: set[str] = set()  # pools with too little for pods that always run, which each job would repeat
+    """Record a problem for work that cannot start with the team's quota on its pool, even with all that others
+    could lend.
+    """
+    refused: set[str] = set()  # pools with too few resources for pods that always run; reported once, not for each job
     for start in sorted(starts, key=lambda one: one.job.ends):
         job = start.job
         if not start.impossible or job.pool in refused:

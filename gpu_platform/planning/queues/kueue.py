@@ -23,7 +23,7 @@ from gpu_platform.stack.queueing import Queueing
 MAX_DEVICE_CLASSES: Final = 16
 """Maximum number of device classes that Kueue maps to quotas (validateDeviceClassMappings of Kueue)."""
 
-# Kueue watches absent kinds as soon as their CRDs are installed. The pods of Deployments and StatefulSets are
+# Kueue watches a kind that is absent as soon as its CRD is installed. The pods of Deployments and StatefulSets are
 # queued as single pods, because Kueue's StatefulSet integration refuses a change of their size.
 _FRAMEWORKS: Final = (
     "batch/job",
@@ -59,7 +59,9 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
 
 
 def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
-    """Return Kueue as a controller that a cluster has only once. A sandbox runs it itself."""
+    """Return Kueue as a controller that a cluster must have only once. In the sandbox there is none, because the
+    sandbox itself runs Kueue.
+    """
     if queues is None or queues.kueue.install == "config":
         return ()
     part = PartPlan(
@@ -96,7 +98,8 @@ def _config(queueing: Queueing, cloud: Cloud, available: Available) -> Mapping[s
             },
         },
         "manageJobsWithoutQueueName": True,
-        # The chart also uses it for the webhooks, so that objects outside team namespaces do not wait for Kueue.
+        # The chart also uses this selector for the webhooks, so that objects outside team namespaces do not wait
+        # for Kueue.
         "managedJobsNamespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
         "integrations": {"frameworks": list(_FRAMEWORKS)},
         "resources": _resources(cloud, available),

@@ -106,7 +106,7 @@ def _claimed(pool: PoolPlan, classes: Sequence[str]) -> Iterator[Limits]:
 
 
 def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fraction:
-    """Return the number of nodes of a pool, by GPUs, that the units of all its resources take."""
+    """Return how many nodes of a pool the units of all its resources take, in proportion to their GPUs."""
     gpus = sum(
         (
             part[name].get(pool.name, 0) * offer.gpus
@@ -122,7 +122,7 @@ def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fracti
 def cohort_quotas(
     division: Division, offers: Offers, pools: Sequence[PoolPlan], flavors: Mapping[str, str]
 ) -> tuple[CohortPlan, ...]:
-    """Return the cohorts of an environment with the capacity that no quota takes, and its CPU and memory.
+    """Return the cohorts of an environment with the capacity that no quota takes, including its CPU and memory.
 
     `flavors` contains the name of the flavor by pool.
     """

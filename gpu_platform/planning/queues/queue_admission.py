@@ -36,9 +36,9 @@ def queue_policy(queue: TeamQueuePlan) -> AdmissionPolicy:
 
 
 def names_no_class(queue: TeamQueuePlan) -> str:
-    """Return a CEL condition that an object names no priority class, neither itself nor in its pods.
+    """Return a CEL condition that neither an object nor its pods name a priority class.
 
-    The object has no owner, or a CronJob owns it.
+    The condition also requires that the object has no owner or that a CronJob owns it.
     """
     return admission_rules().expression(POLICY, "names_no_class", _values(queue))
 
@@ -73,7 +73,9 @@ def _values(queue: TeamQueuePlan) -> Mapping[str, Value]:
 
 
 def _pool_sizes(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
-    """Yield by resource the units of a node and of a container in each pool, if the pools differ."""
+    """Yield each resource that the pools offer in different amounts, with its units on a node or in a container of
+    each pool.
+    """
     for resource in (one for one in queue.resources if "/" in one):
         flavors = [(one.pool, one) for one in queue.flavors if one.pool and one.serves(resource)]
         on_node = {pool: one.on_node[resource] for pool, one in flavors}
@@ -187,7 +189,7 @@ _HAS_GPUS: Final = container_asks_for_gpus("each")
 
 
 def _has_limit_alone(container: str, size: str) -> str:
-    """Return a CEL condition that a container has a limit of CPU or memory but no request."""
+    """Return a CEL condition that a container has a CPU or memory limit but no request."""
     return (
         f"{container}.?resources.?limits[?{size}].hasValue() && "
         f"!{container}.?resources.?requests[?{size}].hasValue()"
@@ -195,7 +197,7 @@ def _has_limit_alone(container: str, size: str) -> str:
 
 
 def _has_request_alone(container: str, size: str) -> str:
-    """Return a CEL condition that a container has a request of CPU or memory but no limit."""
+    """Return a CEL condition that a container has a CPU or memory request but no limit."""
     return (
         f"{container}.?resources.?requests[?{size}].hasValue() && "
         f"!{container}.?resources.?limits[?{size}].hasValue()"

@@ -57,7 +57,7 @@ DEFAULT_QUEUE: Final = "default"
 
 
 def check(context: CompleteContext, available: Available) -> None:
-    """Record problems of the queues of an environment whose teams have no other problems."""
+    """Record problems with the queues of an environment whose teams have no other problems."""
     environment = context.environment
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     check_queueing(environment, context.cloud, available, context.problems)
@@ -77,7 +77,7 @@ def check(context: CompleteContext, available: Available) -> None:
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
-    """Record problems of the queue of a team with its own stack."""
+    """Record problems with the queue of a team with its own stack."""
     check_teams(environment.queueing, [("team", team)], available, problems)
     if environment.queueing is None:
         check_requested_nodes(available.pools, problems, team_stack=True)
@@ -95,8 +95,8 @@ def _check_starts(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record quotas that count a GPU twice, and work that cannot start even on everything that other teams can
-    lend.
+    """Record problems with quotas that count a GPU twice, and with work that cannot start even with everything
+    that other teams can lend.
     """
     divided = _divide(environment, own_stack, available)
     shares = divided.division.teams
@@ -157,7 +157,9 @@ def plan(
 def plan_one(
     team: Team, environment: Environment, cloud: Cloud, available: Available, team_plans: Sequence[TeamPlan]
 ) -> Decided[tuple[TeamQueuePlan, ...]]:
-    """Return the queue of a team with its own stack. Its quota is what the environment's teams leave free."""
+    """Return the queue of a team with its own stack. The quota of the queue is what the environment's teams leave
+    free.
+    """
     if environment.queueing is None:
         return Decided(())
     divided = _divide(environment, (team,), available)

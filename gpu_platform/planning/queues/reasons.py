@@ -100,14 +100,16 @@ def _limits_text(shares: Shares, cohort: str, offers: Offers) -> str:
 
 
 def _lent(resource: str, shares: Shares) -> str:
-    """Return how much a team can borrow, and how much of that the cohort can only lend later."""
+    """Return how much a team can borrow, and how much of it the cohort cannot lend yet."""
     lent = sum(shares.lent[resource].values())
     rest = sum(shares.borrow[resource].values()) - lent
     return f"{lent}" + (f" ({rest} more once teams of the cohort with their own stack lend them)" if rest else "")
 
 
 def _start(team: Team, start: Start) -> Decision:
-    """Return whether a declared entry starts on the team's own quota while all other teams use theirs."""
+    """Return the decision about whether a declared entry starts on the team's own quota while all other teams use
+    theirs.
+    """
     job = start.job
     what = f"{job.path} ({job.name})"
     if not start.lacks:

@@ -18,7 +18,9 @@ from gpu_platform.stack.team import Team
 
 
 def check_requests(team: Team, available: Available, here: Problems) -> None:
-    """Record entries with several kinds of GPU pods, if one kind is on a pool whose nodes are requested."""
+    """Record a problem for each entry with several kinds of GPU pods, if one kind is on a pool whose nodes are
+    requested.
+    """
     requested = {
         pool.name: {offer.name for offer in pool.resources}
         for pool in available.pools

@@ -21,8 +21,8 @@ HELM_SECONDS = 600
 class KueuePlan:
     """Kueue's controller.
 
-    `install` is whether the chart installs it, whether the program only writes its configuration (sandbox), or
-    whether nobody installs it (present). `config` is the controller's Configuration
+    `install` is `helm` if the chart installs Kueue, `config` if the program only writes its configuration
+    (sandbox), and `present` if the cluster's owner installs it. `config` is the controller's Configuration
     (config.kueue.x-k8s.io/v1beta2). `values` are the chart's values, including `config`.
     """
 
@@ -47,8 +47,9 @@ class FlavorPlan:
     """A ResourceFlavor for nodes of one kind. Pods that start on it get its labels as node selector, and its
     tolerations.
 
-    `pool` is the pool of its nodes, or None for nodes that no pool describes. It does not tolerate the taint of
-    GPU nodes, because pods without GPUs would start on the free CPU of GPU nodes, which refuse them.
+    `pool` is the pool of its nodes, or None for nodes that no pool describes. A flavor without a pool does not
+    tolerate the taint of GPU nodes, because pods without GPUs would start on the free CPU of GPU nodes, which
+    refuse them.
     """
 
     name: str
@@ -128,11 +129,12 @@ class SelectedClass:
 class TeamQueuePlan:
     """The ClusterQueue of a team, with the name of its namespace, and its LocalQueue there.
 
-    `ceiling` is the nominal quota plus the borrowing limit, by key of a ResourceQuota. `required` is whether Jobs
-    and pods must name the queue themselves. `priorities` are the classes that the team may use. `default_priority`
-    is the class of queued objects that name none. If it is None, the cluster cannot add a class, and such Jobs
-    have priority 0. `tainted` is whether all GPU nodes have the taint of GPUs, which no queue tolerates for its
-    workloads. `accounts` are the user names of service accounts in other namespaces that are members.
+    `ceiling` is the nominal quota plus the borrowing limit, by key of a ResourceQuota. `required` indicates
+    whether Jobs and pods must name the queue themselves. `priorities` are the classes that the team may use.
+    `default_priority` is the class of queued objects that name none. If it is None, the cluster cannot add a
+    class, and such Jobs have priority 0. `tainted` indicates whether all GPU nodes have the taint of GPUs, which
+    no queue tolerates for its workloads. `accounts` are the user names of service accounts in other namespaces
+    that are members.
     """
 
     namespace: str

@@ -385,7 +385,8 @@ def _borrow(
 def _limited(
     resource: str, declared: GpuUnits, most: ByPool, offers: Iterable[Offer], without: ByPool | None = None
 ) -> dict[str, int]:
-    """Return declared units by pool, as the file divides them or else over the pools in the given order.
+    """Return declared units by pool. Units that the file does not divide by pool go to the pools in the given
+    order.
 
     `without` are declared units that are already used.
     """

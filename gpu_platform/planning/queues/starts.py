@@ -1,4 +1,5 @@
-"""Compare the needs of declared work with the quota on its pool, both the team's own and what others can lend.
+"""Compare what declared work requests with the quota on its pool: the team's own quota and the quota that others
+can lend.
 
 Kueue starts work when one flavor has quota for all resources of all its pods (kubernetes-sigs/kueue v0.19.2,
 pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A team gets back what it has lent. No team can
@@ -56,9 +57,9 @@ class Lack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Whether declared work starts. `beside` is whether other work of the team always runs on the pool.
+    """Whether declared work starts. `beside` indicates whether other work of the team always runs on the pool.
 
-    `advice` is the change that makes it start on the team's own quota.
+    `advice` is the change that makes the work start on the team's own quota.
     """
 
     job: DeclaredJob
@@ -78,7 +79,7 @@ class Start:
 
 
 def starts(team: Team, divided: DividedPools) -> Iterator[Start]:
-    """Yield for each declared entry of a team whether it starts."""
+    """Yield, for each declared entry of a team, whether it starts."""
     shares, offers, work = divided.division.teams[team.name], divided.offers, divided.work[team.name]
     for job in work:
         pool = next(one for one in divided.pools if one.name == job.pool)

@@ -1,10 +1,10 @@
 """Compare how long Kueue waits for the pods of a started workload with how long the pods need to become ready.
 
 Kueue counts from admission until all pods are ready. After the timeout it stops the workload, whose model then
-loads again from the beginning. The pods that it deletes were the request for nodes. With queued provisioning,
-Kueue admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2, admittedNotReadyWorkload of
-pkg/controller/core/workload_controller.go and PodsReady of pkg/controller/jobs/pod/pod_controller.go; read
-2026-11-28).
+loads again from the beginning. The pods that Kueue deletes were also the request for nodes. With queued
+provisioning, Kueue admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2,
+admittedNotReadyWorkload of pkg/controller/core/workload_controller.go and PodsReady of
+pkg/controller/jobs/pod/pod_controller.go; read 2026-11-28).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _STEP_SECONDS: Final = 600
 def check_startup(
     team: Team, teams: Sequence[Team], queueing: Queueing, pools: Sequence[PoolPlan], here: Problems
 ) -> None:
-    """Record services that Kueue would stop before their model is loaded. `teams` are the environment's teams."""
+    """Record a problem for each service that Kueue would stop before its model is loaded. `teams` are the
+    environment's teams.
+    """
     timeout, where = queueing.pods_ready_timeout, "" if team in teams else " in the environment"
     for index, service in enumerate(team.inference_services):
         if parse_duration(service.startup) >= parse_duration(timeout):

@@ -199,7 +199,9 @@ def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware
 
 
 def _check_label_values(context: CompleteContext, resolved: ResolvedPool, labels: Labels) -> None:
-    """Record labels that Kubernetes rejects because their values are composed of long names in the stack file."""
+    """Record a problem for each label that Kubernetes rejects because its value is composed of long names in the
+    stack file.
+    """
     for key, value in labels.items():
         if is_label_value(value):
             continue
@@ -212,7 +214,9 @@ def _check_label_values(context: CompleteContext, resolved: ResolvedPool, labels
 
 
 def _check_selector(context: CompleteContext, resolved: ResolvedPool, sharing: SharingPlan) -> None:
-    """Record a selector with a label that the pool's sharing changes, because it would then select no node."""
+    """Record a problem for a selector with a label that the pool's sharing changes, because the selector would
+    then match no node.
+    """
     nodes = resolved.pool.nodes
     for key in (nodes.selector or ()) if nodes is not None else ():
         if changes_label(sharing, key):
@@ -224,7 +228,7 @@ def _check_selector(context: CompleteContext, resolved: ResolvedPool, sharing: S
 
 
 def _configures_plugin(context: CompleteContext) -> bool:
-    """Return whether the program configures the device plugin. A foreign config has no key for the label."""
+    """Return whether the program configures the device plugin. Another owner's config has no key for the label."""
     parts = gpu_parts(context.cloud.cluster)
     return parts.gpu_operator == "install" and parts.device_plugin == "install"
 
@@ -364,7 +368,7 @@ def _kubelet(pool: Pool, gpus: int, cloud: Cloud) -> Decided[Kubelet | None]:
     kubelet = Kubelet(
         topology_policy=policy,
         topology_scope=scope,
-        # A topology policy aligns nothing unless CPUs are static.
+        # A topology policy aligns nothing unless the CPU manager policy is static.
         cpu_manager_policy="static" if policy != "none" else "none",
         memory_manager_policy="Static" if memory == "static" else "None",
     )

@@ -17,9 +17,11 @@ from gpu_platform.planning.workloads import workloads_of
 
 
 def off_notices(plan: EnvironmentPlan) -> tuple[str, ...]:
-    """Return a warning for each pool that sometimes has no nodes, with what cannot be used then.
+    """Return a warning for each pool that sometimes has no nodes, with the quotas and workloads that cannot be
+    used meanwhile.
 
-    Reserved capacity is paid for at any time. It is only named if somebody could count on it before or after.
+    Reserved capacity costs money at any time, so it is included only if a quota or queue counts on it at other
+    times.
     """
     return tuple(_notices(plan))
 
@@ -69,8 +71,8 @@ def _unreachable(pool: PoolPlan, plan: EnvironmentPlan, lost: Sequence[str]) -> 
 def _quotas(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
     """Yield the quotas of the pool's resources that cannot be used without the pool.
 
-    A queue has a quota on each pool. Without queues, the quotas count that the other pools do not cover at their
-    maximum size.
+    A queue has a quota on each pool. Without queues, a quota is included if the other pools do not cover it at
+    their maximum size.
     """
     if plan.queues is not None:
         yield from _queued_quotas(pool, plan.queues)

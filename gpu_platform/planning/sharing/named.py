@@ -37,9 +37,9 @@ class ResolvedPool:
 
     `index` and `path` are the place of the pool in the stack file. `declared` is the sharing in the file, at
     `sharing_path`, and `name` is its name, if any. `nodes` are the names of the nodes in the file. `sound` is
-    false if the sharing could not be resolved, which has been recorded; whole GPUs then replace it.
-    `layout_places` contains, for each MIG layout of the concrete sharing, its index in the file's `layouts`, or
-    None for `layout`.
+    false if the sharing could not be resolved. In that case a problem has been recorded, and the GPUs are planned
+    whole. `layout_places` contains, for each MIG layout of the concrete sharing, its index in the file's
+    `layouts`, or None for `layout`.
     """
 
     index: int = 0
@@ -54,7 +54,7 @@ class ResolvedPool:
 
 
 def plan(context: Context) -> tuple[ResolvedPool, ...]:
-    """Return the pools with concrete sharing, and record unknown names, GPU models and nodes."""
+    """Return the pools with concrete sharing, and record problems with unknown names, GPU models and nodes."""
     _check_names(context.pools, context.sharing, context.catalog, context.problems)
     resolved_pools: list[ResolvedPool] = []
     for index, pool in context.pools:
@@ -85,7 +85,7 @@ def _check_names(
 
 
 def _check_models(sharing: Sharing, here: Problems, catalog: Catalog) -> None:
-    """Record unknown GPU models."""
+    """Record a problem for each unknown GPU model."""
     if isinstance(sharing, TimeSlicing | Mps | Mig) and isinstance(sharing.declared_replicas, dict):
         for spelling in sharing.declared_replicas:
             _check_model(spelling, here.at("replicas").at(spelling), catalog)
@@ -172,7 +172,7 @@ def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
 
     Their number is fixed, because such nodes have no autoscaler.
     """
-    # The fields that the stack file sets stay marked as set, because a check may refuse `min`.
+    # Copy which fields the stack file sets, because a later check refuses `min` only if the file sets it.
     count = Count.model_construct(pool.count.model_fields_set, min=0, desired=len(nodes), max=len(nodes))
     existing = pool.nodes and ExistingNodes.model_construct(names=nodes, selector=None)
     return pool.model_copy(update={"name": name, "count": count, "nodes": existing, "per_node": ()})
@@ -235,7 +235,7 @@ def concrete_sharing(
 ) -> Sharing | None:
     """Return a sharing for one GPU model.
 
-    If it has no value for the model, record this `here` and return None.
+    If the sharing has no value for the model, record a problem at `here` and return None.
     """
     match sharing:
         case TimeSlicing() | Mps():

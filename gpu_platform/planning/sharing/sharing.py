@@ -292,8 +292,8 @@ def check_sharing(resolved: ResolvedPool, machine: MachineType, gpu: Gpu, proble
 def mps_clients(gpu: Gpu) -> int:
     """Return the maximum number of MPS clients per GPU: 16 below compute capability 7.5, otherwise 48.
 
-    The MPS control daemon counts this way. It treats Volta (7.0) as older than Volta. Source: k8s-device-plugin
-    0.20.0, cmd/mps-control-daemon/mps.
+    The MPS control daemon sets these limits. It treats Volta (7.0) like earlier architectures. Source:
+    k8s-device-plugin 0.20.0, cmd/mps-control-daemon/mps.
     """
     major, minor = (int(part) for part in gpu.compute_capability.split("."))
     return 48 if (major, minor) >= (7, 5) else 16

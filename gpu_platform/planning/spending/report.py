@@ -2,8 +2,8 @@
 
 A team pays for the part of a pool that its quota covers. A quota names no pool, so its units count for every pool
 that offers them, in proportion. If quotas exceed what is offered, all quotas are reduced in the same proportion.
-What no quota covers is not allocated. Teams, unallocated GPUs and nodes without GPUs add up to the cost of the
-pools.
+GPUs that no quota covers are not allocated. Teams, unallocated GPUs and nodes without GPUs add up to the cost of
+the pools.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def spending_of(plan: EnvironmentPlan, report: CapacityReport) -> Spending:
 
 
 def _shares(plan: EnvironmentPlan) -> dict[str, dict[str, float]]:
-    """Return by team the share of each pool's GPUs that its quota covers. All shares together are at most 1."""
+    """Return, for each team, the share of each pool's GPUs that its quota covers. The shares of a pool add up to
+    at most 1.
+    """
     offered: dict[str, int] = {}
     for pool in plan.pools:
         for name, count in pool.units_desired.items():

@@ -189,7 +189,7 @@ def _is_paid(pool: PoolPlan) -> bool:
 
 
 def _fewer_nodes(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield fewer nodes for a pool if quotas and workloads do not need all of them."""
+    """Yield the saving from fewer nodes in a pool, if quotas and workloads do not need all of them."""
     if _is_paid(pool):
         return
     found = trial.fewest(pool, (), pool.nodes.desired - 1)
@@ -204,7 +204,7 @@ def _fewer_nodes(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
 
 
 def _shared(pool: PoolPlan, trial: _Trial, used: float | None) -> Iterator[Saving]:
-    """Yield two pods per GPU, for services and notebooks that use at most half of a GPU.
+    """Yield the saving from two pods per GPU, for services and notebooks that use at most half of a GPU.
 
     This applies only if no other pool has whole GPUs, so that every GPU quota becomes a quota of shares.
     """
@@ -233,7 +233,9 @@ def _shared(pool: PoolPlan, trial: _Trial, used: float | None) -> Iterator[Savin
 
 
 def _other_types(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield cheaper machine types with the same GPU or, except for training, a GPU with as much memory."""
+    """Yield the savings from cheaper machine types with the same GPU or, except for training, a GPU with as much
+    memory.
+    """
     if _is_paid(pool) or pool.price.declared or pool.price_usd_per_hour is None:
         return
     catalog = trial.catalog
@@ -269,7 +271,9 @@ def _can_replace(gpu: Gpu, now: Gpu, pool: PoolPlan) -> bool:
 
 
 def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield spot capacity for training that continues from checkpoints. No price list contains its price."""
+    """Yield the saving from spot capacity for training that continues from checkpoints. No price list contains its
+    price.
+    """
     on_demand = pool.capacity.get("type", "on-demand") == "on-demand"
     if not on_demand or pool.workload != "training" or pool.cloud is None:
         return
@@ -290,7 +294,7 @@ def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
 
 
 def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield a schedule for a development pool without one, if its cloud supports schedules."""
+    """Yield the saving from a schedule for a development pool without one, if its cloud supports schedules."""
     if pool.workload != "development" or pool.schedule is not None or _is_paid(pool):
         return
     edits = (trial.edit(f"{pool.path}.schedule", dict(_OFFICE_HOURS)),)
@@ -306,7 +310,8 @@ def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
 
 
 def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | None) -> Iterator[Saving]:
-    """Yield smaller quotas of whole GPUs for teams that use less, if that saves nodes of a pool.
+    """Yield the saving from smaller quotas of whole GPUs for teams that use less, if a pool then needs fewer
+    nodes.
 
     The use of a team is the GPUs that its declared workloads need and the maximum that it has used. It is unknown
     without a measurement or a declaration, because members may run pods that are not in the stack file.

@@ -30,8 +30,8 @@ def check(
     catalog: Catalog,
     teams: Sequence[str] = (),
 ) -> Problems:
-    """Return the problems of the declared storage on its cloud, all at `storage`. `teams` are the names of all
-    teams.
+    """Return the problems of the declared storage on its cloud, at the place `storage`. `teams` are the names of
+    all teams.
     """
     problems = Problems("storage")
     if not storage:
@@ -91,7 +91,8 @@ def plan_one(team: str, storage: StoragePlan) -> Decided[tuple[VolumePlan, ...]]
 
 
 def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> None:
-    """Record unknown teams in `teams`, and teams of this environment in `team_stacks`."""
+    """Record a problem for each unknown team in `teams`, and for each team of this environment in `team_stacks`.
+    """
     if not isinstance(one, TeamStorage):
         return
     for index, name in enumerate(one.teams or ()):
@@ -113,7 +114,7 @@ def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> Non
 
 
 def _check_places(storage: Mapping[str, StorageClass], problems: Problems) -> None:
-    """Record file systems that one team would get twice with the same directory.
+    """Record a problem for each file system that one team would get twice with the same directory.
 
     The kubelet identifies a CSI volume by its driver and its handle. A pod that mounts both volumes gets one of
     them twice, or never starts. The kubelet mounts Filestore itself, and names those volumes after the pod.

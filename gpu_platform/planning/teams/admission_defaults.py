@@ -1,13 +1,13 @@
 """Defaults that the API server sets on a team's pods that request GPUs.
 
-If a pod requests a GPU and does not set them, it gets the toleration of the GPU taint, the team's priority class,
-and CPU and memory in proportion to its share of the node's GPUs. `admission_mutations.py` contains the
+If a pod requests a GPU and does not set these fields, it gets the toleration of the GPU taint, the team's priority
+class, and CPU and memory in proportion to its share of the node's GPUs. `admission_mutations.py` contains the
 expressions.
 
-The API server applies the defaults with a MutatingAdmissionPolicy. It is v1 of admissionregistration.k8s.io and on
-by default since Kubernetes 1.36. Kubernetes 1.34 and 1.35 have v1beta1, which is off by default and which managed
-clouds do not turn on. Sources: kubernetes/enhancements, KEP-3962 (stable v1.36); kubernetes v1.36.3,
-apiserver/pkg/features/kube_features.go; read 2026-11-23.
+The API server applies the defaults with a MutatingAdmissionPolicy. This API is v1 of admissionregistration.k8s.io
+and has been enabled by default since Kubernetes 1.36. Kubernetes 1.34 and 1.35 have v1beta1, which is off by
+default and which managed clouds do not turn on. Sources: kubernetes/enhancements, KEP-3962 (stable v1.36);
+kubernetes v1.36.3, apiserver/pkg/features/kube_features.go; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _tolerations(pools: Sequence[PoolPlan]) -> tuple[DefaultToleration, ...]:
 
 
 def _extended_resources(pool: PoolPlan) -> Mapping[str, Fraction]:
-    """Return the fraction of a node's GPUs that one unit of each extended resource takes. None with DRA."""
+    """Return the fraction of a node's GPUs that one unit of each extended resource takes. Empty with DRA."""
     if pool.devices:
         return {}
     offers = [offer for offer in pool.resources if offer.per_node and names.is_gpu_resource(offer.name)]
@@ -203,7 +203,7 @@ def _shares(
 
 
 def share_of_node(pool: PoolPlan, part: Fraction) -> NodeResources:
-    """Return the CPU and memory of a fraction of a node, without what the node itself needs."""
+    """Return the CPU and memory of a fraction of a node, minus the resources that the node itself needs."""
     cpu, memory = _exact_share(pool, part)
     return NodeResources(int(cpu), int(memory))
 

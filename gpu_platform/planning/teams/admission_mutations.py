@@ -6,8 +6,7 @@ They run after the other plugins: LimitRanger has set requests and limits, and t
 - A request that LimitRanger set counts as not set by the user. LimitRanger notes this in an annotation; the value
   is compared too, because a copy of a live pod keeps the annotation.
 - A container with a CPU request does not keep a lower default CPU limit. The limit is raised and not removed,
-  because
-  LimitRanger would set a missing limit again in the second run.
+  because LimitRanger would set a missing limit again in the second run.
 - `priority` is removed when the class is set, because the second run computes it and refuses any other number.
 - Tolerations are one atomic list, which only a JSON patch can extend.
 
@@ -135,9 +134,9 @@ def _amounts(
 ) -> Mapping[str, str]:
     """Return the CEL variables for CPU (millicores) or memory (MiB). Lists have one entry for each container.
 
-    `Shares` is the default share for the container's GPUs, or 0 without GPUs. `Open` and `Unlimited` are whether
-    the container sets no request and no limit. `Taken` is the total that containers of the pod request themselves.
-    `Requests` is the default request, or 0 to leave the container unchanged.
+    `Shares` is the default share for the container's GPUs, or 0 without GPUs. `Open` indicates whether the
+    container sets no request, and `Unlimited` whether it sets no limit. `Taken` is the total that containers of
+    the pod request themselves. `Requests` is the default request, or 0 to leave the container unchanged.
     """
     offered = "[" + ", ".join(_offered(one, index) for one in defaults.shares) + "]"
     factor = _FACTORS[resource]

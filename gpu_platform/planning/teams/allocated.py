@@ -35,7 +35,7 @@ class OverAllocation:
 
     @property
     def grows(self) -> bool:
-        """Whether this deployment raises the sum, instead of only finding it too large."""
+        """Whether this deployment raises the sum. Otherwise the sum was already too large."""
         return self.total > self.deployed
 
     def __str__(self) -> str:
@@ -46,8 +46,8 @@ class OverAllocation:
 def quota_limits(environment: Environment, available: Available) -> Mapping[str, float]:
     """Return the maximum sum of the quotas of all stacks, by key of a ResourceQuota.
 
-    With queues it is the sum of the quotas of the environment's teams and the reserve, because queues lend the
-    rest.
+    With queues, the maximum is the sum of the quotas of the environment's teams and the reserve, because queues
+    lend the rest.
     """
     most = {resource: count * environment.overcommit for resource, count in available.units.items()}
     if environment.queueing is not None:

@@ -10,9 +10,9 @@ from gpu_platform.stack.team import Team
 
 
 def check_bare_pods(team: Team, cloud: Cloud, problems: Problems) -> None:
-    """Record `allow_bare_pods` if it is set on a cluster that always admits pods without a controller.
+    """Record a problem if `allow_bare_pods` is set on a cluster that always admits pods without a controller.
 
-    `problems` is at the team.
+    `problems` points to the team.
     """
     check_declared_field(team, "allow_bare_pods", cloud.cluster.provider, problems)
 

@@ -16,7 +16,7 @@ from gpu_platform.stack.team import Team, Workload
 
 
 def check_device_classes(classes: Mapping[str, DeviceClass], available: Available, here: Problems) -> None:
-    """Record invalid device classes of the environment, and classes that match no device."""
+    """Record a problem for each device class of the environment that is invalid or matches no device."""
     for name, declared in classes.items():
         place = here.at(name)
         if name.endswith(names.DRIVER_DOMAINS):
@@ -30,7 +30,7 @@ def check_device_classes(classes: Mapping[str, DeviceClass], available: Availabl
 
 
 def check_claims(team: Team, available: Available, here: Problems) -> None:
-    """Record claims that no node can satisfy."""
+    """Record a problem for each claim that no node can satisfy."""
     known = [names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *available.classes]
     devices = [device for pool in available.pools for device in pool.devices]
     for index, claim in enumerate(team.claims):
@@ -70,7 +70,9 @@ def device_units(claim: Claim, pool: PoolPlan, available: Available) -> tuple[st
 def check_claim_of_workload(
     workload: Workload, team: Team, pool: PoolPlan, available: Available, here: Problems
 ) -> None:
-    """Record a workload whose claim its pool cannot satisfy, or a workload without a required claim."""
+    """Record a problem if a workload has a claim that its pool cannot satisfy, or lacks a claim that its pool
+    requires.
+    """
     if not pool.devices:
         if workload.claim is not None:
             here.at("claim").add(

@@ -13,7 +13,7 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.team import Team, Workload
 
 _SUFFIX: Final = "-channel"
-_LONGEST: Final = 63 - len(_SUFFIX)  # a pod's claim is named after its template, as a DNS label
+_LONGEST: Final = 63 - len(_SUFFIX)  # The pod's claim is named after its template, and its name must be a DNS label.
 
 
 def channel_of(name: str) -> str:
@@ -24,7 +24,9 @@ def channel_of(name: str) -> str:
 def check_compute_domain(
     workload: Workload, team: Team, pool: PoolPlan, available: Available, problems: Problems
 ) -> None:
-    """Record a ComputeDomain on a pool without NVLink between nodes, or with a name too long for its template."""
+    """Record a problem for a ComputeDomain on a pool without NVLink between nodes, or with a name too long for its
+    template.
+    """
     if pool.nvlink_domain is None or pool.nodes.ownership == "created":
         racks = [one.name for one in available.pools if one.nvlink_domain is not None]
         found = "created in the sandbox" if pool.nvlink_domain is not None else f"of {pool.machine_type}"

@@ -12,7 +12,9 @@ _MIB = 2**20
 
 
 def check_on_cpu_pool(workload: Workload, pool: PoolPlan, here: Problems) -> None:
-    """Record a workload that requests GPUs on nodes without GPUs, or more CPU or memory than fixed nodes have."""
+    """Record a problem if a workload requests GPUs on nodes without GPUs, or more CPU or memory than fixed nodes
+    have.
+    """
     if workload.gpus:
         here.at("gpus").add(
             str(workload.gpus) if "gpus" in workload.model_fields_set else f"{workload.gpus}, the default",
@@ -31,7 +33,9 @@ def check_on_cpu_pool(workload: Workload, pool: PoolPlan, here: Problems) -> Non
 
 
 def _check_replicas(workload: Workload, pool: PoolPlan, here: Problems) -> None:
-    """Record more pods than fit on the nodes. A pod that fits no node is recorded for its CPU and memory."""
+    """Record a problem if not all pods fit on the nodes. If one pod fits no node, the problem is about its CPU and
+    memory.
+    """
     cpu, memory = parse_quantity(workload.cpu) * 1000, parse_quantity(workload.memory) / _MIB
     free = free_resources(pool)
     if cpu > free.cpu_millicores or memory > free.memory_mib:

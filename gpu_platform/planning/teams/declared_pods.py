@@ -96,7 +96,7 @@ def as_workload(name: str, requested: RequestedResources, pods: int, available: 
         for field in ("gpus", "profile", "claim", "gpu_memory")
         if field in requested.model_fields_set
     }
-    # The values are already validated. Several replicas may need more than one workload may declare.
+    # The values are already validated. Several replicas together may need more than one workload may declare.
     return Workload.model_construct(
         name=name,
         pool=requested.pool,

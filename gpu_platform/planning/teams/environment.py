@@ -62,7 +62,7 @@ def check(context: CompleteContext, available: Available) -> None:
 
 
 def _check_values(context: CompleteContext, available: Available) -> None:
-    """Record priorities whose pods add no nodes, or which headroom pods preempt."""
+    """Record a problem for each priority whose pods add no nodes, or which headroom pods preempt."""
     grown = [pool.name for pool in available.pools if pool.by_cluster_autoscaler]
     headroom = any(pool.headroom is not None for _, pool in context.pools)
     for name, value in context.environment.priorities.items():
@@ -123,9 +123,9 @@ def _check_teams(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record problems with teams: of each team in `own`, and of the `teams` together.
+    """Record problems with each team in `own`, and with all `teams` together.
 
-    Entries are a place and a team.
+    Each entry is a place in the file and a team.
     """
     queues = environment.queueing is not None
     for path, team in own:

@@ -33,7 +33,9 @@ class _Need:
 
 
 def check_gpu_memory(teams: Sequence[tuple[str, Team]], available: Available, problems: Problems) -> None:
-    """Record workloads with too little GPU memory. Each entry of `teams` is a place in the file and a team."""
+    """Record a problem for each workload with too little GPU memory. Each entry of `teams` is a place in the file
+    and a team.
+    """
     for pool in available.pools:
         needs = [
             need

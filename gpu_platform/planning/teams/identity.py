@@ -55,7 +55,7 @@ def check_identities(environment: Environment, cloud: Cloud, problems: Problems)
 
 
 def check_pull_secrets(team: Team, problems: Problems) -> None:
-    """Record a Secret that is listed twice. `problems` is at the team."""
+    """Record a problem for each Secret that is listed twice. `problems` points to the team."""
     for index, name in enumerate(team.image_pull_secrets):
         if name in team.image_pull_secrets[:index]:
             problems.at("image_pull_secrets").at(f"[{index}]").add(
@@ -106,7 +106,9 @@ def _places(environment: Environment, problems: Problems) -> Iterator[tuple[str,
 
 
 def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
-    """Record unsupported fields, a missing or second alternative, and directories that are listed twice."""
+    """Record problems with unsupported fields, a missing or second alternative, and directories that are listed
+    twice.
+    """
     provider = cloud.cluster.provider
     if not cloud.has_identities:
         here.add(f"an identity on provider {provider}", "no identity: the cluster is in no cloud", "remove it")
@@ -130,7 +132,9 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
 
 
 def _check_shared(field: str, found: Sequence[tuple[str, TeamIdentity, Problems]]) -> None:
-    """Record a role or service account of two teams, because each team would get the other's permissions."""
+    """Record a problem if two teams have the same role or service account, because each team would get the other's
+    permissions.
+    """
     first: dict[str, str] = {}
     for team, identity, here in found:
         value = getattr(identity, field)

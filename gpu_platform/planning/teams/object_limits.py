@@ -30,7 +30,7 @@ _FIELDS: Final[Mapping[str, str]] = {
 _OWN_KEYS: Final = ("pods", "services", "configmaps", "secrets", "persistentvolumeclaims")
 # Controllers create these from members' objects, and keep as many as the object sets as its history limit.
 _HISTORY: Final = ("replicasets", "controllerrevisions")
-# A Deployment or StatefulSet keeps ten old revisions by default, besides the present and the next revision.
+# A Deployment or StatefulSet keeps ten old revisions by default, as well as the current and the next revision.
 _REVISIONS: Final = 12
 _CREATED: Final = (
     *(

@@ -116,7 +116,8 @@ def _unproven(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 def _shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
     """Return the GPU resources that are shares although their names lack the suffix for shares.
 
-    Of a resource that some pools offer as whole GPUs, only more units than a node has whole GPUs must be shares.
+    If some pools offer a resource as whole GPUs, a request is for shares only if it exceeds the whole GPUs of a
+    node.
     """
     whole: dict[str, int] = {}
     shared: dict[str, int] = {}

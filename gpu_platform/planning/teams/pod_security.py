@@ -16,9 +16,10 @@ _STRICTEST: PodSecurity = "restricted"
 
 
 def pod_security_labels(level: PodSecurity, *, by_policy: bool = False) -> Labels:
-    """Return the labels of a namespace that enforces a level. At any level it warns about and audits `restricted`.
+    """Return the labels of a namespace that enforces a level. At any level, the namespace also warns about and
+    audits `restricted`.
 
-    Members see the warning at once if their Deployment is admitted but its pods will not be. `by_policy` is
+    Members see the warning at once if their Deployment is admitted but its pods will not be. `by_policy` indicates
     whether a ValidatingAdmissionPolicy enforces the level, with exceptions.
     """
     enforced = {f"{_PREFIX}/enforce": level}

@@ -99,7 +99,9 @@ def resource_of(workload: WorkloadSpec, pool: PoolPlan) -> str:
 
 
 def check_names_of_workloads(team: Team, problems: Problems) -> None:
-    """Record entries of a team with the same name, because their Services, claims and pods would conflict."""
+    """Record a problem if entries of a team have the same name, because their Services, claims and pods would
+    conflict.
+    """
     lists = ("workloads", "training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs")
     seen: dict[str, str] = {}
     for field in lists:
@@ -115,10 +117,11 @@ def check_names_of_workloads(team: Team, problems: Problems) -> None:
 def check_quota_of_pods(
     team: Team, pods: Sequence[DeclaredPods], available: Available, problems: Problems, *, queues: bool
 ) -> None:
-    """Record pods beyond the quota: the sum of pods that always run, and each other entry in addition to them.
+    """Record a problem if pods exceed the quota: all pods that always run, and each other entry together with
+    these pods.
 
-    With `queues`, a job may also use what other teams lend, which is compared by pool elsewhere. Pods of GPU pools
-    then get CPU and memory with their GPUs, apart from the quota.
+    With `queues`, a job may also use what other teams lend, which is compared by pool elsewhere. With queues, pods
+    of GPU pools also get CPU and memory with their GPUs, which do not count towards the quota.
     """
     always = [one for one in pods if one.runs == "always"]
     before = len(problems.found)
@@ -134,7 +137,8 @@ def check_quota_of_pods(
 def quota_use(
     team: Team, entry: Sequence[DeclaredPods], pods: Sequence[DeclaredPods], available: Available
 ) -> Mapping[str, tuple[int, int, int]]:
-    """Return by resource the units of an entry, their sum with pods that always run, and the team's quota."""
+    """Return, for each resource, the units of an entry, their sum with pods that always run, and the team's quota.
+    """
     always = [one for one in pods if one.runs == "always"]
     ends = any(one.runs != "always" for one in entry)
     own, in_all = (
@@ -158,7 +162,7 @@ def _check_sum(
     *,
     queues: bool,
 ) -> None:
-    """Record at `here` if pods that run at the same time need more than the quota."""
+    """Record a problem at `here` if pods that run at the same time need more than the quota."""
     always = all(one.runs == "always" for one in pods)
     in_all = "in all" if always else "together with pods that always run"
     count = sum(one.spec.replicas for one in pods)

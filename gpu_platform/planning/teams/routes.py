@@ -35,7 +35,9 @@ def routes_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def check_routes(teams: Sequence[tuple[str, Team]], problems: Problems) -> None:
-    """Record hosts that two teams share. Each entry of `teams` is a place in the file and a team."""
+    """Record a problem for each host that two teams share. Each entry of `teams` is a place in the file and a
+    team.
+    """
     for index, (path, team) in enumerate(teams):
         for number, host in enumerate(team.routes.hosts):
             for other in (team for _, team in teams[:index]):

@@ -52,9 +52,9 @@ class WorkloadPlan:
     network: Mapping[str, str] = field(default_factory=dict[str, str])
     """Requests of a pod for the network between nodes, such as EFA interfaces and huge pages."""
     claim: str | None = None
-    """ResourceClaimTemplate of its pods.
+    """ResourceClaimTemplate of the pods.
 
-    `resource` is then a device class of the driver, and `units` the claim's size.
+    If it is set, `resource` is a device class of the driver, and `units` is the size of the claim.
     """
 
     compute_domain: str | None = None

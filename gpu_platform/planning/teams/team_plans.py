@@ -85,7 +85,7 @@ def plan_priority_classes(declared: Mapping[str, int]) -> tuple[PriorityClassPla
 
 
 def check_priorities(declared: Mapping[str, int], problems: Problems) -> None:
-    """Record names that Kubernetes reserves."""
+    """Record a problem for each name that Kubernetes reserves."""
     for name in declared:
         if name.startswith("system-"):
             problems.at(name).add(repr(name), "a name that does not begin with system-", "rename it")
@@ -134,7 +134,7 @@ def check_team(team: Team, available: Available, problems: Problems, *, queues: 
 
 
 def check_offered(units: GpuUnits, available: Available, here: Problems) -> None:
-    """Record units of resources that no pool offers."""
+    """Record a problem for units of resources that no pool offers."""
     offered = available.units
     for resource, count in quota_units(units).items():
         if resource not in offered:
@@ -147,7 +147,9 @@ def check_offered(units: GpuUnits, available: Available, here: Problems) -> None
 
 
 def _check_roles(team: Team, problems: Problems) -> None:
-    """Record members that are in a list twice or in two lists. Each role includes the rights of lower roles."""
+    """Record a problem for members that are in a list twice or in two lists. Each role includes the rights of
+    lower roles.
+    """
     first: dict[str, str] = {}
     for role, members in team.by_role.items():
         for index, member in enumerate(members):
@@ -193,7 +195,9 @@ def check_workload(workload: WorkloadSpec, team: Team, available: Available, her
 
 
 def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None:
-    """Record a workload that requests extended resources that its pool does not offer, or too many of them."""
+    """Record a problem if a workload requests extended resources that its pool does not offer, or too many of
+    them.
+    """
     if workload.gpus == 0:
         here.at("gpus").add(
             f"0 on pool {pool.name}, whose nodes have GPUs",
@@ -245,9 +249,9 @@ def check_quotas(
     *,
     queues: bool = False,
 ) -> None:
-    """Record quotas that together exceed the resources of the pools.
+    """Record a problem if quotas together exceed the resources of the pools.
 
-    Entries of `quotas` are a place, a team and a quota.
+    Each entry of `quotas` is a place, a team and a quota.
 
     `queues` indicates whether the teams have queues. Queues exclude `overcommit`.
     """
@@ -271,7 +275,8 @@ def check_quotas(
 def check_reserve(
     team: Team, reserve: GpuUnits, teams: Sequence[Team], available: Available, problems: Problems
 ) -> None:
-    """Record the quota of a team with its own stack that exceeds what the environment reserves for such teams.
+    """Record a problem if the quota of a team with its own stack exceeds what the environment reserves for such
+    teams.
 
     `teams` are the teams of the environment. Resources that no pool offers are reported elsewhere.
     """
@@ -325,7 +330,7 @@ def plan_team(
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
-    limited = available.limited or (names.GPU_RESOURCE,)  # the policy pack requires it for any set of pools
+    limited = available.limited or (names.GPU_RESOURCE,)  # the policy pack requires a quota of this resource for any set of pools
     quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in limited}
     if team.quota.cpu is not None:
         quota["requests.cpu"] = team.quota.cpu

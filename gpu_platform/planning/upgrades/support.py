@@ -11,7 +11,7 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, KubernetesPlatform
 
 NEAR_DAYS: Final = 90
-"""Number of days before its end from which support is reported as ending."""
+"""Support is reported as ending from this number of days before its end."""
 
 
 class Status(StrEnum):

@@ -30,7 +30,7 @@ def gate_name(pool: str) -> str:
 
 
 def check(context: CompleteContext) -> None:
-    """Record settings for held-back nodes if no pool holds such nodes back."""
+    """Record a problem if settings for held-back nodes are set, but no pool holds such nodes back."""
     validation = context.environment.validation
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
     if "max_held_percent" in validation.model_fields_set and "always" not in gates:
@@ -68,8 +68,8 @@ def _is_mig(pool: Pool, context: CompleteContext) -> bool:
 
 
 def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record `on_failure: replace` if nothing replaces nodes, and `host_processes` if no pool has a fabric
-    manager.
+    """Record a problem for `on_failure: replace` if nothing replaces nodes, and for `host_processes` if no pool
+    has a fabric manager.
     """
     if context.environment.validation.host_processes and not any(map(_has_fabric_manager, pools)):
         context.at("validation").at("host_processes").add(

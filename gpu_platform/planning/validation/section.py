@@ -14,8 +14,9 @@ from gpu_platform.planning.system_priorities import PriorityQuotaPlan
 class AgentMetricsPlan:
     """Metrics of the node agent. From `temperature_celsius`, a GPU's temperature threshold counts as exceeded.
 
-    `pod_monitor` is whether the Prometheus operator scrapes the agents, with `labels`. `pod_monitoring` is whether
-    Google's managed Prometheus scrapes them. Otherwise the pods have annotations that a Prometheus may look for.
+    `pod_monitor` indicates whether the Prometheus operator scrapes the agents, with `labels`. `pod_monitoring`
+    indicates whether Google's managed Prometheus scrapes them. Otherwise the pods have annotations that a
+    Prometheus may look for.
     """
 
     port: int

@@ -40,7 +40,7 @@ def cpu_decisions(team: Team, available: Available) -> tuple[Decision, ...]:
 
 
 def check_alignment(one: DeclaredPods, team: Team, available: Available, here: Problems) -> None:
-    """Record what would prevent the kubelets of a pool from ever starting a declared pod."""
+    """Record a problem if the kubelets of a pool could never start a declared pod."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
     if pool is None or not pool.has_gpus or not one.spec.gpus:
         return

@@ -47,15 +47,17 @@ _RELAXED_SERVICES = 36
 _LONGEST_COOL_DOWN = 3600
 """Maximum of stabilizationWindowSeconds in seconds (autoscaling/v2)."""
 _LONGEST_ANSWER = 24 * 3600
-"""Maximum in seconds, because a Gateway API duration has at most five digits (GEP-2257, read 2026-11-28)."""
+"""Maximum response time in seconds, because a Gateway API duration has at most five digits (GEP-2257, read
+2026-11-28).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Storage:
     """The storage that the environment gives to one team.
 
-    `known` is whether the stack file names all classes; otherwise the cluster's owner has other classes too.
-    `declared` contains the classes that the stack file can change.
+    `known` indicates whether the stack file names all classes; otherwise the cluster's owner may have other
+    classes too. `declared` contains the classes that the stack file can change.
     """
 
     volumes: Mapping[str, TeamStorage]
@@ -178,7 +180,10 @@ def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
 
 
 def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:
-    """Record deadlines that exceed the maximum time for which a pod may keep its node, in pools with such pods."""
+    """Record a problem for each deadline that exceeds the maximum time for which a pod may keep its node.
+
+    Only pools whose pods keep their nodes until they end have such a maximum.
+    """
     kept = {pool.name for pool in available.pools if pool.keeping_annotations}
     for field in ("training_jobs", "notebooks", "batch_jobs"):
         for index, entry in enumerate(getattr(team, field)):
@@ -192,7 +197,7 @@ def _check_deadlines(team: Team, available: Available, problems: Problems) -> No
 
 
 def _check_starts(team: Team, available: Available, problems: Problems) -> None:
-    """Record batch jobs whose deadline always passes before their pool has nodes.
+    """Record a problem for each batch job whose deadline always passes before its pool has nodes.
 
     The deadline counts while pods wait for nodes. With queues, a waiting job is suspended, and its deadline with
     it.
@@ -213,7 +218,7 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
 
 
 def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
-    """Record exit codes that would both end the job and start it again."""
+    """Record a problem for exit codes that would both end the job and start it again."""
     both = sorted(set(job.stop_on) & set(job.interrupted_on))
     if both:
         here.at("interrupted_on").add(
@@ -224,7 +229,7 @@ def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
 
 
 def _check_room(one: DeclaredPods, team: Team, available: Available, here: Problems, *, queues: bool) -> None:
-    """Record pods that must run at the same time but never fit on the pool's nodes together."""
+    """Record a problem for pods that must run at the same time but never fit on the pool's nodes together."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
     if pool is None or one.path.startswith("workloads"):
         return  # another check refuses this
@@ -244,7 +249,7 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
 
 
 def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
-    """Record pods that cannot communicate between nodes over the GPU NICs of their pool."""
+    """Record a problem for pods that cannot communicate between nodes over the GPU NICs of their pool."""
     declared = {one.path: one.spec for one in declared_pods(team, available)}
     for path, several, entry in _on_several_nodes(team):
         spec = declared[path]
@@ -322,7 +327,7 @@ def _check_topology(
     cloud: Cloud,
     here: Problems,
 ) -> None:
-    """Record a topology that the queues do not support, or that no nodes of the pool can satisfy."""
+    """Record a problem for a topology that the queues do not support, or that no nodes of the pool can satisfy."""
     place = here.at("topology")
     if job.topology is None:
         return
@@ -348,7 +353,9 @@ def _check_topology(
 
 
 def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, shared: bool) -> None:
-    """Record a kept directory that has no storage. `shared` means that pods on several nodes write to it."""
+    """Record a problem for a kept directory that has no storage. `shared` means that pods on several nodes write
+    to it.
+    """
     if kept.volume is not None:
         for field in ("storage_class", "size"):
             if getattr(kept, field) is not None:
@@ -399,7 +406,9 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
 
 
 def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cloud, problems: Problems) -> None:
-    """Record claims whose volumes no node of the pool can mount, or whose size the cloud does not offer."""
+    """Record a problem for each claim whose volume no node of the pool can mount, or whose size the cloud does not
+    offer.
+    """
     pools = {pool.name: pool for pool in available.pools}
     kept_by = [
         *(
@@ -444,7 +453,7 @@ def _check_mounts(
     cloud: Cloud,
     problems: Problems,
 ) -> None:
-    """Record volumes of the team that no node of a pool can mount."""
+    """Record a problem for each volume of the team that no node of a pool can mount."""
 
     def unable(one: TeamStorage) -> Mapping[str, str]:
         found = (
@@ -513,7 +522,7 @@ def _check_volumes(volumes: Mapping[str, str], storage: _Storage, here: Problems
 def _check_sidecars(
     team: Team, storage: _Storage, declared: Sequence[DeclaredPods], cloud: Cloud, problems: Problems
 ) -> None:
-    """Record pods that request no more than the sidecar that reads their buckets uses."""
+    """Record a problem for pods that request no more than the sidecar that reads their buckets uses."""
     sidecar = cloud.storage.bucket_sidecar
     mounting = {
         f"{field}[{index}]"
@@ -570,7 +579,9 @@ def _unknown_volume(name: str, storage: _Storage, here: Problems) -> None:
 
 
 def _check_shared_memory(team: Team, available: Available, problems: Problems) -> None:
-    """Record a /dev/shm that is not smaller than the pod's memory, or that hides the MPS daemon's /dev/shm."""
+    """Record a problem for a /dev/shm that is not smaller than the pod's memory, or that hides the MPS daemon's
+    /dev/shm.
+    """
     sizes = {one.path: one.spec.memory for one in declared_pods(team, available)}
     with_mps = {pool.name for pool in available.pools if pool.mounts_shared_memory}
     for path, requested in _requested(team):

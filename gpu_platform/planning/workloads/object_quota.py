@@ -23,8 +23,8 @@ _OF_A_VOLUME: Final = "1Gi"
 
 
 def check_object_quota(team: Team, volumes: Collection[str], addons: Addons, problems: Problems) -> None:
-    """Record limits in `quota.objects` that are too low. `volumes` are the volumes that `storage` gives to the
-    team.
+    """Record a problem for each limit in `quota.objects` that is too low. `volumes` are the volumes that `storage`
+    gives to the team.
     """
     sizes = [*(_OF_A_VOLUME for _ in volumes), *_sizes(team)]
     limits = team.quota.objects

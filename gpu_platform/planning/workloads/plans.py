@@ -175,7 +175,8 @@ def _plan(
 
 
 def _mps_users(plan: TeamWorkloadsPlan, team: Team, available: Available) -> Iterator[Decision]:
-    """Yield the pools on which a GPU's MPS server could get clients of several users, although it serves only one.
+    """Yield a warning for each pool on which a GPU's MPS server could get clients of several users, although it
+    serves only one.
 
     Source: NVIDIA, Multi-Process Service, Client-Server Architecture (other users wait); read 2026-11-29.
     """
@@ -490,7 +491,7 @@ def _batch(batch: BatchJob, of: _TeamContext) -> BatchJobPlan:
     pod = _pod(batch.name, batch, batch, batch.image, batch.command, batch.at_once, of)
     levels = of.levels.get(batch.pool, ())
     anywhere = topology_annotation(levels, batch.at_once, "unconstrained")
-    pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew", **anywhere})
+    pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part starts over", **anywhere})
     return BatchJobPlan(
         pod=_until(_with_scratch(pod, of), _seconds(batch.deadline), of),
         parts=batch.parts or batch.replicas,
