@@ -265,12 +265,12 @@ def test_quotas_of_all_stacks_are_added_up(hand: Hand) -> None:
             ran = hand.run(command, team_stack("audio", 1), "--engine", "embedded")
             assert ran.code == 2
             shares = "(perception 4, speech 2, vision 2, audio 1)"
-            assert f"9 of nvidia.com/gpu in the quotas of all stacks {shares}" in ran.err
+            assert f"9 nvidia.com/gpu in the quotas of all stacks {shares}" in ran.err
         assert hand.client.get("v1", "Namespace", "audio") is None
         hand.base["teams"][0]["quota"]["gpus"] = 3
         ran = hand.run("preview", hand.file(), "--engine", "embedded")
         assert ran.code == 2
-        assert "9 of nvidia.com/gpu" in ran.err
+        assert "9 nvidia.com/gpu" in ran.err
         shown = hand.run("capacity", hand.file(), "--deployed")
         assert "nvidia.com/gpu: 9 of 8 allocated, including the deployed team stacks (speech 2)" in shown.out
     finally:

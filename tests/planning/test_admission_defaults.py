@@ -42,7 +42,7 @@ def test_a_sandbox_has_defaults_since_the_api_is_on(kubernetes: str | None, want
     (decision,) = [one for one in plan.decisions if one.what == WHAT]
     assert (plan.teams[0].pod_defaults is not None) == wanted
     assert (decision.chosen != "none") == wanted
-    assert wanted or "MutatingAdmissionPolicy is on since 1.36" in decision.why
+    assert wanted or "MutatingAdmissionPolicy has been on by default since 1.36" in decision.why
 
 
 @pytest.mark.parametrize(("kubernetes", "wanted"), [("1.34", False), ("1.36", True), (None, False)])

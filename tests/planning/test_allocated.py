@@ -23,7 +23,7 @@ def test_the_quotas_of_team_stacks_beside_each_other_are_added_up() -> None:
     assert over.total == 70
     assert over.grows
     assert str(over) == (
-        "70 of nvidia.com/mig-1g.10gb in the quotas of all stacks (vision 28, search 14, speech 14, audio 14), "
+        "70 nvidia.com/mig-1g.10gb in the quotas of all stacks (vision 28, search 14, speech 14, audio 14), "
         "at most 56"
     )
 

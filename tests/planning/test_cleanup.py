@@ -64,7 +64,7 @@ def test_idle_gpus_need_prometheus_and_prometheus_a_time() -> None:
 
 
 def test_a_clean_up_without_teams_is_refused() -> None:
-    assert refused(environment(pool(), teams=[], cleanup={})) == {"cleanup": "a clean-up without namespaces"}
+    assert refused(environment(pool(), teams=[], cleanup={})) == {"cleanup": "a clean-up without team namespaces"}
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,9 @@ def test_a_deployment_of_an_older_release_tells_no_rename(previous: object) -> N
 def test_a_leaving_team_is_described_with_its_data_and_next_command() -> None:
     leaves = TeamChange(team="vision", fate="retained", stack="shop", holds="1 volume claim (2 TiB), 3 pods")
     assert str(leaves) == (
-        "team vision leaves: namespace vision is retained with 1 volume claim (2 TiB), 3 pods; its members lose "
-        "access, and no new pod gets a GPU there; remove it for good with `gpu-platform team remove shop vision`"
+        "team vision leaves: namespace vision is retained with 1 volume claim (2 TiB), 3 pods; the team's members "
+        "lose access, and new pods get no GPU there; to delete the namespace for good, run "
+        "`gpu-platform team remove shop vision`"
     )
 
 

@@ -204,7 +204,7 @@ def test_another_driver_waits_for_no_node_that_keeps_its_own() -> None:
 
 def test_cordoned_nodes_get_another_driver_besides_those_in_turn() -> None:
     impact = another_driver(at_a_time=1, cordoned=("train-0",))
-    assert "besides, all at once, train-0, which are cordoned" in impact.order
+    assert "in addition, all cordoned nodes (train-0) are upgraded at the same time" in impact.order
     assert "1 round of 1 node" in str(impact.duration)
 
 
@@ -756,8 +756,7 @@ def test_lost_pods_above_a_lower_quota_are_not_replaced(queue: Mapping[str, Any]
     [impact] = [one for one in impacts(queued(8), queued(4), pod("a")) if one.field == "quota"]
     assert "the queue starts the next workload when usage is below the quota" in impact.because
     assert (
-        "as long as they use more than their quota and borrowing limit together, a pod that they lose"
-        in impact.because
+        "while they use more than their quota and borrowing limit together, a pod that they lose" in impact.because
     )
     assert impact.because.endswith(over)
 

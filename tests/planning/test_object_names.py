@@ -94,7 +94,7 @@ def test_a_service_of_a_controller_is_refused_as_the_name_of_an_entry() -> None:
 
 @pytest.mark.parametrize("name", ["efa.networking.k8s.aws", "mrdma.google.com", "any.nvidia.com"])
 def test_device_classes_of_drivers_are_refused(make_plan: PlanMaker, name: str) -> None:
-    with pytest.raises(BadInput, match="drivers have classes of such names"):
+    with pytest.raises(BadInput, match="drivers have classes with such names"):
         make_plan(pool(sharing={"mode": "dra"}), kubernetes="1.35", device_classes={name: {"memory": "40Gi"}})
 
 

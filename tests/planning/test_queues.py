@@ -342,7 +342,7 @@ def test_training_pools_have_the_levels_of_their_clouds_network(
         (
             {"teams": [team("a", quota={"gpus": 6}), team("b", quota={"gpus": 4})]},
             "teams[0].quota.gpus",
-            "10 of nvidia.com/gpu in all quotas (a 6, b 4)",
+            "10 nvidia.com/gpu in all quotas (a 6, b 4)",
         ),
         (
             {"teams": [team("a", quota={"gpus": 6}), team("b", quota={"gpus": 4})]},
@@ -437,7 +437,7 @@ def test_a_team_that_may_borrow_more_than_its_cohort_lends_is_warned(make_plan: 
         ],
     )
     (warning,) = [one for one in plan.decisions if one.what == "warning: borrow"]
-    assert (warning.subject, warning.chosen) == ("team a", "4 of nvidia.com/gpu")
+    assert (warning.subject, warning.chosen) == ("team a", "4 nvidia.com/gpu")
     assert warning.why == "cohort teams lends at most 3"
     assert plan.queues is not None
     assert [cohort.name for cohort in plan.queues.cohorts] == ["others", "teams"]

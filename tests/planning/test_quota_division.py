@@ -182,7 +182,7 @@ def test_a_quota_by_pool_is_the_one_of_the_file(make_plan: PlanMaker) -> None:
         (
             {"teams": [team("a", quota={"gpus": {"train": 16}}), team("b", quota={"gpus": {"train": 8}})]},
             "teams[0].quota.gpus.train",
-            "24 of nvidia.com/gpu on pool train in all quotas",
+            "24 nvidia.com/gpu on pool train in all quotas",
         ),
         (
             {"queueing": {"reserve": {"gpus": 32}}, "teams": [team()]},
@@ -464,7 +464,7 @@ def test_check_says_which_declared_job_starts_while_all_others_are_full(make_pla
 def test_check_prints_the_quota_of_each_pool(make_plan: PlanMaker) -> None:
     plan = make_plan(train(), train("other", 1), queueing={}, teams=[team(quota={"gpus": 24})])
     (why,) = [one.why for one in plan.decisions if one.what == "queue"]
-    assert why.startswith("24 of nvidia.com/gpu (train 16, other 8), borrows at most 0, lends at most 24")
+    assert why.startswith("24 nvidia.com/gpu (16 on train, 8 on other), borrows at most 0, lends at most 24")
 
 
 @st.composite
@@ -552,7 +552,7 @@ def test_a_job_beyond_the_quota_and_all_that_is_lent_is_refused(make_plan: PlanM
         make_plan(train(), queueing={}, teams=teams)
     (problem,) = refused.value.problems
     assert problem.path == "teams[0].training_jobs[0]"
-    assert "16 of nvidia.com/gpu on pool train; allowed: at most 8" in str(problem)
+    assert "16 nvidia.com/gpu on pool train; allowed: at most 8" in str(problem)
 
 
 def test_the_advice_for_a_job_keeps_the_quota_of_the_other_pools(make_plan: PlanMaker) -> None:

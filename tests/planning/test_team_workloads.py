@@ -82,7 +82,7 @@ def test_services_are_counted_together_and_each_job_beside_them() -> None:
         training_jobs=[{**JOB, "gpus": 8}, {**JOB, "name": "large", "gpus": 8, "replicas": 2}],
     )
     assert list(found) == ["training_jobs[1]"]
-    assert "24 of nvidia.com/gpu together with pods that always run; at most 16" in found["training_jobs[1]"]
+    assert "24 nvidia.com/gpu together with pods that always run; at most 16" in found["training_jobs[1]"]
 
 
 def test_with_queues_a_job_may_use_what_other_teams_lend() -> None:
@@ -93,7 +93,7 @@ def test_with_queues_a_job_may_use_what_other_teams_lend() -> None:
     with pytest.raises(BadInput, match=r"at most 8: the team's quota.gpus"):
         plan(two, teams=[large, other])
     service = team(quota={"gpus": 8}, inference_services=[{**SERVICE, "gpus": 8, "replicas": 2}])
-    with pytest.raises(BadInput, match=r"16 of nvidia.com/gpu in all"):
+    with pytest.raises(BadInput, match=r"16 nvidia.com/gpu in all"):
         plan(two, teams=[service, other], queueing={})
 
 
@@ -287,12 +287,12 @@ def test_a_job_may_borrow_a_resource_without_its_own_quota() -> None:
     two = pool(count={"desired": 2})
     assert plan(two, mig, teams=[team_with(8), other], queueing={}).workloads
     with pytest.raises(
-        BadInput, match=r"10 of nvidia.com/gpu on pool train; allowed: at most 8 of .*: the team's quota on it"
+        BadInput, match=r"10 nvidia.com/gpu on pool train; allowed: at most 8 .*: the team's quota on it"
     ):
         plan(two, mig, teams=[team_with(10), other], queueing={})
     instances = {**JOB, "pool": "lab", "profile": "1g.10gb", "gpus": 1, "replicas": 8}
     own = team(quota=quota, queue=queue, training_jobs=[instances])
-    with pytest.raises(BadInput, match=r"8 of nvidia.com/mig-1g.10gb on pool lab; allowed: at most 7 of"):
+    with pytest.raises(BadInput, match=r"8 nvidia.com/mig-1g.10gb on pool lab; allowed: at most 7 "):
         plan(two, mig, teams=[own, other], queueing={})
 
 

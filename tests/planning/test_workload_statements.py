@@ -73,13 +73,17 @@ def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str
 
 # What always runs: 3 x 4 of chat, 2 x 8 of large, 2 x 2 of ray: 32 GPUs. A p4de.24xlarge has 8 GPUs, 96 CPUs and
 # 1152 GiB. Pods with the GPUs of both NUMA nodes have a thousandth of a CPU less, so that none is exclusive.
-ALWAYS = "including always-on workloads, out of 64 that the team's quota"
+ALWAYS = "with always-on workloads) of the 64 that the team's quota"
 EXPECTED = {
     "training job vision/pretrain": {
-        "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as an indexed Job", "no add-on"),
+        "pods": (
+            "2 pods, each with 7999m CPU, 64Gi of memory and 8 nvidia.com/gpu, as an indexed Job",
+            "no add-on",
+        ),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods or none; 16 nvidia.com/gpu, 48 {ALWAYS} with borrowing allows on train",
+            "Kueue starts all 2 pods or none; "
+            f"the pods use 16 nvidia.com/gpu (48 {ALWAYS} with borrowing allows on train",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
@@ -90,80 +94,96 @@ EXPECTED = {
             "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
             "claims outlive the pods",
         ),
-        "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with capacity for 1"),
+        "fits": ("2 pods, of at most 8 at once", "pool train has 8 nodes, each with capacity for 1 pod"),
     },
     "inference service vision/chat": {
-        "pods": ("1 to 3 of 8 CPU, 64Gi and 4 nvidia.com/gpu, as a Deployment", "each replica is one pod"),
+        "pods": (
+            "1 to 3 pods, each with 8 CPU, 64Gi of memory and 4 nvidia.com/gpu, as a Deployment",
+            "each replica is one pod",
+        ),
         "queue": (
             "default",
-            f"Kueue starts each pod; 12 nvidia.com/gpu, 32 {ALWAYS} allows on train",
+            f"Kueue starts each pod; the pods use 12 nvidia.com/gpu (32 {ALWAYS} allows on train",
         ),
         "topology": (
             "different zones and nodes where possible",
             "replicas do not fail together",
         ),
         "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
-        "fits": ("3 of at most 16 at once", "pool train has 8 nodes, each with capacity for 2"),
+        "fits": ("3 pods, of at most 16 at once", "pool train has 8 nodes, each with capacity for 2 pods"),
     },
     "inference service vision/large": {
-        "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each replica is 2 pods"),
+        "pods": (
+            "2 pods, each with 7999m CPU, 64Gi of memory and 8 nvidia.com/gpu, as a LeaderWorkerSet",
+            "each replica is 2 pods",
+        ),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods of a replica or none; 16 nvidia.com/gpu, 32 {ALWAYS} allows on train",
+            "Kueue starts all 2 pods of a replica or none; "
+            f"the pods use 16 nvidia.com/gpu (32 {ALWAYS} allows on train",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
         ),
         "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
-        "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with capacity for 1"),
+        "fits": ("2 pods, of at most 8 at once", "pool train has 8 nodes, each with capacity for 1 pod"),
     },
     "Ray cluster vision/ray": {
         "pods": (
-            "head: 1 of 2 CPU and 8Gi; w: 2 of 4 CPU, 32Gi and 2 nvidia.com/gpu, as a RayCluster",
+            "head: 1 pod with 2 CPU and 8Gi of memory; "
+            "w: 2 pods, each with 4 CPU, 32Gi of memory and 2 nvidia.com/gpu, as a RayCluster",
             "addons has kuberay",
         ),
-        "queue": ("default", f"Kueue starts all 3 pods or none; 4 nvidia.com/gpu, 32 {ALWAYS} allows on train"),
+        "queue": (
+            "default",
+            f"Kueue starts all 3 pods or none; the pods use 4 nvidia.com/gpu (32 {ALWAYS} allows on train",
+        ),
         "topology": (
             "w: preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
         ),
         "storage": ("/dev/shm: 8192Mi of the pod's memory", "what the pods write is deleted with them"),
         "fits": (
-            "w: 2 of at most 32 at once",
-            "w: pool train has 8 nodes, each with capacity for 4; "
+            "w: 2 pods, of at most 32 at once",
+            "w: pool train has 8 nodes, each with capacity for 4 pods; "
             "head: runs on any node without GPUs; the plan does not count these nodes",
         ),
     },
     "notebook vision/lab": {
         "pods": (
-            "1 of 8 CPU, 64Gi and 1 nvidia.com/gpu, as a suspended CronJob, from which members create Jobs",
+            "1 pod with 8 CPU, 64Gi of memory and 1 nvidia.com/gpu, "
+            "as a suspended CronJob, from which members create Jobs",
             "a Job that ends releases its GPU",
         ),
         "queue": (
             "default",
-            f"Kueue starts each notebook; 1 nvidia.com/gpu, 33 {ALWAYS} with borrowing allows on train",
+            "Kueue starts each notebook; "
+            f"the pods use 1 nvidia.com/gpu (33 {ALWAYS} with borrowing allows on train",
         ),
         "topology": ("none", "one pod"),
         "storage": (
             "/home/me: new claim lab-home, 1200Gi of class shared; /dev/shm: 8Gi of the pod's memory",
             "claims outlive the pods",
         ),
-        "fits": ("1 of at most 64 at once", "pool train has 8 nodes, each with capacity for 8"),
+        "fits": ("1 pod, of at most 64 at once", "pool train has 8 nodes, each with capacity for 8 pods"),
     },
     "batch job vision/sweep": {
-        "pods": ("5 of 8 CPU, 64Gi and 2 nvidia.com/gpu, as an indexed Job", "9 parts, 5 at a time"),
+        "pods": (
+            "5 pods, each with 8 CPU, 64Gi of memory and 2 nvidia.com/gpu, as an indexed Job",
+            "9 parts, 5 at a time",
+        ),
         "queue": (
             "default",
-            "Kueue starts all 5 parts or none at first; 10 nvidia.com/gpu, "
-            f"42 {ALWAYS} with borrowing allows on train",
+            "Kueue starts all 5 parts or none at first; the pods use 10 nvidia.com/gpu "
+            f"(42 {ALWAYS} with borrowing allows on train",
         ),
         "topology": ("any nodes of the pool", "parts do not communicate"),
         "storage": (
             "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
             "what the pods write is deleted with them",
         ),
-        "fits": ("5 of at most 32 at once", "pool train has 8 nodes, each with capacity for 4"),
+        "fits": ("5 pods, of at most 32 at once", "pool train has 8 nodes, each with capacity for 4 pods"),
     },
 }
 
@@ -183,7 +203,9 @@ def test_each_kind_of_entry_states_its_pods_queue_topology_storage_and_room(
 def test_a_batch_job_of_one_part_at_a_time_starts_it_and_not_all_at_first() -> None:
     sweep = {**ENTRIES["batch_jobs"][0], "replicas": 1}
     one = plan(teams=[team(quota={"gpus": 64}, queue={"borrow": {"gpus": 0}}, batch_jobs=[sweep])])
-    assert statements(one, "batch job vision/sweep")["queue"][1].startswith("Kueue starts its part; 2 nvidia.com")
+    assert statements(one, "batch job vision/sweep")["queue"][1].startswith(
+        "Kueue starts its part; the pods use 2 nvidia.com"
+    )
 
 
 def test_without_queues_an_entry_says_that_its_pods_wait_for_nodes_alone() -> None:
@@ -191,12 +213,12 @@ def test_without_queues_an_entry_says_that_its_pods_wait_for_nodes_alone() -> No
     job = statements(found, "training job vision/pretrain")
     assert job["queue"] == (
         "none",
-        "no `queueing`: pods start as soon as nodes have room; 16 nvidia.com/gpu, 48 including always-on "
-        "workloads, out of 64 that the team's quota allows",
+        "without `queueing`, pods start as soon as nodes have room; the pods use 16 nvidia.com/gpu (48 with "
+        "always-on workloads) of the 64 that the team's quota allows",
     )
     assert job["topology"] == ("none", "no `queueing`")
     # The parts can run one after another. With a topology, Kueue would start all concurrent parts together.
-    assert statements(found, "batch job vision/sweep")["fits"][0] == "1 of at most 32 at once"
+    assert statements(found, "batch job vision/sweep")["fits"][0] == "1 pod, of at most 32 at once"
 
 
 def problems(stack: dict[str, Any]) -> dict[str, str]:

@@ -141,9 +141,9 @@ def test_without_a_published_limit_the_figure_is_shown_and_decides_nothing() -> 
 
 
 def test_a_pool_that_is_not_measured_says_why() -> None:
-    found = checks(None, replace(pool(), skipped="MIG: an instance has no NVLink"))
+    found = checks(None, replace(pool(), skipped="MIG instances have no NVLink"))
     assert set(verdicts(found).values()) == {"not-applicable"}
-    assert found["all-reduce"].observed == "MIG: an instance has no NVLink"
+    assert found["all-reduce"].observed == "MIG instances have no NVLink"
 
 
 @pytest.mark.parametrize(

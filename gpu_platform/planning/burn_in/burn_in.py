@@ -42,12 +42,13 @@ _GPU_CLAIM: Final = "burn-in-gpus"
 _GRACE_SECONDS: Final = 1  # the pod has nothing to save
 # Cordoned nodes are checked too, because somebody often cordons a node in order to check it.
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
-# Run time of the program's fixed part: PyTorch and NCCL start, and copies and reductions are repeated a fixed
-# number of times.
+# Run time of the program for its fixed part. PyTorch and NCCL start, and copies and reductions are repeated a
+# fixed number of times.
 _START_SECONDS: Final = 40
 _SECONDS_PER_GPU: Final = 4
 _REDUCE_SECONDS: Final = 20
-_PULL_SECONDS: Final = 900  # time for the image pull in a suggested time limit, about the same as in the default limit
+# Time for the image pull in a suggested time limit, about the same as in the default limit.
+_PULL_SECONDS: Final = 900
 # MiB for a PyTorch process with CUDA and NCCL, pinned memory for copies, and NCCL's buffers in /dev/shm.
 _MIB_PER_GPU: Final = 6144
 
@@ -197,9 +198,9 @@ def _skipped(pool: PoolPlan) -> str:
     """Return why active checks cannot measure a pool's GPUs, or an empty string if they can."""
     sharing = pool.sharing
     if sharing.mode == "mig" or sharing.partitions:
-        return "MIG: an instance has no NVLink, and no bandwidth is published for a part of a GPU"
+        return "MIG instances have no NVLink, and no bandwidth is published for a part of a GPU"
     if sharing.mode in ("time-slicing", "mps"):
-        return f"{sharing.mode}: team pods would use the same GPU while it is measured"
+        return f"with {sharing.mode}, team pods would use the same GPU while it is measured"
     return ""
 
 

@@ -95,8 +95,7 @@ class _PlacementTest:
 
 
 def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
-    """Return a group whose pods are at least as many and as large as the pods of any `few` owners of the groups.
-    """
+    """Return a group whose pods are at least as many and as large as those of any `few` owners of the groups."""
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.owner] = counts.get(group.owner, 0) + group.count

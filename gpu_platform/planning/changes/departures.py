@@ -36,8 +36,8 @@ class TeamChange:
         if self.fate == "deleted":
             return f"team {self.team} leaves: namespace {self.team} is deleted, because it holds {self.holds}"
         retained = (
-            f"team {self.team} leaves: namespace {self.team} is retained with {self.holds}; its members lose "
-            f"access, and no new pod gets a GPU there; remove it for good with {remove}"
+            f"team {self.team} leaves: namespace {self.team} is retained with {self.holds}; the team's "
+            f"members lose access, and new pods get no GPU there; to delete the namespace for good, run {remove}"
         )
         if self.renamed_to is None:
             return retained

@@ -345,8 +345,8 @@ def impacts_of_software(
             new=now["operator"],
             duration=durations.of_operator(plan),
             parts=(Part(Phase.NODES, "operator", "another release"),),
-            because="its own pods and those on the nodes are replaced; a release with another driver DaemonSet "
-            "rolls the drivers of nodes, too, as another driver version does",
+            because="the operator's pods are replaced, including the pods on the nodes; a release with another "
+            "driver DaemonSet also rolls the drivers of nodes, like another driver version",
         )
     if before.get("cleanup", now["cleanup"]) != now["cleanup"]:
         yield _of_cleanup(str(before["cleanup"]), now["cleanup"])
@@ -355,7 +355,8 @@ def impacts_of_software(
         yield _of_fair_sharing(fair=fair)
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
-    moves = NOT_DEPLOYED in (before.get("operator"), now["operator"])  # the operator is added, or removed with all that it installs
+    # The operator is added, or it is removed with everything that it installs.
+    moves = NOT_DEPLOYED in (before.get("operator"), now["operator"])
     offered = {name for pool in plan.pools for name in pool.units_per_node}
     gone = {name for facts in pools.values() for name in units_of(mapping_of(facts).get("offers"))} - offered
     for pool in plan.pools:
@@ -643,7 +644,7 @@ def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
     at_a_time = durations.driver_upgrades_at_a_time(plan)
     order = f"{at_a_time} of all nodes at a time: {_DRIVER_ORDER}"
     if places.cordoned:
-        order += f"; besides, all at once, {', '.join(places.cordoned)}, which are cordoned"
+        order += f"; in addition, all cordoned nodes ({', '.join(places.cordoned)}) are upgraded at the same time"
     if not places.kept:
         return order
     reasons: list[str] = []
@@ -693,7 +694,7 @@ def _of_node_metadata(
             duration=durations.Duration(None, "each pod has its own termination grace period"),
             parts=(Part(Phase.NODES, subject, "its nodes get the taint"),),
             because="the nodes stay, and Kubernetes ends each pod on them that does not tolerate the new "
-            "NoExecute taint, also pods of DaemonSets; NoSchedule keeps running pods",
+            "NoExecute taint, including pods of DaemonSets; a NoSchedule taint does not end running pods",
             changes_nodes=True,
         )
     labels: Mapping[str, str] = mapping_of(old.get("labels"))

@@ -47,8 +47,8 @@ _RIGHTS = (
 _POD_SECURITY_BEFORE = "baseline"
 _UNLIMITED = "unlimited"
 _LOST_PODS = (
-    "as long as they use more than their quota and borrowing limit together, a pod that they lose (a drain, an "
-    "upgrade, spot capacity) is not replaced: after queueing.pods_ready_timeout its workload goes back to the "
+    "while they use more than their quota and borrowing limit together, a pod that they lose to a drain, an "
+    "upgrade or spot capacity is not replaced: after queueing.pods_ready_timeout its workload goes back to the "
     "queue"
 )
 

@@ -92,7 +92,9 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
         case _ if requirements.pool.nodes is not None:
             return "install the driver on the node, or correct operator.driver.version"
         case _:
-            return "correct operator.driver.version, or replace the node if its image is older than the current one"
+            return (
+                "correct operator.driver.version, or replace the node if its image is older than the current one"
+            )
 
 
 def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes: CloudNodes) -> NodeExpectation:

@@ -130,7 +130,7 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
         why += f" {counted(nodes, 'node')}, {costs} while no team uses it: team pods preempt them, and the"
         why += " autoscaler then adds nodes"
         if _plans_shares_as_gpus(pool):
-            why += "; Karpenter plans one GPU for each of these pods, and only learns later that a GPU can hold several of them"
+            why += "; Karpenter plans one GPU for each of these pods, and only learns later that a GPU has room for more"
         yield Decision(
             subject=f"pool {pool.name}",
             what="headroom",

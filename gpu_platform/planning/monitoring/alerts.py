@@ -23,7 +23,8 @@ from gpu_platform.stack.operations import Monitoring
 _WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
 # Labels that identify a GPU without its user, so that a GPU that several pods share causes only one alert.
 _GPU: Final = "node, pool, gpu, UUID, GPU_I_ID"
-_GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)  # GPU resources in the spelling of kube-state-metrics
+# Names of GPU resources in the spelling of kube-state-metrics.
+_GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)
 _FALLBACK_CELSIUS: Final = 85
 _HOURS_PER_MONTH: Final = 730
 _XID_ALERTS: Final = {
@@ -175,7 +176,8 @@ def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
         )
     if kube_state:
         with_gpus_on = f'kube_node_status_allocatable{{resource=~"{_GPUS}"}} > 0'
-        if claimed := "|".join(pool.name for pool in with_gpus if pool.devices):  # the status of a node with DRA devices does not list them
+        # The status of a node does not contain its DRA devices.
+        if claimed := "|".join(pool.name for pool in with_gpus if pool.devices):
             with_gpus_on += f' or kube_node_labels{{label_gpu_platform_dev_pool=~"{claimed}"}}'
         yield AlertRule(
             alert="GpuNodeBlind",

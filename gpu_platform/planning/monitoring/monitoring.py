@@ -28,8 +28,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 
 def check(context: CompleteContext) -> None:
-    """Record a problem if the stack file sets an exporter version although the operator's release determines it.
-    """
+    """Record a problem if the stack file sets an exporter version that the operator's release determines."""
     parts, monitoring = gpu_parts(context.cloud.cluster), context.environment.monitoring
     if monitoring.exporter_version is not None and parts.dcgm_exporter == "install":
         release = context.operator.release

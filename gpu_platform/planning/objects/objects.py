@@ -35,8 +35,7 @@ def check(environment: Environment, catalog: Catalog) -> list[Problem]:
 
 
 def _check_objects(objects: Objects, problems: Problems) -> None:
-    """Record a problem for each label or annotation that only the program, Kubernetes or its controllers may set.
-    """
+    """Record a problem for labels and annotations that only the program, Kubernetes or its controllers may set."""
     domains = (*names.RESERVED_DOMAINS, "pulumi.com")
     for field, keys in (("labels", objects.labels), ("annotations", objects.annotations)):
         for key in keys:

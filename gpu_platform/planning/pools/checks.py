@@ -120,8 +120,7 @@ def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> 
 
 
 def _check_driver(context: Context, resolved: ResolvedPool) -> None:
-    """Record a problem if the driver on a pool's nodes does not support its GPU, as far as that driver is known.
-    """
+    """Record a problem if the driver on a pool's nodes is known and does not support the pool's GPU."""
     pool, catalog, operator, problems = resolved.pool, context.catalog, context.operator, context.at(resolved.path)
     machine = catalog.machine_types.get(pool.machine_type)
     if machine is None or operator is None:

@@ -31,8 +31,7 @@ class _Declared:
     ends: datetime | None
 
     def differs(self, other: _Declared) -> tuple[str, str] | None:
-        """Return the differing fields of both reservations, each as text, or None. Undeclared fields never differ.
-        """
+        """Return the differing fields of both reservations as texts, or None. Undeclared fields never differ."""
         found = [
             (f"{word} {_text(mine)}", f"{word} {_text(theirs)}")
             for field, word in _WORDS.items()

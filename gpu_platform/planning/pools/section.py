@@ -208,8 +208,7 @@ class PoolPlan:
 
     @property
     def nvlink_domain(self) -> int | None:
-        """Maximum number of nodes in the pool's NVLink domain, or None if NVLink does not connect several nodes.
-        """
+        """Maximum number of nodes in the pool's NVLink domain, or None if NVLink does not connect nodes."""
         return self.node_expectation.nvlink_domain
 
     @property

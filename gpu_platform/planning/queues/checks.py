@@ -159,7 +159,7 @@ def _check_by_pool(
                 )
             elif counts and count > offered[pool]:
                 place.at(pool).add(
-                    f"{count} of {name}", f"at most {offered[pool]}: what pool {pool} may have", "lower it"
+                    f"{count} {name}", f"at most {offered[pool]}: what pool {pool} may have", "lower it"
                 )
 
 
@@ -175,7 +175,7 @@ def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, pr
             most, path = max((count, path) for path, count in given) if given else (0, "")
             if total > offer.units and most <= offer.units:
                 Problems(path, problems.found).at(quota_place(name)).at(pool).add(
-                    f"{total} of {name} on pool {pool} in all quotas",
+                    f"{total} {name} on pool {pool} in all quotas",
                     f"at most {offer.units}: the pool's maximum",
                     "lower the quotas, or raise the pool's count.max",
                 )
@@ -221,7 +221,7 @@ def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> 
                 )
                 if count > most:
                     here.at("queue").at(field).at(quota_place(name)).at(pool).add(
-                        f"{count} of {name} on pool {pool}", f"at most {most}: {what}", f"write {most}"
+                        f"{count} {name} on pool {pool}", f"at most {most}: {what}", f"write {most}"
                     )
 
 
@@ -229,7 +229,9 @@ def check_starts(starts: Iterable[Start], here: Problems) -> None:
     """Record a problem for work that cannot start with the team's quota on its pool, even with all that others
     could lend.
     """
-    refused: set[str] = set()  # pools with too few resources for pods that always run; reported once, not for each job
+    refused: set[str] = (
+        set()
+    )  # pools with too few resources for pods that always run; reported once, not for each job
     for start in sorted(starts, key=lambda one: one.job.ends):
         job = start.job
         if not start.impossible or job.pool in refused:
@@ -255,4 +257,4 @@ def _check_units(field: str, declared: GpuUnits, allowed: Mapping[str, tuple[int
             name, (0, "no pool offers it" if field == "borrow" else "the team has no quota for it")
         )
         if units > most:
-            here.at(field).at(quota_place(name)).add(f"{units} of {name}", f"at most {most}: {why}", "lower it")
+            here.at(field).at(quota_place(name)).add(f"{units} {name}", f"at most {most}: {why}", "lower it")

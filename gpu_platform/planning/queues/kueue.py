@@ -72,7 +72,7 @@ def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
         kind="Deployment",
         label="kueue",
         image="kueue/kueue",
-        alone="two controllers would start and stop the same workloads, and share the CRDs",
+        alone="two controllers would start and stop the same workloads and share the CRDs",
     )
     return (part,)
 

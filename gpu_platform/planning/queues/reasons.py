@@ -90,10 +90,10 @@ def _limits_text(shares: Shares, cohort: str, offers: Offers) -> str:
         nominal, borrow, lend = (part[name] for part in (shares.nominal, shares.borrow, shares.lend))
         if not any((*nominal.values(), *borrow.values())):
             continue
-        parts = ", ".join(f"{pool} {units}" for pool, units in nominal.items() if units)
+        parts = ", ".join(f"{units} on {pool}" for pool, units in nominal.items() if units)
         where = f" ({parts})" if parts and len(of_resource) > 1 else ""
         texts.append(
-            f"{sum(nominal.values())} of {name}{where}, borrows at most {_lent(name, shares)}, "
+            f"{sum(nominal.values())} {name}{where}, borrows at most {_lent(name, shares)}, "
             f"lends at most {sum(lend.values())}"
         )
     return "; ".join(texts) + f" (cohort {cohort})" if texts else "the team has no GPU quota"
@@ -117,7 +117,7 @@ def _start(team: Team, start: Start) -> Decision:
             subject=f"team {team.name}",
             what=what,
             chosen="starts on the team's own quota",
-            why=f"{job.requests[job.resource]} of {job.resource} on pool {job.pool}, even while other teams use "
+            why=f"{job.requests[job.resource]} {job.resource} on pool {job.pool}, even while other teams use "
             "their quotas",
         )
     lacks = "; ".join(
@@ -145,6 +145,6 @@ def _warnings(team: Team, shares: Shares) -> Iterator[Decision]:
             yield Decision(
                 subject=f"team {team.name}",
                 what="warning: borrow",
-                chosen=f"{units} of {name}",
+                chosen=f"{units} {name}",
                 why=f"cohort {settings.cohort} lends at most {_lent(name, shares)}",
             )

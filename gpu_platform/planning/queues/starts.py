@@ -52,7 +52,7 @@ class Lack:
 
     def text(self, amount: int) -> str:
         """Return an amount of the resource as text."""
-        return f"{amount_text(self.resource, amount)} of {self.resource}"
+        return f"{amount_text(self.resource, amount)} {self.resource}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,16 +36,14 @@ def check_startup(
         if parse_duration(service.startup) >= parse_duration(timeout):
             here.at(f"inference_services[{index}]").at("startup").add(
                 service.startup,
-                f"less than queueing.pods_ready_timeout, {timeout}: after that, queues stop pods that are not "
+                f"less than queueing.pods_ready_timeout, {timeout}, after which queues stop pods that are not "
                 "ready",
                 f"write queueing.pods_ready_timeout: {_enough([*teams, team], pools)}{where}, or lower startup",
             )
 
 
 def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing: Queueing) -> Iterator[Decision]:
-    """Yield warnings about pools with new nodes that may take longer, with the startup of services, than Kueue
-    waits.
-    """
+    """Yield a warning for each pool whose new nodes, with the startup of services, may take longer than Kueue waits."""
     timeout = queueing.pods_ready_timeout
     for pool in pools:
         if pool.capacity.get("type") == "flex-start":

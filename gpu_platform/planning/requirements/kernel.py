@@ -27,8 +27,8 @@ def check_kernel(pool: Pool, machine: MachineType, problems: Problems) -> None:
     pages, most = pool.tuning.huge_pages or 0, int(machine.memory_mib * _LARGEST_SHARE / HUGE_PAGE_MIB)
     if pages > most:
         here.at("huge_pages").add(
-            f"{pages} of {HUGE_PAGE_MIB} MiB on {machine.name}",
-            f"at most {most}, half of its memory, because pods can use it only as huge pages",
+            f"{pages} pages of {HUGE_PAGE_MIB} MiB on {machine.name}",
+            f"at most {most}, half of the machine's memory, because pods can use huge pages for nothing else",
             f"write huge_pages: {most} or less",
         )
 

@@ -163,7 +163,7 @@ def sharing_decisions(pool: str, sharing: SharingPlan, resolved: ResolvedPool) -
             subject=f"pool {pool}",
             what="sharing",
             chosen=f"{sharing.mode}, under the name {resolved.name}",
-            why=f"the node label {names.DEVICE_PLUGIN_CONFIG_LABEL} can give a node another one",
+            why=f"the node label {names.DEVICE_PLUGIN_CONFIG_LABEL} can select another sharing for a node",
         )
     if sharing.mps is not None:
         yield Decision(

@@ -53,7 +53,7 @@ def by_caches(
             what="warning: caches",
             chosen=f"up to {counted(len(caches), 'bucket cache')} with {sum(caches)} GiB on a node of pool "
             f"{pool.name}, whose disk has {disk} GiB",
-            why=f"{owner}, and the kubelet evicts pods above {_USABLE:.0%} of the disk; {fix}",
+            why=f"{owner}, and the kubelet evicts pods if more than {_USABLE:.0%} of the disk is used; {fix}",
         )
 
 

@@ -91,8 +91,7 @@ def plan_one(team: str, storage: StoragePlan) -> Decided[tuple[VolumePlan, ...]]
 
 
 def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> None:
-    """Record a problem for each unknown team in `teams`, and for each team of this environment in `team_stacks`.
-    """
+    """Record a problem for unknown teams in `teams`, and for teams of this environment in `team_stacks`."""
     if not isinstance(one, TeamStorage):
         return
     for index, name in enumerate(one.teams or ()):

@@ -137,7 +137,10 @@ def _lacks(kubernetes: str | None) -> str | None:
             "cluster.kubernetes"
         )
     if minor(kubernetes) < minor(MINIMUM_KUBERNETES):
-        return f"Kubernetes {kubernetes} has none (MutatingAdmissionPolicy is on since {MINIMUM_KUBERNETES})"
+        return (
+            f"Kubernetes {kubernetes} lacks them (MutatingAdmissionPolicy has been on by default since "
+            f"{MINIMUM_KUBERNETES})"
+        )
     return None
 
 

@@ -40,7 +40,7 @@ class OverAllocation:
 
     def __str__(self) -> str:
         shares = ", ".join(f"{team} {count}" for team, count in self.shares.items())
-        return f"{self.total} of {self.resource} in the quotas of all stacks ({shares}), at most {self.limit:g}"
+        return f"{self.total} {self.resource} in the quotas of all stacks ({shares}), at most {self.limit:g}"
 
 
 def quota_limits(environment: Environment, available: Available) -> Mapping[str, float]:

@@ -20,7 +20,7 @@ def check_device_classes(classes: Mapping[str, DeviceClass], available: Availabl
     for name, declared in classes.items():
         place = here.at(name)
         if name.endswith(names.DRIVER_DOMAINS):
-            place.add(f"{name!r}", "another name: drivers have classes of such names", "rename it")
+            place.add(f"{name!r}", "another name, because drivers have classes with such names", "rename it")
         if not available.of_dra:
             place.add("a device class without DRA", "device classes with pools of mode: dra", "remove it")
             continue

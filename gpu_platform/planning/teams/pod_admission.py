@@ -116,8 +116,8 @@ def _unproven(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 def _shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
     """Return the GPU resources that are shares although their names lack the suffix for shares.
 
-    If some pools offer a resource as whole GPUs, a request is for shares only if it exceeds the whole GPUs of a
-    node.
+    If some pools offer a resource as whole GPUs, a request is certain to be for shares only
+    if it exceeds the whole GPUs of a node.
     """
     whole: dict[str, int] = {}
     shared: dict[str, int] = {}

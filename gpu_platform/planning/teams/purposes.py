@@ -45,7 +45,7 @@ def gpu_quota_decisions(
                 yield Decision(
                     subject="teams",
                     what="warning: quota",
-                    chosen=f"{sum(shares.values())} of {resource} ({listed})",
+                    chosen=f"{sum(shares.values())} {resource} ({listed})",
                     why=f"the pools for their work ({', '.join(chosen)}) have at most {most:g}; more pods wait, "
                     "or run on "
                     f"{', '.join(others)}, which have the same resource for other work. Lower the quotas, raise a "

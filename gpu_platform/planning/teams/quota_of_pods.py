@@ -137,8 +137,7 @@ def check_quota_of_pods(
 def quota_use(
     team: Team, entry: Sequence[DeclaredPods], pods: Sequence[DeclaredPods], available: Available
 ) -> Mapping[str, tuple[int, int, int]]:
-    """Return, for each resource, the units of an entry, their sum with pods that always run, and the team's quota.
-    """
+    """Return, by resource, the units of an entry, their sum with pods that always run, and the team's quota."""
     always = [one for one in pods if one.runs == "always"]
     ends = any(one.runs != "always" for one in entry)
     own, in_all = (
@@ -178,9 +177,7 @@ def _check_sum(
         asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in counted_in), Decimal(0))
         if limit is not None and asked > parse_quantity(limit):
             here.add(
-                f"{asked:f} of cpu {in_all}"
-                if resource == "cpu"
-                else f"{-(-asked // 2**20):f}Mi of memory {in_all}",
+                f"{asked:f} CPU {in_all}" if resource == "cpu" else f"{-(-asked // 2**20):f}Mi of memory {in_all}",
                 f"at most {limit}: the team's quota.{resource}",
                 f"raise quota.{resource} or lower the requests of the workloads",
             )
@@ -190,7 +187,7 @@ def _check_sum(
     for resource, units in _wanted(team, pods, available.pools).items():
         if units > allowed.get(resource, 0):
             here.add(
-                f"{units} of {resource} {in_all}",
+                f"{units} {resource} {in_all}",
                 f"at most {allowed.get(resource, 0)}: the team's quota.{quota_place(resource)}",
                 "raise the quota or lower replicas"
                 if resource in allowed

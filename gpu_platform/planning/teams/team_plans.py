@@ -221,7 +221,7 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
     if workload.profile is not None and workload.profile not in profiles:
         here.at("profile").add(
             f"{workload.profile!r}",
-            f"a profile of pool {pool.name}: " + (", ".join(profiles) or "none, it is no MIG pool"),
+            f"a profile of pool {pool.name}: " + (", ".join(profiles) or "none, because it is not a MIG pool"),
             did_you_mean(workload.profile, profiles) or "change or remove it",
         )
     elif workload.profile is None and len(profiles) > 1 and pool.sharing.mig_strategy == "mixed":
@@ -263,7 +263,7 @@ def check_quotas(
         shares_text = ", ".join(f"{team} {count}" for _, team, count in shares if count)
         path = max((count, path) for path, _, count in shares)[1]
         Problems(f"{path}.{quota_place(resource)}", problems.found).add(
-            f"{total} of {resource} in all quotas ({shares_text})",
+            f"{total} {resource} in all quotas ({shares_text})",
             f"at most {capacity * overcommit:g}: {capacity} offered by the pools"
             + (f" x overcommit {overcommit:g}" if overcommit > 1 else ""),
             "lower the quotas: teams borrow what others do not use; or raise a pool's count.max"
@@ -289,7 +289,7 @@ def check_reserve(
         free = available.units[resource] - granted.get(resource, 0)
         if units > kept.get(resource, 0):
             problems.at(place).add(
-                f"{units} of {resource}",
+                f"{units} {resource}",
                 f"at most {kept.get(resource, 0)}, which the environment keeps for teams with their own stack; "
                 "its queues lend everything else",
                 f"write queueing: {{reserve: {_written(place, units)}}} in the environment"
@@ -300,7 +300,7 @@ def check_reserve(
             most = kept_by_pool.get(resource, {}).get(pool, 0) if resource in kept_by_pool else count
             if count > most:
                 problems.at(place).at(pool).add(
-                    f"{count} of {resource}", f"at most {most}: the environment's queueing.reserve", "lower it"
+                    f"{count} {resource}", f"at most {most}: the environment's queueing.reserve", "lower it"
                 )
 
 
@@ -330,7 +330,9 @@ def plan_team(
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
-    limited = available.limited or (names.GPU_RESOURCE,)  # the policy pack requires a quota of this resource for any set of pools
+    limited = available.limited or (
+        names.GPU_RESOURCE,
+    )  # the policy pack requires a quota of this resource for any set of pools
     quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in limited}
     if team.quota.cpu is not None:
         quota["requests.cpu"] = team.quota.cpu

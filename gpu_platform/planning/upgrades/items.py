@@ -174,7 +174,7 @@ def _images(running: RunningVersions | None, catalog: Catalog) -> Iterator[Item]
         for reference in references:
             image = wanted.get(_repository(reference))
             if image is not None and image.reference != reference:
-                text = f"{owner} runs another release than in the catalogue"
+                text = f"{owner} runs a release other than the one in the catalogue"
                 yield Item(
                     subject=f"image {image.name}",
                     planned=_release(image.reference),

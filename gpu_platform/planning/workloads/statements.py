@@ -204,11 +204,15 @@ def _pods(entry: _Entry) -> str:
     texts: list[str] = []
     for name, pod in entry.pods.items():
         workload = pod.workload
-        count = str(workload.replicas) if entry.most is None else f"{workload.replicas} to {entry.most}"
-        parts = [f"{workload.cpu} CPU", workload.memory]
+        least, most = workload.replicas, workload.replicas if entry.most is None else entry.most
+        count = counted(most, "pod") if least == most else f"{least} to {counted(most, 'pod')}"
+        parts = [f"{workload.cpu} CPU", f"{workload.memory} of memory"]
         if workload.units:
             parts.append(f"{workload.units} {workload.resource}")
-        texts.append((f"{name}: " if name else "") + f"{count} of {', '.join(parts[:-1])} and {parts[-1]}")
+        texts.append(
+            (f"{name}: " if name else "")
+            + f"{count}{' with' if most == 1 else ', each with'} {', '.join(parts[:-1])} and {parts[-1]}"
+        )
     return "; ".join(texts)
 
 
@@ -218,7 +222,7 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementCont
     texts = texts or ["no GPUs"]
     requested = [pod.node_seconds for pod in entry.pods.values() if pod.node_seconds is not None]
     texts += [f"nodes are requested first, for at most {duration_text(seconds)}" for seconds in requested]
-    start = entry.start if queue is not None else "no `queueing`: pods start as soon as nodes have room"
+    start = entry.start if queue is not None else "without `queueing`, pods start as soon as nodes have room"
     return Decision(
         subject=entry.subject,
         what="queue",
@@ -231,7 +235,7 @@ def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementC
     """Return texts with the units of an entry and the limit of the team's ResourceQuota."""
     own = [one for one in declared if one.path.startswith(entry.field)]
     return [
-        _units(units, in_all, name) + f" out of {allowed} that the team's quota allows"
+        _units(units, in_all, name) + f" of the {allowed} that the team's quota allows"
         for name, (units, in_all, allowed) in quota_use(asked.team, own, declared, asked.available).items()
     ]
 
@@ -247,13 +251,15 @@ def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> l
         allowed = 0 if limit is None else int(limit.nominal) + (int(limit.borrow) if job.ends else 0)
         lent = " with borrowing" if job.ends else ""
         texts.append(
-            _units(units, in_all, name) + f" out of {allowed} that the team's quota{lent} allows on {job.pool}"
+            _units(units, in_all, name) + f" of the {allowed} that the team's quota{lent} allows on {job.pool}"
         )
     return texts
 
 
 def _units(units: int, in_all: int, resource: str) -> str:
-    return f"{units} {resource}" + (f", {in_all} including always-on workloads," if in_all != units else "")
+    return f"the pods use {units} {resource}" + (
+        f" ({in_all} with always-on workloads)" if in_all != units else ""
+    )
 
 
 def _topology(entry: _Entry, asked: StatementContext) -> Decision:
@@ -331,10 +337,11 @@ def _room(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementConte
         room = pool_capacity(one, asked.team, pool, asked.available)
         prefix = f"{name}: " if name else ""
         chosen.append(
-            f"{prefix}{pods_at_once(one, queues=asked.queue is not None)} of at most {room.most} at once"
+            f"{prefix}{counted(pods_at_once(one, queues=asked.queue is not None), 'pod')}, of at most {room.most} "
+            "at once"
         )
         nodes, each = counted(room.nodes, "node"), "" if room.nodes == 1 else "each "
-        why.append(f"{prefix}pool {pool.name} has {nodes}, {each}with capacity for {room.on_node}")
+        why.append(f"{prefix}pool {pool.name} has {nodes}, {each}with capacity for {counted(room.on_node, 'pod')}")
     if len(names) < len(entry.pods):
         why.append("head: runs on any node without GPUs; the plan does not count these nodes")
     return Decision(subject=entry.subject, what="fits", chosen="; ".join(chosen), why="; ".join(why))

@@ -83,7 +83,7 @@ def test_huge_pages_exist_before_the_kubelet_and_reduce_pod_memory() -> None:
         (
             {**WITHOUT_EFA, "tuning": {"huge_pages": 400000}},
             "tuning.huge_pages",
-            "half of its memory",
+            "half of the machine's memory",
         ),
         (
             {

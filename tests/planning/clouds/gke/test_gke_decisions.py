@@ -468,5 +468,5 @@ def test_a_quota_that_only_shares_for_other_work_could_hold_is_a_warning(
     found = [one for one in plan_platform(document, "test").decisions if one.what == "warning: quota"]
     assert bool(found) is said
     if found:
-        assert found[0].chosen == "17 of nvidia.com/gpu (ml 17)"
+        assert found[0].chosen == "17 nvidia.com/gpu (ml 17)"
         assert "the pools for their work (train) have at most 16" in found[0].why
