@@ -29,8 +29,7 @@ PROMETHEUS_KEEPS: Final[Mapping[str, str]] = {"retention": "15d", "retentionSize
 _PROMETHEUS: Final[Mapping[str, Any]] = {
     "fullnameOverride": "prometheus",
     "cleanPrometheusOperatorObjectNames": True,
-    # Grafana is off, because its administrator password would be the chart's default or a secret in the release's
-    # values.
+    # Grafana is off: its administrator password would be the chart's default or stored in the release's values.
     "grafana": {"enabled": False},
     # Otherwise kube_node_labels has no labels, and the alert on failed MIG changes never fires.
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
@@ -58,8 +57,8 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="kubeflow-trainer",
         label="trainer",
         image="trainer/trainer-controller-manager",
-        # JobSet is a separate add-on. The chart's runtimes stay off, because a Job that downloads kubectl would
-        # apply them.
+        # JobSet is a separate add-on.
+        # The chart's runtimes stay off, because a Job that downloads kubectl would apply them.
         values={"jobset": {"install": False}},
         needs=("jobset",),
     ),

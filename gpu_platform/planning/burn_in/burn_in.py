@@ -42,8 +42,7 @@ _GPU_CLAIM: Final = "burn-in-gpus"
 _GRACE_SECONDS: Final = 1  # the pod has nothing to save
 # Cordoned nodes are checked too, because somebody often cordons a node in order to check it.
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
-# Run time of the program for its fixed part. PyTorch and NCCL start, and copies and reductions are repeated a
-# fixed number of times.
+# Run time of the program's fixed part, which starts PyTorch and NCCL and repeats copies and reductions.
 _START_SECONDS: Final = 40
 _SECONDS_PER_GPU: Final = 4
 _REDUCE_SECONDS: Final = 20

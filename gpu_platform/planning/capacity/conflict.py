@@ -175,9 +175,7 @@ def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset
 
 
 def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
-    """Return what the nodes lack. It is units in total or, if there are enough, CPU, memory, pods per node, or
-    GPUs on one node.
-    """
+    """Return which resources the nodes lack: units in total, otherwise CPU, memory, pods or GPUs per node."""
     lacking: list[str] = []
     for name, pools in dict.fromkeys((group.resource, frozenset(group.needs)) for group in groups):
         bound = [group for group in groups if group.resource == name and pools.issuperset(group.needs)]

@@ -58,7 +58,7 @@ def classify(
         found += impacts_of_cluster(outputs.get("cluster"), plan)
         found += impacts_of_software(outputs.get("software"), plan, live, _covered(pools, mig))
     found += impacts_of_teams(teams_of(outputs), plan, live)
-    volumes = objects_of_volumes(outputs)  # impacts_of_cluster already reports volumes
+    volumes = objects_of_volumes(outputs)  # `impacts_of_cluster` already reports these objects
     others = [one for one in objects if (one.kind, one.namespace, one.name) not in volumes]
     found += _of_objects(others, plan, live, leaving=leaving_teams(outputs, plan))
     return tuple(sorted(found, key=lambda impact: (-impact.effect.rank, impact.subject)))

@@ -40,7 +40,7 @@ class Impact:
     """One planned change and its effect.
 
     `subject` is `pool train`, `team vision`, `operator`, or an object. `field` is its place in the stack file, or
-    the changed property. `nodes` and `gpus` are the affected numbers, or None if the change does not affect any.
+    the changed property. `nodes` and `gpus` are the numbers of affected nodes and GPUs, or None if there are none.
     `pods` are the running pods that the change affects, or None if the cluster was not read. `duration` is None if
     neither nodes nor pods are affected. `parts` are the steps that `up` takes, in their order.
     """

@@ -374,7 +374,9 @@ def impacts_of_software(
             yield from _of_fewer_units(pool, old, new, live, gone)
         else:
             yield from _of_sharing(pool, old, new, live)
-    released = pools.keys() - lost - {pool.name for pool in plan.pools}  # nodes of other owners
+    released = (
+        pools.keys() - lost - {pool.name for pool in plan.pools}
+    )  # pools with nodes of other owners that left the stack file
     for name in sorted(released):
         yield _of_released_pool(name, mapping_of(pools[name]), live)
     left = set[str]() if live is None else _released_nodes(plan, released, live)

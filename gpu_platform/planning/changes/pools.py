@@ -277,8 +277,8 @@ def _gone(name: str, old: Mapping[str, Any], successor: PoolPlan | None) -> Pool
     because = "a renamed pool is a new pool; it is created, then the old one is deleted"
     if _deletes_first(successor):
         because += (
-            "; the reservation has capacity for only one of them, so the new pool gets no nodes before the old one "
-            "is deleted"
+            "; the reservation has capacity for only one of them, so the new pool gets no nodes before the old "
+            "one is deleted"
         )
     cause = Cause(field=f"{successor.path}.name", old=name, new=successor.name, because=because, source="")
     return _loss(name, "renamed", old, "create-first", [cause])

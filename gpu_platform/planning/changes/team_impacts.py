@@ -164,7 +164,7 @@ def _of_queue(
     live: LiveState | None,
 ) -> Iterator[Impact]:
     """Yield changes of a team's queue, and what the team loses on a pool even if its quota is not lower."""
-    if not old:  # it had no queue, or an older release did not write it
+    if not old:  # the team had no queue, or an older release did not write it
         return
     if old["name"] != new["name"]:
         yield _renamed(namespace, str(old["name"]), str(new["name"]))

@@ -19,7 +19,7 @@ def check(context: CompleteContext) -> None:
     if context.environment.cleanup is not None and not context.environment.teams:
         context.at("cleanup").add(
             "a clean-up without team namespaces",
-            "cleanup in the stack that declares the teams; teams with their own stack declare it there",
+            "cleanup in the stack that declares the teams; teams with their own stack declare cleanup there",
             "remove cleanup, or declare teams",
         )
 

@@ -26,7 +26,7 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
         if not cloud.creates_nodes:
             here.add(
                 f"a class on provider {cloud.cluster.provider}",
-                "compute_classes only on EKS and GKE: other clusters add no nodes",
+                "compute_classes only on EKS and GKE, because other clusters add no nodes",
                 "remove it",
             )
             continue
@@ -37,8 +37,8 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
             elif name in taken:
                 at.add(
                     f"{name!r} again",
-                    f"each pool only once and in one class (it is in {taken[name]}): nodes have one label for the "
-                    "class",
+                    f"each pool only once and in one class (it is in {taken[name]}), because nodes have one "
+                    "label for the class",
                     "remove it here or there",
                 )
             taken.setdefault(name, one.name)

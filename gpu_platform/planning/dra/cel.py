@@ -130,7 +130,7 @@ def _checked(text: str) -> tuple[Mistake | None, tuple[Note, ...]]:
         usage = usage_of(parsed.serialize())
         env = environment(whole_device=usage.whole_device)
         result = env.compile(text).return_type()
-    except RuntimeError as error:  # the only class that the library raises
+    except RuntimeError as error:  # the only exception class that the library raises
         return _mistake(text, str(error)), ()
     mistake = _wrong_result(result, usage) or _wrong_constant(usage)
     return mistake, () if mistake else tuple(_notes(usage))

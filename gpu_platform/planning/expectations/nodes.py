@@ -45,8 +45,8 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: C
         pool=requirements.pool.name,
         driver_version=requirements.driver_version,
         driver_source=_driver_source(requirements, context),
-        # The operator rolls drivers itself, and clouds roll them with new images. On other nodes, the owner
-        # changes drivers.
+        # The operator rolls drivers itself, and clouds roll them with new images.
+        # On other nodes, the owner changes drivers.
         driver_rolled=requirements.software.driver == "operator" or requirements.pool.image.driver is not None,
         driver_at_boot=requirements.software.driver == "installer",
         driver_remedy=_driver_remedy(requirements),
@@ -59,8 +59,7 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: C
         if sharing.mig_layouts
         else f"stack: {sharing.source} (no MIG)",
         mig_config=requirements.labels.get(names.MIG_CONFIG_LABEL, ""),
-        # If a selector selects the nodes, their labels belong to their owner, so the platform does not change
-        # them.
+        # The platform does not change labels of nodes that a selector selects, because their owner sets them.
         mig_rolled=requirements.pool.nodes is None or not requirements.pool.nodes.selector,
     )
     return expectations_for_machine(machine, context.catalog, declared)
@@ -103,8 +102,8 @@ def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes:
     nic_resources, nics = nodes.nic_resources, nodes.nic_devices
     published = nics if nics is not None and nics.driver is not None else None
     devices, domain = requirements.devices, catalog.nvlink_domain(machine)
-    # GPU Feature Discovery labels nodes with their NVLink domain. The operator runs it only together with its
-    # device plugin.
+    # GPU Feature Discovery labels nodes with their NVLink domain.
+    # The operator runs it only together with its device plugin.
     of_domain = domain is not None and software.device_plugin == "operator"
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_sharing = f"stack: {sharing.source}"

@@ -51,18 +51,18 @@ def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:
         problems.add(
             f"{found} of capacity that is paid for in advance",
             "headroom on pools that are paid by the hour",
-            "remove headroom, and write count.min: nodes of a reservation cost the same when they are idle",
+            "remove headroom, and write count.min, because idle nodes of a reservation cost the same",
         )
     elif isinstance(pool.capacity, FlexStart):
         problems.add(
             f"{found} of flex-start capacity",
             "headroom on pools that get nodes when pods need them",
-            "remove headroom: flex-start queues requests until capacity is available",
+            "remove headroom, because flex-start queues requests until capacity is available",
         )
     elif any("/" not in offer.name for offer in plan.resources):
         problems.add(
             f"{found} on a pool whose GPUs are claimed (DRA)",
-            "headroom in extended resources: autoscalers do not add nodes for claims",
+            "headroom in extended resources, because autoscalers do not add nodes for claims",
             "remove headroom, or set operator.allocation to device-plugin",
         )
     elif (limit := plan.gpus_per_node * plan.nodes.max) < (asked := pool.headroom or 0):
@@ -130,7 +130,10 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
         why += f" {counted(nodes, 'node')}, {costs} while no team uses it: team pods preempt them, and the"
         why += " autoscaler then adds nodes"
         if _plans_shares_as_gpus(pool):
-            why += "; Karpenter plans one GPU for each of these pods, and only learns later that a GPU has room for more"
+            why += (
+                "; Karpenter plans one GPU for each of these pods, and only learns later that a GPU has room for "
+                "several"
+            )
         yield Decision(
             subject=f"pool {pool.name}",
             what="headroom",

@@ -53,8 +53,8 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
     own_exporter = parts.dcgm_exporter == "install"
     new = context.cloud.creates_cluster
     decisions: tuple[Decision, ...] = ()
-    # The plan of add-ons is not made yet, so read the stack file. It does not matter who installed the Prometheus
-    # operator.
+    # The plan of add-ons does not exist yet, so read the stack file.
+    # It does not matter who installed the Prometheus operator.
     has_operator = not new or context.environment.addons.prometheus is not None
     service_monitor = has_operator if monitoring.prometheus_operator is None else monitoring.prometheus_operator
     # Google's exporter reads only GPUs with a driver that GKE has installed.
@@ -130,7 +130,8 @@ def _without_alert(
             subject="monitoring",
             what="alerts without DCGM",
             chosen=f"none for XID errors and lowered clocks on {', '.join(silent)}",
-            why="the node agents have no such metrics for rules; the check `xid` of `validate` reports the errors",
+            why="the node agents export no metrics for these alerts; the check `xid` of `validate` reports the "
+            "errors",
         )
 
 

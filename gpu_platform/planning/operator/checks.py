@@ -41,7 +41,7 @@ def _check_release(operator: Operator, context: Context, resolved_pools: Sequenc
         problems.at("release").add(f"{operator.release!r}", "one of " + ", ".join(known), fix)
         return
     if context.cloud is not None and gpu_parts(context.cloud.cluster).gpu_operator == "present":
-        # The cluster's owner installs and upgrades the operator, and chooses its driver and the Kubernetes version.
+        # The cluster's owner upgrades the operator, and chooses its driver and the Kubernetes version.
         return
     if release.status == "end-of-support":
         problems.at("release").add(

@@ -41,7 +41,7 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
     if environment.overcommit > 1:
         problems.at("overcommit").add(
             f"{environment.overcommit:g} with queueing",
-            "1: a queue starts a workload when its quota is free, so nodes must be free then, too",
+            "1, because a queue starts a workload when its quota is free, and nodes must then be free",
             "remove overcommit, and lower the quotas: teams borrow what others do not use",
         )
     if queueing.topology and (found := unsuitable(available.pools, cloud)):
@@ -126,7 +126,8 @@ def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team
         where = " in the environment" if team_stack else ""
         here.add(
             f"queued capacity of pool {pool.name!r}, and teams without queues",
-            "queued capacity for teams with `queueing`: Kueue requests its nodes; waiting pods do not add any",
+            "queued capacity for teams with `queueing`, because Kueue requests its nodes; waiting pods do not add "
+            "any",
             f"write queued: false{where}, or add `queueing: {{}}`{where}",
         )
 
@@ -145,7 +146,7 @@ def _check_by_pool(
         if queueing is None:
             place.add(
                 "units by pool without queueing",
-                "one number: a ResourceQuota counts all pools together",
+                "one number, because a ResourceQuota counts all pools together",
                 f"write {sum(by_pool.values())}, or add queueing: {{}}",
             )
             continue
@@ -229,9 +230,8 @@ def check_starts(starts: Iterable[Start], here: Problems) -> None:
     """Record a problem for work that cannot start with the team's quota on its pool, even with all that others
     could lend.
     """
-    refused: set[str] = (
-        set()
-    )  # pools with too few resources for pods that always run; reported once, not for each job
+    # Pools with too few resources for pods that always run, which are reported once and not for each job.
+    refused: set[str] = set()
     for start in sorted(starts, key=lambda one: one.job.ends):
         job = start.job
         if not start.impossible or job.pool in refused:

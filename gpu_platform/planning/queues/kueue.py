@@ -98,8 +98,7 @@ def _config(queueing: Queueing, cloud: Cloud, available: Available) -> Mapping[s
             },
         },
         "manageJobsWithoutQueueName": True,
-        # The chart also uses this selector for the webhooks, so that objects outside team namespaces do not wait
-        # for Kueue.
+        # The chart also uses this selector for webhooks, so that other namespaces do not wait for Kueue.
         "managedJobsNamespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
         "integrations": {"frameworks": list(_FRAMEWORKS)},
         "resources": _resources(cloud, available),

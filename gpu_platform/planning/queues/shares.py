@@ -205,7 +205,8 @@ def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, i
                 name, there = offer.pool.name, free[offer.pool.name]
                 whole = claim.left if claim.left <= there else there - there % max(offer.per_node, 1)
                 _give(claim, name, whole, free)
-    for claim in claims:  # parts of nodes, if no pool has whole nodes left
+    # Use parts of nodes if no pool has whole nodes left.
+    for claim in claims:
         for offer in _in_order(claim, offers, free):
             _give(claim, offer.pool.name, claim.left, free)
 

@@ -43,7 +43,7 @@ def check_startup(
 
 
 def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing: Queueing) -> Iterator[Decision]:
-    """Yield a warning for each pool whose new nodes, with the startup of services, may take longer than Kueue waits."""
+    """Yield a warning for each pool if new nodes and the startup of services may take longer than Kueue waits."""
     timeout = queueing.pods_ready_timeout
     for pool in pools:
         if pool.capacity.get("type") == "flex-start":

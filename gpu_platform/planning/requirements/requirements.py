@@ -125,7 +125,7 @@ def _is_partitioned(sharing: SharingPlan) -> bool:
 def _partition_decisions(
     context: CompleteContext, pool: Pool, requirements: NodeRequirements
 ) -> tuple[Decision, ...]:
-    """Return what happens to a new node of a pool whose GPUs the MIG manager partitions.
+    """Return the decisions about new nodes of a pool whose GPUs the MIG manager partitions.
 
     Source: NVIDIA/mig-parted#19 and #357, NVIDIA/gpu-operator#2415 and #2670; read 2026-11-28.
     """

@@ -311,7 +311,7 @@ def _layout(declared: str | Mapping[str, int], gpu: Gpu, here: Problems | None) 
     if not isinstance(declared, str):
         return declared
     if gpu.mig is None:
-        return {}  # check_sharing reports a GPU without MIG
+        return {}  # `check_sharing` records the problem of a GPU without MIG
     layout = gpu.mig.named_layout(declared)
     if layout is None and here is not None:
         names = [f"all-{profile.name}" for profile in gpu.mig.profiles]

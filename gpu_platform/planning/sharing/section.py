@@ -67,7 +67,7 @@ class SharingPlan:
     mig_layouts: tuple[MigDevicesPlan, ...]
     mig_change: str | None
     mig_roll: MigRollPlan | None
-    """None if the operator partitions no GPU of the pool."""
+    """How nodes get another MIG layout, or None if the operator partitions no GPU of the pool."""
     device_plugin_key: str | None
     device_plugin_config: Mapping[str, Any] | None
     """None, like its key and `mig_config`, if the node image or GKE runs the device plugin."""

@@ -29,7 +29,7 @@ def bare_pod_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
     if team.allow_bare_pods:
         chosen, why = (
             "admitted",
-            "allow_bare_pods: unless another network plugin enforces network policies, AWS "
+            "allow_bare_pods is set; unless another network plugin enforces network policies, AWS "
             + ("does not guarantee them for such pods, which may reach other teams and every address"),
         )
     else:

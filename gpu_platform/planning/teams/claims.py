@@ -83,7 +83,7 @@ def check_claim_of_workload(
         if field in workload.model_fields_set:
             here.at(field).add(
                 f"{field} on pool {pool.name}",
-                "a claim: with mode dra, a claim defines the devices of a pod",
+                "a claim, because a claim defines the devices of a pod with mode dra",
                 f"remove {field}",
             )
     known = [claim.name for claim in team.claims]

@@ -13,9 +13,8 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.team import Team, Workload
 
 _SUFFIX: Final = "-channel"
-_LONGEST: Final = 63 - len(
-    _SUFFIX
-)  # The pod's claim is named after its template, and its name must be a DNS label.
+# The pod's claim is named after its template, and the name must be a DNS label.
+_LONGEST: Final = 63 - len(_SUFFIX)
 
 
 def channel_of(name: str) -> str:

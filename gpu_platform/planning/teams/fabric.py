@@ -51,8 +51,7 @@ def plan_fabric_access(
     found: dict[str, list[tuple[PoolPlan, NodeFabric]]] = {}
     for pool in pools:
         fabric = pool.cloud_nodes.node_fabric
-        # Pods request whole GPUs by the vendor's resource name, because a share or MIG instance cannot use the
-        # fabric.
+        # Only pods with whole GPUs, which have the vendor's resource name, can use the fabric.
         whole = any(offer.name == names.GPU_RESOURCE for offer in pool.resources) and pool.sharing.mode == "none"
         most = most_units(team, names.GPU_RESOURCE, pool.name, queues=queues)
         if fabric is not None and whole and (most is None or most >= pool.gpus_per_node):

@@ -74,8 +74,8 @@ def check_own_identity(team: Team, environment: Environment, cloud: Cloud, probl
     if cloud.creates_nodes:
         here.add(
             "an identity in a team's own stack",
-            "no identity: a team's stack has no permissions in the cloud, otherwise it could give itself every "
-            "bucket",
+            "no identity, because a team's stack has no permissions in the cloud; otherwise it could give itself "
+            "every bucket",
             f"write it in the environment's stack file, under team_identities.{team.name}",
         )
         return
@@ -111,7 +111,9 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
     """
     provider = cloud.cluster.provider
     if not cloud.has_identities:
-        here.add(f"an identity on provider {provider}", "no identity: the cluster is in no cloud", "remove it")
+        here.add(
+            f"an identity on provider {provider}", "no identity, because the cluster is in no cloud", "remove it"
+        )
         return
     check_declared_fields(identity, provider, here)
     declared = [name for name in ("buckets", *_EXISTING) if getattr(identity, name)]
@@ -126,7 +128,7 @@ def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
             here.at("buckets").at(f"[{index}]").add(
                 f"{one.name}/{one.directory} again",
                 f"each bucket and prefix once (it is in buckets[{first[place]}])",
-                "remove one of them: access: write includes reading",
+                "remove one of them, because access: write includes reading",
             )
         first.setdefault(place, index)
 

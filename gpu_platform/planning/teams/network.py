@@ -51,7 +51,7 @@ def check_network(team: Team, cloud: Cloud, problems: Problems) -> None:
         if source.namespace == team.name:
             here.at("namespace").add(
                 f"{team.name!r}, the team's own",
-                "another namespace: the team's own pods are always admitted",
+                "another namespace, because the team's own pods are always admitted",
                 "remove it",
             )
 
@@ -89,7 +89,7 @@ def _check_destination(one: Destination, cloud: Cloud, here: Problems) -> None:
             here.at("fqdn").add(
                 f"{one.fqdn!r}, a name of the cluster or of its nodes",
                 "the name of a host outside the cluster",
-                "remove it: DNS and identity are allowed, and other namespaces let pods in by `ingress`",
+                "remove it, because DNS and identity are allowed, and other namespaces admit pods with `ingress`",
             )
 
 

@@ -37,7 +37,7 @@ def pod_security_decisions(team: Team) -> tuple[Decision, ...]:
             subject=f"team {team.name}",
             what="Pod Security",
             chosen=team.pod_security,
-            why="pod_security: its pods may run as root, without a seccomp profile and with the runtime's "
+            why="pod_security is set, so pods may run as root, without a seccomp profile and with the runtime's "
             "capabilities; the default is restricted",
         ),
     )

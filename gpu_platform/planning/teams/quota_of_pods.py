@@ -127,7 +127,7 @@ def check_quota_of_pods(
     before = len(problems.found)
     _check_sum(team, always, available, problems, problems.at(_lists(always)), queues=queues)
     if len(problems.found) > before:
-        return  # each job would repeat the problem
+        return  # otherwise each job would repeat the problem
     for one in pods:
         if one.runs != "always":
             here = problems.at(one.path)

@@ -45,7 +45,7 @@ def check_routes(teams: Sequence[tuple[str, Team]], problems: Problems) -> None:
                 if taken is not None:
                     Problems(f"{path}.routes.hosts[{number}]", problems.found).add(
                         f"{host!r}, which overlaps {taken!r} of team {other.name}",
-                        "hosts of only one team: the owner of the route gets the requests",
+                        "hosts of only one team, because the team that owns the route gets the requests",
                         "name a host, or a domain, for each team",
                     )
 

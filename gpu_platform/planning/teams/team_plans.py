@@ -201,7 +201,7 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
     if workload.gpus == 0:
         here.at("gpus").add(
             f"0 on pool {pool.name}, whose nodes have GPUs",
-            "1 or more: a pod without GPUs would occupy a GPU node",
+            "1 or more, because a pod without GPUs would occupy a GPU node",
             "name a CPU pool, whose machine type has no GPUs, or request GPUs",
         )
         return
@@ -330,9 +330,8 @@ def plan_team(
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
-    limited = available.limited or (
-        names.GPU_RESOURCE,
-    )  # the policy pack requires a quota of this resource for any set of pools
+    # The policy pack requires a quota of whole GPUs for any set of pools.
+    limited = available.limited or (names.GPU_RESOURCE,)
     quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in limited}
     if team.quota.cpu is not None:
         quota["requests.cpu"] = team.quota.cpu

@@ -232,12 +232,12 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
     """Record a problem for pods that must run at the same time but never fit on the pool's nodes together."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
     if pool is None or one.path.startswith("workloads"):
-        return  # another check refuses this
+        return  # other checks refuse these pods
     if pool.has_gpus and pool.devices and one.spec.claim is None:
         return
     place = here.at("replicas")
     if any(problem.path == place.path for problem in here.found):
-        return  # a pool of fixed nodes with too few GPUs or devices in total
+        return  # another check refuses a pool of fixed nodes with too few GPUs or devices
     room, at_once = pool_capacity(one, team, pool, available), pods_at_once(one, queues=queues)
     if at_once > room.most > 0:
         place.add(
