@@ -610,7 +610,7 @@ def test_a_lower_borrowing_limit_explains_what_happens_to_lost_pods() -> None:
     [impact] = impacts(queued_plan(OTHERS), after, pod("a"), pod("b"))
     assert impact.field == "queue.borrow"
     assert "run until a team of cohort teams needs its own" in impact.because
-    assert "a pod that they lose (a drain, an upgrade, spot capacity) is not replaced" in impact.because
+    assert "a pod that they lose to a drain, an upgrade or spot capacity is not replaced" in impact.because
     assert impact.because.endswith("now 16 x gpu in use, 8 allowed")
 
 

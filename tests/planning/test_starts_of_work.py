@@ -102,7 +102,7 @@ def test_a_lender_keeps_the_least_replicas_of_its_autoscaler(make_plan: PlanMake
     assert found["team lab training_jobs[0]"][0] == "starts only on borrowed quota"
     lab = team("lab", quota={"gpus": 8}, training_jobs=[job(2)])
     assert (
-        "at most 15 of"
+        "at most 15 nvidia.com/gpu"
         in refused(make_plan, {**two_nodes(), "nodes": NODES}, teams=[lab, lender], **rest)[
             "teams[0].training_jobs[0]"
         ]
@@ -156,7 +156,7 @@ def test_an_entry_is_compared_with_the_quota_on_its_pool(make_plan: PlanMaker) -
     (why,) = [
         one.why for one in plan.decisions if one.subject == "inference service web/web" and one.what == "queue"
     ]
-    assert "8 nvidia.com/gpu out of 8 that the team's quota allows on train" in why
+    assert "8 nvidia.com/gpu of the 8 that the team's quota allows on train" in why
 
 
 def test_the_guide_names_the_pools_that_the_queue_of_a_team_serves(make_plan: PlanMaker) -> None:

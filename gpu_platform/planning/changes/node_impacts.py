@@ -607,7 +607,7 @@ def _of_operand(pool: PoolPlan, operand: str, nodes: int, *, installed: bool) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DriverPlaces:
-    """Nodes that get a new driver one after another, and nodes that do not.
+    """Nodes with the operator's driver, grouped by whether they need or occupy an upgrade slot.
 
     `waiting` is the number of nodes that need an upgrade slot of the operator's upgrade controller. `failed` and
     `not_ready` nodes occupy a slot that they do not give back. `cordoned` nodes need no slot. Source:
