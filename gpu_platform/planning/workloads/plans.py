@@ -491,7 +491,7 @@ def _batch(batch: BatchJob, of: _TeamContext) -> BatchJobPlan:
     pod = _pod(batch.name, batch, batch, batch.image, batch.command, batch.at_once, of)
     levels = of.levels.get(batch.pool, ())
     anywhere = topology_annotation(levels, batch.at_once, "unconstrained")
-    pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part starts over", **anywhere})
+    pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew", **anywhere})
     return BatchJobPlan(
         pod=_until(_with_scratch(pod, of), _seconds(batch.deadline), of),
         parts=batch.parts or batch.replicas,
