@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from agent_tables import DRIVER
 
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.stack.project import version
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import DEADLINES_SECONDS
 from validators import agent as agent_package
-from validators.zipapp import build_agent
+from validators.zipapp import build_agent, without_prose
 
 CONFIG_MAP_LIMIT = 1 << 20
 
@@ -75,6 +76,45 @@ def test_the_agent_has_the_version_of_the_project():
 
 def test_it_fits_a_config_map_with_room_to_grow():
     assert len(base64.b64encode(build_agent())) < CONFIG_MAP_LIMIT * 0.75
+
+
+def test_the_agent_with_metrics_fits_a_config_map():
+    assert len(base64.b64encode(build_agent(metrics=True))) < CONFIG_MAP_LIMIT * 0.97
+
+
+def code(source: bytes) -> list[str]:
+    """Return the statements of a module with their lines, except strings that are statements."""
+
+    def is_prose(node: ast.AST) -> bool:
+        return (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        )
+
+    statements = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt) and not is_prose(node)
+    ]
+    for node in statements:
+        for name in ("body", "orelse", "finalbody"):
+            if hasattr(node, name):
+                setattr(node, name, [])
+    return [f"{node.lineno} {ast.dump(node)}" for node in statements]
+
+
+def test_each_statement_of_the_agent_is_on_the_line_of_its_source():
+    with zipfile.ZipFile(io.BytesIO(build_agent(metrics=True))) as archive:
+        packed = {name: archive.read(name) for name in archive.namelist() if name.startswith("validators/a")}
+    assert packed
+    for name, content in packed.items():
+        assert code(content) == code((PROJECT_ROOT / name).read_bytes()), name
+
+
+def test_no_docstring_and_no_comment_is_sent_to_the_nodes():
+    module = (
+        b'"""What it does."""\n# why\nLIMIT = "# 3"  # GiB\n\n\ndef read():\n    """Read.\n\n    More.\n    """\n'
+    )
+    assert without_prose(module) == b'""\n\nLIMIT = "# 3"\ndef read():\n    ""\n\n\n\n'
 
 
 def test_it_holds_the_agent_the_bindings_and_their_license_and_nothing_else():
