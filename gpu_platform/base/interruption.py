@@ -86,8 +86,8 @@ def exit_code() -> int:
 
 @contextmanager
 def limited(seconds: float | None) -> Generator[None]:
-    """Raise KeyboardInterrupt in the body after `seconds`, or never if it is None. `is_timeout` tells it from a
-    signal.
+    """Raise KeyboardInterrupt in the body after `seconds`, or never if it is None. `is_timeout` distinguishes the
+    time limit from a signal.
 
     It only works in the main thread and cannot be nested, because a process has only one such timer.
     """
@@ -105,7 +105,9 @@ def limited(seconds: float | None) -> Generator[None]:
 
 @contextmanager
 def stoppable() -> Generator[Callable[[], None]]:
-    """Give the body a function with which another thread raises KeyboardInterrupt in it. Main thread only."""
+    """Give the body a function that another thread can call to raise KeyboardInterrupt in the body. Main thread
+    only.
+    """
     before = signal.signal(signal.SIGUSR1, _handle)
     try:
         yield lambda: os.kill(os.getpid(), signal.SIGUSR1)

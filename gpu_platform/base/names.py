@@ -60,7 +60,7 @@ TAINTS_ANNOTATION: Final = (
 
 GRANTED_ANNOTATION: Final = "gpu-platform.dev/granted"  # on a ResourceQuota that allows borrowing: the quota
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-# Annotations of pods for Kueue: on nodes close to each other, close if there is room, or on any nodes.
+# Annotations of pods for Kueue: their nodes must be close to each other, should be close, or may be any nodes.
 TOPOLOGY_ANNOTATIONS: Final = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",

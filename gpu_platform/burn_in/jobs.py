@@ -78,7 +78,7 @@ def _bound(manifest: Manifest, nodes: Sequence[str]) -> Manifest:
     }
     for container in pod["containers"]:
         container["terminationMessagePolicy"] = "FallbackToLogsOnError"
-    # If a team's pods displace a pod, it is not started again, because its node is busy.
+    # A pod that a team's pods displace is not started again, because its node is busy.
     spec["podFailurePolicy"] = {
         "rules": [{"action": "FailJob", "onPodConditions": [{"type": one} for one in LOST_CONDITIONS]}]
     }

@@ -50,7 +50,7 @@ class NodeRecord:
     together: Result = field(default_factory=dict[str, Any])
 
     def to_json(self, time: str) -> Result:
-        """Return the record in the format in which the cluster stores it."""
+        """Return the record in the format that is stored in the cluster."""
         return {
             "node": self.node.name,
             "node_uid": self.node.uid,

@@ -118,7 +118,7 @@ class Catalog:
         return next((one for one in every if re.fullmatch(one.types, machine_type)), None)
 
     def sale(self, machine_type: str) -> Sale | None:
-        """Return how a machine type is sold if it is not sold in every way, or None."""
+        """Return how a machine type is sold, or None if it is sold as every capacity type."""
         return next((sale for sale in self.sales.values() if re.fullmatch(sale.types, machine_type)), None)
 
     def is_sold_as(self, machine_type: str, capacity: str) -> bool:
@@ -254,7 +254,7 @@ def read_catalog(folder: Traversable) -> Catalog:
 
 
 SOURCE = "the catalogue (gpu_platform/catalog/facts)"
-# Fields that identify an entry, if it is not `name`.
+# Fields that identify an entry whose identifier is not `name`.
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "gpus": ("model",),
     "operator_releases": ("version",),
@@ -285,7 +285,9 @@ def _indexed(kind: str, entries: Iterable[Fact]) -> Mapping[Any, Any]:
 
 
 def _problems_of_form(name: str, document: object, error: ValidationError) -> Iterator[Problem]:
-    """Yield the validation errors of a file's models. An entry is identified by name, or else by number."""
+    """Yield the validation errors of a file's models. An entry is identified by name, or by number if it has no
+    name.
+    """
     for details in error.errors(include_url=False):
         place = [str(part) for part in details["loc"]]
         if len(place) > 1:

@@ -56,7 +56,7 @@ class Matched(Fact):
 
 
 class RuleSubject(Fact):
-    """The subject of rules: the whole object, or each element of a list, as `pod`.
+    """The subject of rules: the whole object, or each element of a list. In CEL, the element is called `pod`.
 
     With `named`, the refusal message names the place of the element, from its field `at`.
     """
@@ -289,7 +289,7 @@ class _Written:
 
 
 def literal(value: Value) -> str:
-    """Return a value as a CEL literal. If the values of a map have several types, they are dynamic."""
+    """Return a value as a CEL literal. A map whose values have several types becomes a map of dynamic values."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -447,7 +447,7 @@ def _unused(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[Pr
                 yield Problem(
                     f"{file_name}: {name}",
                     "a name that no rule uses",
-                    "values and variables of rules",
+                    "values and variables that a rule uses",
                     "remove it",
                 )
 

@@ -133,7 +133,7 @@ def environment(
         descriptor_pool=_messages(messages),
         config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
         variables=variables,
-        # The order matters: Kubernetes adds an overload to indexOf and lastIndexOf of the string extension.
+        # The order matters, because Kubernetes adds overloads to indexOf and lastIndexOf of the string extension.
         extensions=[ext_strings.ExtStrings(2), cel.CelExtension("kubernetes", kubernetes)],
     )
 

@@ -73,8 +73,8 @@ class Mig(Fact):
     # Pairs instead of a dict keep the model hashable, and layouts are cached by model.
     balanced: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_pairs)] | None = Field(
         default=None,
-        description="mig-parted's `all-balanced` layout, the count of each profile, or None if it has none for "
-        "this GPU",
+        description="number of instances of each profile in mig-parted's `all-balanced` layout, or None if "
+        "mig-parted has no such layout for this GPU",
     )
     source: Source
 
@@ -193,7 +193,9 @@ class Sale(Fact):
 
     name: str
     types: str = Field(description="regular expression for the machine types")
-    sold_as: tuple[CapacityType, ...] = Field(min_length=1, description="types of a pool's `capacity`")
+    sold_as: tuple[CapacityType, ...] = Field(
+        min_length=1, description="capacity types, as in `capacity` of a pool"
+    )
     source: Source
 
 
@@ -201,7 +203,7 @@ class NvlinkDomain(Fact):
     """Nodes whose GPUs are connected by a single NVLink fabric."""
 
     nodes: tuple[int, ...] = Field(
-        min_length=1, description="number of nodes in a domain, one for each size that is sold"
+        min_length=1, description="numbers of nodes in a domain, one number for each size that is sold"
     )
     topology: str | None = Field(
         default=None,
@@ -253,7 +255,7 @@ class GcpFamily(Fact):
     compact_placement: bool = Field(default=True, description="compact placement policies")
     compact_with_flex_start: bool = False
     compact_max_nodes: int | None = Field(
-        default=None, description="maximum number of nodes per policy, or None if not known"
+        default=None, description="maximum number of nodes per placement policy, or None if not known"
     )
     nvlink_domain: NvlinkDomain | None = None
     boot_disk_types: tuple[str, ...] = Field(description="the default first")
@@ -329,7 +331,8 @@ class NodeImage(Fact):
     vendor: CloudVendor
     image_types: dict[Literal["amd64", "arm64"], str] = Field(description="ami_type on EKS or image_type on GKE")
     plain_image_types: dict[Literal["amd64", "arm64"], str] | None = Field(
-        default=None, description="the same for machines without GPUs, or None if image_types apply to them, too"
+        default=None,
+        description="ami_type or image_type for machines without GPUs, or None if image_types apply to them, too",
     )
     includes: tuple[Literal["driver", "toolkit", "device-plugin"], ...] = ()
     driver_branch: int | None = Field(default=None, description="branch of the included driver")
@@ -386,7 +389,9 @@ class Chart(Fact):
     name: str
     repository: str = Field(description="https://... or oci://...")
     version: str
-    namespace: str = Field(description="namespace where the program installs it; no team may have this name")
+    namespace: str = Field(
+        description="namespace that the program installs the chart in; no team may have this name"
+    )
     api_ports: tuple[int, ...] = Field(
         default=(),
         description="ports of its pods that the API server calls, for webhooks and aggregated API servers",
@@ -409,9 +414,10 @@ class Limit(Fact):
 
 
 class ControllerPod(Fact):
-    """Requests of a controller's pod, and the paths of the Helm values that override these numbers.
+    """Requests of a controller's pod, and the paths of the Helm values that override them.
 
-    Without a request, the limit counts, as in Kubernetes. Without both, the request is zero.
+    If a request is missing, the limit counts as the request, as in Kubernetes. If both are missing, the request is
+    zero.
     """
 
     name: str
@@ -423,7 +429,7 @@ class ControllerPod(Fact):
     replicas_at: str | None = None
     resources_at: str | None = None
     selector_at: tuple[str, ...] = Field(
-        default=(), description="paths of its nodeSelector, of which the first that is set applies"
+        default=(), description="paths of the pod's nodeSelector; the first path that is set applies"
     )
     enabled_at: str | None = Field(
         default=None, description="path of the Helm value that disables the pod when it is false"
@@ -431,13 +437,13 @@ class ControllerPod(Fact):
     apart: bool = Field(default=False, description="whether replicas must run on different nodes")
     critical: bool = Field(
         default=False,
-        description="whether other nodes need the pod to be created or to work, so that it cannot wait for "
+        description="whether creating or running other nodes depends on the pod, so that the pod cannot wait for "
         "additional nodes",
     )
 
 
 class Controller(Fact):
-    """Pods that run a fixed number of times per cluster, by chart, EKS add-on or cloud."""
+    """Pods of a chart, EKS add-on or cloud that run in a fixed number per cluster."""
 
     name: str
     pods: tuple[ControllerPod, ...]
@@ -533,7 +539,7 @@ class Offering(Fact):
 
 
 class GpuQuota(Fact):
-    """A cloud's quota on machines of pools, per account or project and region.
+    """A cloud's quota for the machines of pools, per account or project and per region.
 
     Most quotas are for machines with GPUs. Machines without GPUs count by vCPU.
     """
@@ -570,7 +576,7 @@ class OperatorRelease(Fact):
 
 
 class MetricName(Fact):
-    """Name of a metric or label of dcgm-exporter, from one of the exporter's versions on."""
+    """Name of a metric or label of dcgm-exporter, and the first version of the exporter that uses the name."""
 
     since: str
     field: str
@@ -621,7 +627,7 @@ class XidClass(Fact):
 
 
 class XidText(Fact):
-    """A text in the kernel log that moves an Xid error to a different class from the class of its code."""
+    """A text in the kernel log that assigns an Xid error to a class other than the class of its code."""
 
     name: str
     codes: XidCodes
@@ -774,7 +780,7 @@ class ConformanceRequirement(Fact):
 
 
 class AiConformance(Fact):
-    """The requirements of one version of the conformance programme, which equals the Kubernetes version."""
+    """The requirements of the conformance programme for one Kubernetes version."""
 
     version: Annotated[str, Field(pattern=r"^1\.\d{2}$")]
     source: Source

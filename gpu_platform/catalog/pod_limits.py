@@ -77,8 +77,8 @@ def keeps_node(annotation: str, value: str) -> bool:
 
 
 WORKLOAD_OF_OTHERS: Final = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/prebuilt-workload-name")
-"""Labels and annotations with which pods run on a Kueue Workload that is not their own.
+"""Labels and annotations that let pods run on a Kueue Workload that is not their own.
 
-Others may already run on a prebuilt Workload. For a pod group, Kueue counts one pod per role, and each pod sets
-its own role (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/pod; read 2026-11-25).
+Pods of others may already run on a prebuilt Workload. For a pod group, Kueue counts one pod per role, and each pod
+sets its own role (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/pod; read 2026-11-25).
 """

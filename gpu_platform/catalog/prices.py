@@ -9,7 +9,7 @@ from typing import Final
 
 from gpu_platform.catalog.models import MachineType, Offering, PartPriceList, PartPrices, PriceList, Source
 
-_DIGITS: Final = 6  # digits to which prices in the lists are rounded
+_DIGITS: Final = 6  # number of decimal places of prices in the lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,10 @@ class Offered:
 def find_price(
     machine: MachineType, region: str, lists: Collection[PriceList], parts: Collection[PartPriceList] = ()
 ) -> ListPrice | None:
-    """Return the list price in a region, of the whole machine or as the sum of `parts`, or None if not known."""
+    """Return the list price of a machine in a region, or None if the price is not known.
+
+    The price is either a price of the whole machine, or the sum of the prices of its parts in `parts`.
+    """
     for one in lists:
         usd = one.usd_per_hour.get(machine.name, {}).get(region) if one.vendor == machine.vendor else None
         if usd is not None:

@@ -74,7 +74,7 @@ HARMLESS_ANNOTATIONS: Final = (
     "nginx.ingress.kubernetes.io/proxy-send-timeout",
     "nginx.ingress.kubernetes.io/ssl-redirect",
 )
-"""Exceptions from `ANNOTATIONS`: annotations that only affect the way to the team's own pods."""
+"""Exceptions from `ANNOTATIONS`: annotations that only affect how traffic reaches the team's own pods."""
 EVERY_HOST: Final = "*"
 """Entry in a list of hosts that stands for all hosts, and for routes that name no host."""
 

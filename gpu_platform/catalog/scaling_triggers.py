@@ -20,8 +20,11 @@ PROMETHEUS: Final = "http://prometheus-operated.monitoring.svc:9090"
 HARMLESS_TRIGGERS: Final = ("cpu", "memory", "cron", "kubernetes-workload")
 """Types of triggers for which KEDA only queries the API server about the trigger's own namespace."""
 ADDRESSES: Final[Mapping[str, str]] = {"metrics-api": "url", "prometheus": "serverAddress"}
-"""Types of triggers with their server in a single field, and the name of this field."""
+"""Name of the field that contains the server's address, by trigger type. Only types with a single such field are
+listed.
+"""
 AUTHENTICATION: Final = ("configMapTargetRef", "env", "secretTargetRef")
-"""Fields of a TriggerAuthentication that only read objects in its own namespace, without KEDA's identity."""
+"""Fields of a TriggerAuthentication that only read objects in the same namespace and do not use KEDA's identity.
+"""
 FOREIGN_AUTHENTICATION: Final = "ClusterTriggerAuthentication"
 """Kind of object that contains credentials of the cluster's administrators."""

@@ -75,7 +75,7 @@ _TEMPLATE: Final = (TemplatePlace(path="spec.template"),)
 _JOBS: Final = "template.spec.template"
 _OF_JOBS: Final = _deadline("one.template.spec")
 _OF_RUN: Final = _deadline("{of}.spec.runPolicy")
-# A RayJob deletes its cluster at the deadline only if it does so whenever it ends.
+# A RayJob deletes its cluster at the deadline only if it is set to delete the cluster whenever the job ends.
 _OF_RAY_JOB: Final = f"({{of}}.?spec.?shutdownAfterJobFinishes.orValue(false) ? {_deadline('{of}.spec')} : 0)"
 TEMPLATE_KINDS: Final = (
     TemplateKind(kind="Deployment", group="apps", resource="deployments", places=_TEMPLATE),

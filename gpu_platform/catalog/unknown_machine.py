@@ -45,7 +45,7 @@ def machines_of_gpu(gpus: Collection[str], machines: Iterable[MachineType]) -> s
 
 def _written(names: Sequence[str]) -> str:
     if len(names) > _MOST:
-        return f"write {', '.join(names[:_MOST])}, or another of {len(names)}: `gpu-platform machines list`"
+        return f"write {', '.join(names[:_MOST])}, or another of {len(names)}; see `gpu-platform machines list`"
     return f"write {' or '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" if names else ""
 
 
@@ -55,7 +55,7 @@ def _of_family(name: str, machines: Sequence[MachineType]) -> str:
 
 
 def _with_its_gpu(name: str, machines: Sequence[MachineType], catalog: Catalog) -> str:
-    """Return the fix for a name that contains a GPU model or begins another vendor's machine types, else ""."""
+    """Return the fix for the name of a GPU model or the beginning of another vendor's machine type, else ""."""
     elsewhere = {one.gpu for one in catalog.machine_types.values() if one.gpu and one.name.startswith(name)}
     words = set(re.split(r"[^a-z0-9]+", re.sub(r"^\d+ ?x ?", "", name)))
     exact = catalog.find_gpu(name)
@@ -66,7 +66,7 @@ def _with_its_gpu(name: str, machines: Sequence[MachineType], catalog: Catalog) 
 def similar_machine_type(name: str, known: Iterable[str]) -> str:
     """Return `did you mean 'x'?` for a similar type of the same series and architecture, else an empty string.
 
-    The similarity to a name of another series is accidental: r8g.large and t3.large.
+    Similarity to a name in another series is accidental, as with r8g.large and t3.large.
     """
     series = _series(name)
     return did_you_mean(name, (one for one in known if _series(one) == series))

@@ -17,7 +17,7 @@ Object = dict[str, Any]
 class Kind:
     """A kind of object.
 
-    `ends` are the types of conditions with which it ends, or empty if it never ends by itself.
+    `ends` are the types of the conditions that mark the object as ended, or empty if it never ends by itself.
     """
 
     name: str

@@ -155,7 +155,7 @@ def _is_idle(pod: Object, activity: Activity, since: datetime) -> bool:
 
 
 def _top(objects: Objects, kind: Kind, live: Object) -> tuple[Kind, Object]:
-    """Return the object that members created, by following the controllers that own each other."""
+    """Return the object that members created, by following the owner references from controller to controller."""
     for owner in live["metadata"].get("ownerReferences") or ():
         for other in (*KINDS, REPLICA_SET):
             if owner.get("controller") and owner.get("kind") == other.name:

@@ -104,7 +104,7 @@ def _origin(violation: Violation, spec: Environment | TeamStack) -> str:
 
 
 def _team_of(resource: str, spec: Environment | TeamStack) -> str | None:
-    """Return the path of the team or workload in the stack file to which an object belongs.
+    """Return the path of the team or workload in the stack file that an object belongs to.
 
     `resource` is the logical name of the object, such as `vision/pretrain`.
     """

@@ -79,7 +79,7 @@ def past_the_gate(plan: Plan, failure: GpuPlatformError) -> str:
 
 
 def _watched(plan: Plan, cluster: ClusterAccess) -> _Watch | None:
-    """Return a watch of the nodes that gate the deployment, or None without a gate and for a new cluster."""
+    """Return a watch of the nodes that gate the deployment, or None if there is no gate or the cluster is new."""
     if plan.kind != "environment" or not plan.validation.gate:
         return None
     try:

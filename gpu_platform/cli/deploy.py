@@ -248,7 +248,7 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
     """Return the planned changes and their impact.
 
     The engine compares objects if the stack is deployed, or with `always_compare`. Raises BadInput if the plan is
-    not compatible with the last deployment, or if quotas exceed what the pools offer.
+    not compatible with the last deployment, or if the quotas exceed the units that the pools offer.
     """
     plan = prepared.loaded.plan
     outputs, objects = _outputs(prepared), ObjectsOnce(prepared.cluster)

@@ -357,7 +357,7 @@ def nothing_to_destroy(plan: Plan, cluster: str = "absent") -> dict[str, Any]:
         "cluster_read": True,
         "pools": [],
         "namespaces": [],
-        "team_stacks": [],  # a deployed team stack prevents the destroy of its environment
+        "team_stacks": [],  # a deployed team stack prevents destroying its environment
         "changes": None,
         "kept": [],
         "retained": [],

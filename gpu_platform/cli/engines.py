@@ -333,7 +333,7 @@ class PulumiDeployment:
     def _access(
         self, look: Callable[[KubernetesClient, Sequence[KubernetesObject]], Sequence[Change]]
     ) -> Sequence[Change]:
-        """Return the changes that `look` finds or makes where others changed access."""
+        """Return the changes that `look` finds, or makes, to access that others changed."""
         try:
             return look(self.cluster.client(), kubernetes_objects(self.recorded.resources))
         except (Refused, UnknownOutcome) as reason:
@@ -403,7 +403,7 @@ def _project_for(folder: Path, scratch: Path) -> Path:
 def choose_deployment(
     loaded: LoadedStack, recorded: RecordedProgram, requested: str, progress: Progress, cluster: ClusterAccess
 ) -> Deployment:
-    """Choose the engine for a stack, whose sandbox must already be running.
+    """Choose the engine for a stack. If the stack uses a sandbox, the sandbox must already be running.
 
     Raises BadInput if only the embedded engine is available and it cannot deploy the stack.
     """
@@ -449,7 +449,7 @@ def _interrupted(stack: str, creations: Sequence[InterruptedCreation]) -> str:
         "the creation of these resources has begun, but the stack's state does not record its end (their names in "
         f"the cloud begin with these):{names}\n"
         f"If another update runs, wait for it. If it was killed and has left its lock, run `{pulumi} cancel --yes "
-        f"--stack {stack}`. Delete those that exist, then run `{pulumi} refresh --yes --stack {stack} "
+        f"--stack {stack}`. Delete the resources that exist, then run `{pulumi} refresh --yes --stack {stack} "
         "--clear-pending-creates`"
     )
 

@@ -85,6 +85,6 @@ def _check_options_of_manifest(output: str, *, live: bool) -> None:
 
 def _unknown_team(plan: Plan, team: str) -> Problem:
     known = [one.namespace for one in plan.teams]
-    own_stack = "a team with its own stack has its guide there: name that stack"
+    own_stack = "for a team with a separate stack, name that stack"
     fix = "; ".join(part for part in (did_you_mean(team, known), own_stack) if part)
     return Problem("TEAM", repr(team), f"a team of this stack: {', '.join(known) or 'it has none'}", fix)

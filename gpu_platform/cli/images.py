@@ -44,7 +44,7 @@ def list_images(stack: str, *, to_json: bool) -> ExitCode:
         out.print()
         columns = (Column("pull secret"), Column("namespace"))
         show_table(out, columns, [(one["secret"], one["namespace"]) for one in secrets])
-    more = ", and those inside the charts (`helm template` of each prints them)" if charts else ""
+    more = ", and the images inside the charts (`helm template` prints them for each chart)" if charts else ""
     out.print(f"{counted(len(found), 'image')}{more}", markup=False)
     return ExitCode.GOOD
 

@@ -224,7 +224,7 @@ def _listed(data: Sequence[DataObject]) -> str:
 
 
 def _first_nodes(nodes: Sequence[str]) -> str:
-    """Return the names of the first nodes, and all names with a remark."""
+    """Return the names of the first nodes, and of all nodes that have a remark."""
     shown = [node for index, node in enumerate(nodes) if index < _MAX_NODES or " " in node]
     rest = len(nodes) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")

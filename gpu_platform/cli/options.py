@@ -1,4 +1,4 @@
-"""Options, arguments and exit that commands share, so that the same word means the same in all of them."""
+"""Options, arguments and the exit that commands share, so that each word has the same meaning in all of them."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def explain_rule(name: str, stack: str | None, *, to_json: bool) -> ExitCode:
 
 def _where_listed(name: str, stack: str | None) -> str:
     if "." in name and stack is None:
-        return "your own rule needs `--stack STACK`, a stack that lists its module in policy.own_rules"
+        return "for a rule of your company, name a stack with its module in policy.own_rules: `--stack STACK`"
     return "see `gpu-platform policies list`"
 
 

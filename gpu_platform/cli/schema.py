@@ -65,7 +65,7 @@ def _add_catalogue(definitions: dict[str, Any]) -> None:
         "additionalProperties": False,
         "patternProperties": {OWN_ID: {"anyOf": [level, {"type": "object"}]}},
         "properties": {
-            "all": {**level, "description": "Level of every rule that has no level of its own."},
+            "all": {**level, "description": "Level of every rule that has no separate level."},
             **{
                 rule.id: {
                     "description": f"{rule.description} Severity {rule.severity.value}.",

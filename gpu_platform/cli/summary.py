@@ -26,7 +26,7 @@ _MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "retain"
 
 @dataclass(slots=True)
 class Summary:
-    """Results of an `up`, which are filled step by step."""
+    """Results of an `up`. The fields are set step by step."""
 
     engine: str
     why: str
@@ -68,7 +68,7 @@ class Summary:
 
 
 def _cost(plan: EnvironmentPlan, usage: Usage | None) -> dict[str, Any]:
-    idle = None if usage is None else idle_cost(plan.pools, plan.cost, usage.units)  # unknown without counted pods
+    idle = None if usage is None else idle_cost(plan.pools, plan.cost, usage.units)  # unknown without a pod count
     return {
         "usd_per_hour": _rounded(plan.cost.usd_per_hour),
         "wasted_usd_per_hour": _rounded(idle),

@@ -153,7 +153,7 @@ def _disturbances(
     """Apply the edits of each step to the stack file, and compare the plans before and after."""
     before, document = plan, deepcopy(loaded.platform)
     if live is not None:
-        # The version after the step before counts, not the running version.
+        # The version after the previous step counts, not the running version.
         live = dataclasses.replace(live, kubernetes=None)
     found: list[_Disturbance] = []
     for step in steps:

@@ -37,7 +37,7 @@ def validation_page(
 ) -> str:
     """Return the report as one HTML page without links to anything outside.
 
-    `earlier`: JSON reports of earlier runs, oldest first.
+    `earlier` contains JSON reports of earlier runs, oldest first.
     """
     return render_page(
         "gpu_platform.cli",
@@ -130,7 +130,7 @@ def _topologies(report: ValidationReport, catalog: Catalog) -> Iterator[dict[str
 
 
 def broken_gpus(nodes: Sequence[NodeReport]) -> Counter[int]:
-    """Return the number of nodes on which a check fails, for each GPU."""
+    """Return, for each GPU index, the number of nodes on which a check of that GPU fails."""
     found: Counter[int] = Counter()
     for node in nodes:
         gpus = {gpu for check in node.checks if check.verdict == FAIL for gpu in _gpus(check.device or "")}

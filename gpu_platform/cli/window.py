@@ -53,7 +53,9 @@ class MaintenanceWindow:
         closed = self.closed()
         if closed and left:
             named = ", ".join(f"{impact.subject} {impact.effect.value}" for impact in left)
-            raise Finding(f"{closed}: {named} and all other changes were not started; run `up` again then")
+            raise Finding(
+                f"{closed}: {named} and all other changes were not started; run `up` again when the window is open"
+            )
 
     def line(self, impacts: Sequence[Impact], at: datetime | None = None) -> str:
         """Return a line for `preview`, or an empty string without a window."""
@@ -65,7 +67,7 @@ class MaintenanceWindow:
         if until is not None:
             return f"{text}; open until {time_text(self.window, until)}"
         named = ", ".join(f"{impact.subject} {impact.effect.value}" for impact in _of_nodes(impacts))
-        refused = f"; `up` refuses until then, unless --outside-window: {named}" if named else ""
+        refused = f"; until then, `up` without --outside-window refuses: {named}" if named else ""
         return f"{text}; closed, opens {time_text(self.window, opens_next(self.window, now))}{refused}"
 
     def to_json(self, impacts: Sequence[Impact]) -> dict[str, Any] | None:

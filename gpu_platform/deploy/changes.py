@@ -52,7 +52,7 @@ class Change:
     fields: tuple[FieldChange, ...] = ()
     reason: str = ""  # why the object is replaced, retained, adopted or skipped
     notices: tuple[str, ...] = ()  # changes that somebody else made to the object
-    seen: str = field(default="", compare=False)  # `state_seen` of an object in which an apply changes no field
+    seen: str = field(default="", compare=False)  # `state_seen` of an object that an apply would not change
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for a JSON report."""
@@ -238,7 +238,7 @@ def child_at(node: object, key: str) -> object:
 
 
 def place_of(path: str, key: str) -> str:
-    """Return the path of a FieldsV1 key below `path` as text for a reader."""
+    """Return a readable path for a FieldsV1 key below `path`."""
     kind, _, text = key.partition(":")
     if kind == "f":
         return _join(path, text)
@@ -249,7 +249,7 @@ def place_of(path: str, key: str) -> str:
 
 
 def value_text(value: Json) -> str:
-    """Return the value of a field for a reader: JSON, or `(not set)` or `(unknown)`."""
+    """Return a readable text for the value of a field: JSON, `(not set)` or `(unknown)`."""
     if value is None:
         return "(not set)"
     if value == UNKNOWN:

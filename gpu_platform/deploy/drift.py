@@ -163,7 +163,7 @@ def with_defaults(client: KubernetesClient, manifest: Mapping[str, Any]) -> Mapp
     name = "gpu-platform-defaults-" + hashlib.sha256(str(metadata["name"]).encode()).hexdigest()[:12]
     try:
         return client.apply({**manifest, "metadata": {**metadata, "name": name}}, dry_run=True)
-    except Refused:  # a quota or webhook refuses it, so the defaults are reported as well
+    except Refused:  # a quota or webhook refuses the dry run, so the defaults are reported as well
         return manifest
 
 

@@ -1,4 +1,4 @@
-"""Identity of a process on this machine, with which a later process can detect that it has ended.
+"""Identity of a process on this machine. A later process can use it to detect that the process has ended.
 
 A host name does not identify a machine (CI runners share one), and the kernel reuses process ids. An identity
 therefore consists of the kernel's boot id, the host name, a network address (virtual machines of one snapshot
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-_START_FIELD: Final = 19  # index in /proc/PID/stat after the command's name; clock ticks since the boot; proc(5)
+# Index of the start time in /proc/PID/stat, counted after the command's name. Source: proc(5).
+_START_FIELD: Final = 19
 
 
 def own_identity() -> str:

@@ -29,7 +29,7 @@ def apply_over(
 ) -> dict[str, Any]:
     """Apply an object that exists as `live`. For a Node with taints, keep the taints of others.
 
-    Raises Refused, also if others change a node at each attempt.
+    Raises Refused, including if others change a node during every attempt.
     """
     if object_key(manifest).group_kind != "Node" or "taints" not in mapping_at(manifest, "spec"):
         return client.apply(manifest, dry_run=dry_run)
@@ -53,7 +53,8 @@ def apply_over(
 def repair_taints(client: KubernetesClient, declared: Mapping[str, Sequence[Taint]]) -> list[str]:
     """Set the declared taints of existing nodes (by name), and keep the taints of others.
 
-    Returns the changed nodes. It is for an engine that leaves taints alone once a node exists. Raises Refused.
+    Returns the changed nodes. It is for an engine that does not change the taints of existing nodes. Raises
+    Refused.
     """
     changed: list[str] = []
     for name, taints in declared.items():
@@ -88,7 +89,7 @@ def merged_taints(declared: Sequence[Taint], live: Mapping[str, Any]) -> list[Ta
             merged.append(taint if same else mine)  # the live taint may have a timeAdded
         elif before is not None and identity not in before:
             merged.append(taint)
-    # An existing node has started. Whoever removed its startup taint had checked this.
+    # An existing node has already started, and whoever removed its startup taint had checked that.
     return [
         *merged,
         *(taint for taint in wanted.values() if taint["key"] not in (STARTUP_TAINT_KEY, READINESS_TAINT_KEY)),

@@ -46,9 +46,9 @@ class LiveGuide:
     """State of a cluster for one team.
 
     `used` contains the used units by key of the team's ResourceQuota, and `borrowed` the borrowed part of them.
-    `free` contains the units of ready nodes that no pod uses, by pool and resource. `held` is the policy with
-    which somebody holds the queue, or empty if nobody does. `incomplete` are workloads whose lost pods the quota
-    refuses.
+    `free` contains the units of ready nodes that no pod uses, by pool and resource. `held` is the stopPolicy of
+    the queue if somebody holds it, or else empty. `incomplete` are workloads that lost pods and cannot replace
+    them because of the quota.
     """
 
     used: Mapping[str, str]
@@ -178,7 +178,7 @@ def _incomplete(
 
 
 def _name(workload: Mapping[str, Any]) -> str:
-    """Return the name of the object that Kueue manages. The Workload of a Job has another name than the Job."""
+    """Return the name of the object that Kueue manages. A Workload's name differs from its Job's name."""
     owners = [owner["name"] for owner in workload["metadata"].get("ownerReferences", ())]
     return str(owners[0] if owners else workload["metadata"]["name"])
 

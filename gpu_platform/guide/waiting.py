@@ -102,7 +102,7 @@ def _unknown(message: str) -> str:
 
 
 def _shortage(message: str, workload: Mapping[str, Any], pools: Mapping[str, str]) -> str:
-    """Return the missing resources by pool, or Kueue's own message if it is about something else than quota."""
+    """Return the missing resources by pool, or Kueue's own message if it is about something other than quota."""
     missing = [
         f"{units} more {resource} of {_where(flavor, pools)}"
         for resource, flavor, units in _MISSING.findall(message)
@@ -140,7 +140,7 @@ def _asks_for_gpus(workload: Mapping[str, Any]) -> bool:
 
 
 def _text(resource: str, *quantities: str) -> str:
-    """Return the sum of several quantities of a resource as text for a reader."""
+    """Return the sum of several quantities of a resource as readable text."""
     total = sum((parse_quantity(quantity) for quantity in quantities), Decimal(0))
     return amount_text(resource, amount_of(resource, f"{total:f}"))
 

@@ -45,14 +45,14 @@ class ApiResource:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return the problem of a kubeconfig without the surrounding lines, which may contain secrets."""
+    """Return the problem with a kubeconfig without the surrounding lines, which may contain secrets."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"it is not YAML: {error.problem} in line {error.problem_mark.line + 1}"
     return str(error).partition("\n")[0]
 
 
 class KubernetesClient:
-    """Client for one cluster, with a cache of the discovery.
+    """Client for one cluster, which caches API discovery.
 
     Methods raise Refused if the API server refuses the request, and UnknownOutcome if it does not answer within 60
     s, including retries.
@@ -70,7 +70,7 @@ class KubernetesClient:
         """Read a kubeconfig file (default: $KUBECONFIG, else ~/.kube/config) and select one of its contexts.
 
         `source` describes the kubeconfig in errors; the default is its path. The file is not read again. `limits`
-        are the time limits of a request. `diagnose` returns more about a server that does not answer.
+        are the time limits of a request. `diagnose` returns more information about a server that does not answer.
         """
         source = source or (str(kubeconfig) if kubeconfig else "the default kubeconfig")
         try:

@@ -52,7 +52,7 @@ class ClusterAccess:
         return self._client
 
     def forget(self) -> None:
-        """Create a new client at the next use, because the cluster may be another one with another kubeconfig."""
+        """Create a new client at the next use, because the cluster and its kubeconfig may have been replaced."""
         self._client = None
 
 

@@ -56,7 +56,7 @@ class Connection:
     ) -> None:
         """Use the pool and configuration of the official client. `source` describes the kubeconfig in errors.
 
-        `diagnose` returns more about a server that does not answer, for the error message.
+        `diagnose` returns more information for the error message about a server that does not answer.
         """
         self._pool = pool
         self._configuration: Any = configuration

@@ -91,7 +91,7 @@ def is_held(live: Mapping[str, Any]) -> bool:
 
 
 def stop_policy(live: Mapping[str, Any]) -> str:
-    """Return the policy with which somebody holds a queue, or an empty string if nobody does."""
+    """Return the stopPolicy that somebody set to hold a queue, or an empty string if nobody holds it."""
     policy = mapping_at(live, "spec").get("stopPolicy")
     return "" if policy in _NOT_HELD else str(policy)
 

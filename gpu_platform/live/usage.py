@@ -30,7 +30,7 @@ def gpu_usage(
     """Count the pods that request GPU resources or use devices of `claims`, and that have not ended.
 
     `pool_of_node` contains the pool of each node. Pods on other nodes are not counted. All pods that share a claim
-    are counted, but the devices of the claim only once. A claim with admin access uses no devices.
+    are counted, but the devices of the claim are counted only once. A claim with admin access uses no devices.
     """
     scheduled = pending = 0
     units: dict[str, dict[str, int]] = {}

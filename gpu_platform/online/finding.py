@@ -23,7 +23,7 @@ class OnlineFinding:
 
 
 class NotLookedAt(Exception):
-    """A question without an answer, such as without credentials, a permission or a connection."""
+    """A question that was not answered, because credentials, a permission or a connection is missing."""
 
     def __init__(self, why: str, fix: str) -> None:
         super().__init__(why)

@@ -1,6 +1,6 @@
 """The clouds that `doctor --online` can query, by the kind of the cluster's plan.
 
-Another cloud needs one more entry.
+To support another cloud, add an entry.
 """
 
 from __future__ import annotations

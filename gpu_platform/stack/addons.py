@@ -8,9 +8,9 @@ from gpu_platform.stack.parts import Part
 
 class Addons(SpecModel):
     """Controllers for the workloads of team members, each installed from its own Helm chart. With `install`, the
-    program installs the controller, and refuses to if the cluster already has one. With `present`, the owner of
-    the cluster has installed it. If unset, the cluster does not have the controller, unless another add-on needs
-    it. Removing an entry leaves the controller installed, together with all objects that members created.
+    program installs the controller, and refuses a cluster that already has one. With `present`, the owner of the
+    cluster has installed it. If unset, the cluster does not have the controller, unless another add-on needs it.
+    Removing an entry leaves the controller installed, together with all objects that members created.
     """
 
     jobset: Part | None = None

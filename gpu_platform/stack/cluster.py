@@ -96,10 +96,10 @@ class CreateEks(SpecModel):
     nat: Literal["one", "per-zone"] | None = None
     """Number of NAT gateways. The default is one per zone in production, and otherwise a single one."""
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
-    """CIDR blocks that may reach the API server in addition to the cluster's nodes: the machine that runs `up`,
-    users, CI. Private blocks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10) and blocks of the VPC
-    reach the private endpoint through a rule of the cluster's security group. Other blocks reach the public
-    endpoint. A block wider than a /8 needs `api_from_anywhere`.
+    """CIDR blocks that may reach the API server in addition to the cluster's nodes, such as the blocks of users,
+    of CI and of the machine that runs `up`. Private blocks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16,
+    100.64.0.0/10) and blocks of the VPC reach the private endpoint through a rule of the cluster's security
+    group. Other blocks reach the public endpoint. A block wider than a /8 needs `api_from_anywhere`.
     """
     api_from_anywhere: bool = False
     """Allow `api_access: [0.0.0.0/0]` and other networks wider than a /8. Only IAM then protects the API server.
@@ -125,8 +125,8 @@ class CreateEks(SpecModel):
 
 
 class EksCluster(SpecModel):
-    """Amazon EKS cluster in the stack file. It is an existing cluster, or with `create` one that the program
-    creates.
+    """Amazon EKS cluster in the stack file. It is an existing cluster or, with `create`, a cluster that the
+    program creates.
     """
 
     provider: Literal["eks"]
@@ -288,7 +288,7 @@ class CreateGke(SpecModel):
     """
     system: GkeSystemNodes = GkeSystemNodes()
     kms_key: GoogleKey | None = None
-    """Existing key in the cluster's region, with which GKE encrypts the cluster's Secrets before they are stored.
+    """Existing key in the cluster's region that GKE uses to encrypt the cluster's Secrets before they are stored.
     If unset, only Google's default encryption at rest applies.
     """
     release_channel: Literal["rapid", "regular", "stable", "extended"] = "regular"
@@ -296,7 +296,9 @@ class CreateGke(SpecModel):
 
 
 class GkeCluster(SpecModel):
-    """GKE cluster in the stack file. It is an existing cluster, or with `create` one that the program creates."""
+    """GKE cluster in the stack file. It is an existing cluster or, with `create`, a cluster that the program
+    creates.
+    """
 
     provider: Literal["gke"]
     name: Annotated[DnsLabel, SetsProperties(gke=("cluster",))]
@@ -334,7 +336,7 @@ class GkeCluster(SpecModel):
     gpu_networks_cidr: Annotated[Cidr, SetsProperties(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
     """Range for the subnets of GPU networks, also on an existing cluster. Each network of a node uses a /20."""
     production: bool = True
-    """Whether the cluster is for production. It is only the default of `protect`."""
+    """Whether the cluster is for production. This is only the default of `protect`."""
     protect: bool | None = None
     """Refuse to delete or replace the cluster and its pools, and to destroy the stack. If unset, the value of
     `production`. To remove the protection, first deploy `protect: false`, which changes nothing else.
@@ -374,7 +376,7 @@ class Operator(SpecModel):
     `host` if the pool's node image contains it, else `operator`.
     """
     compute_domains: bool | None = None
-    """Install NVIDIA's DRA driver for ComputeDomains, with which pods on several nodes share GPU memory over
+    """Install NVIDIA's DRA driver for ComputeDomains, which let pods on several nodes share GPU memory over
     NVLink. With `false`, the owner of the cluster installs it. By default, the program installs it if NVLink
     connects the nodes of a pool.
     """

@@ -15,7 +15,7 @@ class ComputeClass(SpecModel):
     """
 
     name: DnsLabel
-    """Value of the label with which pods select the class. The label is `cloud.google.com/compute-class` on GKE,
+    """Value of the label that pods use to select the class. The label is `cloud.google.com/compute-class` on GKE,
     where the class is a ComputeClass, and `gpu-platform.dev/compute-class` on EKS.
     """
     pools: Annotated[tuple[DnsLabel, ...], Field(min_length=2, max_length=10)]

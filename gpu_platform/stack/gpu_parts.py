@@ -13,13 +13,13 @@ _LABELS = SetsProperties(karpenter=("template",))
 
 
 class GpuParts(SpecModel):
-    """GPU software. With `install`, the program installs it, and refuses to if the cluster already has it. With
+    """GPU software. With `install`, the program installs it, and refuses a cluster that already has it. With
     `present`, the owner of an existing cluster has installed it, and the program does not change it.
     """
 
     gpu_operator: Annotated[Part, _LABELS] = "install"
-    """NVIDIA GPU Operator and everything that it installs. With `present`, its owner configures it, so pools use
-    whole GPUs, and the program creates no GPU metrics and alerts.
+    """NVIDIA GPU Operator and everything that it installs. With `present`, the operator's owner configures it, so
+    pools use whole GPUs and the program creates no GPU metrics or alerts.
     """
     device_plugin: Annotated[Part, _LABELS] = "install"
     """NVIDIA device plugin. With `present`, the operator is installed without it, and pools use whole GPUs."""

@@ -97,7 +97,7 @@ def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
     rules = cast("Mapping[str, Any]", policy).get("rules")
     if not own and not rules:
         return ()
-    from policies import configure  # imported only here: importing all rules takes a thirtieth of a render's time
+    from policies import configure  # imported only here, because importing all rules takes 3 % of a render's time
     from policies import rules as every_rule
 
     found: list[Problem] = []
@@ -107,7 +107,7 @@ def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
         every_rule(own)
     except BadInput as error:
         found += [replace(one, path=f"policy.{one.path}") for one in error.problems]
-        # The ids of the company's rules are then unknown. All of them contain a dot.
+        # The ids of the company's rules are unknown if the rules cannot be loaded. All of these ids contain a dot.
         own, given = list[str](), {key: value for key, value in given.items() if "." not in key}
     try:
         configure(given, own=own)
@@ -181,8 +181,8 @@ def _problems_of_team(spec: TeamStack, stack: str, source: str, folder: Path) ->
 
 
 def _problems_of_plan(document: Mapping[str, Any]) -> list[Problem]:
-    """Return the planning problems. If each has a suggested value, also return the problems that remain with these
-    values.
+    """Return the planning problems. If each problem has a suggested value, also return the problems that remain
+    with these values.
     """
     found: list[Problem] = []
     while True:
@@ -241,7 +241,7 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
 def environment_of(loaded: LoadedStack, because: str, command: str) -> EnvironmentPlan:
     """Return the plan of an environment. Raises BadInput if the stack is a team's.
 
-    `because` is the reason, as it follows "a stack of kind environment" in the error. `command` is the command to
+    `because` is the reason, which follows "a stack of kind environment" in the error. `command` is the command to
     run on the environment, with `{}` for the name of its stack.
     """
     if loaded.plan.kind == "environment":

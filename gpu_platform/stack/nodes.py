@@ -189,7 +189,7 @@ class Upgrade(SpecModel):
     policy, else 1. Not available on EKS, which sets it itself, nor for flex-start nodes, which are not upgraded.
     """
     max_unavailable: int | None = Field(default=None, ge=0, le=100)
-    """Number of nodes that may be unavailable at the same time. If unset, 1 without surge."""
+    """Number of nodes that may be unavailable at the same time. If unset, 1 if `max_surge` is 0."""
 
 
 class Karpenter(SpecModel):

@@ -132,8 +132,8 @@ class Validation(SpecModel):
     """
     on_failure: Literal["report", "cordon", "replace"] = "report"
     """What the node agent does with a node that has failed a check for `failing_for`. It only affects nodes that
-    `gate_nodes: always` holds back. `cordon` cordons the node until it passes. `replace` also has the node
-    replaced in Karpenter pools, and only cordons other nodes. A node that somebody else has cordoned is not
+    `gate_nodes: always` holds back. `cordon` cordons the node until it passes. `replace` also has nodes of
+    Karpenter pools replaced, and cordons the nodes of other pools. A node that somebody else has cordoned is not
     changed.
     """
     failing_for: Annotated[Duration, at_least("1s"), at_most("168h")] = "30m"

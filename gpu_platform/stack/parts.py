@@ -12,9 +12,9 @@ from gpu_platform.stack.patterns import worded
 
 
 class EksParts(GpuParts):
-    """Controllers for EKS pools. With `install`, the program installs the controller, and refuses to if the
-    cluster already has it. With `present`, the owner of an existing cluster has installed it, and the program
-    does not change it.
+    """Controllers for EKS pools. With `install`, the program installs the controller, and refuses a cluster that
+    already has it. With `present`, the owner of an existing cluster has installed it, and the program does not
+    change it.
     """
 
     karpenter: Part = "install"
@@ -26,8 +26,9 @@ class EksParts(GpuParts):
         pattern=worded(r"^[A-Za-z0-9_+=,.@-]{1,64}$", "the name of an IAM role, up to 64 characters, not its ARN"),
         examples=["KarpenterNodeRole-prod"],
     )
-    """With `karpenter: present`, the name of an IAM role for nodes that the controller may pass, with an access
-    entry. If unset, the program creates a role, and the controller's owner must allow `iam:PassRole` on it.
+    """With `karpenter: present`, the name of an IAM role for nodes. The role needs an access entry, and the
+    controller must be allowed to pass it. If unset, the program creates a role, and the controller's owner must
+    allow `iam:PassRole` on it.
     """
     cluster_autoscaler: Literal["install", "present", "none"] = "install"
     """Cluster Autoscaler, for pools with `provisioner: managed` whose `count` has a range. With `present`, the

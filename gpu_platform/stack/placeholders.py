@@ -49,7 +49,8 @@ _REFERENCES: Mapping[str, str] = {
     r"teams\[\d+\](\.name)?": r"(storage\..*\.teams|team_identities)\b.*",
     r"sharing": r"pools\[\d+\]\.(sharing|per_node)\b.*",
 }
-# Fields of which an entry must have exactly one. If it is wrong and removed, the entry seems to have none.
+# Fields that exclude each other: an entry must have exactly one of them. If an invalid one is removed, the entry
+# seems to have none.
 _ONE_OF = re.compile(
     r"(teams\[\d+\]|team)\.((egress|ingress)\[\d+\]\.(cidr|fqdn|namespace)|identity\.\w+)"
     r"|pools\[\d+\]\.capacity\.(blocks|reservation)"
@@ -129,7 +130,7 @@ def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedSt
 
 
 def with_suggestions(document: Mapping[str, Any], wrong: Iterable[Problem]) -> dict[str, Any] | None:
-    """Return a document with the suggested value of each problem, or None if one is missing or uncertain."""
+    """Return a document with the suggestion of each problem, or None if a suggestion is missing or uncertain."""
     corrected = cast("dict[str, Any]", deepcopy(document))
     for problem in wrong:
         value, path = suggestion(problem.fix), split(problem.path, corrected)

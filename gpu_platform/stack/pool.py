@@ -262,7 +262,7 @@ class ExistingNodes(SpecModel):
 
 
 class NodeSharing(SpecModel):
-    """Nodes of a pool that use a named sharing configuration instead of the pool's."""
+    """Nodes of a pool that use a named sharing configuration instead of the pool's configuration."""
 
     nodes: Annotated[tuple[NodeName, ...], Field(min_length=1, max_length=5000)]
     sharing: DnsLabel
@@ -349,8 +349,8 @@ class Pool(SpecModel):
         ON_CLOUDS,
         SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config", "linux_node_config")),
     ] = None
-    """Additions of a company to the nodes before they join the cluster: commands, settings, a script, kubelet
-    limits. Changing them rolls the nodes.
+    """Settings that a company adds to the nodes before they join the cluster, such as commands, a script or
+    kubelet limits. Changing them rolls the nodes.
     """
     labels: Annotated[dict[LabelKey, LabelValue], SetsProperties(karpenter=("template",))] = {}
     tags: Annotated[
@@ -411,7 +411,9 @@ class Pool(SpecModel):
     deploy `protect: false`.
     """
     usd_per_hour: UsdPerHour | None = None
-    """Price of one node in USD/h, if it differs from the list price: on-premises, spot, a commitment."""
+    """Price of one node in USD/h, if it differs from the list price, for example on premises, for spot capacity or
+    with a commitment.
+    """
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
     """Expected utilisation of the pool's GPUs as a share of time, from 0 to 1. A measured utilisation takes
     precedence.

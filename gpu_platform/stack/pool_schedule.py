@@ -24,7 +24,7 @@ class PoolSchedule(SpecModel):
     time_zone: TimeZone = "UTC"
     """IANA time zone of `days`, `start` and `stop`. Daylight saving time is taken into account."""
     stops_work: bool = False
-    """Accept that jobs and services end at `stop`. Pools with another purpose than development need `true`."""
+    """Accept that jobs and services end at `stop`. Pools with a purpose other than development need `true`."""
 
     @model_validator(mode="after")
     def _ordered(self) -> PoolSchedule:

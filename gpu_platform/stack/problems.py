@@ -73,7 +73,7 @@ def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any])
 
 
 def _without_misspelt_twice(found: list[Problem]) -> list[Problem]:
-    """Return the problems, but not the problem of a missing key that is only misspelt in the same mapping."""
+    """Return the problems, but leave out a missing key if a misspelling of it is in the same mapping."""
     meant = {
         problem.path.removesuffix(last) + (suggestion(problem.fix) or "")
         for problem in found
@@ -224,7 +224,7 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def meant_option(value: object, options: Sequence[str]) -> str:
-    """Return `did you mean 'x'?` for an option that is similar to a value, or that other tools call so."""
+    """Return `did you mean 'x'?` for an option that is similar to a value, or that other tools call by it."""
     word = str(value).casefold()
     meant = [option for option in options if word in _OTHER_NAMES.get(option, ())]
     several = [option for option in options if word in option.split("-")]
@@ -361,8 +361,8 @@ def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: o
 
 
 def _leaves_entry(place: Sequence[str | int], owner: Sequence[str | int]) -> bool:
-    """Return whether a place is outside the list entry that contains an object, unless the place is around the
-    entry.
+    """Return whether a place is outside the list entry that contains an object. A place that contains the entry is
+    not outside.
     """
     entry = next((at for at in range(len(owner), 0, -1) if isinstance(owner[at - 1], int)), 0)
     shared = next((at for at, (left, right) in enumerate(zip(place, owner, strict=False)) if left != right), None)
@@ -563,7 +563,7 @@ def _meant_mapping(name: str, value: object, schema: Schema, root: Schema) -> st
 
 
 def _as_list(name: str, value: str) -> str:
-    """Return a string as the list that was meant. A command is split into words, as a shell does."""
+    """Return the list that a string was meant to be. A command is split into words as in a shell."""
     if name not in {"command", "args"}:
         return f"[{json.dumps(value)}]"
     try:

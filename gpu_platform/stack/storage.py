@@ -110,7 +110,7 @@ class BucketStorage(SpecModel):
     """Teams with a separate stack that have the claim, which their stack creates. If unset, none."""
     purpose: Literal["datasets", "checkpoints"] = "datasets"
     """Content of the bucket, which decides how it is mounted. `datasets` are files that do not change and are
-    cached on the nodes. `checkpoints` are files that jobs write, without a cache.
+    cached on the nodes. `checkpoints` are files that jobs write; they are not cached.
     """
     read_only: bool | None = None
     """Whether pods can only read. If unset, `true` for datasets and `false` for checkpoints."""

@@ -101,11 +101,11 @@ class Quota(GpuUnits):
     """Resource quota of a team. A GPU resource without an entry has a quota of 0."""
 
     cpu: Cpu | None = None
-    """CPUs of all pods. With `queueing`, only of pods on nodes without GPUs, because each GPU comes with its share
-    of the node's CPUs.
+    """CPUs of all pods. With `queueing`, only pods on nodes without GPUs count, because each GPU comes with its
+    share of the node's CPUs.
     """
     memory: Memory | None = None
-    """Memory of all pods. With `queueing`, only of pods on nodes without GPUs, because each GPU comes with its
+    """Memory of all pods. With `queueing`, only pods on nodes without GPUs count, because each GPU comes with its
     share of the node's memory.
     """
     objects: ObjectLimits = ObjectLimits()
@@ -118,12 +118,12 @@ class TeamQueue(SpecModel):
     cohort: DnsLabel = "teams"
     """Cohort of the team. Teams in the same cohort lend each other their unused quota."""
     borrow: GpuUnits | None = None
-    """Borrowing limit: the maximum that the team may use of other teams' quotas and of capacity outside all
-    quotas. `{}` means nothing. If unset, everything that its cohort lends of each resource in the team's quota.
+    """Borrowing limit: how much the team may use of other teams' quotas and of capacity outside all quotas. `{}`
+    means nothing. If unset, everything that its cohort lends of each resource in the team's quota.
     """
     lend: GpuUnits | None = None
-    """Lending limit: the maximum that other teams may use of the team's quota. `{}` means nothing. If unset, the
-    whole quota.
+    """Lending limit: how much other teams may use of the team's quota. `{}` means nothing. If unset, the whole
+    quota.
     """
     weight: float = Field(default=1.0, ge=0, le=1000)
     """Weight of the team when teams share borrowed quota, relative to the weights of other teams. A team with
@@ -139,7 +139,7 @@ class Workload(SpecModel):
     replicas: int = Field(default=1, ge=0, le=1000)
     gpus: int = Field(default=1, ge=0, le=16)
     """Number of whole GPUs per pod. On a shared or MIG pool, a pod has exactly one share or instance. It must be 0
-    on a CPU pool, and cannot be 0 on others.
+    on a CPU pool, and cannot be 0 on other pools.
     """
     profile: MigProfileName | None = None
     """MIG profile, required if the pool offers several."""
@@ -191,8 +191,8 @@ class Team(SpecModel):
     """
     image_pull_secrets: Annotated[tuple[SecretName, ...], Field(max_length=20)] = ()
     """Names of Secrets of type kubernetes.io/dockerconfigjson in the team's namespace. Pods with the service
-    account `team` use them to pull images. The team creates the Secrets. Their content is in no stack file and
-    no state.
+    account `team` use them to pull images. The team creates the Secrets. Their content is never in a stack file
+    or in the state.
     """
     egress: Annotated[tuple[Egress, ...], Field(max_length=100)] = ()
     """Destinations that pods of the team may reach in addition to their namespace, DNS and, on EKS and GKE, their
@@ -244,5 +244,5 @@ class Team(SpecModel):
 
     @property
     def everybody(self) -> tuple[str, ...]:
-        """Members of every role."""
+        """All members, whatever their role."""
         return (*self.admins, *self.members, *self.viewers)

@@ -46,6 +46,6 @@ class TeamRoutes(SpecModel):
     annotations: Annotated[
         tuple[_Annotation, ...], Field(max_length=50, examples=[["alb.ingress.kubernetes.io/group.name"]])
     ] = ()
-    """Annotations for controllers that the team may set to any value. Annotations that only affect the way to the
-    team's own pods are always allowed.
+    """Annotations for controllers that the team may set to any value. Annotations that only affect how traffic
+    reaches the team's own pods are always allowed.
     """

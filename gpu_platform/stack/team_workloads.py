@@ -26,7 +26,8 @@ from gpu_platform.stack._types import (
 from gpu_platform.stack.patterns import URL_PATH, worded
 from gpu_platform.stack.secret_names import names_secret
 
-# A volume would hide directories of the image or the node's injected driver. /dev/shm is memory.
+# A volume at one of these paths would hide directories of the image, or the driver that is injected from the node.
+# /dev/shm is memory.
 _TAKEN = {
     "/",
     "/bin",
@@ -63,7 +64,7 @@ def _variable(value: str) -> str:
 def _directory(value: str) -> str:
     parts = value.split("/")
     if not value.startswith("/") or any(part in {"", ".", ".."} for part in parts[1:]) or value in _TAKEN:
-        raise wrong("an absolute path below a separate directory", "for example '/data'")
+        raise wrong("an absolute path that is not a system directory such as /usr", "for example '/data'")
     return value
 
 
@@ -77,7 +78,7 @@ class RequestedResources(SpecModel):
     pool: DnsLabel
     gpus: int = Field(default=1, ge=0, le=16)
     """Number of whole GPUs per pod. On a shared or MIG pool, a pod has exactly one share or instance. It must be 0
-    on a CPU pool, and cannot be 0 on others.
+    on a CPU pool, and cannot be 0 on other pools.
     """
     profile: MigProfileName | None = None
     """MIG profile, required if the pool offers several."""
@@ -86,12 +87,12 @@ class RequestedResources(SpecModel):
     gpu_memory: GpuMemory | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances. It is compared with their memory."""
     cpu: Cpu | None = None
-    """CPUs of each pod. If unset, the share of the node's CPUs that belongs to its GPUs, minus the requests of the
-    node's agents, or 1 on a CPU pool.
+    """CPUs of each pod. If unset, the pod receives CPUs in proportion to its share of the node's GPUs, after the
+    requests of the node's agents are subtracted. On a CPU pool, the default is 1.
     """
     memory: Memory | None = None
-    """Memory of each pod. If unset, the share of the node's memory that belongs to its GPUs, minus the memory that
-    the node itself needs, or 4Gi on a CPU pool.
+    """Memory of each pod. If unset, the pod receives memory in proportion to its share of the node's GPUs, after the
+    memory that the node itself needs is subtracted. On a CPU pool, the default is 4Gi.
     """
     shared_memory: Memory | None = None
     """Size of /dev/shm, which counts towards `memory`. If unset, a quarter of `memory` for pods with GPUs, else
@@ -160,8 +161,8 @@ class TrainingJob(RequestedResources, ContainerSettings):
         126,
         127,
     )
-    """Exit codes of failures that a retry cannot solve. The default is wrong usage, a bug (EX_SOFTWARE of
-    sysexits.h), a command that cannot be run, and a command that is not found.
+    """Exit codes of failures that a retry cannot solve. The defaults are the codes for wrong usage, a bug
+    (EX_SOFTWARE of sysexits.h), a command that cannot be run, and a command that is not found.
     """
     interrupted_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (75,)
     """Exit codes of a program that was stopped from outside and has saved its work. It is started again, which
@@ -343,8 +344,8 @@ class BatchJob(RequestedResources, ContainerSettings):
     retries: int = Field(default=2, ge=0, le=100)
     """How many times each part is retried."""
     stop_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (126, 127)
-    """Exit codes with which the whole job fails at once. The default is a command that cannot be run or is not
-    found.
+    """Exit codes that make the whole job fail immediately. The defaults are the codes for a command that cannot be
+    run and a command that is not found.
     """
     deadline: Duration = "24h"
     schedule: str | None = Field(default=None, pattern=CRON, examples=["0 2 * * *"])

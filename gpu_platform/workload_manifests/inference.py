@@ -128,8 +128,8 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
 def _budget(team: TeamPods, name: str) -> Manifest:
     """Return a disruption budget that lets a drain take one copy at a time.
 
-    Across nodes, the budget counts the pods of all copies. When a worker is evicted, its whole copy restarts. The
-    other pods of the copy are then not ready and may be evicted as well.
+    If a copy spans several nodes, the budget still counts the pods of all copies. When a worker is evicted, its
+    whole copy restarts. The other pods of the copy are then not ready and may be evicted as well.
     """
     return {
         "apiVersion": "policy/v1",

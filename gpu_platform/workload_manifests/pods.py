@@ -205,8 +205,8 @@ def failure_rules(
 ) -> list[Manifest]:
     """Return the pod failure policy of a Job.
 
-    `lost` is the action for a pod that its node loses, or whose exit code is in `interrupted_on`. `stop_on` are
-    exit codes after which another attempt would fail as well.
+    `lost` is the action for a pod that is lost with its node, or whose exit code is in `interrupted_on`. `stop_on`
+    are exit codes after which another attempt would fail as well.
     """
     rules: list[Manifest] = [{"action": lost, "onPodConditions": [{"type": one} for one in LOST_CONDITIONS]}]
     if interrupted_on:
@@ -242,8 +242,8 @@ def _environment(pod: PodPlan) -> Mapping[str, str]:
         return pod.env
     env = {**fabric.env, **pod.env}
     if not pod.workload.command:
-        # The image's own command cannot be wrapped, so its shells read the profile. The path replaces the image's
-        # path.
+        # The image's own command cannot be wrapped, so shells in the image read the profile through BASH_ENV. The
+        # library path replaces the path in the image.
         own = pod.env.get(_LIBRARY_PATH)
         env[_LIBRARY_PATH] = ":".join((*fabric.library_path, *(() if own is None else (own,))))
         if fabric.profile is not None:

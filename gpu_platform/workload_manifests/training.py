@@ -55,7 +55,7 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
             "backoffLimit": job.retries * pods,
             "activeDeadlineSeconds": job.deadline_seconds,
             "podFailurePolicy": {"rules": failure_rules("Ignore", job.stop_on, job.interrupted_on)},
-            # The new pod waits until the old pod has ended, because the others find both under the same name.
+            # The new pod waits until the old pod has ended, because the other pods find both under the same name.
             "podReplacementPolicy": "Failed",
             "template": template,
         },

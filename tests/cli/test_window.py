@@ -63,8 +63,8 @@ def test_changes_that_leave_all_nodes_alone_are_made_at_any_time() -> None:
         (
             CLOSED,
             [ROLL, QUOTA],
-            "; closed, opens Sat 2026-11-28 22:00 Europe/Berlin (21:00 UTC); `up` refuses until then, unless "
-            "--outside-window: pool lab rolls-nodes",
+            "; closed, opens Sat 2026-11-28 22:00 Europe/Berlin (21:00 UTC); until then, `up` without "
+            "--outside-window refuses: pool lab rolls-nodes",
         ),
     ],
 )

@@ -402,7 +402,7 @@ def test_outside_the_window_a_change_of_nodes_is_refused_before_anything_changes
     assert seen.code == 0, seen.err
     shown = " ".join(seen.out.split())
     assert "22:00 for 4 h (Europe/Berlin); closed, opens" in shown
-    assert "`up` refuses until then, unless --outside-window: pool lab rolls-nodes" in shown
+    assert "until then, `up` without --outside-window refuses: pool lab rolls-nodes" in shown
     ran = lab.platform.up(stack)
     assert ran.code == 2
     assert "pool lab: found rolls-nodes (pools[0].sharing.layout)" in ran.err

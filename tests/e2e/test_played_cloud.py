@@ -246,7 +246,7 @@ def test_an_up_that_was_killed_while_it_created_nodes_names_them_and_is_continue
     for again in (platform.run("preview", file, "--engine", "pulumi"), platform.up(stack)):
         assert again.code == 3
         assert "aws:eks/nodeGroup:NodeGroup train" in again.err
-        clear = again.err.partition("Delete those that exist, then run ")[2]
+        clear = again.err.partition("Delete the resources that exist, then run ")[2]
     assert cloud.since(mark).events == (), "nothing is created a second time"
 
     cloud.delete(NODE_GROUP, orphan)

@@ -29,7 +29,9 @@ def init(
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="KIND", help="EKS and GKE: new (the program creates it) or existing."),
+        typer.Option(
+            "--cluster", metavar="KIND", help="On EKS and GKE: new (the program creates the cluster) or existing."
+        ),
     ] = None,
     machine_type: Annotated[
         str | None, typer.Option("--machine-type", metavar="TYPE", help="See `gpu-platform machines list`.")
@@ -45,17 +47,19 @@ def init(
     ] = None,
     region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="EKS and GKE.")] = None,
     zone: Annotated[
-        str | None, typer.Option("--zone", metavar="ZONE", help="EKS and GKE: zone of the GPU nodes.")
+        str | None, typer.Option("--zone", metavar="ZONE", help="Zone of the GPU nodes on EKS or GKE.")
     ] = None,
     project: Annotated[str | None, typer.Option("--project", metavar="ID", help="GKE.")] = None,
     admin: Annotated[
         str | None,
-        typer.Option("--admin", metavar="ARN", help="New EKS cluster: IAM role or user that administers it."),
+        typer.Option("--admin", metavar="ARN", help="IAM role or user that administers a new EKS cluster."),
     ] = None,
     node_names: Annotated[
         str | None,
         typer.Option(
-            "--node-names", metavar="NAMES", help="Existing cluster: names of its GPU nodes, separated by commas."
+            "--node-names",
+            metavar="NAMES",
+            help="Names of the GPU nodes of an existing cluster, separated by commas.",
         ),
     ] = None,
     out: Annotated[

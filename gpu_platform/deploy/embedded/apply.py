@@ -1,9 +1,9 @@
 """Applies the objects of a recorded program to a cluster: server-side apply, wait until ready, prune.
 
 Every step can be repeated. Before the first object is changed, the ApplySet's parent lists the kinds and
-namespaces of old and new members, so that the next run can finish an interrupted one. An object of somebody else
-is skipped. If it is a Namespace, all objects in it are skipped as well. Everything else is applied and pruned, and
-the run ends with ObjectsSkipped.
+namespaces of old and new members, so that the next run can finish an interrupted one. An object that belongs to
+somebody else is skipped. If it is a Namespace, all objects in it are skipped as well. Everything else is applied
+and pruned, and the run ends with ObjectsSkipped.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def apply(
     """Apply a program's objects, wait until they are ready, and delete objects that it no longer declares.
 
     `previewed` are the changes from the preview in this run. An object without a change is not applied again if it
-    still is as the preview saw it. Raises BadInput for resources that this engine cannot deploy, Refused for an
+    has not changed since the preview. Raises BadInput for resources that this engine cannot deploy, Refused for an
     object that the API server refuses, and NotReady for an object that does not become ready. Objects that were
     applied before stay. At the end of a run, raises ObjectsSkipped for skipped objects, and NotReady for Kueue if
     workloads keep it.
@@ -113,7 +113,7 @@ class _Run:
         self._judges: list[ObjectKey] = []  # policies, quotas and classes that changed in this run
         self._judges_since = 0.0  # time of their last change, monotonic clock
         self.applied: set[ObjectKey] = set()
-        self._new_namespaces: set[str] = set()  # new ones; objects read before are gone
+        self._new_namespaces: set[str] = set()  # created in this run, so what was read in them before is gone
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
         self.kept: set[ObjectKey] = set()  # objects of Kueue while it manages workloads
@@ -291,11 +291,11 @@ def must_be_replaced(
     refusal: Refused,
     judges: Iterable[ObjectKey],
 ) -> bool:
-    """Return whether the server refused the change of an immutable field of an otherwise valid object.
+    """Return whether the server refused a change to an immutable field of an otherwise valid object.
 
-    A webhook, such as Kueue's, refuses it with the server's own words. Namespaces and CRDs are never replaced,
-    because this would delete all objects in them. If one of the judges, which this run changes, would refuse the
-    new object, its refusal is raised.
+    A webhook, such as Kueue's, may refuse the change in the server's own words. Namespaces and CRDs are never
+    replaced, because this would delete all objects in them. If the new object would be refused because of a judge
+    that this run changes, that refusal is raised.
     """
     immutable = refusal.status == 422 or (refusal.status == 403 and _IMMUTABLE in refusal.message)
     if not immutable or is_first(key):

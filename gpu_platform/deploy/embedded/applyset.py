@@ -30,7 +30,7 @@ _TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
 _KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 _NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 _OUTPUTS_KEY: Final = "outputs.json"
-_STATES_KEY: Final = "states.json"  # missing if it is too large, or if the last run has not ended
+_STATES_KEY: Final = "states.json"  # missing if the states are too large, or if the last run has not ended
 _MAX_STATES_BYTES: Final = 256 * 1024  # the API limits a ConfigMap to 1 MiB
 PARENTS: Final = f"{_ID_LABEL},{STACK_LABEL}"
 """Label selector of the parents of all stacks."""
@@ -62,7 +62,7 @@ class Inventory:
 class Parent:
     """Content of the parent object. `exists` is true if the stack is deployed, perhaps only in part.
 
-    `states` contains `state_seen` of the objects in which the last run left nothing to change.
+    `states` contains the `state_seen` of each object that needed no further change at the end of the last run.
     """
 
     exists: bool = False
@@ -133,7 +133,9 @@ class ApplySet:
             self._client.delete(live)
 
     def members(self, inventory: Inventory) -> dict[ObjectKey, dict[str, Any]]:
-        """Return the live members. An object of somebody else is not a member, even if it has the label."""
+        """Return the live members. An object that belongs to somebody else is not a member, even if it has the
+        label.
+        """
         found: dict[ObjectKey, dict[str, Any]] = {}
         for group_kind in sorted(inventory.group_kinds):
             kind, _, group = group_kind.partition(".")
@@ -177,7 +179,7 @@ class ApplySet:
             if refusal.status != 403:
                 raise
             selector = f"{PART_OF_LABEL}={self.id}"
-            for namespace in sorted(namespaces):  # a user who may read only some namespaces
+            for namespace in sorted(namespaces):  # the user may be allowed to read only some namespaces
                 yield from self._client.objects(api_version, kind, namespace=namespace, label_selector=selector)
 
 

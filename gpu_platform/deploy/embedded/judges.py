@@ -1,7 +1,7 @@
 """Objects that decide whether the API server accepts others: policies, quotas, limits, classes and Pod Security.
 
-A change may widen such an object and also use what it then allows. The server checks the second part against the
-current object, so a refusal before the first part is applied has no meaning.
+One deployment may loosen such an object and also create objects that only the looser version allows. The server
+checks these objects against the current version, so a refusal has no meaning before the looser version is applied.
 
 Sources of the messages: kubernetes v1.36.3, plugin/pkg/admission/limitranger and priority; apiserver v0.36.3,
 pkg/admission/plugin/resourcequota and policy/validating; pod-security-admission v0.36.3; read 2026-11-28.

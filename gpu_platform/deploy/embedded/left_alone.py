@@ -1,7 +1,7 @@
 """Fields that a program declares for a new object and then leaves to others, with Pulumi's `ignoreChanges`.
 
-Source: handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-28. The provider of
-the other engine does the same.
+Source: handleSSAIgnoreFields in pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-28. The Pulumi CLI's
+Kubernetes provider does the same.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from gpu_platform.live.objects import mapping_at
 def with_fields_of_others(
     declared: KubernetesObject, manifest: Mapping[str, Any], live: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the manifest for an existing object, with the live value of each field that it leaves to others.
+    """Return the manifest for an existing object, with the live value of each field that the program leaves to
+    others.
 
     Such a field stays in the manifest until somebody else writes it. Otherwise the server would unset the field,
-    because its only owner no longer applies it, and a Deployment without replicas has one. Taints of nodes are
-    merged by `taints`.
+    because its only owner no longer applies it. A Deployment with unset replicas, for example, has one replica.
+    Taints of nodes are merged by `taints`.
     """
     if declared.key.group_kind == "Node":
         return manifest

@@ -71,7 +71,7 @@ def kueue_itself(superfluous: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[s
 
 
 def why_kueue_stays(client: KubernetesClient) -> str:
-    """Return which workloads Kueue has started or lets wait, and what to do, or "" if none is left."""
+    """Return the workloads that Kueue has started or keeps waiting, and what to do, or "" if none is left."""
     left = [
         one
         for one in client.objects(_API, "Workload")
@@ -99,7 +99,7 @@ def _is(workload: Mapping[str, Any], condition: str) -> bool:
 def _named(workload: Mapping[str, Any]) -> str:
     """Return the object that a member created, such as `Job pretrain in namespace vision`.
 
-    For a group of pods, it is the Workload.
+    For a group of pods, return the Workload.
     """
     metadata = workload["metadata"]
     owners = [f"{owner['kind']} {owner['name']}" for owner in metadata.get("ownerReferences", ())]

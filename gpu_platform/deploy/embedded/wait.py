@@ -21,8 +21,8 @@ DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's default for most kinds
 _POLL_SECONDS: Final = 0.25
 _SLOW_POLL_SECONDS: Final = 1.0
 _SLOW_AFTER_SECONDS: Final = 10.0
-_PROGRESS_SECONDS: Final = 5.0  # time between two checks of the reason
-_LIST_FROM: Final = 4  # number of objects of a kind from which one list request replaces single reads
+_PROGRESS_SECONDS: Final = 5.0  # time between two checks of why an object is not ready
+_LIST_FROM: Final = 4  # from this number of objects of a kind, one list request replaces single reads
 _MAX_DETAILS: Final = 4
 
 
@@ -134,7 +134,9 @@ class Waiter:
         reasons: Mapping[ObjectKey, str],
         now: float,
     ) -> None:
-        """Print workloads that became ready before others, and at intervals what is still waited for."""
+        """Print workloads that became ready before the others and, at intervals, the objects that are still waited
+        for.
+        """
         workloads = sorted(str(key) for key in ready if key.group in WORKLOAD_GROUPS)
         if workloads:
             self._progress.line(f"ready: {', '.join(workloads)}; {len(unready)} not ready yet")

@@ -20,7 +20,7 @@ from gpu_platform.live.objects import ObjectKey, object_key
 
 
 def changed_access(client: KubernetesClient, declared: Iterable[KubernetesObject]) -> tuple[Change, ...]:
-    """Return the live objects that grant other access than declared, each with the fields that differ."""
+    """Return the live objects that grant different access than declared, each with the fields that differ."""
     kinds: dict[str, list[KubernetesObject]] = {}
     for item in declared:
         if access_fields(item.key) and not is_unknown(item.manifest):

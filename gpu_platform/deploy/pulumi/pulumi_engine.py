@@ -21,7 +21,7 @@ from gpu_platform.deploy.recorded.properties import Json
 from gpu_platform.deploy.recorded.record import KUBERNETES_PREFIX, PULUMI_PREFIX
 from gpu_platform.live.objects import ObjectKey, object_key
 
-_ACTIONS: Final = {  # without the single steps of a replacement
+_ACTIONS: Final = {  # the single steps of a replacement are left out
     automation.OpType.CREATE: Action.CREATE,
     automation.OpType.UPDATE: Action.UPDATE,
     automation.OpType.REPLACE: Action.REPLACE,
@@ -135,7 +135,9 @@ class PulumiEngine:
         )
 
     def helm_releases(self) -> frozenset[tuple[str, str]]:
-        """Return namespace and name of the Helm releases in the stack's state, including half-created ones."""
+        """Return the namespace and name of each Helm release in the stack's state, including half-created
+        releases.
+        """
         releases: set[tuple[str, str]] = set()
         for resource in (*self._resources(), *self._pending()):
             if resource.get("type") == _HELM_RELEASE:
@@ -251,7 +253,8 @@ def _ways_on(text: str) -> Iterator[str]:
     for name in dict.fromkeys(_PRIORITY.findall(text)):
         yield (
             f"the value of a PriorityClass never changes: run `kubectl delete priorityclass {name}`, then the "
-            "same command again. Pods that run keep their priority; until then new pods of the class are refused"
+            "same command again. Running pods keep their priority. New pods of the class are refused until it "
+            "exists again"
         )
 
 
@@ -276,7 +279,7 @@ class Steps:
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
-    """Return the key of a Kubernetes object as in the embedded engine, or type and name of another resource."""
+    """Return the key of a Kubernetes object as in the embedded engine, or type and name of any other resource."""
     type_, name = urn.split("::", 3)[2:]
     type_ = type_.rpartition("$")[2]
     if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:

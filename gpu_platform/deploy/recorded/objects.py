@@ -101,7 +101,7 @@ def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, 
 def declared_twice(records: Iterable[ResourceRecord]) -> tuple[Problem, ...]:
     """Return a problem for each object that two resources declare.
 
-    The second would change the first, or be refused.
+    The second resource would change the object of the first resource, or be refused.
     """
     problems: list[Problem] = []
     seen: dict[ObjectKey, str] = {}
@@ -129,7 +129,9 @@ def _of_package(package: str, records: Sequence[ResourceRecord]) -> Problem:
 
 
 def _needs_no_deployment(record: ResourceRecord) -> bool:
-    """Return whether a resource exists only in Pulumi: stack, component, Kubernetes provider, reference, stash."""
+    """Return whether a resource exists only in Pulumi, such as a stack, component, Kubernetes provider, stack
+    reference or stash.
+    """
     if not record.custom:
         return not record.type.startswith(_CLIENT_SIDE_PREFIXES)
     return record.type in (STACK_TYPE, STACK_REFERENCE_TYPE, STASH_TYPE, f"{PROVIDER_PREFIX}kubernetes")

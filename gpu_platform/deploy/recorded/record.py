@@ -160,7 +160,7 @@ def record_program(
     # A failed program leaves coroutines that were never awaited. Only the error of the program matters.
     warnings.filterwarnings("ignore", r"coroutine 'Output\.\w+' was never awaited", RuntimeWarning)
     try:
-        # Settings, configuration and root stack are context variables: a copied context isolates them.
+        # Settings, configuration and root stack are context variables, so a copied context isolates them.
         contextvars.copy_context().run(run)
     except pulumi.RunError as error:
         raise ProgramError(str(error)) from error

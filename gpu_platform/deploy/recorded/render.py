@@ -63,7 +63,7 @@ def _manifests(recorded: RecordedProgram) -> dict[str, Mapping[str, Any]]:
             key = object_key(manifest)
             folder = f"{_MANIFESTS}/{_file_name(key.namespace or _CLUSTER_SCOPED)}"
             path = f"{folder}/{_file_name(f'{key.kind.lower()}-{key.name or record.name}')}.yaml"
-            if path in manifests:  # same kind name in two groups, or unknown names
+            if path in manifests:  # two API groups have the same kind name, or names are unknown
                 path = f"{folder}/{_file_name(f'{key.group_kind.lower()}-{record.name}')}.yaml"
             manifests[path] = manifest
     return manifests

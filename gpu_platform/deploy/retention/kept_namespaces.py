@@ -223,8 +223,8 @@ def retain(client: KubernetesClient, namespace: str, stack: str) -> None:
 def _enforce_by_label(client: KubernetesClient, live: Mapping[str, Any]) -> None:
     """Let the namespace's label enforce the Pod Security level that policies enforced for the team.
 
-    The policies are deleted with the team. Without the label, controllers in the namespace would create what they
-    refused.
+    The policies are deleted with the team. Without the label, controllers in the namespace would create pods that
+    the policies refused.
     """
     level = mapping_at(live, "metadata", "labels").get(names.POD_SECURITY_LABEL)
     if level is not None:
@@ -234,7 +234,7 @@ def _enforce_by_label(client: KubernetesClient, live: Mapping[str, Any]) -> None
 def _no_gpus(client: KubernetesClient, namespace: str) -> dict[str, Any]:
     """Return a quota that admits no new pod with GPUs.
 
-    Quotas add up, so the team's own quota stays unchanged.
+    All quotas of a namespace apply, so the team's own quota can stay unchanged.
     """
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     limited = {key for quota in quotas for key in mapping_at(quota, "spec", "hard")}
@@ -320,7 +320,7 @@ def settle(
     *,
     by_policy: Collection[str] = (),
 ) -> tuple[TeamNamespace, ...]:
-    """Mark, release or delete a stack's namespaces after the Pulumi CLI, which cannot do this itself.
+    """Mark, release or delete a stack's namespaces after the Pulumi CLI has run, because the CLI cannot do this.
 
     The program makes Pulumi keep the namespace of a team that leaves, and its admission policies. `declared` are
     the namespaces in the stack file. In the namespaces of `by_policy`, policies enforce the Pod Security level.

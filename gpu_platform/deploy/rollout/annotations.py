@@ -48,7 +48,9 @@ def rollout_annotation(node: Mapping[str, Any]) -> RolloutAnnotation | None:
 def node_document(
     node: Mapping[str, Any], labels: Mapping[str, str], reason: RolloutAnnotation | None = None
 ) -> dict[str, Any]:
-    """Return the manifest to apply to a live node, with labels, and with cordon and annotation for `reason`."""
+    """Return the manifest to apply to a live node, with `labels`, and with a cordon and an annotation for
+    `reason`.
+    """
     # Without the uid, an apply would create a node that was deleted in the meantime.
     own = {key: node["metadata"][key] for key in ("name", "uid")}
     metadata: dict[str, Any] = {**own, "labels": dict(labels)}

@@ -141,7 +141,7 @@ class NodeRoll:
         self._blocks = ask_evictions(self._client, pods)
         self._ask_at = now + _ASK_EVERY_SECONDS
         lasting = [block for block in self._blocks if block.forever]
-        # The check runs twice: while a controller replaces a pod, fewer pods are counted than it will have.
+        # The check runs twice, because fewer pods are counted while a controller replaces a pod.
         if lasting and any(block.forever for block in before):
             self._leave(blocks_text(lasting))
         elif self._blocks and self.taken and now > self._begun_at + self._rules.drain_timeout_seconds:
@@ -259,7 +259,7 @@ class NodeRoll:
 
     def _fail(self, why: str) -> None:
         self.outcome = Outcome(self.change, "failed", why)
-        with suppress(Refused, _Gone):  # without permission to write nodes it was not cordoned either
+        with suppress(Refused, _Gone):  # a user who may not write nodes has not cordoned the node either
             self._write(replace(self._annotation, failure=why))
 
     # -- what is read and written --------------------------------------------------------------------------

@@ -61,7 +61,9 @@ class NodeChange:
 
     @property
     def obstacle(self) -> int:
-        """Obstacle to the drain of the node: 0 for none, 1 for a temporary one, 2 for a permanent one."""
+        """Whether something prevents draining the node: 0 if nothing does, 1 if the obstacle is temporary, 2 if it
+        is permanent.
+        """
         if self.unmanaged or any(block.forever for block in self.blocks):
             return 2
         return 1 if self.blocks else 0
@@ -73,7 +75,7 @@ class NodeChange:
         if any(block.forever for block in self.blocks):
             return "stays unchanged: a disruption budget never allows an eviction"
         if self.pods and not rules.drains:
-            return "stays unchanged while GPU pods run on it: sharing.change is replace"
+            return "stays unchanged while GPU pods run on it, because sharing.change is replace"
         return "started by an earlier run" if self.begun else ""
 
     @property
@@ -177,9 +179,10 @@ def _unavailable(plan: EnvironmentPlan, nodes: Iterable[Node]) -> set[str]:
 
 
 def _order(change: NodeChange) -> tuple[bool, int, int, str]:
-    """Return a sort key: started nodes first, then nodes that can be drained, and among them those with few pods.
+    """Return a sort key. Started nodes come first, then nodes that can be drained, and nodes with few pods before
+    others.
 
-    Empty nodes take the pods of the others.
+    Empty nodes can then take the pods of the other nodes.
     """
     return not change.begun, change.obstacle, len(change.pods), change.node
 

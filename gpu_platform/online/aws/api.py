@@ -60,8 +60,8 @@ def new_session() -> Any:
 class AwsApi:
     """The API of one region. Calls raise NotLookedAt without an answer, and Missing if an object does not exist.
 
-    `role` is the ARN of a role, also in another account, that is assumed for every call. A service that once did
-    not answer is not called again, because every question would wait for the timeout.
+    `role` is the ARN of a role, possibly in another account, that is assumed for every call. A service that has
+    not answered once is not called again, because every further call would wait for the timeout.
     """
 
     def __init__(self, region: str, session: Any | None = None, *, role: str | None = None) -> None:

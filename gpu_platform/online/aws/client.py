@@ -46,7 +46,9 @@ _OLD_LOCATIONS: Final[Mapping[str | None, str]] = {None: "us-east-1", "EU": "eu-
 
 
 class AwsClient:
-    """Client for one region. Methods raise NotLookedAt without an answer, and Missing."""
+    """Client for one region. Methods raise NotLookedAt if AWS does not answer, and Missing if an object does not
+    exist.
+    """
 
     def __init__(self, region: str, api: AwsApi | None = None) -> None:
         self._api = api or AwsApi(region)

@@ -271,7 +271,7 @@ def compare_own_network(
     wrong: list[tuple[str, str, str]] = []
     for zone, subnet in vpc.subnets.items():
         if subnet in found and found[subnet].zone != zone:
-            why = f"the stack file has it in {zone}, so nodes would start in another zone than their pool names"
+            why = f"the stack file has it in {zone}, so nodes would not start in the zone that their pool names"
             wrong.append((f"{subnet} is in {found[subnet].zone}", why, "correct cluster.create.network.subnets"))
     for subnet in named:
         if subnet not in found:
@@ -340,7 +340,7 @@ def compare_key(key: str, state: str | None) -> OnlineFinding:
         looked_at=f"KMS key {key}",
         severity="stops",
         found=state or "no such key in this account and region",
-        why="nothing can be encrypted with it, so EC2 terminates each node with such a disk when it starts",
+        why="nothing can be encrypted with it, so EC2 terminates each new node that has a disk with this key",
         fix="enable the key, or name another key in kms_key",
     )
 

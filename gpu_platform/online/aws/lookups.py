@@ -156,7 +156,9 @@ class AwsCloud:
     def _gpu_quota(self, demand: QuotaDemand) -> Iterator[OnlineFinding]:
         quota = self._catalog.service_quotas.get(demand.name)
         if quota is None:
-            raise NotLookedAt("the code of the quota is not known here", f"check it yourself: {_CONSOLE}")
+            raise NotLookedAt(
+                "the catalogue does not contain the code of the quota", f"check it yourself: {_CONSOLE}"
+            )
         yield self._compared(demand, quota, lambda: self._used(quota))
 
     def _system_quota(self) -> Iterator[OnlineFinding]:

@@ -52,7 +52,7 @@ _Effect = Literal["collides", "disturbs", "beside"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Product:
-    """Software that is recognised by its images. `why`: its consequence for `up`."""
+    """Software that is recognised by its images. `why` is its consequence for `up`."""
 
     title: str
     image: str
@@ -63,7 +63,7 @@ class _Product:
     """Field of the software in `cluster.parts`."""
 
 
-# Names of images in the projects' charts, without registry and tag. They were not compared with each release.
+# Image names from the projects' charts, without registry or tag. They have not been checked against every release.
 _PRODUCTS: Final = (
     _Product(
         title="GPU Operator",
@@ -188,7 +188,7 @@ def _of_product(
             fix="let the owner of the cluster install it, or write install",
         )
     elif others:
-        # A DaemonSet that selects its nodes may keep off the nodes of the pools.
+        # A DaemonSet that selects its nodes may exclude the nodes of the pools.
         elsewhere = all(one.kind == "DaemonSet" and one.selective for one in others)
         effect = "disturbs" if product.effect == "collides" and elsewhere else product.effect
         yield OnlineFinding(

@@ -32,7 +32,9 @@ _FAMILY_QUOTA: Final = "services/compute.googleapis.com/quotaInfos/GPUS-PER-GPU-
 
 
 class GoogleClient:
-    """Client for one project. Methods raise NotLookedAt without an answer, Missing and Disabled."""
+    """Client for one project. Methods raise NotLookedAt if Google Cloud does not answer, Missing if an object does
+    not exist, and Disabled if the project has not enabled the API.
+    """
 
     def __init__(self, project: str, api: GoogleApi | None = None) -> None:
         self._project = project

@@ -58,7 +58,7 @@ def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered
             looked_at=looked_at,
             severity="warns",
             found=found,
-            why="the pool names no zones, and not every zone of the cluster may have the machine type",
+            why="the pool names no zones, and perhaps not every zone of the cluster has the machine type",
             fix=f"write zones: [{', '.join(here)}]",
         )
     return OnlineFinding(looked_at=looked_at, severity="fine", found=found)
@@ -107,7 +107,7 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
         why = f"the pool may have {counted(pool.nodes.max, 'node')}, the reservation {found.count}"
         yield "warns", why, f"write count.max: {found.count}, or enlarge the reservation"
     elif found.count and found.count - found.in_use < pool.nodes.desired:
-        why = f"{found.in_use} of its machines are in use; the desired nodes start only if they are the pool's own"
+        why = f"{found.in_use} of its machines are in use; the desired nodes start only if the pool uses them"
         yield "warns", why, "see who uses it: gcloud compute reservations describe"
     group = pool.cloud.placement if isinstance(pool.cloud, GkePoolPlan) else None
     if group is not None and not group.create and found.policies and group.policy not in found.policies:

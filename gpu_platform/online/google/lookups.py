@@ -110,7 +110,7 @@ class GoogleCloud:
                 severity="stops",
                 found="no such project",
                 why="nothing can be created in it",
-                fix="correct cluster.project, or use credentials that see it",
+                fix="correct cluster.project, or use credentials that can see it",
             )
             return
         yield OnlineFinding(looked_at=looked_at, severity="fine", found="reachable")

@@ -251,7 +251,7 @@ def test_a_node_of_an_earlier_run_and_one_that_is_not_drained_say_so() -> None:
     [pool] = rollout(planned(lab(sharing=sharing)), *nodes, pods=(owned("a"),)).pools
     assert {change.node: change.remark(pool.rules) for change in pool.changes} == {
         "lab-1": "started by an earlier run",
-        "lab-0": "stays unchanged while GPU pods run on it: sharing.change is replace",
+        "lab-0": "stays unchanged while GPU pods run on it, because sharing.change is replace",
     }
 
 
