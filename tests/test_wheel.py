@@ -172,7 +172,7 @@ def test_a_module_with_a_name_of_the_package_is_refused(python: Path, project: P
     place = module.partition("/")[0]
     assert (
         f"{project / place}: found a module of the project; "
-        "allowed: Python modules with names other than those of gpu-platform" in result.stderr
+        "allowed: Python modules whose names differ from the packages of gpu-platform" in result.stderr
     )
     assert f"Fix: rename it, for example to own_{place}" in result.stderr
 

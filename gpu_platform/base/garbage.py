@@ -1,4 +1,4 @@
-"""Garbage collection settings for a process that runs a single command, in which almost all objects live until it
+"""Garbage collection settings for a process that runs a single command. Almost all of its objects live until it
 ends.
 
 These objects are modules, models, a plan and resources. With both functions, `check` of the stack local took 1.5 s

@@ -27,7 +27,7 @@ Place = Callable[[object], str]
 
 
 def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield a problem for each entry that contradicts the others. `facts` contains the entries of all files."""
+    """Yield a problem for each entry that contradicts other entries. `facts` contains the entries of all files."""
     for machine in facts.machine_types:
         yield from _check_machine_type(machine, facts, place(machine))
     yield from _check_families_are_used(facts, place)

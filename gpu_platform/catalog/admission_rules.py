@@ -167,7 +167,7 @@ class AdmissionRules:
     rules: tuple[DeclaredRule, ...]
 
     def policy(self, name: str, values: Mapping[str, Value]) -> AdmissionPolicy:
-        """Return a policy with the values of a stack. It has no rules if none applies.
+        """Return a policy with the values of a stack. The policy has no rules if none of them applies.
 
         Raises ValueError for a value that no file declares, and KeyError if a value is missing.
         """

@@ -374,7 +374,7 @@ Region = Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$")]
 
 
 class EksRegistry(Fact):
-    """The registry from which nodes in a region pull EKS images. Registries of another AWS partition refuse these
+    """The registry that nodes in a region pull EKS images from. Registries of other AWS partitions refuse these
     nodes.
     """
 

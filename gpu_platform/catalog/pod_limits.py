@@ -58,7 +58,8 @@ LEAVING_TAINTS: Final = (
     "karpenter.sh/disrupted",
     "node.kubernetes.io/unschedulable",
 )
-"""Keys of the NoSchedule taints of nodes that are being drained. A pod that tolerates one returns to the node.
+"""Keys of the NoSchedule taints of nodes that are being drained. A pod that tolerates such a taint returns to the
+node.
 
 Sources: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go; Karpenter docs 1.8, "Disruption";
 Kubernetes docs, Taints and Tolerations. Read 2026-11-28.

@@ -37,8 +37,8 @@ def unknown_machine_type(name: str, catalog: Catalog, vendor: str | None = None)
 
 
 def machines_of_gpu(gpus: Collection[str], machines: Iterable[MachineType]) -> str:
-    """Return the fix that names the first machine types with one of the GPU models, or an empty string if none has
-    one.
+    """Return the fix that names the first machine types with any of the GPU models, or an empty string if there
+    are none.
     """
     return _written([one.name for one in machines if one.gpu in gpus])
 
@@ -50,7 +50,7 @@ def _written(names: Sequence[str]) -> str:
 
 
 def _of_family(name: str, machines: Sequence[MachineType]) -> str:
-    """Return the fix for a name that is the first part of machine types, or an empty string if it is not."""
+    """Return the fix for a name that machine types begin with, or an empty string if there are none."""
     return _written([one.name for one in machines if one.name.startswith((f"{name}.", f"{name}-"))])
 
 

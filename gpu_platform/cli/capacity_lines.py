@@ -136,7 +136,7 @@ def waste(document: Mapping[str, Any]) -> str:
 
 
 def oversubscription(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the number and cost of the GPUs by which the quotas exceed the available GPUs."""
+    """Yield the number and cost of the GPUs that the quotas contain but the nodes do not have."""
     for one in document["oversubscription"]["resources"]:
         yield (
             f"oversubscription: {one['asked']} x {one['name']} allocated to teams, {one['offered']} available: "

@@ -138,7 +138,7 @@ class EmbeddedDeployment:
         return self._previewed.to_json()
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
-        """Apply the objects, wait until they are ready, and prune those that are no longer declared."""
+        """Apply the objects, wait until they are ready, and delete objects that are no longer declared."""
         del rolled  # only this process changes nodes, after the rollout
         client = self.cluster.client()
         refuse_parts(self.loaded, self.recorded, client, ())
@@ -231,7 +231,8 @@ class PulumiDeployment:
         """Run `pulumi destroy`."""
         with self._driver() as driver:
             if interrupted := driver.interrupted_creations():
-                # Resources of an interrupted creation are not deleted, and may block the deletion of the others.
+                # Resources of an interrupted creation are not deleted, and may block the deletion of other
+                # resources.
                 self.progress.line(f"warning: {_interrupted(self.loaded.stack, interrupted)}")
             changes = driver.destroy().to_json()
         cloud = self.loaded.plan.cluster.cloud
@@ -281,8 +282,8 @@ class PulumiDeployment:
         """
         if interrupted := driver.interrupted_creations():
             raise UnknownOutcome(
-                f"{_interrupted(self.loaded.stack, interrupted)}. Then run the same command again. Before "
-                "that, it would create them a second time"
+                f"{_interrupted(self.loaded.stack, interrupted)}. Then run the same command again. If you "
+                "run it before, it creates the resources a second time"
             )
 
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
@@ -341,7 +342,7 @@ class PulumiDeployment:
             return ()
 
     def _settle(self, teams: Collection[TeamPlan]) -> None:
-        """Mark the namespaces of teams that left as retained, and delete the empty ones.
+        """Mark the namespaces of teams that left as retained, and delete the empty namespaces.
 
         Pulumi leaves both unchanged.
         """

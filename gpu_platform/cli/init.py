@@ -182,7 +182,9 @@ def _default(key: str, answers: Mapping[str, str]) -> str:
 
 
 def _mistakes(name: str, answers: Mapping[str, str]) -> list[Problem]:
-    """Return the mistakes in the answers, each at its flag. A question without an answer has its default."""
+    """Return the mistakes in the answers, each at its flag. For a question without an answer, the default is
+    checked.
+    """
     wrong = _wrong_option("provider", answers["provider"], first_stacks()) or (
         _wrong_option("cluster", answers["cluster"], ("existing", _NEW)) if "cluster" in answers else []
     )

@@ -76,12 +76,12 @@ class ExtensionCommand:
 
 
 def only_with(option: str, found: str, other: str) -> Problem:
-    """Return the problem of an option that has no effect without another option."""
+    """Return the problem with an option that has no effect without another option."""
     return Problem(option, found, f"only with {other}", f"add {other}, or remove {option}")
 
 
 def not_with(option: str, found: str, other: str) -> Problem:
-    """Return the problem of an option that has no effect together with another option."""
+    """Return the problem with an option that has no effect together with another option."""
     return Problem(option, found, f"not with {other}", f"remove {option}, or {other}")
 
 

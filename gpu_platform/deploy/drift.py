@@ -82,7 +82,7 @@ def grants_access(live: Mapping[str, Any]) -> bool:
 
 
 def access_fields(key: ObjectKey) -> tuple[str, ...]:
-    """Return the fields with which an object grants access, or no fields if it grants none."""
+    """Return the fields of an object that grant access, or no fields if the object grants none."""
     kind = key.group_kind
     if not any(fnmatch.fnmatchcase(kind, pattern) for pattern in _GRANTS_ACCESS):
         return ()

@@ -35,7 +35,7 @@ _COMMAND_ANNOTATION: Final = "gpu-platform.dev/command"
 _PROCESS_ANNOTATION: Final = "gpu-platform.dev/process"
 _POLL_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 5.0
-# A Lease that was last renewed so long ago has expired. With larger clock differences, TLS and tokens fail first.
+# A Lease that was last renewed this long ago has expired. Clocks that differ by more make TLS and tokens fail.
 _SURELY_EXPIRED_SECONDS: Final = 600.0
 
 
@@ -114,7 +114,9 @@ class StackLock:
             time.sleep(_POLL_SECONDS)
 
     def _is_over(self, seen_at: float) -> bool:
-        """Return whether the holder of the last Lease read has ended, or did not renew the Lease in time."""
+        """Return whether the holder of the Lease that was read last has ended, or has not renewed the Lease in
+        time.
+        """
         spec = mapping_at(self._held, "spec")
         if has_ended(annotation(self._held, _PROCESS_ANNOTATION)):
             return True

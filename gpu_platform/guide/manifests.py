@@ -140,7 +140,7 @@ def _notebook(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
 
 
 def _batch(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return a Job of several parts, each of which is retried separately."""
+    """Return a Job of several parts that are retried separately."""
     pod = _pod(example, "python", f"{_CODE}/batch.py")
     batch = BatchJobPlan(pod=pod, parts=_PARTS, retries=2, stop_on=(), deadline_seconds=_DAY)
     return [_program(team, "batch", "batch.py"), *batch_job(team, batch)]

@@ -1,7 +1,7 @@
 """Explains why no node of a cluster can ever run a waiting workload, by its node selector or its requests.
 
 Kueue compares quotas and the labels of flavors. Its message about such a workload names the quota of other pools,
-or no such reason once the quota is in use.
+or does not contain the reason once the quota is in use.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str]
     """Return why a lost pod of a started workload is not replaced, or "" if the quota does not prevent it.
 
     `started` contains the team's usage in Kueue, by key of the ResourceQuota. `hard` contains the limits of the
-    ResourceQuota. A lowered limit does not stop running pods, but the API server refuses the pods that replace
-    lost ones.
+    ResourceQuota. A lowered limit does not stop running pods, but the API server refuses pods that would replace
+    lost pods.
     """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
     if conditions.get("Admitted", {}).get("status") != "True" or "Finished" in conditions:

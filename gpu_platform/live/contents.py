@@ -193,7 +193,7 @@ def _says_nothing(key: ObjectKey) -> bool:
 
 
 class _Owners:
-    """Finds the object from which controllers created another object."""
+    """Finds the topmost owner of an object that controllers created."""
 
     def __init__(self, lives: Collection[Mapping[str, Any]]) -> None:
         self._by_uid = {str(live["metadata"]["uid"]): live for live in lives}

@@ -79,7 +79,7 @@ def held_queues(client: KubernetesClient, queues: Iterable[TeamQueuePlan]) -> It
 def is_held(live: Mapping[str, Any]) -> bool:
     """Return whether an object is a held queue, or a LocalQueue of a held ClusterQueue.
 
-    Waiting for such an object does not help. The ClusterQueue itself was waited for before its LocalQueue is
+    Waiting for such an object does not help. The ClusterQueue itself is waited for before its LocalQueue is
     applied.
     """
     if object_key(live).group_kind not in _QUEUES:

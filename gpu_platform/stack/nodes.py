@@ -155,8 +155,8 @@ class Tuning(SpecModel):
     """Kernel settings of a pool's nodes from their first boot. If unset, the settings of the node image."""
 
     intent: Literal["training", "inference"] | None = None
-    """Purpose for which NVIDIA's tuned profiles define kernel settings. They are applied as far as the cloud's
-    images support them.
+    """Purpose of the nodes. NVIDIA's tuned profiles define kernel settings for each purpose. They are applied as
+    far as the cloud's images support them.
     """
     sysctls: Annotated[dict[SysctlName, SysctlValue], Field(max_length=50)] = Field(
         default=dict[SysctlName, SysctlValue](), examples=[{"vm.max_map_count": 1048576}]

@@ -180,7 +180,7 @@ ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", ex
 
 
 def _with_level(value: object) -> object:
-    """Return the settings of a rule for which only the level is given. The policy pack refuses unknown levels."""
+    """Return the settings of a rule if only its level is given. The policy pack refuses unknown levels."""
     return value if value is None or isinstance(value, Mapping) else {"enforcementLevel": value}
 
 

@@ -113,7 +113,7 @@ class Spot(SpecModel):
 
 
 _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
-_CALENDAR = On(("gke",), "an EC2 On-Demand Capacity Reservation is not compared with any time")
+_CALENDAR = On(("gke",), "the program checks no times of an EC2 On-Demand Capacity Reservation")
 _RESERVATION_NAME = SetsProperties(gke=("reservation_affinity",))
 
 
@@ -293,8 +293,9 @@ class Pool(SpecModel):
     capacity: Capacity = OnDemand()
     headroom: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Number of GPUs that are kept free for the next pods, in a pool with an autoscaler. Pods of the lowest
-    priority occupy these GPUs, and pods of teams preempt them. The number is at most the GPUs of one node, or a
-    multiple of them."""
+    priority occupy these GPUs, and pods of teams preempt them. The number is at most the number of GPUs of one
+    node, or a multiple of it.
+    """
     schedule: Annotated[
         PoolSchedule | None,
         On(

@@ -177,7 +177,7 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
 
 
 def _unsupported(parts: Sequence[str | int], data: object, root: Schema) -> Problem | None:
-    """Return the problem that the stack's provider does not support the field or an object around it, or None."""
+    """Return a problem if the stack's provider does not support the field or an object around it, or None."""
     cluster: object = cast("Mapping[str, object]", data).get("cluster") if isinstance(data, Mapping) else None
     provider = cast("Mapping[str, object]", cluster).get("provider") if isinstance(cluster, Mapping) else None
     name = next((text for one, text in PROVIDER_NAMES.items() if one == provider), None)
@@ -306,7 +306,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
 
 
 def _branch_with(key: str, owner: Sequence[str | int], data: object, root: Schema) -> str:
-    """Return the setting with which an object could have a key, such as `mode: mig`, or an empty string."""
+    """Return the setting that would allow an object to have a key, such as `mode: mig`, or an empty string."""
     here = _nullable(root, root, data)
     value = data
     for part in owner:
@@ -370,7 +370,7 @@ def _leaves_entry(place: Sequence[str | int], owner: Sequence[str | int]) -> boo
 
 
 def _may_be(value: object, schema: Schema, root: Schema) -> bool:
-    """Return whether a schema allows values of this type. If it lists values, the value must be listed."""
+    """Return whether a schema allows values of this type. If it lists its values, `value` must be one of them."""
     if isinstance(value, str):
         kind: object = "string"
     elif isinstance(value, bool):

@@ -50,7 +50,7 @@ def _variable(value: str) -> str:
         raise wrong("the name of an environment variable: letters, digits and _", "for example 'NCCL_DEBUG'")
     if value == "NVIDIA_VISIBLE_DEVICES":
         raise wrong(
-            "a variable other than those that assign devices",
+            "a variable that does not assign devices",
             "remove it, because a pod is assigned the GPUs that it requests",
         )
     if names_secret(value):
@@ -91,8 +91,8 @@ class RequestedResources(SpecModel):
     requests of the node's agents are subtracted. On a CPU pool, the default is 1.
     """
     memory: Memory | None = None
-    """Memory of each pod. If unset, the pod receives memory in proportion to its share of the node's GPUs, after the
-    memory that the node itself needs is subtracted. On a CPU pool, the default is 4Gi.
+    """Memory of each pod. If unset, the pod receives memory in proportion to its share of the node's GPUs, after
+    the memory that the node itself needs is subtracted. On a CPU pool, the default is 4Gi.
     """
     shared_memory: Memory | None = None
     """Size of /dev/shm, which counts towards `memory`. If unset, a quarter of `memory` for pods with GPUs, else
@@ -169,7 +169,9 @@ class TrainingJob(RequestedResources, ContainerSettings):
     does not count as a retry. The default is EX_TEMPFAIL of sysexits.h.
     """
     deadline: Duration = "24h"
-    """Maximum duration of the job, without the time that it waits in the queue. The job is then ended."""
+    """Maximum duration of the job, excluding the time that it waits in the queue. A job that takes longer is
+    ended.
+    """
     grace: Duration = "2m"
     """Time from SIGTERM to SIGKILL, which must be long enough to write a checkpoint."""
     topology: Literal["required", "preferred"] | None = None

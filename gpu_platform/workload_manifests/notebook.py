@@ -1,7 +1,7 @@
-"""Manifest of a notebook: a suspended CronJob from which members create Jobs that end when nobody uses them.
+"""Manifest of a notebook: a suspended CronJob. Members create Jobs from it, which end when nobody uses them.
 
-It is a Job and not a Deployment, because a server that ends then releases its GPU. `kubectl create job NAME
---from=cronjob/ENTRY` starts one, as often as members need.
+A notebook is a Job and not a Deployment, so that its GPU is released when the server ends. `kubectl create job
+NAME --from=cronjob/ENTRY` starts a notebook, as often as members need one.
 
 Source: Jupyter Server docs, shutdown_no_activity_timeout; jupyter_server_terminals 0.5.4, terminalmanager.py;
 Kubernetes docs, CronJob; read 2026-11-29.

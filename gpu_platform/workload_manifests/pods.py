@@ -176,7 +176,7 @@ class TeamPods:
     def compute_domain(self, pod: PodPlan) -> Sequence[Manifest]:
         """Return the ComputeDomain of pods that share GPU memory over NVLink, or nothing for other pods.
 
-        With `numNodes` 0, the domain consists of the nodes on which pods with its claim run.
+        With `numNodes` 0, the domain consists of the nodes that run pods with its claim.
         """
         template, name = pod.workload.compute_domain, pod.workload.name
         if template is None:

@@ -4,8 +4,8 @@ All pods have torchrun's variables: torchrun reads PET_<OPTION> for each of its 
 torch distributed/argparse_util.py). In an indexed Job and a JobSet, the pods meet at the first pod through c10d.
 In a TrainJob, the controller sets the variables.
 
-A pod that its node loses (`lost_pods.LOST_CONDITIONS`) costs no attempt. The same applies to a pod whose exit code
-means that it was interrupted with its work saved. A pod that fails by itself costs an attempt, unless its exit
+A pod that was taken from its job (`lost_pods.LOST_CONDITIONS`) costs no attempt. The same applies to a pod whose
+exit code means that it was interrupted with its work saved. A pod that fails by itself costs an attempt, unless its exit
 code means that another attempt would fail as well. A JobSet restarts all pods, because training waits for the
 missing pods. In an indexed Job, only the failed pod is restarted, and torchrun in the other pods meets it again.
 
@@ -67,7 +67,7 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
 
 
 def _rendezvous(job: TrainingJobPlan, first: str) -> list[Manifest]:
-    """Return torchrun's variables. `first` is the address of the pod at which all pods meet."""
+    """Return torchrun's variables. `first` is the address of the first pod, where all pods meet."""
     pods = job.pod.workload.replicas
     values: dict[str, str] = {"PET_NNODES": str(pods), "PET_NPROC_PER_NODE": str(job.processes)}
     if pods == 1:
@@ -170,7 +170,7 @@ def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
         "mlPolicy": {"numNodes": workload.replicas, "torch": {}},
         "template": {"spec": _job_set_spec(job, group)},
     }
-    # A changed pod needs another runtime, because a started TrainJob ignores changes to its runtime.
+    # A changed pod needs a new runtime, because a started TrainJob ignores changes to its runtime.
     own = f"{name}-{hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]}"
     runtime: Manifest = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",

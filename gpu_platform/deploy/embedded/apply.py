@@ -116,7 +116,7 @@ class _Run:
         self._new_namespaces: set[str] = set()  # created in this run, so what was read in them before is gone
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
-        self.kept: set[ObjectKey] = set()  # objects of Kueue while it manages workloads
+        self.kept: set[ObjectKey] = set()  # Kueue's objects, if it still manages workloads
         self.why_kueue_stays = ""
         self.changes: list[Change] = []
 

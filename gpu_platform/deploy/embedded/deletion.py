@@ -18,7 +18,9 @@ _QUEUES: Final = "kueue.x-k8s.io"
 
 
 def delete_all(client: KubernetesClient, waiter: Waiter, lives: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
-    """Delete live objects in waves, the youngest first within a wave. Raises NotReady if one is not deleted."""
+    """Delete live objects in waves, the youngest first within a wave. Raises NotReady if an object is not deleted
+    in time.
+    """
     changes: list[Change] = []
     for wave in _waves(lives):
         for live in wave:

@@ -13,9 +13,10 @@ _MAX_LISTED = 8
 
 
 def withheld_text(keys: Sequence[ObjectKey], total: int, previewed: Changes | None) -> str:
-    """Return the objects of a run that were not applied, or an empty string.
+    """Return a text about the objects that a run did not apply, or an empty string if it applied all objects.
 
-    `previewed` are the changes if the run has compared the objects with the cluster. Then only changes are listed.
+    `previewed` are the changes if the run has compared the objects with the cluster. In that case, only objects
+    that change are listed.
     """
     if not keys:
         return ""

@@ -44,7 +44,7 @@ def find_cli(*, install: bool) -> PulumiCli:
     """
     backend = chosen_backend()
     if not backend:
-        absent = "" if shutil.which("pulumi") else "; nor is pulumi on PATH"
+        absent = "" if shutil.which("pulumi") else "; pulumi is not on PATH either"
         raise Unusable(f"no Pulumi backend is configured (set PULUMI_BACKEND_URL, or run `pulumi login`){absent}")
     wanted = VersionInfo.parse(version("pulumi"))
     try:

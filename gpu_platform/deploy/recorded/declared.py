@@ -1,4 +1,4 @@
-"""Returns the Kubernetes objects of a recorded program, checked and in the order in which they are applied."""
+"""Checks the Kubernetes objects of a recorded program, and returns them in the order of their application."""
 
 from __future__ import annotations
 

@@ -421,7 +421,7 @@ class _Recorder(MockMonitor):
         if urn in self._records:
             raise ProgramError(
                 f"two resources have the type {request.type}, the name {request.name!r} and the same parent; "
-                "give one of them another name"
+                "give one of them a different name"
             )
         inputs = plain_properties(properties, reveal=False)
         revealed: Mapping[str, Any] | None = None

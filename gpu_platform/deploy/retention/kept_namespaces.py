@@ -30,9 +30,7 @@ _TRUE: Final = "true"
 _FINALIZERS: Final = (
     "If finalizers remain, let their controller remove them, or remove them from metadata.finalizers"
 )
-_NAMED_AFTER_SECONDS: Final = (
-    15.0  # the namespace controller needs some seconds for a namespace that nothing keeps
-)
+_NAMED_AFTER_SECONDS: Final = 15.0  # the namespace controller needs some seconds even if no finalizer blocks it
 _GPU_KEYS: Final = names.quota_key("nvidia.com/")
 _ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 _POLICY_API: Final = "admissionregistration.k8s.io/v1"
@@ -206,7 +204,7 @@ def retain_changes(pruned: Pruned) -> tuple[Change, ...]:
 def retain(client: KubernetesClient, namespace: str, stack: str) -> None:
     """Mark a namespace, with its policies and limits, as retained. They leave the ApplySet.
 
-    The namespace is marked last, so that the next run continues an interrupted one.
+    The namespace is marked last, so that the next run continues an interrupted run.
     """
     client.apply(_no_gpus(client, namespace))
     for live in _kept_in(client, namespace):

@@ -50,7 +50,7 @@ def _asked(client: KubernetesClient, pods: Sequence[Pod]) -> Iterator[Block]:
 
 
 def _has_no_dry_run(refusal: Refused) -> bool:
-    """Return whether an admission webhook does not support dry runs. Then only the budgets decide."""
+    """Return whether an admission webhook does not support dry runs. In that case, only the budgets decide."""
     return refusal.status == 400 and "does not support dry run" in refusal.message
 
 

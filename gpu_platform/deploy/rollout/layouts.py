@@ -52,7 +52,7 @@ def with_both(live: str | None, planned: Configs) -> str:
 def same_layout(
     one: Sequence[Mapping[str, Any]] | None, other: Sequence[Mapping[str, Any]] | None, gpus: int
 ) -> bool:
-    """Return whether two configs give the same layout on a node with `gpus` GPUs. False if one is unknown."""
+    """Return whether two configs give the same layout on a node with `gpus` GPUs. Unknown configs never do."""
     if one is None or other is None:
         return False
     layouts = _by_gpu(one, gpus), _by_gpu(other, gpus)

@@ -219,9 +219,9 @@ class AwsClient:
         return ""
 
     def fsx_mount_name(self, file_system: str) -> str:
-        """Return the mount name of an FSx for Lustre file system, or an empty string for another type.
+        """Return the mount name of an FSx for Lustre file system, or an empty string for any other type.
 
-        Raises Missing.
+        Raises Missing if the file system does not exist.
         """
         [found] = self._api.call("fsx", "DescribeFileSystems", FileSystemIds=[file_system])["FileSystems"]
         return str(found.get("LustreConfiguration", {}).get("MountName", ""))

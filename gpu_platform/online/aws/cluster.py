@@ -33,7 +33,7 @@ _POD_SUBNETS: Final = (
 
 
 def is_deployed(plan: EnvironmentPlan, found: Cluster | None) -> bool:
-    """Return whether this stack created the cluster, which then has the tags of the stack."""
+    """Return whether this stack created the cluster. Clusters that it created have the tags of the stack."""
     return found is not None and found.tags.get(names.STACK_LABEL) == plan.stack
 
 

@@ -19,7 +19,7 @@ SERVICE_MONITORS: Final = "servicemonitors.monitoring.coreos.com"
 class Workload:
     """A Deployment or DaemonSet.
 
-    `owner` is its Helm release or manager, or empty if it names none. `selective` is true if it selects its nodes.
+    `owner` is its Helm release or manager, or empty if it has none. `selective` is true if it selects its nodes.
     """
 
     kind: str
