@@ -23,42 +23,46 @@ TEAM_LABEL: Final = "gpu-platform.dev/team"
 COMPUTE_CLASS_LABEL: Final = "gpu-platform.dev/compute-class"  # GKE uses cloud.google.com/compute-class
 STACK_LABEL: Final = "gpu-platform.dev/stack"
 TOPOLOGY_POLICY_LABEL: Final = "gpu-platform.dev/topology-policy"  # the kubelet's Topology Manager policy
-MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout changes: drain | replace | live
+MIG_CHANGE_LABEL: Final = (
+    "gpu-platform.dev/mig-change"  # how a MIG layout changes, which is drain, replace or live
+)
 
 KEPT_LABEL: Final = "gpu-platform.dev/kept"
 """Label on volume claims of declared workloads, which are kept when a workload is removed from the file."""
 GUIDE_CONFIG_MAP: Final = "gpu-platform-guide"  # in each team's namespace, with information for its members
 CLEANUP_NAMESPACE: Final = "gpu-platform-cleanup"
 HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # namespace of pods that keep GPUs free for other pods
-IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods: the clean-up may end their workload
-CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never": the clean-up ignores the object
+IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods whose workload the clean-up may end
+CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never" on objects that the clean-up ignores
 EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # date in UTC after which the clean-up may end the object
 # On namespaces whose team has left the stack. They are kept with everything that members created. The platform's
 # policies and limits in them are kept, too, and have only the label.
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # always "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # time in RFC 3339, UTC
-RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # name of the stack; TEAM_LABEL has the team
+RETAINED_FROM_ANNOTATION: Final = (
+    "gpu-platform.dev/retained-from"  # name of the stack; TEAM_LABEL contains the team
+)
 POD_SECURITY_LABEL: Final = "gpu-platform.dev/pod-security"  # level that policies enforce in a namespace
 POD_SECURITY_POLICY: Final = "pod-security-of"  # prefix of the names of these policies
 EXEC_POLICY: Final = "exec-of"
 RETAINED_QUOTA: Final = "retained"  # ResourceQuota that keeps new GPU pods out of a retained namespace
 
-GPU_MEMORY_ANNOTATION: Final = "gpu-platform.dev/gpu-memory"  # on pods: the memory that they need on each GPU
+GPU_MEMORY_ANNOTATION: Final = "gpu-platform.dev/gpu-memory"  # memory that a pod needs on each GPU
 CHECKPOINTS_ANNOTATION: Final = (
-    "gpu-platform.dev/checkpoints"  # on pods that continue from saved state: the place of this state
+    "gpu-platform.dev/checkpoints"  # place of the saved state that a pod continues from
 )
 
-MIG_ROLLOUT_ANNOTATION: Final = "gpu-platform.dev/mig-rollout"  # on nodes that `up` has cordoned: the reason
-ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # JSON: MIG config of all live nodes, by pool
-RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # JSON: pools whose `count` this `up` applies
-HELD_VARIABLE: Final = "GPU_PLATFORM_HELD"  # JSON: stopPolicy of held queues, by team and kind of queue
+MIG_ROLLOUT_ANNOTATION: Final = "gpu-platform.dev/mig-rollout"  # reason why `up` has cordoned a node
+ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # JSON with the MIG config of all live nodes, by pool
+RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # JSON with the pools whose `count` this `up` applies
+HELD_VARIABLE: Final = "GPU_PLATFORM_HELD"  # JSON with the stopPolicy of held queues, by team and kind of queue
 SYSTEM_NODES: Final = "cluster.create.system"  # name of the system nodes in RESIZED_VARIABLE
 MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # for the MIG label of live nodes; the suffix is `-<stack>`
 TAINTS_ANNOTATION: Final = (
-    "gpu-platform.dev/taints"  # on created nodes: the declared taints; others are not changed
+    "gpu-platform.dev/taints"  # declared taints of a created node; other taints are not changed
 )
 
-GRANTED_ANNOTATION: Final = "gpu-platform.dev/granted"  # on a ResourceQuota that allows borrowing: the quota
+GRANTED_ANNOTATION: Final = "gpu-platform.dev/granted"  # quota of a team, on a ResourceQuota that allows borrowing
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 # Annotations of pods for Kueue: their nodes must be close to each other, should be close, or may be any nodes.
 TOPOLOGY_ANNOTATIONS: Final = {
@@ -68,12 +72,12 @@ TOPOLOGY_ANNOTATIONS: Final = {
 }
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
-VERSION_LABEL: Final = "app.kubernetes.io/version"  # on the ClusterPolicy: the operator's release
+VERSION_LABEL: Final = "app.kubernetes.io/version"  # release of the operator, on the ClusterPolicy
 FIELD_MANAGER: Final = "gpu-platform"
 
 VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
 VALIDATION_APP: Final = "gpu-node-validation"  # value of NAME_LABEL on the agent's DaemonSets and pods
-VALIDATED_LABEL: Final = "gpu-platform.dev/validated"  # on a node that has passed: hash of its expectations
+VALIDATED_LABEL: Final = "gpu-platform.dev/validated"  # hash of the expectations that a node has passed
 VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # condition of nodes that an agent has checked
 # Autoscalers read these prefixes: a startup taint is removed later, a status taint concerns a single node. Source:
 # kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
@@ -98,17 +102,17 @@ SANDBOX_RUNNING_DRIVER_ANNOTATION: Final = (
     "sandbox.gpu-platform.dev/running-driver"  # set by the simulated operator
 )
 SANDBOX_TOPOLOGY_SCOPE_ANNOTATION: Final = (
-    "sandbox.gpu-platform.dev/topology-scope"  # "pod"; the default is container scope
+    "sandbox.gpu-platform.dev/topology-scope"  # "pod", or container scope by default
 )
 SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # release of a node's simulated operands
 SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # on new Karpenter nodes
-SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE: a JSON list per node name
+SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE, with a JSON list for each node name
 SANDBOX_NAMESPACE: Final = "sandbox-system"
-# On pods: how long their containers run, and how the first container ends. The simulator reads these annotations.
+# How long the containers of a pod run, and how the first container ends. The simulator reads these annotations.
 SANDBOX_RUN_SECONDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/run-seconds"
 SANDBOX_EXIT_CODE_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-code"
 SANDBOX_EXIT_REASON_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-reason"
-KWOK_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"  # "fake": KWOK simulates this node's kubelet
+KWOK_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"  # "fake" if KWOK simulates the node's kubelet
 
 # -- Kubernetes -------------------------------------------------------------------------------------------
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
@@ -135,7 +139,9 @@ GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
 GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 DRIVER_UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
-DRIVER_UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"  # "true" on a node: no driver upgrade
+DRIVER_UPGRADE_SKIP_LABEL: Final = (
+    "nvidia.com/gpu-driver-upgrade.skip"  # "true" on nodes whose driver is not upgraded
+)
 DRIVER_VERSION_LABEL: Final = "nvidia.com/cuda.driver-version.full"
 GPU_REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
 GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"

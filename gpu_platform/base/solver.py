@@ -12,7 +12,7 @@ def new_solver(seconds: float | None = None) -> Any:  # noqa: ANN401 - ortools h
     action after a search, so that a later Ctrl-C would kill the process without any clean-up (seen with ortools
     9.12.4544, 2026-11-25).
     """
-    # Imported only here: the import takes half a second, and few commands need it.
+    # Imported only here, because the import takes half a second and few commands need it.
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()

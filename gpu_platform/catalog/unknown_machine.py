@@ -13,7 +13,7 @@ _MOST: Final = 4
 """maximum number of machine types in a fix"""
 _SERIES: Final = re.compile(r"([a-z]+)\d*([a-z]*)")
 _ARM: Final = "g"
-"""This option letter after the generation marks EC2 families with Arm CPUs: r8g, c7gn, g5g."""
+"""This option letter after the generation marks EC2 families with Arm CPUs, such as r8g, c7gn and g5g."""
 
 
 def unknown_machine_type(name: str, catalog: Catalog, vendor: str | None = None) -> tuple[str, str, str]:

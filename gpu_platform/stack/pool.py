@@ -361,7 +361,7 @@ class Pool(SpecModel):
         SetsProperties(eks=("tags",), karpenter=("node_class",)),
     ] = {}
     """Tags of the company on the pool's instances and their disks, on EKS and GKE, in addition to the cluster's
-    `tags` (on GKE `labels`). On GKE they are resource labels: lower case, at most 63 characters.
+    `tags` (on GKE `labels`). On GKE they are resource labels, in lower case and with at most 63 characters.
     """
     taints: Annotated[tuple[Taint, ...], Field(max_length=50), SetsProperties(karpenter=("template",))] = ()
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has. A CPU pool has only

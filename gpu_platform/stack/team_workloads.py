@@ -110,7 +110,7 @@ class ContainerSettings(SpecModel):
     volumes: Annotated[dict[DnsLabel, Directory], Field(max_length=20)] = {}
     """Volumes that `storage` provides for the team, by name, each with the directory where it is mounted."""
     run_as_user: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    """User ID of the processes. The user need not exist in the image: USER is then `member` and HOME is `/tmp`,
+    """User ID of the processes. The user need not exist in the image, because USER is `member` and HOME is `/tmp`,
     unless `env` sets them. If unset, the image's user, which must be a number other than 0 with `pod_security:
     restricted`.
     """

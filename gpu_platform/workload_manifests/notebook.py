@@ -19,7 +19,7 @@ from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 
 PORT: Final = 8888
 IDLE: Final = {names.IDLE_LABEL: "true"}  # label of the pods
-_NEVER: Final = "0 0 1 1 *"  # required, but without effect: the CronJob is suspended
+_NEVER: Final = "0 0 1 1 *"  # required, but without effect, because the CronJob is suspended
 
 
 def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ class TeamPods:
 
     @property
     def queue_labels(self) -> Mapping[str, str]:
-        """Label that puts an object into the team's queue. Empty without queues."""
+        """Label that puts an object into the team's queue. Empty if the stack has no queues."""
         return {} if self._queue is None else {names.QUEUE_LABEL: self._queue.local_queue}
 
     def metadata(self, name: str, *, queued: bool = False, pod: PodPlan | None = None) -> Manifest:
@@ -126,7 +126,8 @@ class TeamPods:
 
     def _container(self, pod: PodPlan, fields: Mapping[str, Any], name: str) -> Manifest:
         workload = pod.workload
-        # Requests equal limits: extended resources require it, and it gives the pod the QoS class Guaranteed.
+        # Requests equal limits, because extended resources require it and the pod then has the QoS class
+        # Guaranteed.
         requests = _requests(pod)
         resources: Manifest = {"requests": dict(requests), "limits": dict(requests)}
         if workload.claims:

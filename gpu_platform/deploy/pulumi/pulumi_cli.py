@@ -32,7 +32,7 @@ class PulumiCli:
     why: str
 
 
-class Unusable(Exception):  # not a GpuPlatformError: the caller may use the embedded engine instead
+class Unusable(Exception):  # not a GpuPlatformError, because the caller may use the embedded engine instead
     """No Pulumi CLI can be used on this machine. The message is the reason."""
 
 

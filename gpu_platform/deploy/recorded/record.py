@@ -34,9 +34,9 @@ STACK_TYPE: Final = "pulumi:pulumi:Stack"
 STACK_REFERENCE_TYPE: Final = "pulumi:pulumi:StackReference"
 STASH_TYPE: Final = "pulumi:index:Stash"
 PROVIDER_PREFIX: Final = "pulumi:providers:"
-PULUMI_PREFIX: Final = "pulumi:"  # types that exist only in the state: stacks, providers, references, stashes
+PULUMI_PREFIX: Final = "pulumi:"  # types that exist only in the state, such as stacks, providers and stashes
 KUBERNETES_PREFIX: Final = "kubernetes:"
-_FRAMES_READ: Final = 1  # stack frames for each resource; the SDK fails with fewer
+_FRAMES_READ: Final = 1  # number of stack frames for each resource; the SDK fails with fewer
 
 StackResolver = Callable[[str], Mapping[str, Any] | None]
 """Returns the outputs of the stack that a stack reference names, or None if they are unknown."""

@@ -63,8 +63,8 @@ class GoogleApi:
     """The APIs by name: `compute`, `container`, `serviceusage`, `cloudquotas`.
 
     As with gcloud, CLOUDSDK_API_ENDPOINT_OVERRIDES_<NAME> replaces an endpoint, such as in a private network.
-    Calls raise NotLookedAt without an answer, Missing if an object does not exist, and Disabled. An API that once
-    did not answer is not called again.
+    Calls raise NotLookedAt without an answer, Missing if an object does not exist, and Disabled if the project has
+    not enabled the API. An API that has not answered once is not called again.
     """
 
     def __init__(self, session: Any | None = None, *, impersonated: str | None = None) -> None:
