@@ -23,9 +23,7 @@ TEAM_LABEL: Final = "gpu-platform.dev/team"
 COMPUTE_CLASS_LABEL: Final = "gpu-platform.dev/compute-class"  # GKE uses cloud.google.com/compute-class
 STACK_LABEL: Final = "gpu-platform.dev/stack"
 TOPOLOGY_POLICY_LABEL: Final = "gpu-platform.dev/topology-policy"  # the kubelet's Topology Manager policy
-MIG_CHANGE_LABEL: Final = (
-    "gpu-platform.dev/mig-change"  # how a MIG layout changes, which is drain, replace or live
-)
+MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # drain, replace or live: how a MIG layout changes
 
 KEPT_LABEL: Final = "gpu-platform.dev/kept"
 """Label on volume claims of declared workloads, which are kept when a workload is removed from the file."""
@@ -39,9 +37,7 @@ EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # date in UTC after which 
 # policies and limits in them are kept, too, and have only the label.
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # always "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # time in RFC 3339, UTC
-RETAINED_FROM_ANNOTATION: Final = (
-    "gpu-platform.dev/retained-from"  # name of the stack; TEAM_LABEL contains the team
-)
+RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # name of the stack that the team has left
 POD_SECURITY_LABEL: Final = "gpu-platform.dev/pod-security"  # level that policies enforce in a namespace
 POD_SECURITY_POLICY: Final = "pod-security-of"  # prefix of the names of these policies
 EXEC_POLICY: Final = "exec-of"
@@ -139,9 +135,7 @@ GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
 GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 DRIVER_UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
-DRIVER_UPGRADE_SKIP_LABEL: Final = (
-    "nvidia.com/gpu-driver-upgrade.skip"  # "true" on nodes whose driver is not upgraded
-)
+DRIVER_UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"  # "true" if the driver is kept
 DRIVER_VERSION_LABEL: Final = "nvidia.com/cuda.driver-version.full"
 GPU_REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
 GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
