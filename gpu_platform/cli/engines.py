@@ -283,7 +283,7 @@ class PulumiDeployment:
         if interrupted := driver.interrupted_creations():
             raise UnknownOutcome(
                 f"{_interrupted(self.loaded.stack, interrupted)}. Then run the same command again. If you "
-                "run it before, it creates the resources a second time"
+                "run it earlier, it creates the resources a second time"
             )
 
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:

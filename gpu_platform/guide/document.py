@@ -214,7 +214,7 @@ def _pools(guide: GuidePlan, team: TeamPlan, live: LiveGuide | None) -> Iterator
             yield (
                 f"Pool `{pool.name}` has nodes only {pool.schedule}. At {pool.schedule.stop} its pods are "
                 "terminated. "
-                "Save your data to a volume before. Pods that a controller or a queue starts again wait until "
+                "Save your data to a volume beforehand. Pods that a controller or a queue starts again wait until "
                 f"{pool.schedule.start}."
             )
     for pool in guide.pools:
