@@ -45,8 +45,8 @@ settings.register_profile(
 settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
-_BEGIN_WITH_SANDBOX = 3  # out of four workers
-# Share of the tests without a sandbox; after it, no worker needs a sandbox, and all still have work.
+_BEGIN_WITH_SANDBOX = 3  # of the four workers
+# After this share of the tests without a sandbox, no test that needs one begins, and every worker still has tests.
 _WAITING_UNTIL = 0.95
 # First part of the name of the sandbox that one group hands over to the next.
 _SHARED = "e2e"
@@ -136,7 +136,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     needed = nextitem is not None and _waiting_after(nextitem)
     for name, (_, contents) in list(_started.items()):
         if name not in _used and needed:
-            continue  # it has been empty since an earlier group
+            continue  # the sandbox has been empty since an earlier group
         if not needed or name != _name(_SHARED) or not contents.restore():
             del _started[name]
             control_plane.down(name)
@@ -161,7 +161,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()  # without a prior collection, which would take half a second and free little
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
-    if "pulumi" in sys.modules:  # it is not imported if no test runs a Pulumi program
+    if "pulumi" in sys.modules:  # pulumi is imported only if a test runs a Pulumi program
         from tests.support import pulumi_sdk
 
         pulumi_sdk.install()

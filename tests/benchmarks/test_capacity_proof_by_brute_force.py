@@ -1,4 +1,4 @@
-"""Every verdict of `capacity` equals that of a brute-force search, which shares no code with the planner."""
+"""Every verdict of `capacity` equals the verdict of a brute-force search that shares no code with the planner."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def _sliced(replicas: int) -> dict[str, Any]:
         (_stack("g4dn.12xlarge", _team({"gpus": 2}, {"cpu": "47760m"})), "impossible"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47760m"})), "placed"),
         (_stack("g4dn.12xlarge", _team({"gpus": 1}, {"cpu": "47761m"})), "impossible"),
-        # On an existing cluster, 3 interfaces with 9 addresses and 2 host pods allow 29 pods, 21 of DaemonSets.
+        # On an existing cluster, 3 interfaces with 9 addresses each and 2 host pods allow 29 pods on a node.
+        # DaemonSets run 21 of them.
         (
             _stack("g4dn.xlarge", _team({"shared": 8}), provider="existing", nodes=_NODES, sharing=_sliced(12)),
             "placed",

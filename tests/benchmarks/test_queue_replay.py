@@ -1,4 +1,6 @@
-"""The replay of published schedulers, tested with hand-computed traces and with random ones second by second."""
+"""The replay of published schedulers, tested with hand-computed traces and with a second-by-second simulation of
+random traces.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def test_sjf_lets_longer_jobs_wait_behind_the_shortest_that_does_not_fit() -> No
 
 
 def test_srtf_stops_longer_jobs_and_each_stop_adds_a_minute() -> None:
-    """Stopping a job adds a second, and 60 seconds on two nodes.
+    """Stopping a job adds one second to its duration, plus 60 seconds if it uses two nodes.
 
     The first job runs from second 0 to 1, has 100 + 60 seconds left, and resumes at 118. The second job runs from
     1 to 2, has 50 + 60 seconds left, and resumes at 8.

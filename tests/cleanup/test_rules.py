@@ -134,8 +134,8 @@ def notebook(name: str, hours: float = 5, **rest: Any) -> dict[str, Any]:
     [
         ({"nb-1": 0.0}, 5, {"nb": "idle"}),
         ({"nb-1": 0.4}, 5, {}),
-        ({"nb-1": 0.0}, 1, {}),  # it has just started
-        ({}, 5, {}),  # without metrics, its use is unknown
+        ({"nb-1": 0.0}, 1, {}),  # the notebook has just started
+        ({}, 5, {}),  # without metrics, the use of the notebook is unknown
     ],
 )
 def test_a_notebook_is_idle_by_what_was_measured_for_long_enough(

@@ -127,7 +127,7 @@ def steps() -> dict[str, dict[str, Any]]:
 
 
 def run_action(repository: Path, folder: Path, stacks: str) -> subprocess.CompletedProcess[str]:
-    """Run the action's check as the runner does: https://docs.github.com/actions, workflow syntax, `shell`."""
+    """Run the action's check as the runner does (https://docs.github.com/actions, workflow syntax, `shell`)."""
     script = folder / "step.sh"
     script.write_text(steps()["Check"]["run"], "utf-8")
     return run(

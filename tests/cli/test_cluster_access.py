@@ -1,4 +1,4 @@
-"""How a cloud cluster is reached: through the kubeconfig in its stack's outputs, which the Pulumi CLI reads."""
+"""A cloud cluster is reached through the kubeconfig in its stack's outputs, which the Pulumi CLI reads."""
 
 from __future__ import annotations
 

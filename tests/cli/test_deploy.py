@@ -84,7 +84,7 @@ class Engine:
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Return a function that returns the engine of a stack with this plan and these outputs of the last
+    """Return a function that builds the engine of a stack with a given plan and given outputs of its last
     deployment.
     """
 

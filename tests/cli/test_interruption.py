@@ -62,7 +62,7 @@ def test_a_signal_in_sandbox_up_leaves_no_traceback_and_no_process(number: signa
     ended = interrupted(number, seconds, "sandbox", "up", "--name", NAME, "--format", "json")
 
     assert "Traceback" not in ended.stderr
-    if ended.returncode:  # otherwise it was ready before the signal
+    if ended.returncode:  # otherwise the command had finished before the signal
         assert ended.returncode == 128 + number
         (line,) = ended.stderr.splitlines()
         assert line.startswith("interrupted: ")
@@ -85,7 +85,7 @@ def test_a_signal_in_check_is_one_line_and_the_exit_code_of_shells(number: signa
     ended = interrupted(number, seconds, "capacity", "suggest", "--workloads", "/dev/stdin")
 
     assert "Traceback" not in ended.stderr
-    assert ended.returncode in (128 + number, 2)  # 2: it had already failed, because its input is empty
+    assert ended.returncode in (128 + number, 2)  # 2 means that it had already failed, because its input is empty
     assert len(ended.stderr.splitlines()) == 1 or ended.returncode == 2
 
 

@@ -220,6 +220,6 @@ def test_machines_are_listed_by_provider_gpu_and_region(run: Run) -> None:
 )
 def test_no_help_cuts_off_what_a_command_does(run: Run, group: str) -> None:
     _, out, _ = run(*group.split(), "--help")
-    assert "..." not in out.partition("\n")[2]  # the usage line may contain it
+    assert "..." not in out.partition("\n")[2]  # the usage line may contain an ellipsis
     known = COMMANDS.commands[group].commands if group else COMMANDS.commands
     assert {line.split()[0] for line in out.splitlines() if re.match(r"  [a-z-]+ {2,}\S", line)} >= known.keys()

@@ -58,7 +58,7 @@ _WORKLOADS = {
     ],
 }
 _MOST = 16  # maximum number of lines of a success, because longer output changes with the catalogue
-# A success and a failure without a cluster. The users of tests/e2e/transcripts.py record calls that need one.
+# A success and a failure without a cluster. Calls that need a cluster are recorded with tests/e2e/transcripts.py.
 # `{tmp}` is a temporary folder, `{broken}` a stack file with a mistake, and `{assets}` is docs/assets.
 CALLS: dict[str, tuple[str, ...]] = {
     "burn-in": ("burn-in {broken}",),

@@ -1,4 +1,6 @@
-"""Stacks as companies have them: existing networks, racks, capacity blocks, spot nodes, CPU pools, own rules."""
+"""Stacks like those of companies, with existing networks, racks, capacity blocks, spot nodes, CPU pools and own
+rules.
+"""
 
 from __future__ import annotations
 

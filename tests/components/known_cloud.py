@@ -25,7 +25,7 @@ def deploy_on(cloud: Mocks, program: Callable[[], Any]) -> Any:
 
     async def run() -> None:
         set_mocks(cloud, preview=False)
-        settings: Any = SETTINGS  # it has these attributes only at run time
+        settings: Any = SETTINGS  # SETTINGS has these attributes only at run time
         settings.rpc_manager.clear()
         settings.outputs.clear()
         await run_pulumi_func(remember)

@@ -27,7 +27,7 @@ from tests.components.gke.gke_api import node_pool
 from tests.components.gke.gke_cluster_api import cluster
 from tests.support.recorded import Recorded, record_platform
 
-pytestmark = pytest.mark.xdist_group("shapes")  # so that each shape is run once
+pytestmark = pytest.mark.xdist_group("shapes")  # so that each shape is recorded only once
 
 TODAY = datetime.date(2026, 11, 25)
 EVERY = pytest.mark.parametrize("name", SHAPES)
@@ -83,7 +83,7 @@ def test_no_shape_has_a_policy_that_allows_everything_on_everything(name: str) -
             continue
         text = record.inputs["policy"]
         if not isinstance(text, str) or not text.startswith("{"):
-            continue  # it is a reference to an output
+            continue  # the value is a reference to an output
         for statement in json.loads(text)["Statement"]:
             assert statement["Action"] != "*", record.urn
 

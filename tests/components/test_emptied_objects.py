@@ -1,4 +1,4 @@
-"""No object of a CRD kind becomes empty in a part that has fields in another stack file.
+"""If part of a CRD object has fields for one stack file, no other stack file leaves this part empty.
 
 Server-side apply sets a mapping to null when its last field is removed, and a CRD refuses null for an object.
 kubectl and the Pulumi provider cannot deploy such a change (observed with a Cohort on Kubernetes 1.36,

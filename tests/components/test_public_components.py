@@ -1,4 +1,4 @@
-"""The public components besides node pools register the same resources as a stack file."""
+"""All public components except node pools register the same resources as a stack file."""
 
 from __future__ import annotations
 

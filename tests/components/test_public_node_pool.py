@@ -1,4 +1,4 @@
-"""`GpuNodePool` in a user's program: on each cloud, with Outputs, and the same pool as in a stack file."""
+"""`GpuNodePool` in a user's program, on each cloud and with Outputs. It creates the same pool as a stack file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
 
 
 def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]]:
-    """Return cluster, pools and operator of a shipped stack on an existing cluster, once with each pool first."""
+    """Return the cluster, pools and operator of a shipped stack on an existing cluster, once for each pool, which
+    comes first.
+    """
     platform: Any = read_stack_file(find_stack_file(stack)).platform
     cluster = {key: value for key, value in platform["cluster"].items() if key not in ("create", "logins", "oidc")}
     pools = platform["pools"]

@@ -133,7 +133,7 @@ def test_pods_satisfy_pod_security_restricted_and_are_queued(found: Recorded, ki
     for spec in specs:
         assert violations(spec) == []
         assert spec["automountServiceAccountToken"] is False
-    if kind != "TrainingRuntime":  # its TrainJob waits in the queue
+    if kind != "TrainingRuntime":  # the TrainJob of a TrainingRuntime waits in the queue
         assert "kueue.x-k8s.io/queue-name" in yaml.safe_dump(one)
 
 
@@ -141,7 +141,7 @@ def test_pods_satisfy_pod_security_restricted_and_are_queued(found: Recorded, ki
 def test_what_a_queue_does_not_let_change_replaces_the_object(found: Recorded, kind: str, name: str) -> None:
     (one,) = (each for each in found.resources if re.fullmatch(rf"vision/{kind}/{name}[0-9a-f]*", each.name))
     queue = 'metadata.labels["kueue.x-k8s.io/queue-name"]'
-    assert (queue in one.replace_on_changes) is (kind != "Deployment")  # only its pods are queued
+    assert (queue in one.replace_on_changes) is (kind != "Deployment")  # only the pods of a Deployment are queued
     counted = "spec.leaderWorkerTemplate.workerTemplate.spec.containers[*].resources.requests"
     assert (counted in one.replace_on_changes) is (kind == "LeaderWorkerSet")
 
@@ -289,7 +289,7 @@ def test_a_metric_that_is_missing_keeps_the_replicas_of_an_autoscaled_service(fo
     assert scaled["triggers"][0]["metadata"]["ignoreNullValues"] == "false"
     assert scaled["fallback"] == {"failureThreshold": 3, "replicas": 2, "behavior": "currentReplicasIfHigher"}
     behavior = scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
-    # It adds one pod in the time that the model may take to load.
+    # The autoscaler adds one pod in the time that the model may take to load.
     assert behavior["scaleUp"]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 600}]
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
 

@@ -59,5 +59,5 @@ def test_a_program_that_asks_for_its_users_name_and_home_runs_with_these_variabl
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
-    assert "uid not found" in run({"HOME": "/"})  # as the container runtime starts it
+    assert "uid not found" in run({"HOME": "/"})  # as the container runtime starts the command
     assert run(env) == "True"

@@ -259,7 +259,7 @@ def test_a_notebook_ends_when_nobody_uses_it_and_at_its_deadline(found: Recorded
 def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others(few: Recorded) -> None:
     spec = manifest(few, "Job", "sweep")["spec"]
     assert spec["completionMode"] == "Indexed"
-    assert (spec["completions"], spec["parallelism"]) == (3, 3)  # never more at a time than there are parts
+    assert (spec["completions"], spec["parallelism"]) == (3, 3)  # never more pods at a time than there are parts
     assert spec["backoffLimitPerIndex"] == 4
     assert spec["maxFailedIndexes"] == 3
     assert "backoffLimit" not in spec

@@ -93,7 +93,7 @@ def inline_commands() -> Iterator[tuple[Path, str]]:
 
 
 def _calls(line: str) -> Iterator[list[str]]:
-    if line.startswith("pip "):  # names the package, not the command
+    if line.startswith("pip "):  # the line names the package, not the command
         return
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&>")
     lexer.whitespace_split = True

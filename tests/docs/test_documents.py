@@ -89,7 +89,7 @@ def yaml_blocks(kind: str) -> list[Block]:
 
 
 def kind_of(block: Block) -> str:
-    """Return the kind of a block, which selects its test: the comment before it, or `stack file`."""
+    """Return the kind of a block, which selects its test. It is the comment before the block, or `stack file`."""
     if not block.mark and STACK_FILE in block.text:
         return "stack file"
     return block.mark.partition(":")[0]
@@ -97,7 +97,7 @@ def kind_of(block: Block) -> str:
 
 def test_every_yaml_block_is_of_a_kind_that_is_tested():
     kinds = {"stack file", FRAGMENT, FILE, "manifest", WITH_DEFAULTS, "refused manifest", "utilisation file"}
-    kinds.add("manifest of an older operator")  # test_migrating_jobs.py
+    kinds.add("manifest of an older operator")  # tested in test_migrating_jobs.py
     odd = [str(block) for block in blocks("yaml") if kind_of(block) not in kinds]
     assert not odd
     assert all(yaml_blocks(kind) for kind in kinds)
@@ -159,7 +159,7 @@ def test_a_manifest_of_the_documents_violates_no_policy_rule(block: Block):
         for breach in rule.check(stack, subject, settings[rule.id])
     ]
     assert not breaches
-    # No rule applies to claims and domains. The rules must find a workload in every other manifest.
+    # No rule applies to claims or compute domains. The rules must find a workload in every other manifest.
     unjudged = {"PersistentVolumeClaim", "ComputeDomain"}
     assert bool(list(stack.view(workloads))) == (manifest["kind"] not in unjudged)
 

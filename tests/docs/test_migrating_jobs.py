@@ -26,7 +26,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, dict[str, Any]]:
-    """The example for each kind: `spec`, and the parts that the page calls job, pod, main and runtime."""
+    """The example for each kind, with its `spec` and the parts that the page calls job, pod, main and runtime."""
     plan = plan_platform({"kind": "environment", **ENTRY}, "page")
     assert plan.kind == "environment"
     (team,), (workloads,) = plan.teams, plan.workloads

@@ -23,7 +23,8 @@ from tests.support.restricted import satisfying
 
 # Each worker of pytest-xdist has a separate sandbox, so that whole stacks are tested in parallel.
 SANDBOX = f"e2e-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-# For stacks that pass: only a broken program exceeds it, even on a loaded machine, and a test may take longer.
+# For stacks that pass. Only a broken program exceeds it, even on a loaded machine. The time limit of a test is
+# longer.
 VALIDATION_TIMEOUT = "4m"
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -68,7 +69,7 @@ BASE: dict[str, Any] = {
 
 
 def quotas_are_free(client: KubernetesClient, namespace: str = "") -> bool:
-    """Return whether the quotas of a namespace, or of all namespaces, count no GPUs, MIG instances, CPUs and
+    """Return whether the quotas of a namespace, or of all namespaces, count no GPUs, MIG instances, CPUs or
     memory.
 
     Quotas count a deleted pod for a moment longer, so the next pod might be refused.
@@ -217,7 +218,7 @@ def base() -> dict[str, Any]:
 
 @pytest.fixture
 def deployed(platform: Platform, base: dict[str, Any]) -> Platform:
-    """The deployed base stack. It is deployed again if the test before left another stack."""
+    """The deployed base stack. It is deployed again if the previous test left another stack."""
     if platform.state.get("shop") != base:
         ran = platform.up(base)
         assert ran.code == 0, ran.err

@@ -12,7 +12,7 @@ PASSWORD = base64.b64encode(b"hunter2").decode()
 
 
 def members_objects(namespace: str) -> list[dict[str, Any]]:
-    """Return objects that the team's Role allows a member to create: a StatefulSet, a 2 TiB claim, a Secret."""
+    """Return objects that the team's Role allows a member to create: a StatefulSet, a 2 TiB claim and a Secret."""
     labels = {"app": "features"}
     pod = {
         "metadata": {"labels": labels},

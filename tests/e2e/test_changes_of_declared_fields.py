@@ -110,5 +110,7 @@ def test_what_the_api_server_does_not_let_change_is_in_the_table(deployed: Platf
         if not any(path == field or path.startswith(f"{field}.") for field in known.get(kind, ()))
     }
     assert not missing
-    assert ("rbac.authorization.k8s.io/RoleBinding", "roleRef.name") in found, "changes are refused as such"
+    assert ("rbac.authorization.k8s.io/RoleBinding", "roleRef.name") in found, (
+        "the roleRef of a RoleBinding is known to be immutable"
+    )
     assert len({kind for kind, _ in tried}) > 15

@@ -82,7 +82,7 @@ def test_commands_on_a_cluster_print_their_transcript(platform: Platform, snapsh
         ran = platform.run(*words)
         shown = call.format(file="Pulumi.shop.yaml", sandbox="SANDBOX", recording="node.json")
         answer = steady(platform, ran.out + ran.err)
-        # It also lists the sandboxes of other workers, and its column widths depend on their names.
+        # The output also lists the sandboxes of other workers, and the column widths depend on their names.
         if call == "sandbox list":
             rows = [re.sub("(?<=\\S) {2,}", "  ", row) for row in answer.splitlines()]
             answer = "\n".join(row for row in rows if row.split()[:1] in (["name"], ["SANDBOX"]))

@@ -194,7 +194,7 @@ def test_four_pods_share_one_gpu_and_the_fifth_stays_pending(deployed: Platform)
 
 def test_a_pod_above_its_teams_quota_is_refused_by_the_quota_by_name(deployed: Platform) -> None:
     with pytest.raises(Refused, match=r"exceeded quota: gpu-quota.*requests\.nvidia\.com/gpu") as refusal:
-        # The workload of team vision uses all four.
+        # The workload of team vision uses all four GPUs.
         deployed.pod("greedy", "nvidia.com/gpu", 1, namespace="vision")
     assert refusal.value.status == 403
 

@@ -1,7 +1,8 @@
 """The policy pack before a deploy and the API server at admission refuse the same objects, rule by rule.
 
 The API server names the first failed rule of a policy, in the policy's order. The pack names all failed rules. If
-the two differ on purpose, a test below states which one is stricter, and about what; docs, "Where the two differ".
+the two differ on purpose, a test below states which one is stricter and about what. The docs explain this in
+"Where the two differ".
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ LIMITS: list[Object] = [
     *({"nvidia.com/mig-1g.10gb": count} for count in (1, 56, 57)),
     {"nvidia.com/mig-7g.80gb": 1},
 ]
-# Whole CPUs that equal the container's request are exclusive. A NUMA node of p4de.24xlarge has 48 CPUs.
+# A container has exclusive CPUs if its limit is whole and equals its request. A NUMA node of p4de.24xlarge has 48
+# CPUs.
 AMOUNTS: list[tuple[Object, Object]] = [
     *(({"cpu": cpu}, {}) for cpu in ("900m", "1", "48", "49", "2000m", "49000m", "63500m")),
     ({"cpu": "1"}, {"cpu": "500m"}),
@@ -456,7 +458,7 @@ class Place:
 
     def _named(self, text: str) -> str:
         found = [rule for rule in (*self.order, *OF_OBJECTS) if f"{rule}:" in text]
-        assert len(found) == 1 or not text or "exceeded quota" in text, text  # one rule, a quota, or no refusal
+        assert len(found) == 1 or not text or "exceeded quota" in text, text  # one rule, a quota or nothing
         return found[0] if found else NO_RULE
 
     def before_a_deploy(self, objects: Sequence[Object], *rules: str) -> list[set[str]]:

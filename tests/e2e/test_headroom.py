@@ -1,4 +1,4 @@
-"""Headroom as planned for EKS, on the real scheduler of a sandbox: team pods use it at once."""
+"""Headroom as planned for EKS, on the real scheduler of a sandbox. Team pods use it immediately."""
 
 from __future__ import annotations
 

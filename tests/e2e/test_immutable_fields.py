@@ -42,7 +42,7 @@ BUCKET = {
 }
 ONCE = {**POD, "spec": {**POD["spec"], "restartPolicy": "Never"}}
 
-# Kind, its other fields, and the changed field with its path and values.
+# The API version, the kind, the other fields of the object, and the changed field with its path and new value.
 Case = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 REFUSED: list[Case] = [
     ("apps/v1", "DaemonSet", {"spec": {"selector": {"matchLabels": {"app": "one"}}, "template": POD}},
@@ -81,7 +81,9 @@ def path_of(case: Case) -> str:
 
 
 def refusal(sandbox: Status, case: Case) -> str:
-    """Create an object and change one of its fields. Return why the API server refuses the change, or nothing."""
+    """Create an object and change one of its fields. Return why the API server refuses the change, or an empty
+    string.
+    """
     api_version, kind, fields, changes = case
     client = KubernetesClient(sandbox.kubeconfig)
     # Each object has a unique name, because a deleted volume exists until its protection finalizer is removed.

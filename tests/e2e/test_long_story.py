@@ -68,7 +68,9 @@ RUNNING = {
     ("search", "api", 6): "nvidia.com/gpu.shared",
     ("audio", "notebooks", 3): "nvidia.com/mig-1g.10gb",
 }
-"""Pods of members: team, Deployment and replicas, and the resource that each pod requests one unit of."""
+"""Pods of members. Each entry has the team, the Deployment, its replicas, and the resource that each pod requests
+one unit of.
+"""
 NEWER_DRIVER = "580.173.02"
 LINES = {"embedded": 14, "pulumi": 90}
 """Approximate number of lines that an `up` of this stack prints, by engine."""
@@ -266,7 +268,7 @@ def test_members_lose_nothing_and_every_change_is_announced(story: Story) -> Non
         story.members_run(team, name, resource, replicas)
     story.witness.take()
 
-    # One team is renamed, and its data stays under the old name. Another team leaves, but its pods run on.
+    # One team is renamed, and its data stays under the old name. Another team leaves, but its pods keep running.
     story.stack["teams"][2]["name"] = "sound"
     search = story.stack["teams"].pop(1)
     rows = story.change(kills=3)
@@ -333,7 +335,7 @@ def test_members_lose_nothing_and_every_change_is_announced(story: Story) -> Non
 
 
 def a_budget_holds_the_layout(story: Story) -> None:
-    """Change a MIG layout while a disruption budget allows no evictions: no pod is stopped, as in
+    """Change a MIG layout while a disruption budget allows no evictions. No pod is stopped, as in
     test_mig_change.py.
     """
     guard = story.budget("audio", "notebooks", least=3)

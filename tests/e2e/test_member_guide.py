@@ -90,7 +90,7 @@ def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
     workload = ada.apply("inference")
     eventually(lambda: ada.status(workload).get("availableReplicas") == 1)
 
-    def ports() -> list[int]:  # written by a different controller than the number of available replicas
+    def ports() -> list[int]:  # written by a controller that does not write the number of available replicas
         slices = ada.client.objects("discovery.k8s.io/v1", "EndpointSlice", namespace="vision")
         return [port["port"] for one in slices for port in one.get("ports") or ()]
 

@@ -1,4 +1,4 @@
-"""A MIG layout changes on live nodes: node by node, drained with the Eviction API, on the real API server.
+"""A MIG layout changes node by node on the real API server. Each node is drained with the Eviction API.
 
 The pool has one of two layouts, and each test changes it to the other one. Returning to the same layout after each
 test would double the number of changes.
@@ -521,7 +521,7 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
     assert lab.mark("lab-0") is None
 
 
-# tests/deploy/rollout/test_rollout_plan.py: a return to the old layout changes only the nodes that had begun.
+# tests/deploy/rollout/test_rollout_plan.py covers a return to the old layout, which changes only started nodes.
 @pytest.mark.thorough
 def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')

@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
-    pytest.mark.timeout(5400),  # the whole life takes 17 runs of the CLI: 9 minutes, or hours on a busy machine
+    pytest.mark.timeout(5400),  # takes 9 minutes for 17 runs of the CLI, or hours on a busy machine
     pytest.mark.xdist_group("e2e-played-cloud"),
 ]
 
@@ -320,5 +320,5 @@ def kill_all(pid: int) -> None:
     pids = [int(child) for found in children for child in found.read_text("ascii").split()]
     os.kill(pid, signal.SIGKILL)
     for child in pids:
-        with suppress(ProcessLookupError):  # it ended together with its parent
+        with suppress(ProcessLookupError):  # the child ended together with its parent
             os.kill(child, signal.SIGKILL)

@@ -189,7 +189,7 @@ def test_containers_of_a_pod_divide_its_part_of_the_node_by_their_gpus(vision: K
 
 
 def test_a_pod_that_tolerates_gpu_nodes_itself_gets_no_other_toleration(vision: KubernetesClient):
-    own = {"key": "nvidia.com/gpu", "operator": "Exists"}  # without an effect, it tolerates every effect
+    own = {"key": "nvidia.com/gpu", "operator": "Exists"}  # a toleration without an effect tolerates every effect
     live = tried(vision, pod("wild", {"nvidia.com/gpu": 1}, tolerations=[own]))
     assert [one for one in live["spec"]["tolerations"] if one.get("key") == "nvidia.com/gpu"] == [own]
 

@@ -57,7 +57,7 @@ pytestmark = [
     pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
-    pytest.mark.timeout(5400),  # the test covers a whole life: minutes, and longer on a busy machine
+    pytest.mark.timeout(5400),  # the test covers a stack's life, which takes minutes, or longer on a busy machine
     pytest.mark.xdist_group("e2e-pulumi"),
 ]
 

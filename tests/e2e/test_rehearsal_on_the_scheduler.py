@@ -1,7 +1,8 @@
 """Jobs run and wait in a rehearsal as they do with the real kube-scheduler and Kueue.
 
 The rehearsal sets the times: a job is created in the sandbox when it arrives in the rehearsal, and ends when it
-ends there. After each of these events the same jobs must run. Nothing on the cluster knows which jobs these are.
+ends in the rehearsal. After each of these events, the same jobs must run. Nothing tells the cluster which jobs to
+run.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def test_after_each_arrival_and_end_the_jobs_run_that_run_in_the_rehearsal(
             there.add(name)
         expected = running_at(recorded, at)
         eventually(lambda: _running(teams, entries, there), expected)
-        # Of several jobs with the same requests, Kueue tries only the first.
+        # Kueue tries only the first of several jobs with the same requests.
         shapes = {(entries[one].team, entries[one].gpus, entries[one].pods) for one in there - expected}
         for shape in shapes:
             alike = [

@@ -74,7 +74,7 @@ def test_a_leaving_teams_queue_is_deleted_after_its_last_workload(
 
 def test_a_team_with_a_stack_of_its_own_gets_its_queue_from_it(platform: Platform, kueue_sandbox: Status) -> None:
     environment = stack(kueue_sandbox, queueing={"reserve": {"gpus": 4}})
-    environment["teams"] = environment["teams"][:1]  # as the test before leaves it
+    environment["teams"] = environment["teams"][:1]  # as the previous test leaves it
     bring(platform, environment)
     platform.write(environment)
     own = {"name": "speech", "quota": {"gpus": 4}, "priority": "training", "members": ["group:speech"]}
@@ -102,7 +102,7 @@ def test_a_declared_job_gets_the_queue_of_a_changed_stack(
     bring(platform, first)
     vision = Team(platform.kubeconfig, "vision")
     eventually(lambda: vision.live("once").get("status", {}).get(state))
-    vision.job("of-a-member", gpus=1)  # it keeps the name of a deleted queue
+    vision.job("of-a-member", gpus=1)  # the Job keeps the name of a deleted queue
     eventually(lambda: vision.running("of-a-member") == 1)
     changed = {**first, "queueing": {"without_queue": "refuse"}}
     preview = platform.run("preview", str(platform.write(changed)), "--fail-on", "restarts-pods")

@@ -1,4 +1,4 @@
-"""Pods that wait for GPUs without the toleration, on clusters that do not add it: refused with the fix.
+"""Pods that wait for GPUs without the toleration are refused, with the fix, on clusters that do not add it.
 
 The rule is for Kubernetes before 1.36. These tests evaluate its policy on the newest API server, without the
 policy that adds tolerations there.

@@ -11,7 +11,9 @@ _MOST = 24  # maximum number of lines of an answer in a transcript
 
 
 def steady(platform: Platform, text: str) -> str:
-    """Return text without values that differ between runs and machines: paths, times, ports and tool versions."""
+    """Return text without values that differ between runs and machines, such as paths, times, ports and tool
+    versions.
+    """
     for found, name in ((str(platform.folder), "TMP"), (SANDBOX, "SANDBOX")):
         text = text.replace(found, name)
     text = re.sub(r"/tmp/\S+/kubeconfig", "KUBECONFIG", text)
@@ -23,7 +25,7 @@ def steady(platform: Platform, text: str) -> str:
     text = re.sub(r"(?m)^(resources +).*", r"\1RESOURCES", text)
     text = re.sub(r"\b[1-9]\d+ (objects|unchanged|to create)", r"N \1", text)
     text = re.sub(r"(create|unchanged) [1-9]\d*\b", r"\1 N", text)
-    # Which object is waited for at the moment of the line is a matter of speed.
+    # Which object such a line names depends on the speed of the machine.
     text = re.sub(r"(?m)^waited .* so far for .*\n", "", text)
     lines = [line.rstrip() for line in text.rstrip().splitlines()]
     # Other tests cover the remaining lines, which change with every field.

@@ -1,4 +1,4 @@
-"""EC2 zones, reservations and capacity blocks, compared with those that pools name."""
+"""Zones, reservations and capacity blocks that pools name, compared with the ones in EC2."""
 
 from __future__ import annotations
 

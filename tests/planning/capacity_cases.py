@@ -70,7 +70,7 @@ def _placed(found: Sequence[PodsOnNode]) -> Counter[_Key]:
 
 
 def fits_by_trying_all(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> bool:
-    """Try every pod on every node. A slow but certain answer, with which the search is compared."""
+    """Try every pod on every node. The answer is slow but certain, and tests compare the search with it."""
     nodes = [each.pool for each in rooms for _ in range(each.count)]
     by_pool = {each.pool: each for each in rooms}
     single = [group for group in groups for _ in range(group.count)]

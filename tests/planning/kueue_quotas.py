@@ -74,7 +74,7 @@ class Quotas:
         return None
 
     def reclaim(self, queue: str, flavor: str) -> None:
-        """Stop the jobs with which other queues borrow quota of a flavor."""
+        """Stop the jobs of other queues that borrow quota of a flavor."""
         for name, cell in list(self._borrowed(flavor)):
             if name != queue:
                 self.usage[name][cell] = self.nominal[name].get(cell, Fraction(0))

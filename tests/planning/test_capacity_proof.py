@@ -129,7 +129,9 @@ def test_the_smallest_conflict_of_a_hundred_teams_is_found() -> None:
 
 
 def test_a_hundred_equal_teams_that_leave_cpu_unused_are_decided() -> None:
-    """Only seven pods with 13 CPU fit on a node with 100. So 1190 of 1200 pods fit, although the sum suffices."""
+    """Only seven pods with 13 CPUs fit on a node with 100 CPUs. So only 1190 of 1200 pods fit, although the nodes
+    have enough CPUs in total.
+    """
     rooms = [room(f"pool-{index}", count=10, gpus=8, cpu=100_000) for index in range(17)]
     names = [each.pool for each in rooms]
     too_many = [pods(f"t{index}", 12, cpu=13_000, pools=names) for index in range(100)]
@@ -149,7 +151,7 @@ def test_places_shared_by_equal_teams_overfill_no_node() -> None:
 
 
 def test_large_requests_for_a_sufficient_resource_do_not_conflict() -> None:
-    """In an order by all requests, owners with many shares and few GPUs would be kept first."""
+    """If owners were ordered by all their requests, owners with many shares and few GPUs would be kept first."""
     rooms = [room(gpus=40), room_of_shares()]
     gpus = [pods(f"t{index}", 1 + index % 2) for index in range(40)]
     shares = [

@@ -217,7 +217,9 @@ def test_cpu_quota_beyond_the_nodes_requests_the_gpus_share_of_the_node(make_pla
     assert group.needs["train"].cpu_millicores == (plan.pools[0].cpu_millicores - 50) // 8, (
         "the node agent has 50m"
     )
-    assert group.needs["train"].memory_mib == 1024, "the default request, where the quota says nothing of memory"
+    assert group.needs["train"].memory_mib == 1024, (
+        "the default request applies because the quota does not limit memory"
+    )
 
 
 def test_pods_of_exactly_the_allocatable_cpu_leave_no_room_for_the_node_agent(make_plan: PlanMaker) -> None:

@@ -1,4 +1,6 @@
-"""The order in which `up` makes changes: before the engine runs, in parallel in it, and deletions at the end."""
+"""The order in which `up` makes changes, before the engine runs, in parallel in the engine, and with deletions
+last.
+"""
 
 from __future__ import annotations
 

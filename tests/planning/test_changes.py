@@ -501,8 +501,8 @@ def test_another_subnet_of_a_zone_replaces_the_pools_that_name_the_zone() -> Non
         ["cluster.create.network.subnets or cluster.subnets"],
     )
     assert changes(plan(here, **one), plan(here, **one, us_east_2b="subnet-3")) == ()
-    assert changes(plan((), **one), plan((), **other)) == (), "it stays in the subnets of its creation"
-    assert changes(plan(here), plan(here, **one)) == (), "the one that was looked up"
+    assert changes(plan((), **one), plan((), **other)) == (), "the nodes stay in the subnets they were created in"
+    assert changes(plan(here), plan(here, **one)) == (), "the zone's subnet was looked up"
 
 
 def test_a_node_range_of_gke_may_grow_and_nothing_else() -> None:

@@ -145,7 +145,7 @@ def test_the_highest_cost_counts_the_dearest_alternative(make_plan: PlanMaker) -
         ("inference", 8, 9),
         ("inference", 10, 12),  # with one successor there are 11 nodes, and a tenth of them, rounded up, is 2
         ("development", 30, 34),
-        ("training", 8, 8),  # its drifted nodes are removed when they are empty
+        ("training", 8, 8),  # drifted training nodes are removed when they are empty
     ],
 )
 def test_the_highest_cost_includes_nodes_that_karpenter_adds_for_a_roll(

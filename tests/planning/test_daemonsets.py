@@ -53,7 +53,9 @@ def taken(pool: PoolPlan) -> tuple[int, int]:
 
 
 def test_gpudirect_installers_are_counted_on_the_nodes_that_run_them() -> None:
-    """Calculated by hand: GKE 344m; driver, plugin and device injector 150m each; node agent 50m; reserve 100m."""
+    """By hand: 344m for GKE, 150m each for the driver, the plugin and the device injector, 50m for the node agent,
+    and a reserve of 100m.
+    """
     train, serve = environment("gke-training").pools[:2]
     assert (train.machine_type, serve.machine_type) == ("a3-megagpu-8g", "g2-standard-48")
     assert taken(train) == (344 + 3 * 150 + 50 + 100, 596 + 3 * 64 + 64 + 130)

@@ -1,4 +1,4 @@
-"""How the operator's upgrade controller is configured: the chart's values and the ClusterPolicy's."""
+"""The configuration of the operator's upgrade controller, in the chart's values and in the ClusterPolicy."""
 
 from __future__ import annotations
 

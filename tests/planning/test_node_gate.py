@@ -153,7 +153,9 @@ def test_the_agent_is_told_how_many_failing_nodes_are_held_back_at_a_time(
     variables = {one["name"]: one.get("value") for one in container["env"]}
     assert variables.get("GPU_PLATFORM_MOST_HELD") == most
     rules = [rule for role in found.of("Role") for rule in role.inputs["rules"] if rule["resources"] == ["leases"]]
-    assert [rule["verbs"] for rule in rules] == [["create", "patch", "list", "delete"]], "to end earlier ones, too"
+    assert [rule["verbs"] for rule in rules] == [["create", "patch", "list", "delete"]], (
+        "the agent also deletes Leases that it created earlier"
+    )
 
 
 @pytest.mark.parametrize("gate", ["never", "startup"])

@@ -1,4 +1,6 @@
-"""The operator's values on each platform, and the node labels and expectations where it does not run."""
+"""The operator's Helm values on each platform, and the expected labels and software of nodes where it does not
+run.
+"""
 
 from __future__ import annotations
 

@@ -126,7 +126,9 @@ def test_scheduled_actions_start_the_nodes_on_the_days_and_stop_them_every_day()
 
 
 def test_another_hour_day_zone_or_size_is_another_action() -> None:
-    """A changed schedule is a new action: an update would resend the time that AWS computed for the last run."""
+    """A changed schedule is a new action, because an update would resend the time that AWS computed for the last
+    run.
+    """
     others = [
         lab(),
         lab(count={"desired": 3}),
@@ -296,7 +298,9 @@ def test_the_cost_counts_the_hours_of_the_schedule_and_the_parts_add_up() -> Non
     plan = plan_eks(LAB, teams=[VISION])
     spending = spending_of(plan, report_capacity(plan, load_catalog(), measured={"lab": 0.5}, seconds=1))
     assert plan.cost.usd_per_hour == spending.usd_per_hour == pytest.approx(2 * 65)
-    assert plan.cost.most_usd_per_hour == pytest.approx(4 * 168), "while it is on, and in a roll"
+    assert plan.cost.most_usd_per_hour == pytest.approx(4 * 168), (
+        "price of the nodes while the pool is on, and during a roll"
+    )
     (pool,) = spending.pools
     assert (pool.hours_per_week, pool.node_usd_per_hour) == (65, 168)
     assert pool.idle_usd_per_hour == pytest.approx(65)

@@ -80,7 +80,7 @@ def test_only_pools_with_another_count_are_resized() -> None:
     for count in ({"desired": 3, "max": 8}, {"desired": 2, "max": 9}, {"min": 1, "desired": 2, "max": 8}):
         assert resized_pools(before, plan_of(count)) == ("train",)
     del before["train"]["least_nodes"]
-    assert resized_pools(before, plan_of({"desired": 2, "max": 8})) == (), "of an older release"
+    assert resized_pools(before, plan_of({"desired": 2, "max": 8})) == (), "the output of an older release"
 
 
 # -- capacity blocks --------------------------------------------------------------------------------------
@@ -197,7 +197,9 @@ def test_another_start_keeps_the_nodes_of_a_running_block() -> None:
     before = deployed(plan_of(count, capacity=BLOCK))
     assert resized_node_groups(before, plan_of(count, capacity=FIRST), DURING) == ()
     del before["train"]["windows"]
-    assert resized_node_groups(before, plan_of(count, capacity=FIRST), DURING) == (), "of an older release"
+    assert resized_node_groups(before, plan_of(count, capacity=FIRST), DURING) == (), (
+        "the output of an older release"
+    )
 
 
 def hand_over(before: EnvironmentPlan, after: EnvironmentPlan, now: datetime) -> list[tuple[str, int]]:

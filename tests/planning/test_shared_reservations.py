@@ -1,4 +1,4 @@
-"""One reservation in several pools: it has one machine type, one zone and one period."""
+"""A reservation that several pools use has one machine type, one zone and one period."""
 
 from __future__ import annotations
 

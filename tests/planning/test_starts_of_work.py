@@ -1,4 +1,4 @@
-"""With which quota declared work can start: the team's own, or what others can really lend."""
+"""Whether declared work can start on the team's own quota, or on quota that other teams can really lend."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def service(replicas: int, gpus: int = 8, pool: str = "train", **rest: Any) -> d
 
 
 def outcome(plan: EnvironmentPlan) -> dict[str, tuple[str, str]]:
-    """Return what is said about the start of each entry, and why, by team and place."""
+    """Return what the plan states about the start of each entry, and why, by team and place."""
     return {
         f"{one.subject} {match[1]}": (one.chosen, one.why)
         for one in plan.decisions
@@ -85,8 +85,8 @@ def test_quota_on_which_a_lender_always_runs_is_not_borrowed(make_plan: PlanMake
     borrower = team("lab", quota={"gpus": 8}, training_jobs=[job(2)])
     lender = team("web", quota={"gpus": 8}, inference_services=[service(1)])
     found = refused(make_plan, two_nodes(), teams=[borrower, lender])
-    assert "16 nvidia.com/gpu on pool train; at most 8 " in found["teams[0].training_jobs[0]"]
-    assert "lower" not in found["teams[0].training_jobs[0]"]  # web needs its quota itself
+    assert "16 of nvidia.com/gpu on pool train; at most 8 of" in found["teams[0].training_jobs[0]"]
+    assert "lower" not in found["teams[0].training_jobs[0]"]  # web needs all its quota itself
     ended = make_plan(two_nodes(), queueing={}, teams=[borrower, {**lender, "inference_services": []}])
     assert outcome(ended)["team lab training_jobs[0]"][0] == "starts only on borrowed quota"
 
@@ -172,7 +172,9 @@ GPU = "nvidia.com/gpu"
 
 @st.composite
 def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
-    """Three teams on 16 GPUs, each with a service on its quota; the first has a job, too, and some is reserved."""
+    """Draw a platform with 16 GPUs and three teams. Each team has a service within its quota, the first team also
+    has a job, and some quota is reserved.
+    """
     left, teams = 16, list[dict[str, Any]]()
     for name in ("a", "b", "c"):
         quota = draw(st.integers(0, left))
@@ -193,7 +195,9 @@ def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
 @given(stack=teams_on_one_pool())
 @settings(max_examples=size(60, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_job_starts_exactly_when_kueue_would_start_it(stack: dict[str, Any]) -> None:
-    """What is refused never starts, and what is said to start on borrowed quota does while others lend all."""
+    """Refused work never starts. Work that is planned to start on borrowed quota starts while others lend all of
+    theirs.
+    """
     (declared,) = stack["teams"][0]["training_jobs"]
     try:
         verdict = outcome(_plan(stack))["team a training_jobs[0]"][0]
@@ -222,7 +226,7 @@ def of_own_stack(
 ) -> TeamStackPlan:
     """Return the plan of a team with a stack of its own, in an environment of 16 GPUs with another team.
 
-    `web`: the other team's quota; `always`: of it, what a service always uses.
+    `web` is the other team's quota, and `always` is the part of this quota that a service always uses.
     """
     queueing = {"reserve": {"gpus": {"train": reserve}}, "pods_ready_timeout": timeout}
     served = [service(1, always)] if always else []

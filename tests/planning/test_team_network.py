@@ -30,17 +30,17 @@ NAMED: dict[str, Any] = {**GKE, "fqdn_policies": True}
 
 
 def deployed(*teams: dict[str, Any], **rest: Any) -> Recorded:
-    """Return the resources that a deployment of all teams registers."""
+    """Return the resources registered by a deployment of all teams."""
     return record_platform(environment(pool(), teams=list(teams), **rest))
 
 
 def policies(*teams: dict[str, Any], **rest: Any) -> list[dict[str, Any]]:
-    """Return the NetworkPolicies that a deployment of all teams registers."""
+    """Return the NetworkPolicies registered by a deployment of all teams."""
     return [dict(one.inputs) for one in deployed(*teams, **rest).of("NetworkPolicy")]
 
 
 def on_gke(*teams: dict[str, Any], cluster: dict[str, Any]) -> Recorded:
-    """Return the resources that a deployment on GKE registers."""
+    """Return the resources registered by a deployment on GKE."""
     gpus = pool(machine_type="g2-standard-48", zones=["us-central1-a"], placement={"type": "none"})
     return record_platform(environment(gpus, teams=list(teams), cluster=cluster))
 
@@ -222,7 +222,7 @@ def test_pod_identity_agent_is_reachable_in_both_address_families(cluster: dict[
 
 
 def on_cilium(*teams: dict[str, Any]) -> Recorded:
-    """Return the resources that a deployment on an existing cluster with Cilium registers."""
+    """Return the resources registered by a deployment on an existing cluster with Cilium."""
     gpus = pool(nodes={"selector": {"gpu": "train"}})
     cluster = {**EXISTING, "network_policies": "cilium"}
     return record_platform(environment(gpus, teams=list(teams), cluster=cluster))

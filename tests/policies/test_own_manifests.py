@@ -234,7 +234,7 @@ def test_parts_of_a_batch_job_run_on_any_nodes_of_a_topology() -> None:
     assert pod_annotations(found, "Job", "parts")[ANYWHERE] == "true"
     assert pod_annotations(found, "CronJob", "nightly")[ANYWHERE] == "true"
     assert ANYWHERE not in pod_annotations(found, "Job", "one")
-    assert ANYWHERE not in pod_annotations(found, "Job", "job-2")  # its pods must be close together
+    assert ANYWHERE not in pod_annotations(found, "Job", "job-2")  # the pods of this Job must be close together
 
 
 def test_parts_of_a_batch_job_without_topology_request_none() -> None:

@@ -164,7 +164,9 @@ def test_a_failed_build_shows_what_go_said_and_leaves_nothing_that_looks_built(
     with pytest.raises(UnknownOutcome) as failure:
         build.binaries(QUIET)
     assert str(failure.value).startswith(f"{what} the sandbox's control plane failed.")
-    assert str(failure.value).splitlines()[1:] == ["no space left on device"], "progress is no message"
+    assert str(failure.value).splitlines()[1:] == ["no space left on device"], (
+        "the message does not contain progress lines"
+    )
     assert build.installed_version() is None
     assert [path.name for path in (cache / "control-plane").iterdir()] == ["build.lock"]
     go.install()

@@ -83,7 +83,7 @@ class Contents:
         try:
             items: list[Mapping[str, Any]] = self._get(collection)["items"]
         except ApiError as error:
-            if error.status == 404:  # its CustomResourceDefinition was deleted
+            if error.status == 404:  # the CustomResourceDefinition of the kind was deleted
                 return
             raise
         root, _, plural = collection.rpartition("/")

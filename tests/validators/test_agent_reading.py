@@ -1,4 +1,6 @@
-"""NVML is read in a child process: a call that hangs, crashes or is missing there is named and never passes."""
+"""NVML is read in a child process. The report names a call that hangs, crashes or is missing there, and it never
+passes.
+"""
 
 from __future__ import annotations
 

@@ -151,10 +151,10 @@ def with_energy(snapshot, millijoules):
 @pytest.mark.parametrize(
     ("code", "energies", "verdicts"),
     [
-        pytest.param(54, (9, 9, 9), ["fail", "fail", "pass"], id="it counts for an hour"),
-        pytest.param(119, (9, 9, 9), ["fail", "fail", "fail"], id="it lasts until a reset"),
+        pytest.param(54, (9, 9, 9), ["fail", "fail", "pass"], id="an error that counts for an hour"),
+        pytest.param(119, (9, 9, 9), ["fail", "fail", "fail"], id="an error that lasts until a reset"),
         pytest.param(119, (9, 10, 1), ["fail", "fail", "pass"], id="the GPU was reset"),
-        pytest.param(79, (9, 10, 1), ["fail", "fail", "fail"], id="it lasts until a boot"),
+        pytest.param(79, (9, 10, 1), ["fail", "fail", "fail"], id="an error that lasts until a boot"),
     ],
 )
 def test_an_event_of_an_earlier_pass_counts_as_long_as_its_fault_lasts(code, energies, verdicts):
@@ -192,7 +192,7 @@ HANGS = Reading(problem="did-not-return", call="nvmlDeviceGetTotalEnergyConsumpt
 @pytest.mark.parametrize(
     "between",
     [
-        pytest.param({"energy": REQUIRED}, id="it says that it needs a reset"),
+        pytest.param({"energy": REQUIRED}, id="the GPU reports that it needs a reset"),
         pytest.param({"energy": HANGS}, id="it does not answer"),
         pytest.param({"energy": Reading(6_000), "recovery_action": Reading(1)}, id="the driver asks for a reset"),
     ],
@@ -352,7 +352,7 @@ def test_a_hanging_event_call_loses_only_events(function, monkeypatch):
 
     found = NvmlReader(start=InProcess).wait(0.5)
     assert found.value is None
-    assert slept  # it waited for the rest of the time until the next pass
+    assert slept  # the reader waited for the rest of the time until the next pass
 
 
 def test_waiting_between_passes_returns_the_events_meanwhile():

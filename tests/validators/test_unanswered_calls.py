@@ -1,4 +1,4 @@
-"""Any NVML call may hang or crash: it is named, and the other checks still report."""
+"""Any NVML call may hang or crash. The report names the call, and the other checks still report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Turns recorded inputs of aws: resources into the requests that the provider makes from them, as AWS spells them.
+"""Turns the recorded inputs of aws: resources into the requests that the provider makes, with the names that AWS
+uses.
 
 Most inputs differ from the API's parameters only in case. A table lists the inputs that the provider names
 differently. An input that neither the API nor a table knows is an error, so no input passes unchecked. A value
@@ -49,7 +50,7 @@ class ProvidersOwn:
     why: str
 
 
-Shape = Any  # A shape of botocore.model. Its kind decides whether it has members, member, key or value.
+Shape = Any  # A shape of botocore.model. Its kind decides whether it has members, a member, or a key and a value.
 Table = Mapping[tuple[str, str], Spelt | ProvidersOwn]
 """The key is the name of the API shape and the input key."""
 

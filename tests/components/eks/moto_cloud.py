@@ -203,7 +203,7 @@ _OUTPUTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 @cache
 def _endpoint() -> str:
     """Start moto's server once in this process, and return its URL. The server ends with the process."""
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it logs a line for every request
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # werkzeug logs a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -228,7 +228,7 @@ def moto_cloud() -> Generator[MotoCloud]:
     """Yield an empty account with the AWS managed policies, so that a role with an unknown policy is refused."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
-        # moto's own reset would first load all default data again, managed policies included.
+        # moto's own reset would first load all default data again, including the managed policies
         for service in _RESPONSES:
             get_backend(service).clear()
         yield MotoCloud(_endpoint())

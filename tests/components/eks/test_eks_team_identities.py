@@ -73,7 +73,7 @@ def test_the_role_of_a_team_has_the_path_boundary_and_tags_of_all_roles() -> Non
     assert role.inputs["path"] == "/gpu/"
     assert role.inputs["permissionsBoundary"] == "arn:aws:iam::123456789012:policy/boundary"
     [nodes] = [one for one in recorded.of("Role") if one.name == "ml-nodes"]
-    assert nodes.provider == role.provider  # its default tags are the company's tags
+    assert nodes.provider == role.provider  # the provider's default tags are the company's tags
 
 
 def test_no_statement_of_a_team_has_a_wildcard_as_resource_or_action() -> None:

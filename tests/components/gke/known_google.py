@@ -1,4 +1,4 @@
-"""Google Cloud in a deploy, simulated by the SDK's mock monitor: all outputs are known, lookups use test data."""
+"""Google Cloud in a deploy, simulated by the SDK's mock monitor. All outputs are known; lookups use test data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ DNS_ENDPOINT = "gke-made.us-central1.gke.goog"
 
 
 class KnownGoogle(Mocks):
-    """Returns the inputs and what Google adds to them as outputs. Keeps the types and names of resources."""
+    """Returns the inputs, and the values that Google adds to them, as outputs. Keeps the types and names of
+    resources.
+    """
 
     def __init__(
         self, found: Mapping[str, Any] | None, version: str, subnets: Mapping[tuple[str, str, str], str]

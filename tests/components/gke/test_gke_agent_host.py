@@ -19,7 +19,7 @@ WITHOUT_MTU = ["serve", *(pool["name"] for pool in RDMA_FABRICS)]
 
 @cache
 def agents() -> dict[str, dict[str, Any]]:
-    """Return the agent pod of each pool, from two clusters: TCP and RDMA networks exclude each other."""
+    """Return the agent pod of each pool, from two clusters, because TCP and RDMA networks exclude each other."""
     recordings = [
         record_platform(platform_of(*TCP_FABRICS, WITHOUT_FABRIC)),
         record_platform(platform_of(*RDMA_FABRICS)),

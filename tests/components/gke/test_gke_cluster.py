@@ -102,7 +102,7 @@ def test_gke_2_a3_high_and_mega_have_4_and_8_extra_vpcs_and_subnets_of_mtu_8244(
     subnets = [record for record in google(recording, "Subnetwork") if record.name != "ml-us-central1-nodes"]
     assert len(subnets) == count
     owners = {urn for subnet in subnets for urn in subnet.property_dependencies["network"]}
-    assert owners == {record.urn for record in vpcs}, "one subnet in each"
+    assert owners == {record.urn for record in vpcs}, "each VPC has one subnet"
 
 
 def test_the_clusters_own_vpc_has_jumbo_frames_and_one_that_exists_keeps_its_mtu() -> None:

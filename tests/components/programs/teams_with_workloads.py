@@ -1,4 +1,6 @@
-"""Teams of both Pod Security levels, each with a workload that runs as the image's user and one as another."""
+"""Teams of both Pod Security levels. Each has a workload that runs as the image's user and one that runs as
+another.
+"""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Live nodes and pods as the API server returns them, for the pool `lab` with a layout other than the plan's."""
+"""Live nodes and pods as the API server returns them, for the pool `lab` with a layout unlike the planned one."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
     assert held == Counter({each["name"]: each["count"] for each in workloads})
 
 
-# Computed by hand: pods per node by memory, compute, CPU and memory of the node; number of nodes; mode.
+# The results are computed by hand: the machine types, numbers of nodes, and sharing modes of the suggested pools.
 @pytest.mark.parametrize(
     ("want", "families", "pools"),
     [
@@ -86,7 +86,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
             ["g4dn"],
             [("g4dn.xlarge", 2, {"mode": "mps", "replicas": 4})],
         ),
-        # Pods that need a third of a GPU each: three share one, however little memory they need.
+        # Three pods that each need a third of a GPU share one, however little memory they need.
         (
             _want(count=3, gpu_memory="1GB", compute=0.33),
             ["g4dn"],
@@ -100,7 +100,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
             ["g6e", "p4d"],
             [("p4d.24xlarge", 1, {"mode": "none"})],
         ),
-        # Several GPUs without NVLink: the cheapest machine type.
+        # Several GPUs without NVLink come from the cheapest machine type.
         (_want(gpus=4, count=1, gpu_memory="20GB"), ["g6", "p4d"], [("g6.12xlarge", 1, {"mode": "none"})]),
         # Two pods with 3 CPUs need a g4dn.2xlarge (0.752 USD/h); a g4dn.xlarge (0.526) has only 3.92 CPUs.
         (

@@ -1,4 +1,4 @@
-"""Suggested pools have what their cloud requires: zones, capacity type, and the requested network."""
+"""Suggested pools set what their cloud requires, such as zones, the capacity type and the requested network."""
 
 from __future__ import annotations
 

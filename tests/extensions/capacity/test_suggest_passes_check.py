@@ -1,4 +1,4 @@
-"""Pools that `capacity suggest` proposes pass `check`: planning, and the policy rules at their levels."""
+"""Pools that `capacity suggest` proposes pass `check`, both the planning and the policy rules at their levels."""
 
 from __future__ import annotations
 

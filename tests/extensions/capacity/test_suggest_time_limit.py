@@ -1,5 +1,5 @@
-"""A reached time limit is reported: it returns the best mix so far with its gap, and never makes a workload
-impossible.
+"""When the time limit is reached, the report contains the best mix so far and its gap. The limit never makes a
+workload impossible.
 """
 
 from __future__ import annotations

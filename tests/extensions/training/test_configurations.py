@@ -50,12 +50,12 @@ def stage(machines: Machines, parameters: float) -> Layout:
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        (2.4e9, "no ZeRO"),  # 20 bytes per parameter: 48 of 51 GB
-        (8e9, "ZeRO stage 1"),  # 4 bytes, and 16 bytes divided by 16 GPUs: 40 GB
-        (13e9, "ZeRO stage 2"),  # 2 bytes, and 18 bytes divided by 16 GPUs: 41 GB
-        (30e9, "ZeRO stage 3"),  # 18 bytes divided by 16 GPUs, and 4 bytes of the largest layer: 41 GB
-        (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 24 bytes divided by 2 pods: 840 of 1,594 GB
-        (140e9, "ZeRO stage 3, optimizer on NVMe"),  # on CPU: 1,680 of 1,594 GB
+        (2.4e9, "no ZeRO"),  # 20 bytes per parameter need 48 of 51 GB
+        (8e9, "ZeRO stage 1"),  # 4 bytes, and 16 bytes divided by 16 GPUs, need 40 GB
+        (13e9, "ZeRO stage 2"),  # 2 bytes, and 18 bytes divided by 16 GPUs, need 41 GB
+        (30e9, "ZeRO stage 3"),  # 18 bytes divided by 16 GPUs, and 4 bytes of the largest layer, need 41 GB
+        (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 24 bytes, divided by 2 pods, need 840 GB
+        (140e9, "ZeRO stage 3, optimizer on NVMe"),  # on the CPU, it would need 1,680 of 1,594 GB
     ],
 )
 def test_the_stage_is_the_lowest_one_whose_state_fits(parameters: float, expected: str) -> None:

@@ -244,7 +244,7 @@ def _healthy() -> dict[str, str]:
 
 
 def _dead_scrape() -> Iterator[Case]:
-    """Yield cases in which the metrics of a faulty GPU stop: only the missing metrics are an alert."""
+    """Yield cases in which the metrics of a faulty GPU stop. Only the missing metrics raise an alert."""
     sick = {
         **gpus(8, "99x10 stale"),
         **dict.fromkeys(_xid("79"), "5x10 stale"),

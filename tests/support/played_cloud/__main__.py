@@ -14,7 +14,7 @@ FOLDER = "PLAYED_CLOUD"
 _WATCH_SECONDS = 0.5
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine stops it with a request
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine stops the provider with a request
     engine = os.getppid()
     server = serve(Path(os.environ[FOLDER]))
     while os.getppid() == engine:  # a killed engine sends no request to stop

@@ -26,7 +26,8 @@ class _Upload(io.FileIO):
 
 @pytest.fixture
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that refuses what Mountpoint for S3 refuses: renames, out-of-order writes, removing directories.
+    """A directory that, like Mountpoint for S3, refuses renames, out-of-order writes and the removal of
+    directories.
 
     It is not a real bucket, so the errors may differ from those of Mountpoint.
     """

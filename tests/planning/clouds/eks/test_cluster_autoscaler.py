@@ -155,7 +155,7 @@ def test_without_nvidia_com_gpu_more_nodes_are_announced() -> None:
     assert ACCELERATOR_LABEL not in node_group(**pool).labels
     _, said = plan_and_decisions(**pool)
     assert said["warning: autoscaler"].chosen == "may add up to 4 nodes for one pending pod"
-    assert "rename" not in said["warning: autoscaler"].why, "policy sharing-rename forbids it"
+    assert "rename" not in said["warning: autoscaler"].why, "the policy sharing-rename forbids this"
     assert "warning: autoscaler" not in plan_and_decisions(**G6)[1]
 
 

@@ -79,18 +79,18 @@ INVALID: dict[str, Invalid] = {
             "p3dn.24xlarge",
         )
     },
-    "capacity block that ends before the need": Invalid(
+    "capacity block that ends before needed_until": Invalid(
         {"capacity": BLOCK | ENDS | {"needed_until": "2026-12-15T00:00:00Z"}}, "capacity.ends", ("40 minutes",)
     ),
-    "capacity block that ends at the end of the need": Invalid(
+    "capacity block that ends exactly at needed_until": Invalid(
         {"capacity": BLOCK | ENDS | {"needed_until": "2026-12-14T11:30:00Z"}},
         "capacity.ends",
         ("drain from 2026-12-14T10:50:00", "extend the block"),
     ),
-    "capacity block that drains a minute before the end of the need": Invalid(
+    "capacity block that drains a minute before needed_until": Invalid(
         {"capacity": BLOCK | ENDS | {"needed_until": "2026-12-14T10:51:00Z"}}, "capacity.ends", ("40 minutes",)
     ),
-    "capacity block whose end is before the need in another time zone": Invalid(
+    "capacity block that drains before a needed_until in another time zone": Invalid(
         {"capacity": BLOCK | ENDS | {"needed_until": "2026-12-14T12:00:00+01:00"}},
         "capacity.ends",
         ("40 minutes",),
@@ -111,7 +111,7 @@ INVALID: dict[str, Invalid] = {
         ("64 characters", "at most 63"),
     ),
     # -- zones
-    "placed training in no zone": Invalid(
+    "placed training without a zone": Invalid(
         {"count": {"desired": 2}}, "zones", ("every zone", "placement group is in one", "2 nodes with EFA")
     ),
     "placed training in two zones": Invalid(
@@ -129,7 +129,7 @@ INVALID: dict[str, Invalid] = {
         "zones",
         ("no zones, so every zone", "write zones: [us-east-2a]"),
     ),
-    "a group that exists, in every zone": Invalid(
+    "an existing group in every zone": Invalid(
         {**SERVE, "placement": {"type": "cluster", "group": "rack-7"}}, "zones", ("exactly one zone",)
     ),
     "EFA over two zones": Invalid(
@@ -150,13 +150,13 @@ INVALID: dict[str, Invalid] = {
         "zones",
         ("EFA traffic does not cross zones",),
     ),
-    "zones beside a reservation": Invalid(
+    "zones in addition to a reservation": Invalid(
         {"capacity": RESERVATION, "zones": ["us-east-2b"]}, "zones", ("only us-east-2a,", "remove zones")
     ),
     "more zones than a reservation has": Invalid(
         {"capacity": RESERVATION, "zones": ["us-east-2a", "us-east-2b"]}, "zones", ("only us-east-2a,",)
     ),
-    "zones beside a capacity block": Invalid(
+    "zones in addition to a capacity block": Invalid(
         {"capacity": BLOCK, "zones": ["us-east-2c"]}, "zones", ("only us-east-2a,", "capacity-block")
     ),
     "a zone in another region": Invalid(
@@ -171,7 +171,7 @@ INVALID: dict[str, Invalid] = {
     "a group without placement": Invalid(
         {"placement": {"type": "none", "group": "rack-7"}}, "placement.group", ("only with type cluster",)
     ),
-    "existing group with a reservation": Invalid(
+    "a new group with a reservation": Invalid(
         {"capacity": RESERVATION, "placement": {"type": "cluster"}}, "placement.type", ("16 reserved nodes to 11",)
     ),
     "a group that is not the reservation's": Invalid(

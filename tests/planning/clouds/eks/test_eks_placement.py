@@ -41,11 +41,11 @@ PLACEMENTS: dict[str, tuple[dict[str, Any], PlacementGroup | None]] = {
     "inference, asked for": ({**INFERENCE, "placement": {"type": "cluster"}}, OWN),
     "a group that exists": ({**TWO, "placement": {"type": "cluster", "group": "rack-7"}}, THERE),
     "a reservation": ({"count": {"desired": 2}, "capacity": RESERVATION}, None),
-    "a reservation in a group": (
+    "a reservation in a placement group": (
         {"count": {"desired": 2}, "capacity": RESERVATION | {"placement_group": "rack-7"}},
         THERE,
     ),
-    "the reservation's group named twice": (
+    "the reservation's group given in both places": (
         {
             "count": {"desired": 2},
             "capacity": RESERVATION | {"placement_group": "rack-7"},

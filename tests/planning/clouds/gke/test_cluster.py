@@ -200,7 +200,7 @@ def test_a_range_of_the_gpu_networks_is_refused_only_where_there_are_some() -> N
     with pytest.raises(BadInput) as caught:
         plan(on("a3-megagpu-8g"), cluster=wide)
     told = [problem.path for problem in caught.value.problems]
-    assert told.count("cluster.create.nodes_cidr") == 1, "one of the GPU networks is enough to tell"
+    assert told.count("cluster.create.nodes_cidr") == 1, "one problem is enough for all GPU networks"
 
 
 def test_the_default_ranges_overlap_nothing_of_the_largest_gpu_networks() -> None:
@@ -242,7 +242,9 @@ def test_ranges_and_system_nodes_that_gke_cannot_have_are_refused(
 
 @pytest.mark.parametrize(("field", "value"), [("nodes_cidr", "10.0.0.0/28"), ("pods_cidr", "10.16.0.0/20")])
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
-    """Nodes of the pool and system nodes, plus one of each during an upgrade: 12 addresses, 16 ranges of /24."""
+    """The pool's nodes and the system nodes, plus one of each during an upgrade, need 12 addresses and 16 ranges
+    of /24.
+    """
     many = on("g2-standard-48", count={"desired": 16})
     assert "enough for 21" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
     few = on("g2-standard-48", count={"desired": 4})
@@ -850,7 +852,7 @@ def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> N
 
 
 def test_node_pools_that_expose_credentials_are_refused_with_buckets() -> None:
-    """The sidecar that mounts a bucket reaches the metadata server, and so do the team's other containers."""
+    """The sidecar that mounts a bucket can reach the metadata server, and so can the team's other containers."""
     data = {"type": "bucket", "bucket": "acme-data", "purpose": "datasets"}
     members = ["user:a@example.com"]
     mounting = with_rest(storage={"data": data}, teams=[team("vision", quota={"gpus": 1}, members=members)])

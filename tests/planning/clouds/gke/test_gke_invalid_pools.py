@@ -1,4 +1,4 @@
-"""Combinations that GKE refuses, or that waste paid capacity: the place, the problem and the fix."""
+"""Combinations that GKE refuses or that waste paid capacity, each with the place, the problem and the fix."""
 
 from __future__ import annotations
 
