@@ -158,7 +158,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     test.
     """
     # The cloud SDKs and 8,000 tests are a million objects. Freezing them saves a tenth of all CPU time.
-    gc.freeze()  # without a prior collection, which would take half a second and free little
+    gc.freeze()  # a prior collection would take half a second and free little
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
     if "pulumi" in sys.modules:  # pulumi is imported only if a test runs a Pulumi program

@@ -1,4 +1,4 @@
-"""The type checker is strict: it reports each kind of error that the project does not allow."""
+"""The type checker is strict and reports each kind of error that the project does not allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The installed package: the contents of its wheel, and a project that uses it."""
+"""The contents of the installed package's wheel, and a project that uses the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalogue with inconsistent files: the loader reports the file, the entry and what is missing."""
+"""For a catalogue with inconsistent files, the loader reports the file, the entry and what is missing."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_every_region_with_a_price_is_one_that_offers_the_machine_type(catalog: 
     for prices in catalog.price_lists.values():
         for name, by_region in prices.usd_per_hour.items():
             if not catalog.machine_types[name].has_gpus:
-                continue  # their price lists cover only a few regions
+                continue  # the price lists of these machine types cover only a few regions
             offered = catalog.offered(catalog.machine_types[name])
             assert offered is not None, name
             assert set(by_region) <= set(offered.zones), name

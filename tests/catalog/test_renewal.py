@@ -1,4 +1,4 @@
-"""`python -m tools.renew`: the catalogue's machine types, compared with the clouds' APIs.
+"""`python -m tools.renew` compares the catalogue's machine types with the clouds' APIs.
 
 Moto's server answers for EC2, with machine types copied from AWS's DescribeInstanceTypes. A small test server
 answers for Google.

@@ -1,4 +1,4 @@
-"""`check` as SARIF and JUnit: every finding refers to its line of the stack file."""
+"""`check` as SARIF and JUnit, where every finding refers to its line of the stack file."""
 
 from __future__ import annotations
 

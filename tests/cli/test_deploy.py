@@ -1,4 +1,4 @@
-"""`preview`, `up` and `destroy` with a fake engine: their output and refusals before anything changes."""
+"""The output of `preview`, `up` and `destroy` with a fake engine, and what they refuse before anything changes."""
 
 from __future__ import annotations
 
@@ -499,7 +499,7 @@ def test_a_destroy_of_a_stack_that_is_not_deployed_destroys_and_lists_nothing(
 
 
 class Terminal(io.StringIO):
-    """Standard input that is a terminal in which a text was typed."""
+    """Standard input that is a terminal with typed text."""
 
     def isatty(self) -> bool:
         return True

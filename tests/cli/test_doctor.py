@@ -1,4 +1,4 @@
-"""`doctor STACK`: the requirements of `up` for a stack, reported without credentials and without a network."""
+"""`doctor STACK` reports the requirements of `up` for a stack, without credentials and without a network."""
 
 from __future__ import annotations
 

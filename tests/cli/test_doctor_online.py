@@ -1,4 +1,4 @@
-"""`doctor STACK --online`: the lines, the document, and the exit codes."""
+"""The lines, the JSON document and the exit codes of `doctor STACK --online`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output that cannot be written, such as a full disk: every command prints one line and exits with 3."""
+"""If standard output cannot be written, as on a full disk, every command prints one line and exits with 3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Costs that a command must avoid: imports of modules that it does not need, and garbage collection at its end."""
+"""Costs that a command must avoid, which are imports of unneeded modules and garbage collection at its end."""
 
 from __future__ import annotations
 

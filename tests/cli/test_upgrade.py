@@ -1,4 +1,4 @@
-"""`gpu-platform upgrade` without a cluster: report, exit codes and JSON."""
+"""The report, the exit codes and the JSON of `gpu-platform upgrade` without a cluster."""
 
 from __future__ import annotations
 

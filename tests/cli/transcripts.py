@@ -1,4 +1,4 @@
-"""Transcripts of the command line: the help, a success and a failure of every command, as text files.
+"""Transcripts of the help, a success and a failure of every command, as text files.
 
 `python -m tests.cli.transcripts` writes them to tests/cli/transcripts/. A test compares them with the actual
 output.

@@ -1,4 +1,4 @@
-"""The Pulumi plugin as the engine runs it: a separate process that constructs components over gRPC."""
+"""The Pulumi plugin as the engine runs it, in a separate process that constructs components over gRPC."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def output(value: str | None = None) -> dict[str, Any]:
 
 @dataclass
 class Refused(Exception):
-    """The error that the engine shows to its user: a message, and a reason for each property."""
+    """The error that the engine shows to its user, with a message and a reason for each property."""
 
     message: str
     reasons: Mapping[str, str]

@@ -45,7 +45,7 @@ def recorded(declare: Callable[[], object], *, stack: str = "test") -> Recorded:
 
 
 def refused(declare: Callable[[], object]) -> str:
-    """Return the error message with which a program is refused."""
+    """Return the message of the error that stops a program."""
     with pytest.raises(ProgramError) as error:
         recorded(declare)
     return str(error.value)

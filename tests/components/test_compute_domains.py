@@ -1,4 +1,4 @@
-"""Racks: the resources that the program registers on each cloud with every output unknown."""
+"""The resources that the program registers for racks on each cloud, with every output unknown."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_the_guide_s_training_on_several_nodes_is_as_complete_as_a_declared_job(
 def test_main_container_and_sidecar_request_what_the_pod_declares(machine: Machine) -> None:
     platform = platform_with_jobs(machine)
     for one in (*platform["teams"][0]["training_jobs"], *platform["teams"][0]["inference_services"]):
-        one |= {"cpu": "120", "memory": "400Gi"}  # from two NUMA nodes, like the GPUs
+        one |= {"cpu": "120", "memory": "400Gi"}  # CPUs of two NUMA nodes, like the GPUs
     pods = job_pods(platform)
     for kind in ("training", "inference"):
         requests = [one["resources"]["requests"] for one in containers(pods[kind]).values()]

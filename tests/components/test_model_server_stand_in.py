@@ -27,9 +27,9 @@ pytestmark = pytest.mark.long
 
 SECOND = 0.1  # seconds that one second of the manifest takes in this test
 
-# It behaves like common model servers (vLLM, TGI, Triton behind uvicorn).
-# It does not listen while it loads weights. It answers health requests from the request queue.
-# After SIGTERM, it accepts no new requests and finishes its streams.
+# The server behaves like common model servers (vLLM, TGI, Triton behind uvicorn). It does not listen while it
+# loads weights. It answers health requests from the request queue. After SIGTERM, it accepts no new requests and
+# finishes its streams.
 SERVER = """
 import http.server, signal, sys, threading, time
 port, load, health, stream = int(sys.argv[1]), *map(float, sys.argv[2:5])

@@ -1,4 +1,4 @@
-"""How many objects a team can create in the API server: every kind that its Roles may create has a limit."""
+"""Every kind that a team's Roles may create has a limit on the number of its objects in the API server."""
 
 from __future__ import annotations
 

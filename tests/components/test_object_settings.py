@@ -1,4 +1,4 @@
-"""`images`, `objects` and `pools[].tags`: a company's registries, pull secrets, labels and tags."""
+"""Registries, pull secrets, labels and tags of a company, from `images`, `objects` and `pools[].tags`."""
 
 from __future__ import annotations
 

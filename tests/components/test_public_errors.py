@@ -1,4 +1,4 @@
-"""Wrong arguments of the public components: one message lists every problem, each with its argument."""
+"""For wrong arguments of the public components, one message lists every problem with its argument."""
 
 from __future__ import annotations
 

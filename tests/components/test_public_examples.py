@@ -72,7 +72,7 @@ def test_the_pool_and_the_quota_of_python_on_an_existing_cluster_follow_the_node
 
 
 def misfits(schema: Any, properties: Mapping[str, Any], values: Mapping[str, Any], place: str) -> Iterator[str]:
-    """Yield each place where values do not match the schema: unknown names, wrong types and missing keys."""
+    """Yield each place where the schema does not allow the values: unknown names, wrong types and missing keys."""
     for name, value in values.items():
         if name not in properties:
             yield f"{place}.{name}"

@@ -1,4 +1,4 @@
-"""The Pulumi plugin: its schema, and components that it constructs for programs in other languages."""
+"""The schema of the Pulumi plugin, and components that it constructs for programs in other languages."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_whole_platform_is_constructed_with_everything_below_it(plugin: Plugin
     platform: Any = yaml.safe_load((PROJECT_ROOT / "examples" / "yaml" / "Pulumi.yaml").read_text("utf-8"))
     properties = platform["resources"]["platform"]["properties"]
     properties["cluster"]["kubeconfig"] = output()
-    properties["pools"][0]["nodes"]["names"] = ["dgx-01", "dgx-02"]  # from the configuration
+    properties["pools"][0]["nodes"]["names"] = ["dgx-01", "dgx-02"]  # the configuration supplies these values
     program, outputs = plugin.construct("GpuPlatform", "platform", properties)
     assert {one.name for one in program.of("Namespace")} >= {"research", "gpu-operator"}
     assert all("gpu-platform:index:GpuPlatform" in one.urn for one in program.resources)

@@ -1,4 +1,4 @@
-"""The service account of a team on a real API server: pods that name it use its pull secret but mount no token."""
+"""Pods that name a team's service account use its pull secret but mount no token, on a real API server."""
 
 from __future__ import annotations
 

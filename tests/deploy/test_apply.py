@@ -1,4 +1,4 @@
-"""The embedded engine on a real API server: what it creates, changes, prunes, replaces and waits for."""
+"""What the embedded engine creates, changes, prunes, replaces and waits for on a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Kubernetes client: its requests and its error messages."""
+"""The requests and the error messages of the Kubernetes client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Output during a wait: the reason immediately, each new reason once, and a line for each further minute (U10)."""
+"""During a wait, the reason is printed immediately, each new reason once, and a line for each further minute
+(U10).
+"""
 
 from __future__ import annotations
 

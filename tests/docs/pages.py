@@ -1,4 +1,4 @@
-"""Reads the documents: their fenced blocks with the comment before each block, and the commands in them."""
+"""Reads the fenced blocks of the documents with the comment before each block, and the commands in them."""
 
 from __future__ import annotations
 

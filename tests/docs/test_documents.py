@@ -125,7 +125,8 @@ ON_CLOUD: dict[str, dict[str, Any]] = {
 def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "examples" / "policy-rules"))  # as in the project's root folder
+    # The modules that a fragment names are in this folder, as if it were the root folder of a project.
+    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "examples" / "policy-rules"))
     whole: dict[str, Any] = {
         "kind": "environment",
         "cluster": {"provider": "sandbox", "name": "documented"},

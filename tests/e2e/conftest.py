@@ -1,4 +1,4 @@
-"""Fixtures for tests of whole stacks: a separate sandbox, and a helper that runs the command line."""
+"""Fixtures for tests of whole stacks, which are a separate sandbox and a helper that runs the command line."""
 
 from __future__ import annotations
 

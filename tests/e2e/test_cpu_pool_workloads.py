@@ -1,4 +1,4 @@
-"""A CPU pool in the sandbox: its nodes pass without an agent, and pods without GPUs run only there.
+"""The nodes of a CPU pool in the sandbox pass without an agent, and pods without GPUs run only there.
 
 A test that compares the output of commands with a transcript deploys the stack.
 """

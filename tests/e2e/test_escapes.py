@@ -1,4 +1,4 @@
-"""Members try to exceed what their team was granted, on the real API server; honest objects are admitted."""
+"""Members try to exceed what their team was granted, on the real API server, which admits honest objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods of multi-node jobs with GPU NICs, on a real API server: admitted only on the fabric that they are for."""
+"""A real API server admits pods of multi-node jobs with GPU NICs only on the fabric that they are made for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The clouds' published fabric test pods on a real API server: admitted only for teams with the right machine
-type.
-"""
+"""A real API server admits the clouds' published fabric test pods only for teams with the right machine type."""
 
 from __future__ import annotations
 

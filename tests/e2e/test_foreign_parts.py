@@ -1,4 +1,4 @@
-"""A cluster with operators that somebody else installed: refused before anything changes, or left untouched."""
+"""`up` refuses operators that somebody else installed before anything changes, or leaves them untouched."""
 
 from __future__ import annotations
 

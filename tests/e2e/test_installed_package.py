@@ -1,4 +1,4 @@
-"""A project that uses the installed package: deployed to a sandbox, then with a newer version of the package."""
+"""A project that uses the installed package is deployed to a sandbox, then with a newer version of the package."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_an_autoscaled_pool_adds_validated_nodes_and_removes_them(
         "cluster": {"provider": "sandbox", "name": platform.kubeconfig.resolve().parent.name},
         "pools": [
             {**BASE["pools"][1], "name": "chat", "count": {"min": 1, "desired": 1, "max": 2}},
-            # Its nodes are partitioned before a pod starts on them.
+            # The nodes of this pool are partitioned before a pod starts on them.
             {**BASE["pools"][2], "name": "slices", "count": {"desired": 0, "max": 1}},
         ],
         "teams": [],

@@ -1,4 +1,4 @@
-"""A newer Kubernetes version in the stack file: reported, previewed without a change, then upgraded in place."""
+"""A newer Kubernetes version in the stack file is reported, previewed without a change, and upgraded in place."""
 
 from __future__ import annotations
 

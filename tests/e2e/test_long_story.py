@@ -1,4 +1,4 @@
-"""The life of a platform in one test: teams with data, changes while pods run, kills, and the end.
+"""The life of a platform in one test, with teams that have data, changes while pods run, kills, and the end.
 
 Before each change, `preview` announces its impact. After the change, the test compares the impact with the events
 that it has watched on the API server. No member's object is lost without consent, and nothing happens unannounced.
@@ -346,7 +346,7 @@ def a_budget_holds_the_layout(story: Story) -> None:
 
 
 def a_node_breaks(story: Story) -> None:
-    """Break a node: `up` names the node and changes nothing for members, and passes once the node is repaired.
+    """Break a node. `up` names the node and changes nothing for members, and it passes once the node is repaired.
 
     test_embedded_up.py tests one node and one fault in `make test-long`.
     """

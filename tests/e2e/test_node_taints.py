@@ -1,4 +1,4 @@
-"""Cordons and taints by people, autoscalers and Kubernetes are no drift; the stack's taints are repaired."""
+"""Cordons and taints by people, autoscalers and Kubernetes are not drift, but the stack's taints are repaired."""
 
 from __future__ import annotations
 

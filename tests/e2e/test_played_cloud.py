@@ -1,4 +1,5 @@
-"""The program with the real Pulumi CLI and a simulated AWS account: each change happens as its preview states.
+"""Runs the program with the real Pulumi CLI and a simulated AWS account. Each change happens as its preview
+states.
 
 The tests run if `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.md).
 """
@@ -102,7 +103,7 @@ def stack() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Step:
-    """One deployment: the announced changes, the result, and the events in the cloud."""
+    """The announced changes of one deployment, its result, and the events in the cloud."""
 
     preview: dict[str, Any]
     up: Ran

@@ -1,6 +1,4 @@
-"""The real Pulumi CLI and live objects: protected ones, ones that others changed, and leftovers of a killed
-destroy.
-"""
+"""The real Pulumi CLI with live objects that are protected, changed by others, or left by a killed destroy."""
 
 from __future__ import annotations
 

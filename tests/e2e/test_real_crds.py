@@ -1,4 +1,4 @@
-"""An optional check with the real CustomResourceDefinitions: the API server accepts all rendered objects.
+"""An optional check that an API server with the real CustomResourceDefinitions accepts all rendered objects.
 
 Run by hand or in CI with a folder of CRDs:  GPU_PLATFORM_CRDS=DIR pytest tests/e2e/test_real_crds.py
 """

@@ -1,4 +1,6 @@
-"""Every way to share a GPU, on the real API server and scheduler: pods that fit run, and one more pod does not."""
+"""For every way to share a GPU, pods that fit run, and one more pod does not, on the real API server and
+scheduler.
+"""
 
 from __future__ import annotations
 
@@ -367,13 +369,13 @@ def test_four_claims_hold_four_gpus_and_the_fifth_waits(claimed: Platform) -> No
 
 
 def test_partitions_share_a_gpu_until_its_slices_are_used_up(claimed: Platform) -> None:
-    claim(claimed, "six", "six")  # six of the eight; the team's workload uses the other two
+    claim(claimed, "six", "six")  # six of the eight devices; the team's workload uses the other two
     runs(claimed, "six", "lab")
     claim(claimed, "none-left", "seventh")
     assert "cannot allocate all claims" in claimed.unschedulable("none-left", "lab")
     claimed.remove_pods()
 
-    for index in range(12):  # two on each of the remaining six GPUs
+    for index in range(12):  # two pods on each of the remaining six GPUs
         claim(claimed, f"half-{index}", "half")
     for index in range(12):
         runs(claimed, f"half-{index}", "lab")
@@ -393,7 +395,7 @@ def test_seven_instances_of_one_slice_fit_beside_each_other_on_one_gpu(claimed: 
     claim(claimed, "taken", "six")
     runs(claimed, "taken", "lab")
     claimed.remove_pods()
-    for index in range(42):  # seven on each of the remaining six GPUs
+    for index in range(42):  # seven pods on each of the remaining six GPUs
         claim(claimed, f"seventh-{index}", "seventh")
     for index in range(42):
         runs(claimed, f"seventh-{index}", "lab")
@@ -410,7 +412,7 @@ def test_a_claim_above_the_teams_quota_of_its_device_class_is_refused_by_name(cl
         "spec": {"devices": {"requests": [request]}},
     }
     with pytest.raises(Refused, match=r"exceeded quota: gpu-quota.*gpu\.nvidia\.com\.deviceclass") as refusal:
-        claimed.client.create(body)  # the team's workload uses both
+        claimed.client.create(body)  # the team's workload uses both devices
     assert refusal.value.status == 403
 
 

@@ -1,4 +1,4 @@
-"""`gpu-platform guide`: text, JSON, HTML and manifests, checked as a member and the API server would read them."""
+"""Text, JSON, HTML and manifests of `gpu-platform guide`, read as a member and the API server would read them."""
 
 from __future__ import annotations
 

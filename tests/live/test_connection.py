@@ -148,7 +148,7 @@ def test_a_refused_connection_is_reported_as_refused(tmp_path: Path) -> None:
 def test_a_connection_that_is_not_accepted_is_reported_with_the_limit(tmp_path: Path) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):  # to fill the server's queue
+        for _ in range(3):  # fills the server's queue
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(server.getsockname())

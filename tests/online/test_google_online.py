@@ -336,7 +336,7 @@ def test_a_new_subnet_that_overlaps_gpu_networks_stops_up(project: GoogleProject
 
 
 def test_existing_nodes_in_gpu_network_ranges_stop_up(project: GoogleProject) -> None:
-    """Nodes have an interface in each GPU network. If ranges overlap, they send other traffic there."""
+    """Nodes have an interface in each GPU network. If ranges overlap, other traffic goes to a GPU network."""
     project.add_cluster()
     project.answers[f"{REGION}/subnetworks/default"] = {"ipCidrRange": "192.168.0.0/20"}
     assert by_title(ask(plan_of(MEGA, cluster=EXISTING)), "subnet default").severity == "stops"

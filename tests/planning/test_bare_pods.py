@@ -1,4 +1,4 @@
-"""Team pods without a controller: where the policy pack and the API server refuse them, and what members read."""
+"""Where the policy pack and the API server refuse team pods without a controller, and what members read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`validation.burn_in`: the planned active checks, their pods and limits, and the output of `check`."""
+"""The active checks that `validation.burn_in` plans, their pods and limits, and the output of `check`."""
 
 from __future__ import annotations
 

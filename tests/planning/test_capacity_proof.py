@@ -139,7 +139,8 @@ def test_a_hundred_equal_teams_that_leave_cpu_unused_are_decided() -> None:
 
 
 def test_places_shared_by_equal_teams_overfill_no_node() -> None:
-    rooms = [room(gpus=100, count=6, cpu=13_000)]  # 5 + 4 + 4 on each node; largest first begins with 5 + 5
+    # 5 + 4 + 4 fits on each node, but largest-first packing begins with 5 + 5.
+    rooms = [room(gpus=100, count=6, cpu=13_000)]
     groups = [
         pods(f"t{size}-{count}", count, cpu=size)
         for size, counts in ((5000, (2, 4)), (4000, (5, 7)))

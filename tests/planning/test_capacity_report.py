@@ -1,4 +1,4 @@
-"""The capacity report: textbook cases, the pods that represent quotas, and what is wasted for which cause."""
+"""Textbook cases of the capacity report, the pods that represent quotas, and the causes of wasted capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CEL in a stack file: an expression that the API server would refuse is reported before a deployment."""
+"""A CEL expression in a stack file that the API server would refuse is reported before a deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an edit of the stack file affects deployed pools: what is deleted or replaced, how many GPUs, and why."""
+"""Which deployed pools an edit of the stack file deletes or replaces, how many GPUs are affected, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cleanup: off by default, based on the teams in the stack file, with as few permissions as possible."""
+"""The cleanup is off by default, uses the teams in the stack file, and has as few permissions as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute classes: pools that replace each other, and the order in which nodes are added to them."""
+"""Compute classes list pools that replace each other, in the order in which nodes are added to them."""
 
 from __future__ import annotations
 

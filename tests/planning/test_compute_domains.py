@@ -1,4 +1,4 @@
-"""ComputeDomains: the DRA driver next to the device plugin, and workloads that share GPU memory over NVLink."""
+"""The DRA driver for ComputeDomains next to the device plugin, and workloads that share GPU memory over NVLink."""
 
 from __future__ import annotations
 

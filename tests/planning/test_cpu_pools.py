@@ -1,4 +1,4 @@
-"""Pools whose machine type has no GPUs: planned without NVIDIA software, next to GPU pools, on every provider."""
+"""Pools without GPUs are planned without NVIDIA software, next to GPU pools, on every provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of which providers support a field: which fields are refused, their places, and the messages."""
+"""Which fields are refused because the provider does not support them, with their places and the messages."""
 
 from __future__ import annotations
 

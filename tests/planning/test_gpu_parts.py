@@ -1,4 +1,4 @@
-"""GPU software that an existing cluster already has: what the program does not install, and what it refuses."""
+"""What the program does not install on a cluster that already has GPU software, and what the program refuses."""
 
 from __future__ import annotations
 

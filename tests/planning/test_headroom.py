@@ -1,4 +1,4 @@
-"""Headroom of autoscaled pools: the pods that reserve it, unsuitable pools, and what stays unchanged."""
+"""The pods that reserve headroom in autoscaled pools, unsuitable pools, and what stays unchanged."""
 
 from __future__ import annotations
 

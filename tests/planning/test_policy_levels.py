@@ -1,4 +1,4 @@
-"""The policy pack's configuration in the plan: the level of the stack limits the levels of the rules."""
+"""In the plan's configuration of the policy pack, the level of the stack limits the levels of the rules."""
 
 from __future__ import annotations
 

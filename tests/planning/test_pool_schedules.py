@@ -1,4 +1,4 @@
-"""Pools that are off at night and at weekends: their scheduled actions, refused settings, messages and cost."""
+"""Scheduled actions, refused settings, messages and cost of pools that are off at night and at weekends."""
 
 from __future__ import annotations
 

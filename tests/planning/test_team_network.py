@@ -1,4 +1,4 @@
-"""Egress and ingress of teams: which addresses of a table pods may reach, decided without the planner."""
+"""Which addresses pods may reach with the egress and ingress of teams, decided without the planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared workloads of teams: an entry that could never run is refused, and others are planned with defaults."""
+"""A declared workload of a team that could never run is refused, and others are planned with defaults."""
 
 from __future__ import annotations
 

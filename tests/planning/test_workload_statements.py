@@ -1,4 +1,4 @@
-"""Statements that `check` prints for each entry of a team: its queue, topology, storage, and whether it fits."""
+"""What `check` prints about the queue, topology and storage of a team's entries, and whether each entry fits."""
 
 from __future__ import annotations
 

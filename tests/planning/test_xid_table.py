@@ -1,4 +1,4 @@
-"""One table of Xid errors: the agent, the alerts and the runbooks agree on every code."""
+"""The agent, the alerts and the runbooks agree on every Xid code, because all use one table."""
 
 from __future__ import annotations
 

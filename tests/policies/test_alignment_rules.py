@@ -1,4 +1,4 @@
-"""gpu-numa-alignment: every pod that the rule refuses is also rejected by an independent model of the kubelet."""
+"""Every pod that gpu-numa-alignment refuses is also rejected by an independent model of the kubelet."""
 
 from __future__ import annotations
 

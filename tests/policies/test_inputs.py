@@ -1,4 +1,4 @@
-"""How rules read the values of resource inputs: as numbers and strings, whichever form an engine passes."""
+"""How rules read the values of resource inputs, which an engine may pass as numbers or as strings."""
 
 from __future__ import annotations
 

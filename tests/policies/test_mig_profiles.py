@@ -1,4 +1,4 @@
-"""The tables and the method with which the MIG rules decide, and where rules and planner differ."""
+"""The tables and the method that the MIG rules use, and where the rules differ from the planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU node pools of every kind: their taints, and the Topology Manager policy of training pools."""
+"""The taints of GPU node pools of every kind, and the Topology Manager policy of training pools."""
 
 from __future__ import annotations
 

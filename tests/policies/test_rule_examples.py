@@ -1,4 +1,4 @@
-"""The examples on the rules' reference page: the wrong example violates its rule, and the right one does not.
+"""On the rules' reference page, the wrong example violates its rule, and the right example does not.
 
 If any value of an example is unknown before the deployment, the rule reports neither a pass nor a violation.
 """

@@ -1,4 +1,4 @@
-"""The stack that rules check: values that are read once for all subjects, and objects by kind and namespace."""
+"""Values that are read once for all subjects of the rules, and the stack's objects by kind and namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Teams: a quota for every GPU resource that the pools offer."""
+"""Teams have a quota for every GPU resource that the pools offer."""
 
 from __future__ import annotations
 

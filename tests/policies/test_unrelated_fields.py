@@ -1,4 +1,4 @@
-"""No field of the stack file hides an unrelated violation: the findings are the same with any value of any field.
+"""No field hides an unrelated violation, because the findings are the same with any value of any field.
 
 For each field, the test adds a violating pool and its teams to the stack, and the wrong examples of all rules to
 the resources that the program registers. It leaves out examples that need their own cluster.
@@ -33,7 +33,7 @@ Findings = frozenset[tuple[str, str]]
 OF_STACK = {"sharing-across-tenants", "sharing-replicas-bounded", "cost-ceiling"}
 """Rules that the added pool, teams and settings violate."""
 RELATED = {"teams[].inference_services[].route": {"route-host"}}
-"""Fields that change a rule's settings: a declared route without a host makes the pack allow all hosts."""
+"""Fields that change a rule's settings. A declared route without a host makes the pack allow all hosts."""
 POOL: Mapping[str, Mapping[str, Any]] = {
     "sandbox": {"machine_type": "g6.12xlarge"},
     "existing": {"machine_type": "g6.12xlarge", "nodes": {"names": ["c0", "c1"]}},

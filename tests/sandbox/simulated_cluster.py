@@ -1,4 +1,4 @@
-"""A sandbox for the simulator's tests: creates objects, reads them, and removes what it created."""
+"""A sandbox for the simulator's tests, which creates and reads objects, and removes what it created."""
 
 from __future__ import annotations
 

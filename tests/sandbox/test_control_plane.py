@@ -1,4 +1,4 @@
-"""The control plane of a real sandbox: the behaviour of its API server, scheduler, controllers and KWOK."""
+"""The behaviour of the API server, scheduler, controllers and KWOK in a real sandbox."""
 
 from __future__ import annotations
 

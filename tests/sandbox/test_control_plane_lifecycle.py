@@ -1,4 +1,4 @@
-"""The lifecycle of a sandbox: start, repair, move, stop, removal."""
+"""The start, repair, move, stop and removal of a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Karpenter in a sandbox: what is built, what it may create, and how its nodes become simulated ones."""
+"""What is built of Karpenter for a sandbox, what it may create, and how its nodes become simulated ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KEDA for tests in a sandbox: which of its programs are built, and when."""
+"""Which programs of KEDA are built for tests in a sandbox, and when."""
 
 from __future__ import annotations
 

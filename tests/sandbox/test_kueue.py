@@ -1,4 +1,4 @@
-"""Kueue in a sandbox: what is built, and which of its objects are installed."""
+"""What is built of Kueue for a sandbox, and which of its objects are installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The MIG tables of the simulated driver: their contents, and where they differ from the catalogue."""
+"""The contents of the simulated driver's MIG tables, and where the tables differ from the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles and faults of simulated nodes: their effects, and which ones are refused."""
+"""The effects of profiles and faults of simulated nodes, and which ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus and promtool for tests: what is built, and when."""
+"""What is built of Prometheus and promtool for tests, and when."""
 
 from __future__ import annotations
 

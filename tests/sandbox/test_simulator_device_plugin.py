@@ -1,4 +1,4 @@
-"""The simulated device plugin: which configs it accepts and refuses, and which resources it advertises."""
+"""Which configs the simulated device plugin accepts or refuses, and which resources it advertises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated DRA driver: the devices that it publishes for a node's GPUs, and their counters."""
+"""The devices that the simulated DRA driver publishes for a node's GPUs, and the counters of the devices."""
 
 from __future__ import annotations
 

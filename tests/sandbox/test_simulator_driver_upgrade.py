@@ -1,4 +1,4 @@
-"""The driver upgrade controller: its decisions without a cluster, then node by node on the real API server."""
+"""Decisions of the driver upgrade controller without a cluster, then node by node on the real API server."""
 
 from __future__ import annotations
 
@@ -344,9 +344,8 @@ def test_a_cordon_that_the_controller_has_not_seen_yet_is_not_overlooked(cluster
     DriverUpgrades(cluster.api, nodes, driver_seconds=0).reconcile(
         [seen], {}, {}, ManagedDriver(NEW, UpgradePolicy())
     )
-    assert (
-        state(cluster, name) == "upgrade-done"
-    )  # and not "upgrade-required", which would lack the mark of a cordoned node
+    # The state "upgrade-required" would lack the mark of a cordoned node.
+    assert state(cluster, name) == "upgrade-done"
 
 
 @pytest.mark.sandbox

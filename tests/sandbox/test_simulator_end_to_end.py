@@ -1,4 +1,4 @@
-"""The simulated operator on the real API server and scheduler: nodes, sharing, MIG, refused pods."""
+"""Nodes, sharing, MIG and refused pods of the simulated operator, on the real API server and scheduler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ mig-configs:
 
 @pytest.fixture
 def cluster(sandbox: Status) -> Iterator[Cluster]:
-    """A sandbox with an operator: plugin configs `serve` (4 replicas) and `notebooks` (mixed), and MIG configs."""
+    """A sandbox with an operator, the plugin configs `serve` (4 replicas) and `notebooks` (mixed), and MIG
+    configs.
+    """
     with Cluster(sandbox) as cluster:
         cluster.operator(MIG, default="version: v1", serve=SHARED % 4, notebooks="flags: {migStrategy: mixed}")
         yield cluster

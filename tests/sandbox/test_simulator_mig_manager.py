@@ -1,4 +1,4 @@
-"""The simulated MIG manager: which mig-parted configs it accepts and refuses, and how it changes the GPUs."""
+"""Which mig-parted configs the simulated MIG manager accepts or refuses, and how it changes the GPUs."""
 
 from __future__ import annotations
 

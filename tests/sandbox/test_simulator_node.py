@@ -1,4 +1,4 @@
-"""A whole simulated node: its resources and labels, which depend on ClusterPolicy, ConfigMaps and labels."""
+"""The resources and labels of a whole simulated node, which depend on ClusterPolicy, ConfigMaps and labels."""
 
 from __future__ import annotations
 

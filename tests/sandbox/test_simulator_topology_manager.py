@@ -1,4 +1,4 @@
-"""The Topology Manager of the simulated kubelet: which pods it refuses, and which resources the others receive."""
+"""Which pods the Topology Manager of the simulated kubelet refuses, and which resources the others receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation pods: their mounts, the meaning of the agent's exit, and the agent itself on simulated nodes."""
+"""Mounts of validation pods, the meaning of the agent's exit codes, and the agent itself on simulated nodes."""
 
 from __future__ import annotations
 

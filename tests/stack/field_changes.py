@@ -1,4 +1,4 @@
-"""How to change a field: the stack in which it has an effect, and the values to set."""
+"""The stack in which a change to a field has an effect, and the values to set."""
 
 from __future__ import annotations
 

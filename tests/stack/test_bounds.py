@@ -1,4 +1,4 @@
-"""A stack file has bounds: none takes minutes or gigabytes to read (R4), and no number is misread (R9)."""
+"""No stack file takes minutes or gigabytes to read (R4), and no number in it is misread (R9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors in stack files: each independent mistake is reported once, without its consequences, with a fix."""
+"""Each independent mistake in a stack file is reported once, without its consequences, with a fix."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _plan_once(platform: str) -> Outcome:
 
 
 def _outcome(platform: Platform, folder: Path | None = None) -> Outcome:
-    """Return the plan without its copies of the stack file: the reasons, and a pool's capacity and placement."""
+    """Return the plan without the decisions and each pool's capacity and placement, which copy the stack file."""
     try:
         plan = plan_platform(platform, "stack", folder=folder)
     except BadInput as error:

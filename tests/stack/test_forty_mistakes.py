@@ -137,7 +137,7 @@ def test_the_fixes_of_all_mistakes_make_a_stack_file_that_check_takes(
 ) -> None:
     path = tmp_path / FILE.name
     text = FILE.read_text("utf-8")
-    for problem in reversed(planted):  # from the end, so that earlier places do not move
+    for problem in reversed(planted):  # starts from the end, so that earlier places do not move
         text = _apply(text, problem)
     path.write_text(text, "utf-8")
     code, out, err = run("check", str(path), "--format", "json")

@@ -1,4 +1,4 @@
-"""Fixes that a program can apply: afterwards a stack passes or has another problem, and no fix leads back."""
+"""After a program applies a printed fix, a stack passes or has another problem, and no fix leads back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _verdicts: dict[str, Mapping[str, str]] = {}
 
 
 class Step(NamedTuple):
-    """A stack file after a fix: the problem, the applied change and the remaining problems."""
+    """A stack file after a fix, with the problem, the applied change and the remaining problems."""
 
     problem: Problem | None
     did: str

@@ -138,7 +138,7 @@ def _expand(body: dict[str, Any]) -> None:
 
 
 def _as_eks_answers(parsed: dict[str, Any], **_: Any) -> None:
-    """Add the fields that moto omits from a cluster: network, security group and authentication mode."""
+    """Add the network, security group and authentication mode, which moto omits from a cluster."""
     if cluster := parsed.get("cluster"):
         cluster.setdefault("accessConfig", {"authenticationMode": "API"})
         network = cluster["resourcesVpcConfig"]

@@ -1,4 +1,4 @@
-"""A local server that simulates the comment APIs of GitHub and GitLab: pages, permissions and accounts.
+"""A local server that simulates the pages, permissions and accounts of the comment APIs of GitHub and GitLab.
 
 Sources: GitHub REST API, issue comments (a token of Actions may not ask /user: 403); GitLab REST API, notes.
 """

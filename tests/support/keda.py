@@ -1,4 +1,4 @@
-"""KEDA next to a sandbox: its operator, and its metrics server behind the aggregation layer of the API server.
+"""KEDA's operator next to a sandbox, and its metrics server behind the aggregation layer of the API server.
 
 Both run as processes of a test. This module creates only the most necessary objects of KEDA's chart. The API
 server reaches the metrics through a Service that is an external name for this machine. It sends no client

@@ -1,4 +1,4 @@
-"""The Prometheus programs that tests run: the build of `make test-prometheus`, or the programs on PATH."""
+"""The Prometheus programs that tests run, from the build of `make test-prometheus` or from PATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real Pulumi CLI for the tests that run it: how they are skipped if it is missing, and its environment."""
+"""The environment of the real Pulumi CLI for the tests that run it, which are skipped if the CLI is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Pod Security level `restricted`: a small checker, and security contexts that satisfy it.
+"""A small checker for the Pod Security level `restricted`, and security contexts that satisfy it.
 
 Source: Kubernetes docs, Pod Security Standards; read 2026-11-23.
 """

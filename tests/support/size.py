@@ -1,4 +1,4 @@
-"""Number of examples and repetitions: few in `make test` and `make test-long`, many in `make test-thorough`."""
+"""Numbers of examples and repetitions, which are high only in `make test-thorough`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent on simulated nodes: every machine type passes, and the right check finds each fault."""
+"""Every machine type passes the agent on simulated nodes, and the right check finds each fault."""
 
 from __future__ import annotations
 

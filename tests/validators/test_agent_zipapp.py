@@ -1,4 +1,4 @@
-"""The agent as a single file: its contents, and how a standard Python runs it."""
+"""The contents of the agent as a single file, and how a standard Python runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of active checks become entries of the report: pass, fail, not-applicable and unknown."""
+"""Results of active checks become entries of the report with the verdict pass, fail, not-applicable or unknown."""
 
 from __future__ import annotations
 

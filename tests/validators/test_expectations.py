@@ -1,4 +1,4 @@
-"""Expectations: the typed form that planning writes, its hash, and the agent's separate parser."""
+"""The typed form of expectations that planning writes, its hash, and the agent's separate parser."""
 
 from __future__ import annotations
 

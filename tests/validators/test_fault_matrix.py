@@ -34,7 +34,7 @@ KIND, MTU = "gvnic", 8244
 
 @dataclass(frozen=True)
 class Found:
-    """How a fault is found: the check, its severity and verdict, and a part of its remedy."""
+    """The check that finds a fault, its severity and verdict, and a part of its remedy."""
 
     check: str
     severity: str

@@ -1,4 +1,4 @@
-"""Passes are compared with each other: growing counters, and errors that earlier passes have seen."""
+"""Passes are compared with each other to find growing counters, and errors that earlier passes have seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One report about all nodes: which results count, its content, and its three formats."""
+"""Which results count in the report about all nodes, its content, and its three formats."""
 
 from __future__ import annotations
 

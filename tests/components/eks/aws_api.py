@@ -28,7 +28,7 @@ class NotInTheApi(AssertionError):
 
 @dataclass(frozen=True)
 class Call:
-    """One request: the boto3 service and operation, and the parameters."""
+    """One request, with the boto3 service and operation, and the parameters."""
 
     service: str
     operation: str

@@ -58,6 +58,6 @@ def _too_many(shape: Shape, size: int, place: str) -> Iterator[str]:
 
 
 def _as_python(pattern: str) -> str:
-    """Translate a Java pattern: names of character classes and surrogate pairs differ in Python."""
+    """Translate a Java pattern. Python writes character classes and surrogate pairs differently."""
     pattern = pattern.replace(r"\uD800\uDC00-\uDBFF\uDFFF", r"\U00010000-\U0010FFFF")
     return pattern.replace(r"\p{L}", r"\w").replace(r"\p{Z}", r"\s").replace(r"\p{N}", r"\d")

@@ -1,4 +1,4 @@
-"""An EKS cluster under a company's rules: existing VPC, IAM boundary, tags and customer-managed key."""
+"""An EKS cluster with a company's rules: an existing VPC, an IAM boundary, tags and a customer-managed key."""
 
 from __future__ import annotations
 

@@ -352,7 +352,7 @@ def test_every_add_on_is_pinned_and_eks_installs_none_by_itself() -> None:
     assert versions == {
         name: addon.versions[CREATED["kubernetes"]]
         for name, addon in load_catalog().eks_addons.items()
-        # These are installed only if the stack has such storage.
+        # These drivers are installed only if the stack has such storage.
         if name not in ("aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver")
     }
 

@@ -1,4 +1,4 @@
-"""An existing cluster: it is looked up and checked before it is passed to its pools."""
+"""An existing cluster is looked up and checked before it is passed to its pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Separate pod subnets of a new EKS cluster: the settings of the VPC CNI, and nodes without a free interface."""
+"""Separate pod subnets of a new EKS cluster, with settings of the VPC CNI, and nodes without a free interface."""
 
 from __future__ import annotations
 

@@ -120,7 +120,9 @@ RACK = {"capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE}
 
 
 def gke_pool(name: str, **said: Any) -> dict[str, Any]:
-    """Return a pool of a stack file: one training node in one zone, with these changes. None removes a field."""
+    """Return a pool of a stack file, which is one training node in one zone with these changes. None removes a
+    field.
+    """
     filled = {
         "name": name,
         "machine_type": "a3-megagpu-8g",

@@ -1,4 +1,4 @@
-"""The mapper that other tests rely on: the inputs that it accepts, and those that it refuses."""
+"""The inputs that the mapper accepts or refuses. Other tests rely on the mapper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GKE checklist for clusters with GPU pools: lines 1 and 2, and the installers in line 9.
+"""Lines 1 and 2 of the GKE checklist for clusters with GPU pools, and the installers in line 9.
 
 Test names quote the lines. Everything is checked on what the program registers in a first preview, in which every
 output is unknown.

@@ -1,4 +1,4 @@
-"""The operator and the node agent for two GKE pools: one with the operator's device plugin, one with GKE's."""
+"""The operator and the node agent for two GKE pools, one with the operator's device plugin and one with GKE's."""
 
 from components.gpu_operator import GpuOperator
 from components.node_validation import NodeValidation, NodeValidationArgs

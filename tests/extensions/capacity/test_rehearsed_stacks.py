@@ -1,4 +1,4 @@
-"""Traces on planned stacks: the pods of a job there, and the hand-computed figures of a rehearsal."""
+"""The pods of a job of a trace on planned stacks, and the hand-computed figures of a rehearsal."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_queued_stacks_have_quotas_per_pool_and_the_clouds_autoscaler() -> None:
     vision = found.queues[0]
     gpus = vision.flavors["train"][GPU]
     assert (vision.team, gpus.nominal, gpus.borrow, gpus.lend) == ("vision", 32, 0, 32)
-    # Four nodes with 191,450m each, of which the DaemonSets request 350m.
+    # Four nodes with 191,450m CPU each, minus the 350m that DaemonSets request.
     assert vision.flavors["train"]["cpu"].nominal == 764_400
     assert (found.topology, found.fair_sharing, found.pods_ready_timeout) == (False, True, 7200)
 

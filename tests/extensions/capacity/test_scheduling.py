@@ -1,4 +1,4 @@
-"""The simulated scheduler: quota admission, filters, scores, and the reasons for pending pods."""
+"""Quota admission, filters, scores and the reasons for pending pods in the simulated scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces as the reader parses them: tables written by users, and the formats of published traces."""
+"""Traces as the reader parses them, from tables that users write and in the formats of published traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checklist before production: each point is answered from the plan and the resources of a stack."""
+"""Each point of the checklist before production is answered from the plan and the resources of a stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpu-platform dashboards`: the page of the panels, with the answers that Prometheus' HTTP API returns."""
+"""The page of `gpu-platform dashboards` with its panels, and the answers that Prometheus' HTTP API returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buckets as volumes of teams: how each cloud mounts them, and which settings are refused."""
+"""How each cloud mounts buckets as volumes of teams, and which settings are refused."""
 
 from __future__ import annotations
 

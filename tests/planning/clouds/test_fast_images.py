@@ -1,4 +1,4 @@
-"""Container images that start sooner: the settings of nodes on each cloud, and the refused combinations."""
+"""Node settings on each cloud with which container images start sooner, and combinations that are refused."""
 
 from __future__ import annotations
 

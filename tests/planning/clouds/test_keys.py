@@ -1,4 +1,4 @@
-"""Customer-managed keys: one check for all fields, and the permissions that are needed to use them."""
+"""One check for all fields that name a customer-managed key, and the permissions that the keys require."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools of rack-scale machines: each pool is a single NVLink domain, bought and placed as a unit."""
+"""Each pool of rack-scale machines is a single NVLink domain, which is bought and placed as a unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cloud identities of teams: how each provider grants them, and which settings are refused."""
+"""How each provider grants cloud identities to teams, and which settings are refused."""
 
 from __future__ import annotations
 

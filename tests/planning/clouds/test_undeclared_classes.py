@@ -1,4 +1,4 @@
-"""Storage classes of a cluster without `storage`: entries can name them, and declared classes replace them."""
+"""Entries can name storage classes of a cluster without `storage`, and declared classes replace these classes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.support.size import THOROUGH
 ROOT = Path(__file__).parents[3]
 # For each exporter version, the operator release with it, or None for an exporter of the cluster's owner.
 VERSIONS = {"4.8.3": "v26.7.0", "4.8.2": "v26.3.3", "4.9.0": None}
-LIKE_THE_NEWEST = "4.8.2"  # except for the name of the host label
+LIKE_THE_NEWEST = "4.8.2"  # rules like the newest ones, except for the name of the host label
 
 
 def monitoring_of(version: str, **said: Any) -> MonitoringPlan:

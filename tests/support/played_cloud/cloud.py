@@ -87,7 +87,8 @@ class PlayedCloud:
 
     @contextmanager
     def holding(self, type_: str, name: str) -> Generator[None]:
-        """Keep the creation of such resources from finishing: they exist, but the engine still waits.
+        """Keep the creation of such resources from finishing. The resources exist, but the engine still waits for
+        them.
 
         `name` is a part of the resource's id.
         """

@@ -1,4 +1,4 @@
-"""Reports of a training run: on standard output, on its port for Prometheus, and as traces."""
+"""Reports of a training run on standard output, on its port for Prometheus, and as traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alternative machine types for the nodes of an EKS pool: which are allowed, and what pods can then request."""
+"""Which alternative machine types the nodes of an EKS pool may have, and what pods can then request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EC2 capacity blocks: when a pool gets its nodes, and the handover from one block to the next."""
+"""When a pool on EC2 capacity blocks gets its nodes, and the handover from one block to the next."""
 
 from __future__ import annotations
 

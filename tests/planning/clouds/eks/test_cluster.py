@@ -1,4 +1,4 @@
-"""The EKS cluster of a stack: which settings are refused, and which ones the program chooses."""
+"""Which settings of a stack's EKS cluster are refused, and which ones the program chooses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Line 1 of tests/components/eks/checklist.md: one EFA interface for each network card that supports EFA."""
+"""One EFA interface for each network card that supports EFA (tests/components/eks/checklist.md, line 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines 6, 8, 10 of tests/components/eks/checklist.md: disks, images, labels, taints and sizes of node groups."""
+"""Disks, images, labels, taints and sizes of node groups (tests/components/eks/checklist.md, lines 6, 8, 10)."""
 
 from __future__ import annotations
 

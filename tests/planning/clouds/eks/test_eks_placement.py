@@ -1,4 +1,4 @@
-"""Lines 4 and 5 of tests/components/eks/checklist.md: the placement of nodes, and how they are purchased."""
+"""The placement of nodes and how nodes are purchased (tests/components/eks/checklist.md, lines 4 and 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Line 7 of tests/components/eks/checklist.md: the settings that nodes receive at their first boot."""
+"""The settings that nodes receive at their first boot (tests/components/eks/checklist.md, line 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pinned releases of node images: how EKS and Karpenter name them, and which releases are refused."""
+"""How EKS and Karpenter name pinned releases of node images, and which releases are refused."""
 
 from __future__ import annotations
 

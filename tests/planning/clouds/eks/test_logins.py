@@ -1,4 +1,4 @@
-"""Who can log in to an EKS cluster: which entries are refused, and which members have no login."""
+"""Which login entries of an EKS cluster are refused, and which members have no login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that a stack file chooses for a new EKS cluster: system nodes, API server access and support."""
+"""The system nodes, API server access and support that a stack file chooses for a new EKS cluster."""
 
 from __future__ import annotations
 

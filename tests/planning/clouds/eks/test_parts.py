@@ -1,4 +1,4 @@
-"""Controllers of an existing EKS cluster: who installs them, and what the cluster must provide."""
+"""Who installs the controllers of an existing EKS cluster, and what the cluster must provide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GKE versions of nodes: the versions that pools declare and need, conflicts, and live versions."""
+"""GKE versions of nodes that pools declare or need, conflicts between them, and versions of live nodes."""
 
 from __future__ import annotations
 

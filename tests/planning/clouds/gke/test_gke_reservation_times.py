@@ -1,4 +1,4 @@
-"""GKE reservations for a fixed time: before they start, and when they end."""
+"""GKE reservations for a fixed time, before they start and when they end."""
 
 from __future__ import annotations
 

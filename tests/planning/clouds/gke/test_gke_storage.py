@@ -285,7 +285,7 @@ def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
 
 @pytest.mark.parametrize(("iops", "fix"), [(100, "remove iops"), (256000, "write iops: 160000 or less")])
 def test_iops_that_no_hyperdisk_has_are_refused(iops: int, fix: str) -> None:
-    """The claims of such a class would wait forever."""
+    """Claims of a class with these IOPS would wait forever."""
     hyperdisk = {"type": "disk", "disk": "hyperdisk-balanced", "iops": iops}
     [(place, text)] = refused(A4, fast=hyperdisk).items()
     assert place == "storage.fast.iops"
