@@ -61,7 +61,7 @@ _groups: list[str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Pytest imports readline, which sets them for the workers of xdist.
+    # Pytest imports readline, which sets these variables for the workers of xdist.
     for size_of_terminal in ("COLUMNS", "LINES"):
         os.environ.pop(size_of_terminal, None)
     gc.disable()  # objects created during collection stay in use; garbage collection is enabled again afterwards

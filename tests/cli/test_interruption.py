@@ -36,7 +36,7 @@ def _absent() -> Iterator[None]:
 
 
 def interrupted(number: signal.Signals, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command, and send it a signal this many seconds after its first line."""
+    """Run a command and send it a signal `seconds` after the command is ready."""
     command = [sys.executable, "-c", SCRIPT, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -85,7 +85,10 @@ def test_a_signal_in_check_is_one_line_and_the_exit_code_of_shells(number: signa
     ended = interrupted(number, seconds, "capacity", "suggest", "--workloads", "/dev/stdin")
 
     assert "Traceback" not in ended.stderr
-    assert ended.returncode in (128 + number, 2)  # 2 means that it had already failed, because its input is empty
+    assert ended.returncode in (
+        128 + number,
+        2,
+    )  # 2 means that the command had already failed, because its input is empty
     assert len(ended.stderr.splitlines()) == 1 or ended.returncode == 2
 
 

@@ -1,4 +1,4 @@
-"""`--timeout` stops a command at its limit and reports its state. Before the limit, it has no effect."""
+"""`--timeout` stops a command at its limit and reports its state. Below the limit, the option has no effect."""
 
 from __future__ import annotations
 

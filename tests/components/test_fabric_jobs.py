@@ -184,7 +184,7 @@ def test_jobs_on_racks_whose_owner_installs_no_dra_driver_have_no_compute_domain
 
 
 def started(pod: Object, profile: Path, wanted: list[str]) -> dict[str, str]:
-    """Return the environment of a pod's command, with the node's profile script replaced by one of this test."""
+    """the volume `scratch` is not for sockets"""
     container = pod["spec"]["containers"][0]
     command = [*container["command"]]
     command[-len(wanted) :] = ["env"]

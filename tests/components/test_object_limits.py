@@ -19,7 +19,7 @@ from tests.support.recorded import Recorded, record_platform
 EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
 # The kinds that a ResourceQuota counts under their plain name.
 NAMED = {"pods", "services", "configmaps", "secrets", "persistentvolumeclaims"}
-# Controllers create these, as many as the members' objects require.
+# Controllers create objects of these kinds, as many as the members' objects require.
 MADE_BY_CONTROLLERS = {"count/controllerrevisions.apps"}
 
 

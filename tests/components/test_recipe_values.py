@@ -65,7 +65,9 @@ def test_the_toolkit_ignores_the_gpu_variable_of_unprivileged_pods() -> None:
 
 @each_cloud
 def test_admission_refuses_pods_of_teams_that_ask_for_gpus_by_a_variable(cloud: str) -> None:
-    """On EKS, the toolkit and its settings are part of the image. The admission policy applies on every cloud."""
+    """On EKS, the toolkit and its settings are part of the node image. The admission policy applies on every
+    cloud.
+    """
     assert values("eks")["toolkit"] == {"enabled": False}
     rules = [
         one

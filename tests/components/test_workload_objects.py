@@ -102,7 +102,7 @@ def test_a_service_pod_stops_after_traffic_has_moved_away(found: Recorded, few: 
 
 def test_a_multi_node_service_selects_only_leaders(few: Recorded) -> None:
     selector = manifest(few, "Service", "large")["spec"]["selector"]
-    # LeaderWorkerSet adds this label to its pods. 0 is the leader.
+    # LeaderWorkerSet sets this label on its pods. The leader has the value 0.
     assert selector == {"app.kubernetes.io/name": "large", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
 
 
@@ -299,7 +299,7 @@ def test_a_training_job_has_its_attempts_by_each_api(found: Recorded) -> None:
 
 @pytest.mark.parametrize("via", ["device-plugin", "dranet"])
 def test_pods_that_claim_all_gpus_of_an_eks_node_have_its_efa_interfaces(via: str) -> None:
-    """NCCL would use TCP without them."""
+    """NCCL would use TCP without the EFA interfaces."""
     program = record_platform(  # a p5.48xlarge has 32 EFA interfaces
         environment(
             pool(

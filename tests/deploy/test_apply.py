@@ -451,7 +451,7 @@ def test_an_object_that_skips_waiting_is_not_waited_for(stack: Stack) -> None:
     web = workload("Deployment", "web", "default")
     web["manifest"]["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
 
-    assert actions(stack.up([web])) == {"web": "create"}  # there is no node, so it is never available
+    assert actions(stack.up([web])) == {"web": "create"}  # there is no node, so the Deployment is never available
 
 
 def test_a_condition_of_the_program_is_waited_for(stack: Stack) -> None:

@@ -106,7 +106,7 @@ def test_a_preview_lists_nodes_and_pods_once(
     assert sorted(listed) == ["Node", "Pod"]
 
 
-@pytest.mark.thorough  # tests/planning/test_impact.py covers this with the same objects
+@pytest.mark.thorough  # tests/planning/test_impact.py covers this case with the same objects
 def test_fewer_replicas_are_announced_in_logical_gpus_and_the_table_says_so(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
@@ -137,7 +137,7 @@ def test_ci_refuses_an_effect_and_nothing_has_changed(deployed: Platform, base: 
     assert preview(deployed, changed, "--fail-on", "deletes-data,replaces").code == 0
 
 
-@pytest.mark.thorough  # tests/planning/test_impact.py covers this with the same objects
+@pytest.mark.thorough  # tests/planning/test_impact.py covers this case with the same objects
 def test_a_member_and_a_quota_that_shrink_are_announced_for_the_team(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_member_and_a_quota_that_shrink_are_announced_for_the_team(
     assert "4 x gpu in use, 2 allowed" in quota["because"]
 
 
-@pytest.mark.thorough  # tests/planning/test_impact.py covers this with the same objects
+@pytest.mark.thorough  # tests/planning/test_impact.py covers this case with the same objects
 def test_a_workload_that_leaves_its_team_is_announced(deployed: Platform, base: dict[str, Any]) -> None:
     base["teams"][0]["workloads"] = []
     row = rows(preview(deployed, base))[("Deployment vision/pretrain", "restarts-pods")]

@@ -119,7 +119,9 @@ def test_each_container_is_evaluated_by_itself_init_containers_too() -> None:
     [
         simulated("none", name="other-0"),
         simulated("best-effort", name="other-0"),
-        simulated(machine="a2-ultragpu-8g", name="other-0"),  # the simulator does not report its NUMA nodes
+        simulated(
+            machine="a2-ultragpu-8g", name="other-0"
+        ),  # the simulator does not report the NUMA nodes of this machine type
         node("other-0", patch=True, labels={"gpu-platform.dev/topology-policy": "restricted"}),
     ],
 )

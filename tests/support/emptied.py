@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from sandbox.simulator.kube import Api, ApiError
 from tests.support.terminating import deletable_resources, finalized_at_once
 
-# Kubernetes creates and removes these itself, together with the objects that they belong to.
+# Kubernetes itself creates and removes objects of these kinds, together with the objects that they belong to.
 _DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
 _OF_KUBERNETES: Final = ("kube-system", "kube-public", "kube-node-lease")
 # Labels that `up` sets on objects in these namespaces: the parents and the members of deployed stacks.
@@ -51,7 +51,7 @@ class Contents:
         try:
             with finalized_at_once(self._kubeconfig):
                 return self._delete_others()
-        except ApiError:  # a test may have left its API server broken
+        except ApiError:  # a test may have left the sandbox with a broken API server
             return False
 
     def _delete_others(self) -> bool:

@@ -65,7 +65,7 @@ def transfer_properties(
     resolvers: dict[str, Callable[..., None]] = {}
     for name in props:
         if name == "urn" or (name == "id" and custom):
-            continue  # the SDK sets these itself
+            continue  # the SDK sets these outputs itself
         data: asyncio.Future[_OutputData[Any]] = asyncio.Future()
         resolvers[name] = functools.partial(_resolve, res, data)
         res.__dict__[name] = pulumi.Output._from_data(data)

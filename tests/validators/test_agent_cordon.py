@@ -52,12 +52,12 @@ def test_it_is_uncordoned_where_the_stack_no_longer_has_nodes_cordoned(api, toke
 @pytest.mark.parametrize(
     ("verdict", "taints", "annotations", "spec"),
     [
-        pytest.param("fail", held(JUST), {}, {}, id="it has failed for half a minute"),
-        pytest.param("fail", (), {}, {}, id="it is not held back: the pool's share is used up"),
-        pytest.param("unknown", held(), {}, {}, id="nobody knows"),
-        pytest.param("fail", held(), {}, {"unschedulable": True}, id="somebody else has cordoned it"),
-        pytest.param("pass", (), {}, {"unschedulable": True}, id="somebody else has cordoned a good node"),
-        pytest.param("fail", held(), OURS, {"unschedulable": True}, id="it is cordoned already"),
+        pytest.param("fail", held(JUST), {}, {}, id="a fault for half a minute"),
+        pytest.param("fail", (), {}, {}, id="a node that is not held back, because the pool's share is used up"),
+        pytest.param("unknown", held(), {}, {}, id="an unknown verdict"),
+        pytest.param("fail", held(), {}, {"unschedulable": True}, id="a node that somebody else has cordoned"),
+        pytest.param("pass", (), {}, {"unschedulable": True}, id="a good node that somebody else has cordoned"),
+        pytest.param("fail", held(), OURS, {"unschedulable": True}, id="a node that is cordoned already"),
     ],
 )
 def test_a_node_is_left_alone(api, token, verdict, taints, annotations, spec):

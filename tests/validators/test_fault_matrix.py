@@ -188,7 +188,7 @@ def applies(kind, machine, gpu, catalog):
 
 @dataclass
 class Machine:
-    """One machine type with its simulated nodes and its expectations."""
+    """A machine type with its simulated nodes and its expectations."""
 
     name: str
 

@@ -23,7 +23,7 @@ NODE = {GPU: 8, "cpu": 80_000, "memory": 800}
 
 
 def platform(*, nodes: int = 2, queues: bool = True, topology: bool = True) -> Platform:
-    """Two teams. Each has a quota of half the nodes and may borrow the other half."""
+    """Return a platform with two teams. Each has a quota of half the nodes and may borrow the other half."""
     pool = RehearsalPool(
         name="train", desired=nodes, min=nodes, max=nodes, scaled=False, gpus_per_node=8, cpu=80_000, memory=800,
         pods=110, offers={GPU: 8}, gpus={GPU: 1.0}, parts={GPU: (10_000, 100)}, usd_per_hour=None,
@@ -165,7 +165,7 @@ def test_a_job_that_a_search_for_victims_spares_keeps_its_numa_node() -> None:
     for one in (gone, kept):
         units.take(one, 0, 3, 1)
     units.give_back(gone, 0)
-    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)  # the free GPUs of the NUMA node that `gone` left
+    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)  # the NUMA node that `gone` used is free again
     units.give_back(kept, 0)
     units.take(kept, 0, 3, 1)
     assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)
@@ -230,8 +230,9 @@ def test_the_numa_nodes_of_a_planned_pool_are_those_of_its_machine() -> None:
 def test_units_are_given_as_the_simulated_kubelet_gives_them(
     whole: tuple[int, ...], single: bool, steps: list[int]
 ) -> None:
-    """A positive step starts a pod with this number of GPUs; a negative step ends a pod. The kubelet's code is
-    separate.
+    """The rehearsal assigns GPUs of NUMA nodes as the simulated kubelet does, with code that is independent of it.
+
+    A positive step starts a pod with this number of GPUs, and a negative step ends a pod.
     """
     by_node = dict(enumerate(whole))
     node = AlignedNode(

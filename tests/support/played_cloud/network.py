@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         plain: socket.socket = self.connection
         try:
             self.connection = self.server.context.wrap_socket(plain, server_side=True)
-        except OSError:  # this includes TLS failures
+        except OSError:  # OSError includes TLS failures
             self.close_connection = True
             return
         self.host = self.path.partition(":")[0]

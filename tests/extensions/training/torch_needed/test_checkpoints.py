@@ -166,7 +166,8 @@ def test_the_memory_of_a_copy_serves_the_next_one() -> None:
     weights = torch.zeros(64)
     stager = Stager()
     first = stager.stage({"weights": weights})["weights"]
-    # async_save closes it in the same way; before PyTorch 2.15, it also closes a stager that was passed to it.
+    # async_save closes the stager in the same way. Before PyTorch 2.15, it also closes a stager that was passed to
+    # it.
     stager.close()
     weights += 1
     second = stager.stage({"weights": weights})["weights"]

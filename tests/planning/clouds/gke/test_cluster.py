@@ -396,7 +396,7 @@ def test_days_of_a_recurrence_that_are_none_of_the_week_are_refused() -> None:
         ("FREQ=WEEKLY;INTERVAL=4;BYDAY=SA,SU", 7, False),
         ("FREQ=DAILY", 4, True),
         ("FREQ=DAILY;INTERVAL=8", 4, False),
-        ("FREQ=WEEKLY;BYDAY=SA;BYMONTH=1", 4, True),  # a rule that this check does not evaluate
+        ("FREQ=WEEKLY;BYDAY=SA;BYMONTH=1", 4, True),  # the check of windows does not evaluate such a rule
     ],
 )
 def test_windows_with_too_few_hours_in_92_days_are_refused(recurrence: str, hours: int, allowed: bool) -> None:
@@ -840,7 +840,7 @@ def test_node_pools_that_expose_credentials_are_refused_with_identities() -> Non
 
 
 def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> None:
-    """GKE enforces them only with Dataplane V2 or its Calico add-on, and a cluster has neither by default."""
+    """GKE enforces network policies only with Dataplane V2 or its Calico add-on. A cluster has neither by default."""
     teams = with_rest(teams=[team(quota={"gpus": 1}, members=["user:a@example.com"])])
     open_to_all = found(datapath="LEGACY_DATAPATH")
     require_fit(cloud(on("g2-standard-48"), cluster=cluster()), open_to_all)
