@@ -85,10 +85,8 @@ def test_a_signal_in_check_is_one_line_and_the_exit_code_of_shells(number: signa
     ended = interrupted(number, seconds, "capacity", "suggest", "--workloads", "/dev/stdin")
 
     assert "Traceback" not in ended.stderr
-    assert ended.returncode in (
-        128 + number,
-        2,
-    )  # 2 means that the command had already failed, because its input is empty
+    # 2 means that the command had already failed, because its input is empty.
+    assert ended.returncode in (128 + number, 2)
     assert len(ended.stderr.splitlines()) == 1 or ended.returncode == 2
 
 

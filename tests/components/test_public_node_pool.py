@@ -22,8 +22,8 @@ def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
 
 
 def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]]:
-    """Return the cluster, pools and operator of a shipped stack on an existing cluster, once for each pool, which
-    comes first.
+    """Return the cluster, pools and operator of a shipped stack on an existing cluster, once for each pool,
+    with this pool first.
     """
     platform: Any = read_stack_file(find_stack_file(stack)).platform
     cluster = {key: value for key, value in platform["cluster"].items() if key not in ("create", "logins", "oidc")}

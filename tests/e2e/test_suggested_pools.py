@@ -176,9 +176,7 @@ def _ready_nodes(platform: Platform) -> dict[str, int]:
 
 
 def _decided(platform: Platform, expected: int) -> list[str]:
-    """Return why pods do not run, once the scheduler and the kubelets have decided about all, or an empty list
-    before.
-    """
+    """Return why pods do not run. The list is empty until the scheduler and kubelets have decided about all."""
     pods = list(platform.client.objects("v1", "Pod", namespace="default"))
     reasons: list[str] = []
     for pod in pods:

@@ -119,9 +119,8 @@ def test_each_container_is_evaluated_by_itself_init_containers_too() -> None:
     [
         simulated("none", name="other-0"),
         simulated("best-effort", name="other-0"),
-        simulated(
-            machine="a2-ultragpu-8g", name="other-0"
-        ),  # the simulator does not report the NUMA nodes of this machine type
+        # The simulator does not report the NUMA nodes of this machine type.
+        simulated(machine="a2-ultragpu-8g", name="other-0"),
         node("other-0", patch=True, labels={"gpu-platform.dev/topology-policy": "restricted"}),
     ],
 )

@@ -11,7 +11,7 @@ Properties = Mapping[str, Any]
 TEMPLATE: Final = "aws:ec2/launchTemplate:LaunchTemplate"
 
 # Properties whose changes create no new version.
-# Source: `updateKeys` in ec2_launch_template.go of terraform-provider-aws (read 2026-11-23), also without tags.
+# Source: `updateKeys` in ec2_launch_template.go of terraform-provider-aws (read 2026-11-23), which omits them.
 _NO_NEW_VERSION: Final = {"tags", "name", "namePrefix", "defaultVersion", "updateDefaultVersion"}
 
 

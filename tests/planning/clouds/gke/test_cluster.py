@@ -840,7 +840,7 @@ def test_node_pools_that_expose_credentials_are_refused_with_identities() -> Non
 
 
 def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> None:
-    """GKE enforces network policies only with Dataplane V2 or its Calico add-on. A cluster has neither by default."""
+    """GKE enforces network policies only with Dataplane V2 or its Calico add-on. New clusters have neither."""
     teams = with_rest(teams=[team(quota={"gpus": 1}, members=["user:a@example.com"])])
     open_to_all = found(datapath="LEGACY_DATAPATH")
     require_fit(cloud(on("g2-standard-48"), cluster=cluster()), open_to_all)

@@ -78,7 +78,7 @@ def test_the_proposed_fixed_count_is_equal_in_each_zone(
 
 
 def test_mps_of_gke_is_refused_and_no_fix_leads_there() -> None:
-    """Its clients need hostIPC, which policies refuse for the pods of every team."""
+    """MPS clients need hostIPC, which policies refuse for the pods of every team."""
     shared = {**G2, "sharing": {"mode": "mps", "replicas": 4}}
     (of_gke,) = found(**shared, device_plugin="provider", count=GROW)
     assert (of_gke.path, "hostIPC" in of_gke.allowed) == ("pools[0].sharing.mode", True)
