@@ -144,7 +144,9 @@ class NodeGroups:
 def run_scheduled(account: Account, action: str) -> None:
     """Run a scheduled action now. EC2 Auto Scaling then sets the size of the node group's Auto Scaling group."""
     sizes = (account.get(SCHEDULE, action) or {})["inputs"]
-    for own_id, known in list(account.of(NODE_GROUP)):  # the loop body adds and removes its nodes
+    for own_id, known in list(
+        account.of(NODE_GROUP)
+    ):  # a copy, because the loop adds and removes nodes of the account
         (group,) = known["outputs"]["resources"][0]["autoscalingGroups"]
         if group["name"] == sizes["autoscalingGroupName"]:
             scaling = {**known["inputs"]["scalingConfig"], "desiredSize": sizes["desiredCapacity"]}
