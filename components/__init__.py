@@ -1,8 +1,8 @@
 """Pulumi components of a GPU platform.
 
 `GpuPlatform`, `GpuNodePool`, `GpuOperator`, `GpuValidation` and `GpuTeam` are for your own Pulumi programs. They
-take plain arguments and plan them internally; see docs/components.md. The other modules of this package create the
-resources of one part of a plan.
+take plain arguments and plan them internally; see docs/components.md. Each of the other modules of this package
+creates the resources of one part of a plan.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from components._kubernetes_object import KubernetesObject, Manifest
 from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy
 
-# A policy that cannot be evaluated denies the request. Otherwise a failure would open the namespace.
-# It would also allow a node agent to write anything if its token contains no node name.
+# Deny requests if their policy cannot be evaluated. Otherwise a failure would open the namespace.
 _FAILURE_POLICY = "Fail"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # An error in a default must not stop a team. Rules and quotas still check an object without the default.
@@ -26,8 +25,8 @@ _REINVOCATION_POLICY = "Never"
 def namespace_policy(
     policy: AdmissionPolicy, namespace: str, opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Create a policy named `<name>-<namespace>` for one namespace, with its binding. Create nothing without
-    rules.
+    """Create a policy named `<name>-<namespace>` for one namespace, with its binding. Create nothing if the policy
+    has no rules.
     """
     if not policy.rules:  # Kubernetes requires at least one rule in a policy
         return []
@@ -78,8 +77,8 @@ def mutating_policy(
 
 
 def _expressions(by_name: Mapping[str, str] | None) -> list[Manifest] | None:
-    """Return named expressions in the form of the API, or None if there are none: the API server drops an empty
-    list.
+    """Return named expressions in the API's format, or None if there are none, because the API server drops an
+    empty list.
     """
     return [{"name": name, "expression": text} for name, text in by_name.items()] if by_name else None
 

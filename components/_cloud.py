@@ -17,7 +17,7 @@ class EksOutputs:
     """Minor version of Kubernetes in the plan."""
     endpoint: pulumi.Output[str]
     certificate_authority: pulumi.Output[str]
-    """Certificate of the certificate authority as EKS returns it, the base64 encoding of the PEM."""
+    """Certificate of the cluster's certificate authority, a PEM in base64 as EKS returns it."""
     service_cidr: pulumi.Output[str]
     vpc_id: pulumi.Output[str]
     subnet_ids: Mapping[str, pulumi.Output[str]]

@@ -1,11 +1,11 @@
 """Immutable fields of Kubernetes objects. Pulumi deletes and recreates an object if one of these fields changes.
 
 The embedded engine learns about an immutable field from the API server's response. Pulumi must know the fields in
-advance, and its Kubernetes provider does not know those of scheduling.k8s.io and of custom resources.
-`tests/e2e/test_immutable_fields.py` compares the table with the API server.
+advance, and its Kubernetes provider does not know the immutable fields of scheduling.k8s.io or of custom
+resources. `tests/e2e/test_immutable_fields.py` compares the table with the API server.
 
-Sources, read 2026-11-28: pkg/apis/*/validation of kubernetes/kubernetes v1.36.3. For the queue label and the
-fields that queues count: pkg/controller/jobframework/validation.go, jobs/leaderworkerset and pkg/util/pod/pod.go
+Sources, read 2026-11-28: pkg/apis/*/validation of kubernetes/kubernetes v1.36.3. The queue label and the fields
+that queues count come from pkg/controller/jobframework/validation.go, jobs/leaderworkerset and pkg/util/pod/pod.go
 (SpecShape) of kubernetes-sigs/kueue v0.19.2. Kueue's webhooks check workloads that are running or have ended.
 
 The table omits kinds that must not be deleted first. Kueue's ResourceFlavor and Topology and Trainer's

@@ -57,7 +57,7 @@ def restricted_pod() -> Manifest:
 
 
 def restricted_container() -> Manifest:
-    """Return a container security context for such a pod, with a read-only root file system."""
+    """Return a container security context that the level `restricted` allows, with a read-only root file system."""
     return {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -107,8 +107,8 @@ def immutable_config_map(
 ) -> tuple[str, KubernetesObject]:
     """Create an immutable ConfigMap and return its name, which contains a hash of its content, and the resource.
 
-    `text` has texts by key, `binary` has base64 data by key. Different content creates a different ConfigMap, so
-    that pods restart and nobody can change data that a running pod reads.
+    `text` maps keys to texts, and `binary` maps keys to base64 data. Different content creates a different
+    ConfigMap, so that pods restart and nobody can change data that a running pod reads.
     """
     name = f"{prefix}-{content_hash(dict(text or binary or {}))}"
     config_map = KubernetesObject(

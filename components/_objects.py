@@ -15,8 +15,8 @@ _POD_TEMPLATES = {
     **dict.fromkeys(("DaemonSet", "Deployment", "Job", "StatefulSet"), ("spec", "template")),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
-_RELEASE = "kubernetes:helm.sh/v3:Release"  # has no metadata; its values are set in `charts`
-_NODE = "kubernetes:core/v1:Node"  # has the labels of its pool
+_RELEASE = "kubernetes:helm.sh/v3:Release"  # a Helm release has no metadata; its settings are in `charts`
+_NODE = "kubernetes:core/v1:Node"  # a Node has the labels of its pool
 
 
 def with_object_settings(

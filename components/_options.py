@@ -12,8 +12,8 @@ from gpu_platform.planning.clouds.section import Timeouts
 UPSERT: Final = True
 """Kubernetes provider setting that takes over an existing object instead of failing with "already exists".
 
-The provider must take over the retained namespace of a team that returns, and the objects of an `up` that was
-killed.
+The provider must take over the retained namespace of a team that returns, and the objects that a killed `up` has
+created.
 """
 
 FORCE: Final = True

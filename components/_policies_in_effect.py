@@ -22,8 +22,7 @@ _POLICIES = tuple(
 def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[pulumi.Resource]]:
     """Return resources to depend on. They become ready when API servers enforce the policies among `guards`.
 
-    Only new or changed policies are waited for, starting at the time of their last change. A preview does not
-    wait.
+    The wait applies only to new or changed policies, and starts at their last change. A preview does not wait.
     """
     policies = [guard for guard in guards if isinstance(guard, KubernetesObject) and guard.resource in _POLICIES]
     if not policies or pulumi.runtime.is_dry_run():

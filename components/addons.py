@@ -15,8 +15,8 @@ _ENVOY = "gateway.envoyproxy.io/gatewayclass-controller"
 class Addons(pulumi.ComponentResource):
     """The add-ons of an environment, and the GatewayClass of its gateway.
 
-    A release that is removed from the stack file stays in the cluster: some charts delete their CRDs, and with
-    them every object of these kinds that members created.
+    A release that is removed from the stack file stays in the cluster, because deleting some charts also deletes
+    their CRDs and all objects of these kinds that members created.
 
     Outputs: `versions` (chart version by name).
     """

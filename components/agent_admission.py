@@ -13,7 +13,11 @@ from gpu_platform.planning.validation.agent_admission import agent_policies
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentAdmissionArgs:
-    """Actions of agents: `cordons` a node while a check fails, `replaces` a node by deleting its NodeClaim."""
+    """Actions that agents may take.
+
+    With `cordons`, an agent cordons its node while a check fails. With `replaces`, it replaces the node by
+    deleting the node's NodeClaim.
+    """
 
     cordons: bool
     replaces: bool

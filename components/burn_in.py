@@ -26,7 +26,8 @@ class BurnInArgs:
 
 
 class BurnIn(pulumi.ComponentResource):
-    """A namespace with the check program, a PriorityClass below all pods of teams, and ResourceClaimTemplates.
+    """A namespace with the check program, a PriorityClass below the priorities of all teams, and
+    ResourceClaimTemplates.
 
     Outputs: `namespace`.
     """

@@ -60,7 +60,7 @@ def compute_domain(
 ) -> pulumi.Resource:
     """Register a ComputeDomain. The DRA driver creates its ResourceClaimTemplate, named `template`.
 
-    `numNodes` is 0, so the domain consists of the nodes that run pods with such a claim.
+    `numNodes` is 0, so the domain consists of the nodes that run pods with a claim from this template.
     """
     return KubernetesObject(
         logical_name,

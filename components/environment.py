@@ -47,7 +47,8 @@ class ReachedCluster(Protocol):
 
 
 class Environment(pulumi.ComponentResource):
-    """Component of a whole platform: cluster, pools, operator, priorities, monitoring, validation, then teams.
+    """Component of a whole platform. It creates the cluster, pools, operator, priorities, monitoring and
+    validation, then the teams.
 
     `gpu_platform.stack.environment.Environment` is the stack file's model for it. Teams come last, so that their
     workloads start on validated nodes.

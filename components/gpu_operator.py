@@ -28,10 +28,10 @@ class GpuOperator(pulumi.ComponentResource):
 
     `components.public.gpu_operator.GpuOperator` takes plain arguments, plans them, and creates this component.
 
-    On a real cluster, a Helm release installs the operator; its chart creates the ClusterPolicy, or the GPUCluster
-    with DRA. In the sandbox, the component creates that object from the same values for the simulated operator. If
-    NVLink connects nodes, it also installs the DRA driver. It creates nothing if the cluster already has the
-    operator.
+    On a real cluster, a Helm release installs the operator. The release's chart creates the ClusterPolicy or, with
+    DRA, the GPUCluster. In the sandbox, the component creates that object from the same values for the simulated
+    operator. If NVLink connects nodes, it also installs the DRA driver. It creates nothing if the cluster already
+    has the operator.
 
     Outputs: `release` (the operator's version), `namespace`.
     """

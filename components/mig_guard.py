@@ -2,8 +2,8 @@
 
 A cloud applies the labels of a node group to its live nodes at once, and Pulumi applies the labels of a Node. The
 MIG manager then partitions GPUs under running pods. `gpu-platform up` therefore changes the nodes one after
-another first. It then passes the pools and the MIG configs that all their nodes have in the variable
-ROLLED_VARIABLE. A resource hook refuses any other update of the label before the provider is called.
+another first. It then sets the variable ROLLED_VARIABLE to the MIG config that all nodes of a pool have, by pool.
+A resource hook refuses any other update of the label before the provider is called.
 
 Your own programs have the same hook, but no rollout: after you have drained all nodes of a pool, set the variable
 for one `pulumi up`. Components of the plugin, for programs in other languages, register no hook, because only the
@@ -36,7 +36,7 @@ _IN_PLUGIN: Final[ContextVar[bool]] = ContextVar("in_plugin", default=False)
 
 @contextmanager
 def without_hooks() -> Generator[None]:
-    """Register no Pulumi hooks in the body of the `with` statement. The plugin constructs a component there."""
+    """Register no Pulumi hooks in the body of the `with` statement, in which the plugin constructs a component."""
     before = _IN_PLUGIN.set(True)
     try:
         yield
@@ -52,7 +52,7 @@ def guarded(pool: PoolPlan) -> pulumi.ResourceOptions:
     """Return options with the hook for a resource whose labels reach live nodes of a pool."""
     if pool.sharing.mig_config is None or not pool.cloud_nodes.relabels_in_place:
         return pulumi.ResourceOptions()
-    # The in-process monitor updates nothing, and a hook needs a server.
+    # A plugin cannot serve hooks, and the mock monitor of `check` and `render` updates nothing.
     if _IN_PLUGIN.get() or isinstance(get_monitor(), MockMonitor):
         return pulumi.ResourceOptions()
 

@@ -245,9 +245,10 @@ class NodeValidation(pulumi.ComponentResource):
             )
 
     def _create_network_policy(self) -> pulumi.Resource:
-        """Deny all pods access to the agents' port. Network policies do not apply to probes of the kubelet.
+        """Deny all pods access to the agents' port, and allow namespaces that belong to no team to read metrics.
 
-        All namespaces except the teams' can read metrics, because the namespace of Prometheus is not known.
+        Network policies do not apply to probes of the kubelet. The namespace of Prometheus is not known, so it
+        cannot be allowed by name.
         """
         metrics = self._validation.metrics
         others = {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "DoesNotExist"}]}
@@ -397,7 +398,8 @@ class NodeValidation(pulumi.ComponentResource):
                         "periodSeconds": _READY_PERIOD_SECONDS,
                         "timeoutSeconds": _PROBE_TIMEOUT_SECONDS,
                     },
-                    # The probe fails after a driver change, as only a new container has the new driver library.
+                    # The probe fails after a driver change, because only a new container has the new driver
+                    # library.
                     "livenessProbe": {
                         "httpGet": {"path": "/live", "port": _PORT},
                         "initialDelaySeconds": _LIVE_DELAY_SECONDS,

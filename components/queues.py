@@ -41,7 +41,7 @@ from gpu_platform.planning.teams.section import PriorityClassPlan
 _API = "kueue.x-k8s.io/v1beta2"
 _CHECK_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
 _PROVISIONING_API = "kueue.x-k8s.io"
-# A queue is active once Kueue has seen all objects that it refers to. Earlier workloads would have no queue.
+# A queue is active once Kueue has seen all objects that it refers to. Workloads created earlier have no queue.
 _UNTIL_ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 _UNTIL_RUNNING = {"pulumi.com/waitFor": "jsonpath={.data.running}=true"}
@@ -193,7 +193,9 @@ class TeamQueue(pulumi.ComponentResource):
         return bound_policy(metadata, policy_spec(policy, args.namespace), opts)
 
     def _create_defaults(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        """Add the team's priority class to queued objects, and the defaults of its pods to their pod templates."""
+        """Add the team's priority class to queued objects, and the defaults for the team's pods to their pod
+        templates.
+        """
         if args.default_priority is None:
             return []
         classes = mutating_policy(
@@ -307,8 +309,8 @@ def _cohort(cohort: CohortPlan) -> Manifest:
         {"name": flavor, "resources": [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]}
         for flavor, amounts in cohort.flavors.items()
     ]
-    # Write an empty list as well. When a spec loses its only field, server-side apply sets it to null.
-    # The CRD refuses null.
+    # Write an empty list as well. When a spec loses its only field, server-side apply sets the spec to null. The
+    # CRD refuses null.
     return {"resourceGroups": [{"coveredResources": covered[0], "flavors": flavors}] if flavors else []}
 
 

@@ -29,7 +29,7 @@ def create_addon(
     """Register an add-on named `<name>-<add-on>`, after its role.
 
     `opts` must have the component as the parent. `pod_subnet_ids` has the pods' subnet by zone, for an add-on
-    whose configuration needs it.
+    whose configuration contains these subnets.
     """
     identities = None
     if addon.service_account is not None:

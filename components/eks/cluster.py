@@ -39,7 +39,7 @@ class EksCluster(pulumi.ComponentResource):
     """Component of an EKS cluster. `gpu_platform.stack.cluster.EksCluster` is the stack file's section for it.
 
     Node pools need `outputs`. `karpenter_outputs` are the same outputs with the role of Karpenter's nodes.
-    `provider` is available when the cluster works: admins have access, and pods can be scheduled.
+    `provider` is available when admins have access to the cluster and pods can be scheduled.
 
     Outputs: `name`, and `kubeconfig` (the content, secret; it obtains credentials with `aws eks get-token`).
     """
@@ -200,8 +200,8 @@ class EksCluster(pulumi.ComponentResource):
         return dataclasses.replace(self.outputs, node_role_name=pulumi.Output.from_input(role))
 
     def _create_karpenter_node_role(self) -> EksOutputs:
-        """Create a role for Karpenter's nodes, because EKS deletes the access entry of a role that a node group
-        used.
+        """Create a separate role for Karpenter's nodes, because EKS deletes the access entry of a role with the
+        last node group that uses the role.
         """
         name = f"{self._plan.role_prefix}-karpenter-nodes"
         role, attached = self._create_node_role(name, self._child)

@@ -15,12 +15,12 @@ from components.eks.logins import create_logins, entry_name
 from components.eks.network import JoinedVpc
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan
 
-# The maximum waiting period of KMS: a key that was deleted by mistake can be restored until it ends.
+# The maximum waiting period of KMS. A key that was deleted by mistake can be restored during this period.
 _KEY_DELETION_DAYS = 30
 _API_PORT = 443
 # The cluster may use the key of its Secrets, but not manage it.
 _KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
-# Use only access entries: a typo in the aws-auth ConfigMap locks everybody out, and IAM does not log it.
+# Use only access entries. A typo in the aws-auth ConfigMap locks everybody out, and IAM does not log it.
 _AUTHENTICATION_MODE = "API"
 # Nodes and pods reach the API server within the VPC, even if it has a public endpoint.
 _PRIVATE_ENDPOINT = True
@@ -67,7 +67,9 @@ class EksControlPlane(pulumi.ComponentResource):
         self.register_outputs({"name": self.cluster.name})
 
     def _admit(self, network: str) -> aws.vpc.SecurityGroupIngressRule:
-        """Allow a private network to reach the API server. By default, only the cluster's nodes and pods can."""
+        """Allow a private network to reach the API server. By default, only the cluster's nodes and pods can reach
+        it.
+        """
         return aws.vpc.SecurityGroupIngressRule(
             f"{self._name}-api-{network}",
             security_group_id=self.cluster.vpc_config.cluster_security_group_id,

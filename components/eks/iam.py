@@ -1,4 +1,4 @@
-"""IAM roles of an EKS cluster: the service that may assume each role, and the ARNs of its managed policies."""
+"""Creates the IAM roles of an EKS cluster, each with the service that may assume it and its managed policies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def service_role(
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
     """Create a role that only `service` can assume. Return it with the attachments of its policies.
 
-    `policies` are ARNs. `conditions` are the tags that the request must have, by the operator that compares them.
+    `policies` are ARNs. `conditions` maps each comparison operator to the tags that the request must have.
     """
     statement: dict[str, Any] = {
         "Effect": "Allow",

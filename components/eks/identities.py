@@ -41,7 +41,9 @@ class EksTeamIdentities(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _create(self, role: TeamRole) -> list[pulumi.Resource]:
-        """Create a role, unless it exists, and its association. Pods receive credentials only when they start."""
+        """Create a role, unless it exists, and its association. Return the resources that must exist before pods
+        start, because pods receive credentials only when they start.
+        """
         policies: list[pulumi.Resource] = []
         role_arn: pulumi.Input[str]
         if role.role_arn is not None:

@@ -1,4 +1,4 @@
-"""Parts of launch templates that GPU and system nodes share: volumes, metadata options, tags, reservations."""
+"""Parts of launch templates that GPU and system nodes share, such as volumes, metadata options and tags."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 _TAGGED = ("instance", "volume", "network-interface")
 # Encrypt volumes at rest, with the account's default key unless the stack has a key.
 _ENCRYPTED = "true"
-# Require IMDSv2: with IMDSv1, a request that a pod forwards could obtain the node's credentials.
+# Require IMDSv2, because with IMDSv1 a request that a pod forwards could obtain the node's credentials.
 _METADATA_TOKENS = "required"
 
 
@@ -42,7 +42,7 @@ def metadata_options(hop_limit: int) -> aws.ec2.LaunchTemplateMetadataOptionsArg
 
 def tag_specifications(tags: Mapping[str, str]) -> list[aws.ec2.LaunchTemplateTagSpecificationArgs]:
     """Return tags for the resources that EC2 creates from a template. Default tags of the AWS provider do not
-    apply.
+    apply to them.
     """
     return [aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in _TAGGED]
 

@@ -7,7 +7,7 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.access import AccessPlan, OidcPlan
 
-# The entry has no access policy: Roles in the cluster determine what its groups may do.
+# The entry has no access policy, because Roles in the cluster determine what its groups may do.
 _ENTRY_TYPE = "STANDARD"
 
 

@@ -71,7 +71,9 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
 def _look_up_subnets(
     plan: EksClusterPlan, vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions
 ) -> dict[str, pulumi.Output[list[str]]]:
-    """Return the candidate subnets in each zone that a pool names. Subnets of the stack file are not looked up."""
+    """Return the candidate subnets in each zone that a pool names. Subnets that the stack file names are not
+    looked up.
+    """
     return {
         zone: pulumi.Output.from_input([plan.subnets[zone]])
         if zone in plan.subnets

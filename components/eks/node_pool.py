@@ -21,7 +21,7 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, NodeGroupPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 
-_UNCHANGED = -1  # size that a scheduled action does not change; an unset size means 0
+_UNCHANGED = -1  # makes a scheduled action keep the size; an unset size would mean 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class EksNodePool(pulumi.ComponentResource):
     """The nodes of one pool: a launch template, a managed node group and, if planned, a placement group.
 
     The template describes a node. The node group sets the number of nodes, their labels and their taints. A pool
-    with several capacity blocks has a template and a node group for each block. Scheduled actions then start and
-    end the block's nodes, and its Auto Scaling group is tagged.
+    with several capacity blocks has a template and a node group for each block. Scheduled actions start and end
+    the nodes of a block, and every Auto Scaling group is tagged.
 
     Outputs: `node_group_name`, `launch_template_id`. With several blocks they refer to the earliest block.
     """
@@ -76,7 +76,7 @@ class EksNodePool(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions,
         placement: list[pulumi.Resource],
     ) -> tuple[aws.ec2.LaunchTemplate, aws.eks.NodeGroup]:
-        """Create a node group with its template and, if its block has them, its scheduled actions."""
+        """Create a node group with its template and the scheduled actions of its block or pool."""
         name = group.name if plan.several_blocks else pool
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=_former_names(group)))
         template = self._create_launch_template(name, plan, group, cluster, opts)

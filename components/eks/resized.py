@@ -11,8 +11,8 @@ from gpu_platform.base.names import RESIZED_VARIABLE
 
 
 def resized() -> Collection[str]:
-    """Return the pools whose `count` was edited, as `gpu-platform` reports them. Empty if it did not start the
-    program.
+    """Return the pools whose `count` was edited, as `gpu-platform` reports them. Return nothing if `gpu-platform`
+    did not start the program.
     """
     try:
         document: object = json.loads(os.environ.get(RESIZED_VARIABLE, "[]"))

@@ -36,15 +36,16 @@ from gpu_platform.planning.clouds.gke.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
-# Dataplane V2 enforces network policies without an add-on, and multi-networking requires it.
-# VPC-native clusters require pod addresses in the VPC, and private nodes require them as well.
+# Dataplane V2 enforces network policies without an add-on, and multi-networking requires it. VPC-native clusters
+# have pod addresses in the VPC, which private nodes require.
 _DATAPATH = "ADVANCED_DATAPATH"
 _NETWORKING_MODE = "VPC_NATIVE"
-# An internal load balancer reaches only nodes with its pods. Required above 250 nodes; cannot be disabled.
+# With subsetting, an internal load balancer uses only nodes that run its pods. Clusters of more than 250 nodes
+# require subsetting, which cannot be disabled later.
 _INTERNAL_LOAD_BALANCER_SUBSETTING = True
 # Nodes have no public addresses, and reach the internet through NAT.
 _PRIVATE_NODES = True
-# Other Google Cloud customers also have addresses in Google's public ranges.
+# Do not admit Google Cloud's public addresses, because other customers use them as well.
 _GOOGLE_CLOUD_ADDRESSES = False
 # `api_access` also limits clients within the VPC.
 _LIMIT_PRIVATE_ENDPOINT = True
@@ -54,13 +55,13 @@ _LEGACY_ABAC = False
 # GKE encrypts Secrets with the declared key before it stores them.
 _ENCRYPTED = "ENCRYPTED"
 _SHIELDED_NODES = True
-# Cloud Billing reports the cost of each namespace, without a charge.
+# Cloud Billing reports the cost of each namespace free of charge.
 _COST_ALLOCATION = True
 # This is GKE's default, set explicitly because PodMonitoring objects require it.
 _MANAGED_PROMETHEUS = True
 # Run a DNS cache on every node, because training jobs resolve many names at once.
 _DNS_CACHE = True
-# Persistent Disk volumes and buckets mounted as file systems store datasets and checkpoints.
+# Datasets and checkpoints are stored on Persistent Disk volumes and in buckets mounted as file systems.
 _DISK_DRIVER = True
 _BUCKET_DRIVER = True
 # Upgrade exclusions without an end time last as long as Google supports the version.
@@ -169,7 +170,8 @@ class GkeCluster(pulumi.ComponentResource):
                 project=args.project,
                 role=LOGIN_ROLE,
                 member=member,
-                # The project's owner or another stack may have granted the same role, which is a single binding.
+                # Keep the binding on deletion: the project's owner or another stack may have granted the same
+                # role.
                 opts=retained(self._child),
             )
 
@@ -329,7 +331,8 @@ class GkeCluster(pulumi.ComponentResource):
                 gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=_BUCKET_DRIVER
                 ),
-                # Set only if a storage class needs the driver, because its owner may have enabled it for mounts.
+                # Set only if a storage class needs the driver, because the cluster's owner may have enabled it for
+                # mounts.
                 gcp_filestore_csi_driver_config=(
                     container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(enabled=True)
                     if create.nfs_driver

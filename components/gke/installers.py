@@ -11,7 +11,7 @@ from components._options import child_options
 from gpu_platform.base import names
 from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan
 
-# The nodes of a job need the same version, so all of them are updated at once.
+# All nodes are updated at once, because the nodes of a job need the same version.
 _MAX_UNAVAILABLE = "100%"
 
 

@@ -15,7 +15,7 @@ from components._options import child_options
 from gpu_platform.planning.clouds.gke.plan import GpuNetwork
 
 _GROUP = "networking.gke.io"
-# All nodes with GPU NICs of a cluster are in one region.
+# All nodes of a cluster that have GPU NICs are in one region.
 _ROUTING_MODE = "REGIONAL"
 # NCCL uses any TCP and UDP ports between nodes. ICMP is needed for path MTU discovery.
 _PROTOCOLS = ("tcp", "udp", "icmp")

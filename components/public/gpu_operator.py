@@ -28,7 +28,7 @@ class GpuOperatorArgs(TypedDict, total=False):
     monitoring: Monitoring
     """Metrics and alerts of the GPUs."""
     priorities: Mapping[str, float]
-    """Values of the priority classes by name. If unset, training: 100, inference: 1000."""
+    """Values of the priority classes by name. If unset, training is 100 and inference is 1000."""
     device_classes: Mapping[str, DeviceClass]
     """With DRA: DeviceClasses in addition to those that the driver creates."""
 
@@ -39,7 +39,7 @@ class GpuOperator(pulumi.ComponentResource):
     Create only one per cluster. It consists of the operator's release with its sharing and MIG configurations,
     priority classes, DeviceClasses, monitoring, and the cloud's plugins. On EKS the plugin is the EFA device
     plugin. On GKE the plugins are the installers of drivers and GPUDirect, and the networks that pods join. Its
-    child of the same type is only the operator.
+    child component of the same type creates only the operator.
     """
 
     release: pulumi.Output[str]

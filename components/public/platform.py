@@ -43,7 +43,7 @@ class GpuPlatformArgs(TypedDict, total=False):
     team_identities: Mapping[str, TeamIdentity]
     """EKS and GKE: identities of teams that have their own stack file, by the team's name."""
     priorities: Mapping[str, float]
-    """Values of the priority classes by name. If unset, training: 100, inference: 1000."""
+    """Values of the priority classes by name. If unset, training is 100 and inference is 1000."""
     device_classes: Mapping[str, DeviceClass]
     """With DRA: DeviceClasses in addition to those that the driver creates."""
     compute_classes: Sequence[ComputeClass]
@@ -81,13 +81,16 @@ class GpuPlatformArgs(TypedDict, total=False):
 
 
 class GpuPlatform(pulumi.ComponentResource):
-    """A GPU platform: cluster, node pools, GPU Operator, monitoring, validation and teams. One per stack.
+    """A GPU platform: cluster, node pools, GPU Operator, monitoring, validation and teams. Create only one per
+    stack.
 
     It registers the same resources as a stack file with the same sections.
     """
 
     kubeconfig: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
-    """Kubeconfig of the cluster: its content without a token for EKS and GKE, or its path if one is given."""
+    """Kubeconfig of the cluster. For EKS and GKE it is the content, without a token. Otherwise it is the path, if
+    one is given.
+    """
     context: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
     """Context of the kubeconfig."""
     operator_release: pulumi.Output[str]

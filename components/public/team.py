@@ -24,7 +24,7 @@ class GpuTeamArgs(TeamSettings, total=False):
     name: str
     """Name of the team and of its namespace. If unset, the name of the component."""
     priorities: Mapping[str, float]
-    """Values of the cluster's priority classes by name. If unset, training: 100, inference: 1000."""
+    """Values of the cluster's priority classes by name. If unset, training is 100 and inference is 1000."""
     device_classes: Mapping[str, DeviceClass]
     """With DRA: DeviceClasses of the cluster in addition to those that the driver creates."""
     overcommit: float

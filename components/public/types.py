@@ -20,7 +20,8 @@ class GpuNetwork(TypedDict):
 
 
 class GpuCluster(TypedDict, total=False):
-    """A cluster that exists, or that the same program creates. Pass the same one to all components of a cluster.
+    """A cluster that exists, or that the same program creates. Pass the same dictionary to all components of a
+    cluster.
 
     It is not the GPU Operator's `GPUCluster` object. An existing cluster of any kind needs `provider`, `name` and
     the fields below that apply to its provider.
