@@ -81,7 +81,7 @@ def _fix(pool: str, config: str) -> str:
     rolled = json.dumps({pool: config})
     return (
         f"Cordon and drain all nodes of the pool, run `{names.ROLLED_VARIABLE}='{rolled}' pulumi up`, wait until "
-        f"their label {names.MIG_STATE_LABEL} is success, then uncordon them"
+        f"the nodes' label {names.MIG_STATE_LABEL} is success, then uncordon the nodes"
     )
 
 

@@ -125,7 +125,7 @@ def _remedy_policy(rule: Rule[Any, Any]) -> ResourceValidationPolicy:
         description=f"Writes {rule.remedy}: {rule.description}",
         enforcement_level=EnforcementLevel.DISABLED,
         config_schema=PolicyConfigSchema({key: dict(schema) for key, schema in rule.config_schema.items()}),
-        remediate=cast("Any", remediate),  # its type does not allow synchronous remedies
+        remediate=cast("Any", remediate),  # the SDK's type does not allow synchronous remedies
         severity=Severity(rule.severity.value),
     )
 

@@ -137,7 +137,7 @@ def parse_settings(rule: Rule[Any, Any], given: Mapping[str, Any], problems: lis
 def evaluate(
     records: Iterable[object], config: Mapping[str, Any], today: datetime.date, own: Sequence[str] = ()
 ) -> PolicyReport:
-    """Evaluate every rule that `config` does not disable for resource records. Raises BadInput if `config` is
+    """Evaluate resource records with every rule that `config` does not disable. Raises BadInput if `config` is
     invalid.
 
     `own` names modules with company rules.

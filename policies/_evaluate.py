@@ -1,4 +1,6 @@
-"""Evaluates one rule for a stack: violations, exempted violations, and subjects that could not be checked."""
+"""Evaluates one rule for a stack. The result lists violations, exempted violations, and subjects that could not be
+checked.
+"""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def operator(stack: Stack) -> GpuOperator | None:
 
 
 def allocates_by_claims(stack: Stack) -> bool:
-    """Return whether DRA allocates GPUs: a GPUCluster exists, or the chart creates one. Raises NotVisible."""
+    """Return whether DRA allocates GPUs, because a GPUCluster exists or the chart creates one. Raises NotVisible."""
     if any(True for _ in stack.of_kind("nvidia.com/GPUCluster")):
         return True
     found = stack.view(operator)
@@ -177,8 +177,8 @@ def mig_layouts(stack: Stack) -> tuple[MigLayout, ...]:
 def device_plugin_config_of(stack: Stack, pool: NodePool) -> DevicePluginConfig | None:
     """Return the device-plugin config of a pool's nodes, or None if none is named.
 
-    A pool's own config takes precedence over the config in the node label, and this over the default. Raises
-    NotVisible, also if the named config is not visible.
+    A pool's own config takes precedence over the config in the node label, which takes precedence over the
+    default. Raises NotVisible, also if the named config is not visible.
     """
     if pool.sharing is not None:
         return _of(pool)

@@ -145,7 +145,7 @@ def _parse(text: str) -> object:
     """Parse a YAML string. Return None if it is not valid YAML. Callers must not modify the result."""
     try:
         return yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # 2026-99-99 is not a valid date
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # ValueError: 2026-99-99 as a date
         return None
 
 

@@ -125,7 +125,7 @@ def found_templates(inputs: Value) -> tuple[PodTemplate, ...]:
 
 
 def _has_key(raw: object) -> bool:
-    """Return whether a mapping contains a key that starts a slow search. Most mappings do not."""
+    """Return whether a mapping contains a key that requires a slow search. Most mappings contain no such key."""
     if isinstance(raw, Mapping):
         found = cast("Mapping[str, object]", raw)
         return not _SEARCHED.isdisjoint(found) or any(_has_key(one) for one in found.values())
@@ -142,7 +142,7 @@ def _search(value: Value, metadata: Value) -> Iterator[PodTemplate]:
                 yield PodTemplate(amount.not_visible(_ELSEWHERE), metadata)
                 return
     named = value.get("name").raw
-    if isinstance(named, str) and _GPUS.match(named) and value.get("quantity").present:  # Spark's resources
+    if isinstance(named, str) and _GPUS.match(named) and value.get("quantity").present:  # request of a Spark job
         yield PodTemplate(value.not_visible(_ELSEWHERE), metadata)
     own = value.get("metadata")
     for key, inner in value.entries():

@@ -1,4 +1,4 @@
-"""Node pools of a stack: Node objects, EKS node groups, GKE node pools, Karpenter NodePools.
+"""Node pools of a stack, which are Node objects, EKS node groups, GKE node pools or Karpenter NodePools.
 
 They share one interface for machine types, labels, taints and the Topology Manager policy.
 """
@@ -66,7 +66,7 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class _BottlerocketSharing(Sharing):
-    """A setting of the device plugin in Bottlerocket's image."""
+    """The sharing settings of the device plugin in Bottlerocket's image."""
 
     @property
     def renamed(self) -> bool:
@@ -79,7 +79,7 @@ class _BottlerocketSharing(Sharing):
 
 @dataclass(frozen=True, slots=True)
 class _GkeSharing(Sharing):
-    """A setting of GKE's device plugin, which cannot rename shares."""
+    """The sharing settings of GKE's device plugin, which cannot rename shares."""
 
     @property
     def renamed(self) -> bool:
@@ -109,7 +109,7 @@ class NodeTaint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodePool(ABC):
-    """A node pool, or a node of it. Attributes except `resource`, `name` and `group` may raise NotVisible."""
+    """A node pool, or one node of a pool. Attributes except `resource`, `name` and `group` may raise NotVisible."""
 
     resource: Resource
     stack: Stack
@@ -240,7 +240,7 @@ class NodePool(ABC):
 
     @property
     def topology_policy(self) -> Value:
-        """Topology Manager policy of the kubelet's configuration, or of the node label if the first is not set."""
+        """Topology Manager policy in the kubelet's configuration or, if it is not set there, in the node label."""
         label = self.label(names.TOPOLOGY_POLICY_LABEL)
         try:
             configured = self.kubelet_policy("topology")

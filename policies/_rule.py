@@ -128,8 +128,8 @@ class Rule(Generic[SubjectT, SettingsT]):
 
     `check` yields the breaches of one subject. It raises `NotVisible` if it needs a value that is not visible; the
     breaches that it has already yielded are kept. `remedy` describes the values that its remedies write, and is
-    empty if the rule has none. A rule with remedies checks one resource at a time. `before_only` is the reason why
-    admission has no such rule, for a rule about objects that members create.
+    empty if the rule has none. A rule with remedies checks one resource at a time. For a rule about objects
+    that members create, `before_only` is the reason why admission has no such rule.
     """
 
     id: str

@@ -114,7 +114,9 @@ class Stack:
         return tuple(self.resources[place] for place in places)
 
     def in_namespace(self, kind: str, namespace: str) -> tuple[Resource, ...]:
-        """Return the objects of a kind in a namespace. Raises NotVisible if any object's is not visible."""
+        """Return the objects of a kind in a namespace. Raises NotVisible if the namespace of any object is not
+        visible.
+        """
         return self.once(("in_namespace", kind), lambda: _by_namespace(self.of_kind(kind))).get(namespace, ())
 
     def find(self, urn: str) -> Resource | None:

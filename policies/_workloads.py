@@ -20,7 +20,7 @@ from policies._pod_templates import (
 from policies._pools import NodePool, NodeTaint, pools
 from policies._stack import ObjectSubject, Stack
 
-# Pod specs in these kinds start no pods. The parts of a TrainJob are in `additions`.
+# Pod specs in these kinds start no pods. `additions` returns the settings of TrainJobs.
 _WITHOUT_PODS = frozenset(
     {
         "core/ConfigMap",
@@ -76,7 +76,9 @@ class Workload(ObjectSubject):
 
     @property
     def containers(self) -> Iterator[Container]:
-        """All containers, including init containers and ephemeral containers. The latter request nothing."""
+        """All containers, including init containers and ephemeral containers. Ephemeral containers request
+        nothing.
+        """
         for key in ("initContainers", "containers", "ephemeralContainers"):
             yield from (Container(item) for item in self.pod_spec.get(key).items())
 
@@ -147,7 +149,7 @@ class Workload(ObjectSubject):
 
     @property
     def node_terms(self) -> _Terms:
-        """Requirements of the pod on its node: alternatives with key, operator and values.
+        """Requirements of the pod on its node, as alternatives that each list keys, operators and values.
 
         The node selector is part of every alternative. The terms of a required node affinity are alternatives.
         """

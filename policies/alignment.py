@@ -94,7 +94,8 @@ def _is_guaranteed(container: Value) -> bool:
 
 
 def _hosts(stack: Stack, workload: Workload, gpus: int, *, alone: bool) -> Sequence[_Numa]:
-    """Return the NUMA nodes of all machines that the pod may run on, or nothing if any machine's are unknown.
+    """Return the NUMA nodes of all machines that the pod may run on, or nothing if those of any machine are
+    unknown.
 
     `alone` means that the pod has a single container. Raises NotVisible.
     """
@@ -126,7 +127,9 @@ def _numa_of(pool: NodePool, gpus: int) -> Sequence[_Numa]:
 
 
 def _policy(pool: NodePool) -> str | None:
-    """Return the kubelet's Topology Manager policy, if its configuration is visible and its CPUs are exclusive."""
+    """Return the kubelet's Topology Manager policy, if its configuration is visible and containers get exclusive
+    CPUs.
+    """
     if pool.simulated:
         policy = pool.label(names.TOPOLOGY_POLICY_LABEL).text()
     elif not pool.created:

@@ -227,7 +227,7 @@ class BudgetSettings(Settings):
     max_usd_per_hour: float | None = Field(default=None, gt=0)
     """Hourly budget at list prices. If unset, there is no budget."""
     region: str | None = None
-    """Region of the prices. If unset, the most expensive region of each machine type."""
+    """Region of the prices. If unset, each machine type has the price of its most expensive region."""
 
 
 def _too_expensive(stack: Stack, budget: _Fleet, settings: BudgetSettings) -> Iterator[Breach]:

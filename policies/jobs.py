@@ -75,7 +75,7 @@ shm_for_training = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_no_shared_memory,
     settings=Settings,
-    before_only="advice: a program without data loaders and NCCL needs no shared memory",
+    before_only="advice: a program without data loaders or NCCL needs no shared memory",
 )
 
 

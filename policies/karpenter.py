@@ -29,7 +29,7 @@ def _no_limits(_: Stack, pool: KarpenterNodePool, __: Settings) -> Iterator[Brea
             at=limits,
             found=f"no limits on GPU NodePool {pool.name!r}",
             allowed="a limit for nvidia.com/gpu, nodes, cpu or memory",
-            fix='add spec.limits, such as {nvidia.com/gpu: "16"}; otherwise a loop can create endless GPU nodes',
+            fix='add spec.limits, such as {nvidia.com/gpu: "16"}; otherwise a loop can create nodes without end',
         )
 
 

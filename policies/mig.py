@@ -1,7 +1,7 @@
 """Rules about Multi-Instance GPU.
 
 Source: NVIDIA Multi-Instance GPU User Guide, GPU Operator docs ("GPU Operator with MIG") and mig-parted. The
-tables of the guide (`mig_profiles.yaml`) determine the layouts that a GPU model supports, not the planner.
+tables of the guide (`mig_profiles.yaml`), and not the planner, determine the layouts that a GPU model supports.
 """
 
 from __future__ import annotations

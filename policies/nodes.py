@@ -45,13 +45,12 @@ def _no_topology_policy(_: Stack, pool: NodePool, __: Settings) -> Iterator[Brea
         + f" on training pool {pool.name!r} with {pool.gpus_per_node} GPUs a node",
         allowed="restricted or single-numa-node",
         fix="set it in the kubelet's configuration, with the static CPU Manager policy; if the configuration is "
-        "not "
-        f"visible here, declare the policy with the node label {names.TOPOLOGY_POLICY_LABEL}",
+        f"not visible here, declare the policy with the node label {names.TOPOLOGY_POLICY_LABEL}",
     )
 
 
 def _aligns_devices(pool: NodePool) -> bool:
-    """Return whether a visible policy aligns devices. The number of GPUs is then not needed."""
+    """Return whether a visible policy aligns devices. If so, the number of GPUs is not needed."""
     try:
         return pool.topology_policy.text() in ("restricted", "single-numa-node")
     except NotVisible:
@@ -89,15 +88,15 @@ def _incomplete_numa(_: Stack, pool: NodePool, __: Settings) -> Iterator[Breach]
         yield Breach(
             at=memory,
             found="Memory Manager policy Static without reservedMemory",
-            allowed="add reservedMemory; otherwise the kubelet does not start",
-            fix="A Topology Manager policy requires matching CPU and memory settings. Otherwise it has no effect.",
+            allowed="reservedMemory equal to the sum of kube-reserved, system-reserved and the eviction threshold",
+            fix="add reservedMemory; otherwise the kubelet does not start",
         )
 
 
 numa_policy_complete = Rule(
     id="numa-policy-complete",
     severity=Severity.MEDIUM,
-    description="A Topology Manager policy has the CPU and memory settings without which it does nothing.",
+    description="A Topology Manager policy has matching CPU and memory settings. Otherwise it has no effect.",
     subjects=lambda stack: stack.view(pools),
     check=_incomplete_numa,
     settings=Settings,

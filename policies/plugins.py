@@ -29,7 +29,7 @@ def _two_plugins(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breach]:
     yield Breach(
         at=selected_by,
         found=f"two device plugins on pool {pool.name!r}: {whose} and the GPU Operator's",
-        allowed="one device plugin, because two advertise the same GPUs twice and allocate one GPU to two pods",
+        allowed="one device plugin, because two plugins would allocate the same GPU to two pods",
         fix=f"label the nodes {names.DEPLOY_OPERANDS_LABEL}=false, or {fix}",
     )
 

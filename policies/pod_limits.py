@@ -102,7 +102,7 @@ def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Ite
             yield Breach(
                 at=value,
                 found=f"{key} on pods without a deadline",
-                allowed=f"pods with activeDeadlineSeconds, at most {most}, because others keep their node forever",
+                allowed=f"pods with activeDeadlineSeconds, at most {most}, because others never release their node",
                 fix="add a deadline, or remove the annotation",
             )
 

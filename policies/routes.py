@@ -56,7 +56,9 @@ class RouteHostSettings(SystemSettings):
     """Hosts that routes may name."""
 
     hosts: tuple[str, ...] = ()
-    """Hosts, `*.` and a domain for all names below it, or `*` for all hosts and for routes without a host."""
+    """Allowed hosts: a host name, `*.` and a domain for all names below the domain, or `*` for all hosts and for
+    routes without a host.
+    """
 
 
 def _takes_hosts(_: Stack, route: Route, settings: RouteHostSettings) -> Iterator[Breach]:
@@ -77,8 +79,8 @@ def _takes_hosts(_: Stack, route: Route, settings: RouteHostSettings) -> Iterato
 route_host = Rule(
     id="route-host",
     severity=Severity.HIGH,
-    description="Routes of a team use only hosts that the stack file assigns to it. They could take the requests "
-    "of others.",
+    description="Routes of a team use only hosts that the stack file assigns to it. Otherwise they could "
+    "take the requests of others.",
     subjects=lambda stack: stack.view(routes),
     check=_takes_hosts,
     settings=RouteHostSettings,

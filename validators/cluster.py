@@ -17,7 +17,7 @@ from validators.result import CheckResult, Verdict
 _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
-"""Checks that do not recover by waiting: a controller has given up on the node, and a person has to act."""
+"""Checks that waiting does not fix, because a controller has given up on the node and a person has to act."""
 # Prefix of a label's value that remains if the MIG manager or the driver's pod ends during a change.
 # Sources: NVIDIA/gpu-operator#2833 and #316; read 2026-11-29.
 _PAUSED: Final = "paused-for-"
@@ -66,7 +66,7 @@ def check_node(
 ) -> list[CheckResult]:
     """Return the results of all cluster checks of one node. `now` defaults to the time of the call.
 
-    `left` are the node's GPU pods that an eviction does not remove, which are read if a driver upgrade has failed.
+    `left` are the node's GPU pods that an eviction does not remove. They are read if a driver upgrade has failed.
     `behind` are the nodes whose unfinished upgrades keep the operator from upgrading another node.
     """
     now = now or datetime.now(UTC)
@@ -195,7 +195,7 @@ def _left_remedy(left: Sequence[LeftPod]) -> str:
 
 
 def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
-    """Compare the number of GPU resources, including unexpected ones, and of NIC resources.
+    """Compare the numbers of GPU and NIC resources, including unexpected GPU resources.
 
     A missing resource counts as 0.
     """

@@ -31,7 +31,7 @@ _EXIT_CODES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedPool:
-    """Expectations for one pool: for the node agent, for the cluster checks, and for the number of nodes.
+    """Expectations for one pool, which the node agent, the cluster checks and the number of nodes must meet.
 
     In a pool without hardware expectations (a CPU pool), no agent runs on the nodes, so no reports are required.
     `selector` selects the pool's nodes, and `least` and `most` are the bounds of their number. `usual` is the

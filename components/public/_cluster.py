@@ -106,8 +106,8 @@ def _network_problems(needed: int, cluster: Mapping[str, Any]) -> list[Problem]:
 
 
 _EKS = {
-    "subnets": "ARN of the IAM role of the nodes",
-    "cluster_security_group_id": "id of the security group that EKS made for the cluster",
+    "subnets": "id of the private subnet by zone",
+    "cluster_security_group_id": "id of the security group that EKS created for the cluster",
     "node_role_arn": "ARN of the IAM role of the nodes",
 }
 _EKS_OWN_IMAGE = {

@@ -2,9 +2,9 @@
 """Post the review as a comment on a pull request (GitHub) or merge request (GitLab): comment.py COMMENT.md
 
 The comment replaces the comment of an earlier run, which has the marker below and the same author. The script
-needs only Python. On GitHub it reads GITHUB_REPOSITORY, NUMBER, GH_TOKEN, GITHUB_STEP_SUMMARY, to which it also
-writes the review, and GITHUB_API_URL for your own server. On GitLab it reads CI_API_V4_URL, CI_PROJECT_ID,
-CI_MERGE_REQUEST_IID and GPU_PLATFORM_TOKEN.
+needs only Python. On GitHub it reads GITHUB_REPOSITORY, NUMBER, GH_TOKEN and, for your own server, GITHUB_API_URL.
+It also writes the review to the file that GITHUB_STEP_SUMMARY names. On GitLab it reads CI_API_V4_URL,
+CI_PROJECT_ID, CI_MERGE_REQUEST_IID and GPU_PLATFORM_TOKEN.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, cast
 
 MARKER = "<!-- gpu-platform review -->"
 PAGE = 100
-ACTIONS = "github-actions[bot]"  # its token cannot query its own account
+ACTIONS = "github-actions[bot]"  # a job's token cannot query the account that it belongs to
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Answer questions over HTTP in batches: a model computes a batch nearly as fast as a single text.
+"""Answer questions over HTTP in batches, because a model computes a batch nearly as fast as a single text.
 
 `POST /complete` accepts {"text": "after 41: ", "characters": 2}. `/healthz` returns 200 once the model is loaded.
 `/metrics` contains the number of waiting requests for an autoscaler. After SIGTERM, accepted requests are still

@@ -85,7 +85,7 @@ def send(
     kind = patch if method == "PATCH" else "application/json"
     url = server.url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
     try:
-        with open(server.token_file, encoding="ascii") as file:  # read each time: the kubelet renews it
+        with open(server.token_file, encoding="ascii") as file:  # the kubelet renews the token
             token = file.read().strip()
         request = urllib.request.Request(  # noqa: S310 - ApiServer has checked the scheme
             url,

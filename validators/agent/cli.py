@@ -26,7 +26,7 @@ from validators.agent.serve import REPUBLISH_SECONDS, Publisher, Readiness, serv
 from validators.agent.unreadable import why_unreadable
 from validators.agent.xid_check import XidTable
 
-DEADLINE_SECONDS = 60.0  # without persistence mode, NVML initialises every GPU first, for seconds each
+DEADLINE_SECONDS = 60.0  # without persistence mode, NVML first initialises every GPU, which takes seconds for each
 _BAD_INPUT = 2
 _UNKNOWN = 3
 _SLACK_SECONDS = 30.0  # for checks and publishing, in addition to reading NVML
@@ -59,7 +59,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         return _BAD_INPUT
     change = mig_change(expectations, identity) if parsed.publish else None
     if change:
-        change.why_wait()  # a single pass does not wait, but it needs the node's label
+        change.why_wait()  # reads the node's label; a single pass does not wait
     config = change.config if change else ""
     report = check_node(reader, expectations, identity, parsed.deadline, mig_config=config)
     code = exit_code(report)

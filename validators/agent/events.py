@@ -64,7 +64,9 @@ class Events:
         )
 
     def read(self, wait_seconds: float = 0.0) -> Reading[list[tuple[int, int, int]]]:
-        """Wait, then return the Xid errors so far: code, index of the GPU, and age in seconds."""
+        """Wait, then return the Xid errors so far, each with its code, the index of its GPU, and its age in
+        seconds.
+        """
         if not self._set.ok:
             return Reading(problem=self._set.problem, call=self._set.call)
         found: list[tuple[int, int, int]] = []

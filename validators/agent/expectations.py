@@ -21,7 +21,7 @@ _CLASS_KEYS = {"name", "codes", "remedy", "ends", "processes", "meanings"}
 _TEXT_KEYS = {"codes", "text", "class", "ends_faults"}
 NIC_KINDS = ("efa", "mlx5", "gvnic")
 RACK = "rack"
-"""Value of `fabric-state` if the rack's fabric manager registers the GPUs, instead of one on the machine."""
+"""Value of `fabric-state` if the rack's fabric manager registers the GPUs, and not one on the machine."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Expectations:
 
 
 class Mistake(NamedTuple):
-    """One mistake in an expectations file: its path, the value found, the allowed values, and a fix or ""."""
+    """One mistake in an expectations file, with its path, the value found, the allowed values, and a fix or ""."""
 
     path: str
     found: str

@@ -1,6 +1,7 @@
-"""The NICs that connect GPUs of several nodes: how many there are of each kind, and how near each GPU is to one.
+"""Checks of the NICs that connect GPUs of several nodes: the number of each kind, their MTU, and their distance to
+GPUs.
 
-They are read from the PCI devices in sysfs, which look the same in a container as on the host. Sources: Linux,
+The NICs are read from the PCI devices in sysfs, which look the same in a container as on the host. Sources: Linux,
 drivers/infiniband/hw/efa (efa_main.c: 0xefa0 to 0xefa4, one number per generation) and
 drivers/net/ethernet/google/gve (gve.h: 0x0042; newer Google machines have other numbers); nvmlGpuTopologyLevel_t
 for the words PIX and PXB; read 2026-11-25.
@@ -29,7 +30,7 @@ _MELLANOX = "0x15b3"
 _NETWORK_CLASSES = ("0x02", "0x0c06")  # Ethernet and InfiniBand controllers
 _AMAZON, _EFA = "0x1d0f", "0xefa"  # all generations of EFA
 _GOOGLE, _GVNIC = "0x1ae0", "0x0042"
-_INTERFACE_OF_NODE = "eth0"  # on Google's nodes: in the cluster's network, whose owner chooses the MTU
+_INTERFACE_OF_NODE = "eth0"  # an interface of Google's nodes in the cluster's network, whose owner chooses the MTU
 _OF_NODE = (
     "run node-check on an idle node: a container shows only its own interfaces, and pods take the interfaces that "
     "they use"

@@ -31,7 +31,7 @@ def slowed_by(gpu: GpuSnapshot) -> list[str]:
 def throttle_reasons(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     """Check that fewer than half of the passes in the last minutes have seen a hardware or thermal slowdown.
 
-    If there was only one pass, it must not have seen one.
+    If there was only one pass, this pass must not have seen a slowdown.
     """
     del snapshot
     mask = gpu.throttle_reasons.value

@@ -1,4 +1,4 @@
-"""Taints that keep pods off the agent's own node: a new node until it passes, and a node that fails later.
+"""Taints that keep pods off the agent's own node until it passes, and again if it fails later.
 
 The node group, NodePool or machine image sets the startup taint on a new node, and the agent removes it. The agent
 sets it again when the node's GPUs have lost their MIG instances. Since Hopper, MIG mode is off after each boot and

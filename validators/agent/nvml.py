@@ -493,7 +493,9 @@ def _nvlinks(read: Read) -> Reading[list[bool]]:
 
 
 def _fabric(read: Read) -> Reading[list[Any]]:
-    """Read the registration in the NVLink fabric: state, status, health (summary and mask), clique and cluster."""
+    """Read the registration in the NVLink fabric, with its state, status, health (summary and mask), clique and
+    cluster.
+    """
 
     def told(function: Any, info: Any) -> Reading[list[Any]]:  # noqa: ANN401 - a C struct, which the call fills
         def values(_status: object) -> list[Any]:

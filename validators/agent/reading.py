@@ -41,8 +41,8 @@ _GRACE_SECONDS = 2.0  # time for a killed child to end; a child in a hanging dri
 _POLL_SECONDS = 0.25  # interval for checking whether a child has ended, if another process keeps its pipes open
 _CALL_SHARE = 0.25  # share of the time limit for one call
 _OPENING_CALLS = 2  # loading and initialising NVML; these calls have no shorter limit
-_MOST_CHILDREN = 8  # per pass
-_MOST_STUCK = 3  # children that survive a kill
+_MOST_CHILDREN = 8  # maximum number per pass
+_MOST_STUCK = 3  # maximum number of children that survive a kill
 _LAST_WORDS = 4096
 _BUFFER = 1 << 16
 
@@ -147,13 +147,14 @@ class NvmlReader:
             if end.call == START:
                 break
         snapshot = snapshot or _of_journal(journal)
-        if snapshot.failure and lost and not snapshot.remediation:  # the missing answer caused it
+        if snapshot.failure and lost and not snapshot.remediation:  # the missing answer caused the failure
             snapshot = replace(snapshot, failure=lost[-1])
         remedy = HANG_REMEDY if hung else CRASH_REMEDY if lost else ""
         return replace(snapshot, unanswered=tuple(lost), remediation=snapshot.remediation or remedy)
 
     def wait(self, seconds: float) -> Reading[list[tuple[int, int, int]]]:
-        """Wait, and return the Xid errors from NVML's events meanwhile: code, index of the GPU and age in seconds.
+        """Wait, and return the Xid errors from NVML's events meanwhile, each with its code, GPU index and age in
+        seconds.
 
         If a call hangs or ends its process, later events are lost, but the wait is not longer.
         """
@@ -296,7 +297,7 @@ class _Process:
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
                 if pipe is not None:
                     pipe.close()
-        with suppress(ChildProcessError):  # PID 1 of a container inherits what a library forked
+        with suppress(ChildProcessError):  # PID 1 of a container inherits processes that a library forked
             while os.waitpid(-self._process.pid, os.WNOHANG)[0]:
                 pass
         return True

@@ -45,7 +45,7 @@ class Identity:
 
 
 class Reader(Protocol):
-    """Reads Snapshots of a node or from a recording."""
+    """Reads Snapshots from a node or from a recording."""
 
     def read(self, deadline_seconds: float) -> Snapshot:
         """Return the Snapshot within the time limit."""

@@ -163,19 +163,21 @@ class Snapshot:
     gpu_count: Reading[int] = field(default_factory=_unread)
     """Number of GPUs that NVML reports, which may include a GPU that has fallen off the bus."""
     xids: Reading[list[tuple[int, int, int, int, int, str]]] = field(default_factory=_unread)
-    """Xid errors in the kernel log: code, PCI domain, bus and device, age in seconds, and the rest of the line."""
+    """Xid errors in the kernel log, each with its code, PCI domain, bus and device, age in seconds, and the rest
+    of its line.
+    """
     events: Reading[list[tuple[int, int, int]]] = field(default_factory=_unread)
-    """Xid errors from NVML events: code, index of the GPU and age in seconds."""
+    """Xid errors from NVML events, each with its code, the index of its GPU, and its age in seconds."""
     resets: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
-    """Resets of GPUs that earlier passes have seen: index of the GPU and age in seconds."""
+    """Resets of GPUs that earlier passes have seen, each with the index of the GPU and its age in seconds."""
     daemons: Reading[list[str]] = field(default_factory=_unread)
     """Names of the host's processes that a check needs. Empty if the host's processes are not visible."""
     imex_channels: Reading[bool] = field(default_factory=_unread)
     """Whether the driver offers IMEX channels."""
     interfaces: Reading[list[tuple[str, str, int]]] = field(default_factory=_unread)
-    """Network interfaces of the NICs in sysfs: kind of NIC, name and MTU."""
+    """Network interfaces of the NICs in sysfs, each with the kind of NIC, its name and its MTU."""
     pci_devices: Reading[list[tuple[str, str, tuple[str, ...]]]] = field(default_factory=_unread)
-    """GPUs and NICs in sysfs: kind, address, and the bridges above the device."""
+    """GPUs and NICs in sysfs, each with its kind, its address, and the bridges above it."""
     failure: str = ""
     remediation: str = ""
     unanswered: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ _REPEATED = (
 
 @dataclass(frozen=True)
 class Xid:
-    """One Xid error: its code, its location, its age, and the rest of its line in the kernel log.
+    """One Xid error with its code, its location, its age, and the rest of its line in the kernel log.
 
     With `asks_nothing`, NVML reported the error without a line, and the driver requests no recovery of the GPU.
     """

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 KMSG_VARIABLE = "GPU_PLATFORM_KMSG"  # path of the kernel log; a sandbox sets it to its own file
-DRIVER_LOADED = 0  # replaces a code: the driver was loaded, which initialises every GPU
-LOG_BEGINS = -1  # replaces a code: the oldest record of a log that no longer begins at boot
+DRIVER_LOADED = 0  # in place of a code: the driver was loaded, which initialises every GPU
+LOG_BEGINS = -1  # in place of a code: this is the oldest record of a log that no longer begins at boot
 NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
 _RECORD_BYTES = 8192  # maximum length of a record in the kernel
 _MOST_RECORDS = 100_000
@@ -32,7 +32,8 @@ _PROCESS_NAME = re.compile(r", name=(?:(?:\\x[0-9a-f]{2}|.){0,15}(?=, )|[^,]*)")
 
 
 def read_xids() -> list[list[Any]]:
-    """Return the Xid errors in the kernel log: code, PCI domain, bus and device, age in seconds, and text.
+    """Return the Xid errors in the kernel log, each with its code, PCI domain, bus and device, age in seconds, and
+    text.
 
     Loads of the driver are included, with the code DRIVER_LOADED. If the log no longer begins at boot, the first
     entry is LOG_BEGINS. Raises OSError if this process may not read the log.

@@ -1,4 +1,5 @@
-"""Converts counters of the fabric's NICs to metrics: EFA, and InfiniBand or RoCE of mlx5.
+"""Converts counters of the fabric's NICs to metrics. The NICs are EFA interfaces, and InfiniBand or RoCE NICs with
+mlx5.
 
 The counters are read from sysfs below the PCI devices, which looks the same in a container as on the host. A
 counter that the driver does not have has no series. It is never exported as zero. GVNIC interfaces have no such
@@ -21,7 +22,8 @@ from validators.agent.fabric import EFA, MLX5, SYSFS_VARIABLE, read_pci
 
 _LABELS: Final = ("node", "device", "port", "kind")
 _OCTETS: Final = 4.0
-# Metric, help text, and for each kind of NIC the counter's file in the port's folder and the factor to base units.
+# Metric, help text and, for each kind of NIC, the counter's file in the port's folder and its factor to base
+# units.
 _COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (
     (
         "fabric_transmitted_bytes",
