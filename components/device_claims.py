@@ -1,4 +1,4 @@
-"""Objects of Dynamic Resource Allocation: `DeviceClasses`, and the templates of teams' claims."""
+"""Objects of Dynamic Resource Allocation, such as `DeviceClasses` and the templates of teams' claims."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class TeamQueueArgs:
 
 
 class TeamQueue(pulumi.ComponentResource):
-    """The queue of a team: its ClusterQueue, LocalQueue, access of members, and admission rules.
+    """The queue of a team, with its ClusterQueue, LocalQueue, access of members, and admission rules.
 
     Workloads of the team must wait for the resources in `guards`.
 

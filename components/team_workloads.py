@@ -1,4 +1,4 @@
-"""Workloads of teams as components: training jobs, inference services, Ray clusters, notebooks, batch jobs."""
+"""Components for the teams' training jobs, inference services, Ray clusters, notebooks and batch jobs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class TrainingJobArgs:
 
 
 class TrainingJob(_Manifests):
-    """Pods that train one model together: a TrainJob, JobSet or indexed Job, with its claim and Service."""
+    """Pods that train one model together, as a TrainJob, JobSet or indexed Job, with its claim and Service."""
 
     def __init__(self, name: str, args: TrainingJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("TrainingJob", name, training_job(args.team, args.job), opts)

@@ -1,4 +1,4 @@
-"""All rules: their list, their configuration, and their evaluation for the resource records of a stack."""
+"""Lists and configures all rules, and evaluates them for the resource records of a stack."""
 
 from __future__ import annotations
 

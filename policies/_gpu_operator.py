@@ -1,4 +1,4 @@
-"""The GPU Operator of a stack: its values, and the configs that the values and node labels select.
+"""The GPU Operator of a stack, with its values and the configs that the values and node labels select.
 
 Device-plugin configs and MIG layouts are in ConfigMaps that the operator's values name. If the operator is in
 another stack, such ConfigMaps are recognised by their content.
@@ -24,7 +24,7 @@ _HELM_KINDS = ("helm.sh/Release", "helm.sh/Chart")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuOperator:
-    """A rendered GPU Operator: the spec of a ClusterPolicy or the values of a Helm release, in the same form."""
+    """A rendered GPU Operator, as the spec of a ClusterPolicy or the values of a Helm release in the same form."""
 
     resource: Resource
     values: Value
@@ -133,7 +133,10 @@ def operator(stack: Stack) -> GpuOperator | None:
 
 
 def allocates_by_claims(stack: Stack) -> bool:
-    """Return whether DRA allocates GPUs, because a GPUCluster exists or the chart creates one. Raises NotVisible."""
+    """Return whether DRA allocates GPUs. It does if a GPUCluster exists or the chart creates one.
+
+    Raises NotVisible.
+    """
     if any(True for _ in stack.of_kind("nvidia.com/GPUCluster")):
         return True
     found = stack.view(operator)

@@ -1,4 +1,4 @@
-"""Types of a rule: a side-effect-free check with an id, a severity and a typed configuration."""
+"""Types of a rule, which is a side-effect-free check with an id, a severity and a typed configuration."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """One violation of a rule: the value that was found, the allowed values, and the fix.
+    """One violation of a rule, with the value that was found, the allowed values, and the fix.
 
     `remedy` is the fix as a change of the inputs, if it is the only possible fix.
     """

@@ -1,4 +1,4 @@
-"""Resources that rules check: the records of one stack, and cached views of them."""
+"""Resources that rules check, which are the records of one stack, with cached views of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """One resource: its Pulumi identity and its inputs as the provider receives them."""
+    """One resource, with its Pulumi identity and its inputs as the provider receives them."""
 
     urn: str
     type: str

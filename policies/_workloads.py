@@ -1,4 +1,4 @@
-"""Workloads of a stack: the pod templates of all resources that create pods."""
+"""Workloads of a stack, which are the pod templates of all resources that create pods."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Container:
 
     @property
     def requested(self) -> Mapping[str, Value]:
-        """GPU resources of the container: its limits, or its requests without limits. Raises NotVisible."""
+        """GPU resources in the container's limits, or in its requests if it has no limits. Raises NotVisible."""
         amounts = {**self.requests, **self.limits}
         return {name: amount for name, amount in amounts.items() if amount.quantity() != 0}
 
@@ -89,8 +89,9 @@ class Workload(ObjectSubject):
 
     @property
     def requested(self) -> Mapping[str, Decimal]:
-        """GPU resources of one pod: the sum of its containers, or the request of an init container if it is
-        larger.
+        """GPU resources of one pod.
+
+        They are the sum of all containers, or the request of an init container if it is larger.
         """
         ordinary: dict[str, Decimal] = {}
         first: dict[str, Decimal] = {}
@@ -176,7 +177,7 @@ class Workload(ObjectSubject):
         return stack.once(("targets", terms), lambda: _allowed(stack, terms))
 
     def trains(self, stack: Stack) -> bool:
-        """Return whether the pods are for training: a job with GPUs, or pods for training pools only."""
+        """Return whether the pods belong to a job with GPUs, or can run only on training pools."""
         if not self.requests_gpus:
             return False
         if (purpose := self.pod_spec.get("nodeSelector", names.WORKLOAD_LABEL).text()) is not None:
@@ -203,7 +204,7 @@ def workloads(stack: Stack) -> tuple[Workload, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trainer(Workload):
-    """Container settings of a TrainJob: environment variables, and resources per node."""
+    """Container settings of a TrainJob, which are environment variables and resources per node."""
 
     @property
     def containers(self) -> Iterator[Container]:

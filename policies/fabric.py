@@ -1,4 +1,4 @@
-"""Rules about the network between GPU nodes on AWS: EFA, placement groups, reservations.
+"""Rules about the network between GPU nodes on AWS, such as EFA, placement groups and reservations.
 
 Sources: EC2 user guide, Elastic Fabric Adapter (security group) and placement groups; EKS user guide, EFA; threads
 eksctl-io/eksctl#7949 and terraform-aws-modules/terraform-aws-eks#3730 (group and reservation). Read 2026-11-23.
@@ -62,8 +62,8 @@ efa_requested = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_no_efa,
     settings=Settings,
-    before_only="depends on the number of nodes of a task: pods on a single node need no interfaces, and others "
-    "are not harmed",
+    before_only="depends on the number of nodes of a task; pods on a single node need no interfaces, and a violation "
+    "harms nobody else",
 )
 
 

@@ -1,4 +1,4 @@
-"""Rules about isolation: GPUs without a request, access to the node, and pods on GPU nodes.
+"""Rules about isolation, which cover GPUs without a request, access to the node, and pods on GPU nodes.
 
 In the namespaces of teams, the API server enforces rules with the same ids. The section "The same rules at
 admission" of the documentation describes where the two differ.

@@ -1,4 +1,4 @@
-"""Rules about Karpenter: limits, disruption of training, and device claims.
+"""Rules about Karpenter's limits, its disruption of training, and device claims.
 
 Sources: Karpenter docs, NodePools (limits), Disruption, Settings (enableDRA). Read 2026-11-23.
 """
@@ -74,7 +74,7 @@ def _may_be_evicted(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
             at=annotation,
             found=f"training pods on Karpenter's nodes ({', '.join(dict.fromkeys(targets))}) that it may evict",
             allowed=f'the annotation {KEEP_FROM_KARPENTER}: "true" on the pods',
-            fix="add it to the pod template; it no longer applies when the job ends",
+            fix="add it to the pod template; the annotation no longer applies when the job ends",
         )
 
 

@@ -89,7 +89,7 @@ def _of_pool(stack: Stack, pool: NodePool) -> Iterator[Breach]:
             yield Breach(
                 at=label,
                 found=f"MIG layout {wanted!r} without an entry for {gpu.product}, for pool {pool.name!r}",
-                allowed="an entry whose device-filter matches the GPU, or without a device-filter",
+                allowed="an entry with a device-filter that matches the GPU, or without a device-filter",
                 fix=f"add {gpu.pci_id} to a device-filter, or use another layout",
             )
     yield from (_breach(pool, at, error) for at, error in _layout_errors(stack, pool, layout) if not error.foreign)

@@ -1,4 +1,4 @@
-"""Rules about GPU node pools: taints, and the device alignment of the kubelet."""
+"""Rules about the taints of GPU node pools and the device alignment of the kubelet."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Ite
             yield Breach(
                 at=value,
                 found=f"{key} on pods without a deadline",
-                allowed=f"pods with activeDeadlineSeconds, at most {most}, because others never release their node",
+                allowed=f"pods with activeDeadlineSeconds, at most {most}, "
+                "because other pods keep their node forever",
                 fix="add a deadline, or remove the annotation",
             )
 

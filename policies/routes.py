@@ -56,7 +56,7 @@ class RouteHostSettings(SystemSettings):
     """Hosts that routes may name."""
 
     hosts: tuple[str, ...] = ()
-    """Allowed hosts: a host name, `*.` and a domain for all names below the domain, or `*` for all hosts and for
+    """Hosts that routes may name. `*.` and a domain allow all names below the domain. `*` allows all hosts, and
     routes without a host.
     """
 

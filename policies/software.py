@@ -1,4 +1,4 @@
-"""Rules about versions that do not work together: Kubernetes, the GPU Operator, the driver and the GPU.
+"""Rules about versions of Kubernetes, the GPU Operator, the driver and the GPU that do not work together.
 
 Source: the catalogue's operator releases and GPUs, each with NVIDIA's page and its date.
 """

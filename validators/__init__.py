@@ -1,1 +1,1 @@
-"""Validation of GPU nodes against the plan: node agent, cluster checks and report."""
+"""Validation of GPU nodes against the plan, by the node agent, cluster checks and a report."""

@@ -98,7 +98,7 @@ def _ready(node: Mapping[str, Any]) -> CheckResult:
         source="always: a node that pods can run on",
         remediation=""
         if verdict == PASS
-        else f"kubectl describe node {_name(node)}, then the kubelet's log on it",
+        else f"kubectl describe node {_name(node)}, then read the kubelet's log on the node",
     )
 
 

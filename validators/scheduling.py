@@ -1,4 +1,4 @@
-"""Notes about anything that keeps new pods off a node: a cordon, and taints that are not part of the stack.
+"""Notes about anything that keeps new pods off a node, such as a cordon or taints that are not part of the stack.
 
 Notes do not fail a check, because people, autoscalers and Kubernetes itself set and remove cordons and taints. All
 functions are pure.

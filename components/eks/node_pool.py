@@ -33,7 +33,7 @@ class EksNodePoolArgs:
 
 
 class EksNodePool(pulumi.ComponentResource):
-    """The nodes of one pool: a launch template, a managed node group and, if planned, a placement group.
+    """The nodes of one pool, with a launch template, a managed node group and, if planned, a placement group.
 
     The template describes a node. The node group sets the number of nodes, their labels and their taints. A pool
     with several capacity blocks has a template and a node group for each block. Scheduled actions start and end

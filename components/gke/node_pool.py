@@ -28,8 +28,8 @@ _DRIFTS = [
     'nodeConfig.resourceLabels["goog-gke-node-pool-provisioning-model"]',
 ]
 
-# The only collocation of compact placement: it places nodes close together in one zone.
 _CONTAINER_IMAGES = "CONTAINER_IMAGE_CACHE"
+# Compact placement supports no other collocation. It places nodes close together in one zone.
 _COLLOCATION = "COLLOCATED"
 # The only workload policy type that supports an accelerator topology.
 _THROUGHPUT = "HIGH_THROUGHPUT"
@@ -52,7 +52,7 @@ class GkeNodePoolArgs:
 
 
 class GkeNodePool(pulumi.ComponentResource):
-    """The nodes of one pool: a GKE node pool, and its placement's resource policy if the plan creates one.
+    """The nodes of one pool, created by a GKE node pool and, if planned, the resource policy of its placement.
 
     Pulumi adds a suffix to the name, so that a new node pool can exist before the old one is deleted.
 

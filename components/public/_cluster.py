@@ -1,4 +1,4 @@
-"""Connects a public component to its cluster: the Kubernetes provider, and the outputs that node pools need."""
+"""Connects a public component to its cluster, by a Kubernetes provider and the outputs that node pools need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kubernetes_options(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions | None,
 ) -> pulumi.ResourceOptions:
-    """Return the options of a component's Kubernetes objects: their provider, and the resources they wait for.
+    """Return the options of a component's Kubernetes objects, with their provider and the resources they wait for.
 
     The provider comes from the resource options. Otherwise, `cluster.kubeconfig` and `cluster.context` configure a
     new provider. If neither is given, the program's default provider is used.

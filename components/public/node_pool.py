@@ -24,7 +24,7 @@ class GpuNodePoolArgs(PoolSettings, total=False):
 
 
 class GpuNodePool(pulumi.ComponentResource):
-    """A GPU node pool: nodes with the labels, taints, disks, network and placement that its workload needs.
+    """A GPU node pool with the node labels, taints, disks, network and placement that its workload needs.
 
     On EKS it is a managed node group or a Karpenter NodePool, on GKE a node pool. On an existing cluster it labels
     the given nodes. In the sandbox it creates simulated nodes.

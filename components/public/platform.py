@@ -33,7 +33,7 @@ class GpuPlatformArgs(TypedDict, total=False):
     """Arguments of a platform: the sections of a stack file."""
 
     cluster: Required[PlatformCluster]
-    """The cluster: an existing one, or a new one on EKS or GKE with `create`."""
+    """The cluster, either an existing cluster or a new one on EKS or GKE with `create`."""
     pools: Required[Sequence[Pool]]
     """GPU node pools."""
     operator: Operator
@@ -81,10 +81,10 @@ class GpuPlatformArgs(TypedDict, total=False):
 
 
 class GpuPlatform(pulumi.ComponentResource):
-    """A GPU platform: cluster, node pools, GPU Operator, monitoring, validation and teams. Create only one per
+    """A GPU platform with its cluster, node pools, GPU Operator, monitoring, validation and teams. Create only one per
     stack.
 
-    It registers the same resources as a stack file with the same sections.
+    Create only one per stack. It registers the same resources as a stack file with the same sections.
     """
 
     kubeconfig: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation

@@ -32,7 +32,7 @@ class GpuTeamArgs(TeamSettings, total=False):
 
 
 class GpuTeam(pulumi.ComponentResource):
-    """A team's namespace: quotas by kind of GPU, limits, access, network policies, and its workloads.
+    """A team's namespace, with quotas by kind of GPU, limits, access, network policies, and its workloads.
 
     The quota of each team is checked separately. GpuPlatform checks that the quotas of all teams fit together.
     """

@@ -33,7 +33,7 @@ Kind = Callable[[Exception], str]
 
 @dataclass(frozen=True)
 class Call:
-    """One NVML call: its function, its device and a detail that distinguishes calls of the same function.
+    """One NVML call, with its function, its device and a detail that distinguishes calls of the same function.
 
     `device` is a text such as `GPU 3`, or "" for the node.
     """

@@ -1,4 +1,4 @@
-"""Checks for slowdowns of a GPU: clock event reasons and temperature.
+"""Checks for slowdowns of a GPU, by its clock event reasons and temperature.
 
 Both values change from second to second while jobs run, so a single sample of many is not a fault. A slowdown
 fails the check only if at least half of the passes in the last minutes have seen it. A single run of the agent has

@@ -1,4 +1,4 @@
-"""Comparison of passes: counters that grow, slowdowns that last, and errors that earlier passes have seen."""
+"""Compares passes to find counters that grow, slowdowns that last, and errors that earlier passes have seen."""
 
 from __future__ import annotations
 

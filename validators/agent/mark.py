@@ -1,4 +1,4 @@
-"""Writes the verdict to the Node object: taints, a condition, a label, and an Event for each failed check.
+"""Writes the verdict to the Node object as taints, a condition and a label. Failed checks create Events.
 
 It uses server-side apply, so that the agent needs no permission to read nodes and owns only its own fields.
 """

@@ -1,4 +1,4 @@
-"""Checks of modes and limits that somebody may have set on a GPU: compute mode, clocks and power limit.
+"""Checks of modes and limits that somebody may have set on a GPU, such as compute mode, clocks and power limit.
 
 Only an administrator can set a limit below the default (nvidia-smi(1), --power-limit, --applications-clocks). The
 same lower limit on all GPUs of a node is the owner's choice, such as the power budget of a rack. A lower limit on

@@ -180,7 +180,7 @@ def _of_journal(journal: Journal) -> Snapshot:
 
 
 class _Messages:
-    """Messages from a child: the last call, the answers for the journal and, at the end, the Snapshot."""
+    """Messages from a child with the last call, the answers for the journal and, at the end, the Snapshot."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

@@ -21,7 +21,7 @@ NO_DRIVER_LISTED = "no-NVIDIA-driver-in-it"
 
 @dataclass(frozen=True)
 class Reading(Generic[T]):
-    """Result of one NVML call: a value, or the reason why there is no value.
+    """Result of one NVML call, which is a value or the reason why there is no value.
 
     `problem` is "" if there is a value, and `not-supported` if the GPU does not have the feature. Otherwise it is
     the kind of error: NVML's status in lower case (`gpu-lost`, `function-not-found`, `no-permission`, ...), or one

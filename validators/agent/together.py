@@ -1,4 +1,4 @@
-"""Checks that compare the GPUs of a node with each other: identity, firmware and peer access."""
+"""Checks that compare the GPUs of a node with each other, by identity, firmware and peer access."""
 
 from __future__ import annotations
 
