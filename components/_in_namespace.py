@@ -57,7 +57,7 @@ def restricted_pod() -> Manifest:
 
 
 def restricted_container() -> Manifest:
-    """Return a container security context that the level `restricted` allows, with a read-only root file system."""
+    """Return a container security context for the level `restricted`, with a read-only root file system."""
     return {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,

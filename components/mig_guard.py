@@ -2,7 +2,7 @@
 
 A cloud applies the labels of a node group to its live nodes at once, and Pulumi applies the labels of a Node. The
 MIG manager then partitions GPUs under running pods. `gpu-platform up` therefore changes the nodes one after
-another first. It then sets the variable ROLLED_VARIABLE to the MIG config that all nodes of a pool have, by pool.
+another first. It then passes the pools, with the MIG config of all their nodes, in the variable ROLLED_VARIABLE.
 A resource hook refuses any other update of the label before the provider is called.
 
 Your own programs have the same hook, but no rollout: after you have drained all nodes of a pool, set the variable

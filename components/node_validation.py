@@ -398,8 +398,7 @@ class NodeValidation(pulumi.ComponentResource):
                         "periodSeconds": _READY_PERIOD_SECONDS,
                         "timeoutSeconds": _PROBE_TIMEOUT_SECONDS,
                     },
-                    # The probe fails after a driver change, because only a new container has the new driver
-                    # library.
+                    # The probe fails after a driver change, because only a new container has the new library.
                     "livenessProbe": {
                         "httpGet": {"path": "/live", "port": _PORT},
                         "initialDelaySeconds": _LIVE_DELAY_SECONDS,

@@ -309,8 +309,8 @@ def _cohort(cohort: CohortPlan) -> Manifest:
         {"name": flavor, "resources": [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]}
         for flavor, amounts in cohort.flavors.items()
     ]
-    # Write an empty list as well. When a spec loses its only field, server-side apply sets the spec to null. The
-    # CRD refuses null.
+    # Write an empty list as well. When a spec loses its only field, server-side apply sets the spec to null.
+    # The CRD refuses null.
     return {"resourceGroups": [{"coveredResources": covered[0], "flavors": flavors}] if flavors else []}
 
 

@@ -387,8 +387,8 @@ class TeamNamespace(pulumi.ComponentResource):
                 spec={"podSelector": everything, "policyTypes": ["Egress"], "egress": [_egress_rule(one)]},
                 opts=self._kept,
             )
-        # Use one policy for all entries, even without rules, so that an update can remove a rule. A separate
-        # policy per entry would stay in the cluster, as all policies do when a team is removed.
+        # Use one policy for all entries, even without rules, so that an update can remove a rule.
+        # A separate policy per entry would stay in the cluster, as all policies do when a team is removed.
         KubernetesObject(
             self._logical("allow-declared"),
             "networking.k8s.io/v1/NetworkPolicy",

@@ -28,7 +28,7 @@ _ROW = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GuideProfile:
-    """One row of the guide: the slices of an instance, and the maximum number of instances on a GPU.
+    """One row of the guide, with the slices of an instance, and the maximum number of instances on a GPU.
 
     `engines` are the media engines in the order of the guide's columns, or None if they are not counted.
     """

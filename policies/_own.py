@@ -42,7 +42,7 @@ def _fix(module: str, error: Exception, *, missing: bool) -> str:
     """Return a suggestion to fix a module that cannot be imported."""
     name = re.sub(r"[/\\\\]", ".", module.removesuffix(".py")).strip(".")
     if name != module:
-        return f"write {name}: the name of the module, not of its file"
+        return f"write {name}, which is the name of the module, not of its file"
     if missing:
         return "install it in the environment of gpu-platform, or put the file in the project's root folder"
     own = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.endswith(".py")]

@@ -109,7 +109,7 @@ class NodeTaint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodePool(ABC):
-    """A node pool, or one node of a pool. Attributes except `resource`, `name` and `group` may raise NotVisible."""
+    """A node pool, or one of its nodes. Attributes except `resource`, `name` and `group` may raise NotVisible."""
 
     resource: Resource
     stack: Stack

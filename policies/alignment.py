@@ -94,8 +94,8 @@ def _is_guaranteed(container: Value) -> bool:
 
 
 def _hosts(stack: Stack, workload: Workload, gpus: int, *, alone: bool) -> Sequence[_Numa]:
-    """Return the NUMA nodes of all machines that the pod may run on, or nothing if those of any machine are
-    unknown.
+    """Return the NUMA nodes of all machines that the pod may run on, or nothing if they are unknown for any
+    machine.
 
     `alone` means that the pod has a single container. Raises NotVisible.
     """

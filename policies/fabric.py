@@ -62,8 +62,8 @@ efa_requested = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_no_efa,
     settings=Settings,
-    before_only="depends on the number of nodes of a task; pods on a single node need no interfaces, and a violation "
-    "harms nobody else",
+    before_only="depends on the number of nodes of a task; pods on a single node need no interfaces, and a "
+    "violation harms nobody else",
 )
 
 

@@ -46,7 +46,7 @@ def _operators_plugin_runs(stack: Stack, pool: NodePool) -> bool:
 
 
 def _own_plugin(stack: Stack, pool: NodePool) -> tuple[str, Value, str] | None:
-    """Return the device plugin of the node image: its owner, the field that selects it, and how to disable it.
+    """Return the owner of the node image's device plugin, the field that selects it, and how to disable it.
 
     Raises NotVisible.
     """

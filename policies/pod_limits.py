@@ -61,7 +61,7 @@ def _names_a_server(_: Stack, workload: Workload, settings: VolumeSettings) -> I
             yield Breach(
                 at=driver,
                 found=f"an inline volume of the CSI driver {driver.text()}",
-                allowed=f"{', '.join(settings.drivers)}, because others mount servers that the pod chooses",
+                allowed=f"{', '.join(settings.drivers)}, because other drivers mount servers that the pod chooses",
                 fix="use a PersistentVolumeClaim, or add the driver to teams[].inline_csi_drivers",
             )
 

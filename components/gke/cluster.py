@@ -36,12 +36,12 @@ from gpu_platform.planning.clouds.gke.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
-# Dataplane V2 enforces network policies without an add-on, and multi-networking requires it. VPC-native clusters
-# have pod addresses in the VPC, which private nodes require.
+# Dataplane V2 enforces network policies without an add-on, and multi-networking requires it.
+# VPC-native clusters have pod addresses in the VPC, which private nodes require.
 _DATAPATH = "ADVANCED_DATAPATH"
 _NETWORKING_MODE = "VPC_NATIVE"
-# With subsetting, an internal load balancer uses only nodes that run its pods. Clusters of more than 250 nodes
-# require subsetting, which cannot be disabled later.
+# With subsetting, an internal load balancer uses only nodes that run its pods.
+# Clusters of more than 250 nodes require subsetting, which cannot be disabled later.
 _INTERNAL_LOAD_BALANCER_SUBSETTING = True
 # Nodes have no public addresses, and reach the internet through NAT.
 _PRIVATE_NODES = True
@@ -170,8 +170,7 @@ class GkeCluster(pulumi.ComponentResource):
                 project=args.project,
                 role=LOGIN_ROLE,
                 member=member,
-                # Keep the binding on deletion: the project's owner or another stack may have granted the same
-                # role.
+                # Keep the binding, because the project's owner or another stack may have granted the same role.
                 opts=retained(self._child),
             )
 
@@ -331,8 +330,7 @@ class GkeCluster(pulumi.ComponentResource):
                 gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=_BUCKET_DRIVER
                 ),
-                # Set only if a storage class needs the driver, because the cluster's owner may have enabled it for
-                # mounts.
+                # Set only if a storage class needs the driver, which the cluster's owner may have enabled.
                 gcp_filestore_csi_driver_config=(
                     container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(enabled=True)
                     if create.nfs_driver

@@ -36,8 +36,7 @@ class GkeTeamIdentities(pulumi.ComponentResource):
     def __init__(self, name: str, args: GkeTeamIdentitiesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeTeamIdentities", name, None, opts)
         self._project = args.plan.project
-        # A project's identity pool is created with the project's first cluster. Until then, IAM refuses its
-        # members.
+        # The project's first cluster creates its identity pool. Until then, IAM refuses members of the pool.
         child = child_options(self, opts, *args.cluster.ready)
         number = gcp.organizations.get_project_output(
             project_id=self._project, opts=pulumi.InvokeOutputOptions(parent=self)

@@ -104,7 +104,7 @@ def _refuse_outputs(source: str, arguments: Mapping[str, Any], allowed: frozense
 
 
 def _refuse_identity(source: str, team: Mapping[str, Any]) -> None:
-    """Raise BadArguments if the team has an identity, because this component has no cloud provider to grant roles."""
+    """Raise BadArguments if the team has an identity, because no cloud provider is available to grant roles."""
     if team.get("identity") is None:
         return
     problem = Problem(

@@ -17,7 +17,7 @@ from components.public.types import GpuCluster
 
 
 class GpuOperatorArgs(TypedDict, total=False):
-    """Arguments of the GPU Operator: sections of a stack file."""
+    """Arguments of the GPU Operator, which are sections of a stack file."""
 
     cluster: Required[GpuCluster]
     """The cluster, either an existing cluster or one that the same program creates."""

@@ -30,7 +30,7 @@ from components.public.stack_file_types import (
 
 
 class GpuPlatformArgs(TypedDict, total=False):
-    """Arguments of a platform: the sections of a stack file."""
+    """Arguments of a platform, which are the sections of a stack file."""
 
     cluster: Required[PlatformCluster]
     """The cluster, either an existing cluster or a new one on EKS or GKE with `create`."""
@@ -81,8 +81,7 @@ class GpuPlatformArgs(TypedDict, total=False):
 
 
 class GpuPlatform(pulumi.ComponentResource):
-    """A GPU platform with its cluster, node pools, GPU Operator, monitoring, validation and teams. Create only one per
-    stack.
+    """A GPU platform with its cluster, node pools, GPU Operator, monitoring, validation and teams.
 
     Create only one per stack. It registers the same resources as a stack file with the same sections.
     """

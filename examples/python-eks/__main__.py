@@ -51,8 +51,8 @@ efa = aws.ec2.SecurityGroup(
     egress=[aws.ec2.SecurityGroupEgressArgs(protocol="-1", from_port=0, to_port=0, self=True)],
 )
 
-# All components use the same cluster arguments. Name, region and version are plain values, because planning
-# depends on them.
+# All components use the same cluster arguments.
+# Name, region and version are plain values, because planning depends on them.
 cluster: GpuCluster = {
     "provider": "eks",
     "name": name,

@@ -112,7 +112,7 @@ def test_a_module_that_is_no_module_of_rules_is_an_error_at_its_line(
 def test_the_name_of_a_file_is_answered_with_the_name_of_its_module(tmp_path: Path) -> None:
     code, _, err = run("check", _stack(tmp_path, {"own_rules": ["acme_rules.py"]}))
     assert code == 2
-    assert "Fix: write acme_rules: the name of the module, not of its file" in " ".join(err.split())
+    assert "Fix: write acme_rules, which is the name of the module, not of its file" in " ".join(err.split())
 
 
 def test_an_error_at_the_import_of_own_rules_names_file_and_line(tmp_path: Path) -> None:

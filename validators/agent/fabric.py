@@ -1,5 +1,4 @@
-"""Checks of the NICs that connect GPUs of several nodes: the number of each kind, their MTU, and their distance to
-GPUs.
+"""Checks the number, the MTU and the placement of the NICs that connect GPUs of several nodes.
 
 The NICs are read from the PCI devices in sysfs, which look the same in a container as on the host. Sources: Linux,
 drivers/infiniband/hw/efa (efa_main.c: 0xefa0 to 0xefa4, one number per generation) and

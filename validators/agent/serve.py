@@ -26,9 +26,9 @@ _WAIT_SECONDS = 5.0  # interval between tries while the GPUs must not be read
 # Only the kubelet sends probes. Clients that keep connections open must not block it or exhaust the memory.
 MOST_CONNECTIONS = 32
 MOST_CONNECTIONS_OF_ADDRESS = 4
-# A container keeps the driver library that it started with, so it must be restarted after a driver update. It
-# restarts immediately if its library has worked before. Otherwise it waits, because a new container may receive
-# the same library until the host is rebooted.
+# A container keeps the driver library that it started with, so it must be restarted after a driver update.
+# It restarts immediately if its library has worked before.
+# Otherwise it waits, because a new container may receive the same library until the host is rebooted.
 RESTART_SECONDS = 300
 
 

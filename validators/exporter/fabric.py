@@ -22,8 +22,7 @@ from validators.agent.fabric import EFA, MLX5, SYSFS_VARIABLE, read_pci
 
 _LABELS: Final = ("node", "device", "port", "kind")
 _OCTETS: Final = 4.0
-# Metric, help text and, for each kind of NIC, the counter's file in the port's folder and its factor to base
-# units.
+# Metric, help text and, for each kind of NIC, the counter's file in the port's folder and its factor.
 _COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (
     (
         "fabric_transmitted_bytes",
