@@ -157,7 +157,7 @@ def _is_container(one: Value) -> bool:
 
 
 def pod_patches(inputs: Value) -> tuple[PodTemplate, ...]:
-    """Return the parts of pod specs with which a TrainJob changes its runtime's pods. Never raises."""
+    """Return the parts of pod specs that a TrainJob applies to its runtime's pods. Never raises."""
     try:
         found = [patch for patch, _ in _walk(inputs, _PATCHES.split("."))]
         return tuple(PodTemplate(patch.get("spec"), patch.get("metadata")) for patch in found)

@@ -42,7 +42,7 @@ PciDevice = tuple[str, str, tuple[str, ...]]
 
 
 def read_pci() -> list[list[Any]]:
-    """Return the GPUs and NICs in sysfs, each as its kind, address and the bridges above it."""
+    """Return the GPUs and NICs in sysfs, each with its kind, its address and the bridges above it."""
     root = os.path.join(os.environ.get(SYSFS_VARIABLE, "/sys"), "bus/pci/devices")
     found: list[list[Any]] = []
     for address in sorted(os.listdir(root)):
@@ -56,7 +56,7 @@ def read_pci() -> list[list[Any]]:
 
 
 def read_interfaces() -> list[list[Any]]:
-    """Return the fabric's network interfaces in sysfs, each as the kind of NIC, its name and its MTU.
+    """Return the fabric's network interfaces in sysfs, each with the kind of NIC, its name and its MTU.
 
     A container sees only its own interfaces, unless it mounts the host's sysfs.
     """
