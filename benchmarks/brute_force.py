@@ -65,7 +65,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "e2-standard-4": Machine("gcp", 4, 16_384),
     "dgx-a100-640gb": Machine("on-prem", 256, 2_097_152, 8, numa=(2, 2, 2, 2)),
 }
-MEMORY_SLICES: Final = {  # of the 8 slices of an A100; the key has the rounded memory of the GPU model
+MEMORY_SLICES: Final = {  # of the 8 memory slices of an A100; keys contain the model's rounded memory
     "1g.5gb": 1, "2g.10gb": 2, "3g.20gb": 4, "4g.20gb": 4, "7g.40gb": 8,
     "1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8,
 }  # fmt: skip
@@ -297,8 +297,9 @@ class _Fleet:
         return sum(each, Fraction(0)) / len(each)
 
     def _at_most(self, request: tuple[int, int], index: int, resource: int) -> tuple[int, int]:
-        """Return the request, capped at the part of the node's CPU and memory that matches the unit's part of its
-        GPUs.
+        """Return the request, but no more than the unit's share of the node's CPU and memory.
+
+        The share is the number of GPUs in the unit, divided by the number of GPUs on the node.
         """
         part = self.offers[index][self.resources[resource]][1] / MACHINES[self.pools[index]["machine_type"]].gpus
         node = self.empty[index]

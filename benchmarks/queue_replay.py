@@ -74,7 +74,7 @@ class Replayed:
 
 
 def sorted_lines(table: Path) -> list[int]:
-    """Return the line numbers of a table in the Helios format, in the order of the artifact's log_process.py."""
+    """Return the line numbers of a table in the Helios format, in the order of HeliosArtifact's log_process.py."""
     with table.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         found = [(reader.line_num, seconds_of(row["submit_time"]) or 0.0) for row in reader]
@@ -185,7 +185,7 @@ def means(recorded: Recorded, clusters: Mapping[str, int], gpus_per_node: int) -
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Published means by virtual cluster and order (completion, queueing), and the time window of their jobs.
+    """Published mean completion and queueing times by virtual cluster and order, and the time window of the jobs.
 
     `table` is true if the means belong to the published table, and false if they belong to the original log.
     """
@@ -258,7 +258,7 @@ def orders_of(text: str) -> list[str]:
 
 
 def date_of(text: str) -> float:
-    """Parse a date, with or without a time, as seconds."""
+    """Parse a date, with or without a time, and return it as seconds since 1970."""
     try:
         return float(seconds_of(datetime.fromisoformat(text).isoformat()) or 0.0)
     except ValueError:
@@ -278,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--from", type=date_of, dest="start", help="leave out jobs that arrive earlier (Philly: 2017-10-01)"
     )
     parser.add_argument(
-        "--seconds", type=float, help="leave out jobs that arrive later than this after the first one"
+        "--seconds", type=float, help="leave out jobs that arrive more than this time after the first job"
     )
     given = parser.parse_args(arguments)
     try:

@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_POOLS = 200  # maximum of a stack file
+MOST_POOLS = 200  # maximum number of pools in a stack file
 
 BARE = """
 import importlib, json, re, sys
@@ -123,7 +123,8 @@ def stack_of(size: int) -> dict[str, Any]:
 def run(command: list[str]) -> tuple[float, str]:
     """Run a command, and return its CPU time in seconds and its output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # As for a user, modules are compiled once: otherwise compilation takes most of the time on both sides.
+    # Modules are compiled only once, as on a user's machine. Otherwise compilation would take most of the time of
+    # both programs.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -149,8 +150,8 @@ def main() -> None:
             stack.write_text(yaml.safe_dump(document), "utf-8")
             bare = Path(folder) / "bare.py"
             bare.write_text(BARE, "utf-8")
-            # The programs run in turn, so that changes in the machine's speed affect all. The first run compiles
-            # modules.
+            # The programs run in turn, so that changes in the machine's speed affect all of them. The first run
+            # compiles modules.
             for number in range(arguments.runs + 1):
                 out = Path(folder) / f"out-{number}"
                 program = str(Path(sys.executable).with_name("gpu-platform"))

@@ -49,8 +49,9 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """Requests of a pod: CPU in millicores, memory in MiB, and whole GPUs of one of `models`, or of any if it is
-    empty.
+    """Requests of a pod: CPU in millicores, memory in MiB, and whole GPUs of one of `models`.
+
+    If `models` is empty, the pod accepts GPUs of any model.
     """
 
     cpu_milli: int
