@@ -3,8 +3,7 @@
 All keys are always present:
 
 - `version` is 1. `stack` is the stack's name. `start` is `plan` for empty nodes of the plan, or `cluster` for
-  nodes
-  with their running pods. `assumptions` are texts.
+  nodes with their running pods. `assumptions` are texts.
 - `summary`: `pods`, `placed`, `pending`, `skipped`, `nodes` and `gpus`.
 - `groups` contains equal pods in the order of the file. With `--live`, the groups of the cluster come first. Keys:
   `team`, `name`, `kind`, `count`, `placed`, `pending`, `priority` (a number), `priority_class`, `requests`

@@ -26,8 +26,8 @@ class PodDemand(SpecModel):
     pool: DnsLabel | None = None
     """Pool that the pods select.
 
-    The pods tolerate all its taints. If it is not set, the pods may run on any node, and tolerate GPU taints if
-    they request GPUs.
+    The pods tolerate all taints of the pool. If no pool is set, the pods may run on any node, and tolerate GPU
+    taints if they request GPUs.
     """
     node_selector: dict[LabelKey, LabelValue] = {}
     """Additional labels that nodes must have."""

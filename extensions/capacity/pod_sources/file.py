@@ -18,7 +18,7 @@ from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 
 _FORMS: Final = "Kubernetes manifests (apiVersion and kind), or one document with a list of pods"
-_SUGGEST: Final = "this is the form of `capacity suggest`, which has no requests; write pods with requests"
+_SUGGEST: Final = "the file has the format of `capacity suggest`, which has no requests; write pods with requests"
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,9 +203,9 @@ def _group(pod: Mapping[str, Any], devices: Mapping[str, int]) -> PodGroup:
 
 
 def _quotas(live: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Return what pods in each namespace may still request.
+    """Return the amounts that the pods in each namespace may still request.
 
-    If quotas have the same key, the smallest amount counts.
+    If several quotas limit the same key, the smallest amount counts.
     """
     left: dict[str, dict[str, int]] = {}
     for one in live:

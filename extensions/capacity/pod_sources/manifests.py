@@ -14,7 +14,7 @@ from extensions.capacity.scheduling.model import PodGroup
 from gpu_platform.base.errors import Problem, did_you_mean
 
 _Pods = Iterator[tuple[str, ManifestMapping, int]]
-"""Suffix of the name, then pod spec and number of pods."""
+"""Suffix of the workload's name, the pod spec and the number of pods."""
 
 
 def read_manifests(
@@ -22,7 +22,7 @@ def read_manifests(
 ) -> list[PodGroup | Skipped]:
     """Return the pods of manifests, without kinds that have no pods. Problems are added to the list.
 
-    With `any_team`, a namespace need not be a team of the stack, because the quotas of the cluster count.
+    With `any_team`, a namespace need not be a team of the stack, because the quotas of the cluster apply.
     """
     places = list(_objects(documents, problems))
     known = Cluster(cluster.plan, _claims(places))

@@ -92,7 +92,7 @@ def read_containers(spec: ManifestMapping) -> PodContainers:
 
 
 def add_defaults(pod: PodContainers, selector: Mapping[str, str], team: TeamPlan) -> None:
-    """Add admission's defaults to the containers of a team's pods: the LimitRange, then defaults of GPU pods."""
+    """Add the defaults that admission sets for a team's pods, first from the LimitRange, then for GPU pods."""
     for one in (*pod.main, *pod.init):
         for name in (CPU, MEMORY):
             if name not in one.requests and name in team.default_request:
@@ -115,7 +115,7 @@ def _container(one: ManifestMapping) -> Container:
 def _add_shares(
     pod: PodContainers, selector: Mapping[str, str], defaults: PodDefaults, index: int, name: str
 ) -> None:
-    """Set the requests of containers with GPUs to their GPUs' part of a node, as `admission_mutations.py` does."""
+    """Set the requests of containers with GPUs in proportion to their GPUs, as `admission_mutations.py` does."""
     unit = 1 if name == CPU else _MIB
     pools = [
         one.units

@@ -29,7 +29,7 @@ from extensions.capacity.rehearsal.victims import Victim, Victims, Wanted
 
 _NO_FIT, _NO_CANDIDATES, _PREEMPT, _RECLAIM, _FIT = range(5)
 _Mode = tuple[int, int]
-"""How well a flavor serves a job, then 1 if the queue would borrow, or 0."""
+"""How well a flavor suits a job, followed by 1 if the queue would borrow and by 0 otherwise."""
 _MOST_CYCLES = 100_000
 _WORST: _Mode = (_NO_FIT, 2)
 _BEST: _Mode = (_FIT, 0)
@@ -68,7 +68,7 @@ class _Waiting:
             self.active.add(job.shape)
 
     def first(self) -> Job | None:
-        """Return the job to try next: the one with the highest priority, then the oldest."""
+        """Return the job to try next: the oldest job of the highest priority."""
         if self.sticky is not None:
             return self.sticky
         best: tuple[int, float, int, Job] | None = None
@@ -109,9 +109,9 @@ class _Waiting:
 class Kueue:
     """Starts and stops jobs as their queues allow.
 
-    `start` is called for a job that has received its quota. Its pool is in `job.pool`; with a topology it has its
-    nodes as well. `stop` is called for a job that is preempted. `reserved` quota belongs to jobs that wait for the
-    jobs that they preempt to stop.
+    `start` is called for a job that has received its quota, with the pool in `job.pool`. With a topology, the
+    job's nodes have been assigned as well. `stop` is called for a job that is preempted. `reserved` quota belongs
+    to jobs that wait for the jobs that they preempt to stop.
     """
 
     def __init__(

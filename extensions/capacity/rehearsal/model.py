@@ -25,8 +25,8 @@ class Shape:
     """Requests of a job's pods, which are all equal. Quotas and nodes treat all jobs of one shape alike.
 
     `resource` is the resource of a GPU, a share or a MIG instance. Each of the `pods` pods requests `units` of it.
-    `cpu` and `memory` are the requests of one pod, or None for the part of a node that belongs to its units.
-    `pool` is the only pool that the job may use, or None for any pool that offers the resource.
+    `cpu` and `memory` are the requests of one pod, or None if they are in proportion to its units. `pool` is the
+    only pool that the job may use, or None for any pool that offers the resource.
     """
 
     resource: str
@@ -151,8 +151,8 @@ class Job:
         self.shape = job.shape
         self.left = job.duration
         self.state = "new"  # new, queued, placing, running, ended, impossible
-        self.queued = job.arrival  # time that its queue sorts by
-        self.since = job.arrival  # time since the job has been waiting or running
+        self.queued = job.arrival  # time that the queue uses to sort its jobs
+        self.since = job.arrival  # time at which the job began to wait or to run
         self.admitted = 0.0
         self.deadline = 0.0
         self.first_start: float | None = None

@@ -76,7 +76,7 @@ class PoolNodes:
         return need if fits and (numa is None or numa.most(need[1])) else None
 
     def per_node(self, need: Need) -> int:
-        """Return how many of these pods an empty node has room for."""
+        """Return how many pods with these requests fit on an empty node."""
         column, units, cpu, memory = need
         numa = self._numa[column]
         whole = self.pool.offers[self.resources[column]] // units
@@ -86,7 +86,7 @@ class PoolNodes:
         return min(found)
 
     def room(self, node: int, need: Need) -> int:
-        """Return how many of these pods a node has room for now."""
+        """Return how many pods with these requests fit on a node now."""
         column, units, cpu, memory = need
         room = self.free[column][node] // units
         if cpu:
@@ -123,7 +123,7 @@ class PoolNodes:
         return None
 
     def best_node(self, need: Need) -> tuple[float, int] | None:
-        """Return the node that kube-scheduler prefers for one pod, after its score, or None if no node fits."""
+        """Return the score and index of the node that kube-scheduler prefers for a pod, or None if none fits."""
         found: tuple[float, int] | None = None
         _, units, cpu, memory = need
         numa = self._numa[need[0]]

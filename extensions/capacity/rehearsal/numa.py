@@ -44,10 +44,7 @@ class NumaUnits:
         return self._choice(self._free[node], units) is not None
 
     def take(self, job: Job, node: int, units: int, pods: int) -> None:
-        """Assign units to pods of a job.
-
-        If the units that the pods had on this node before are free, assign these.
-        """
+        """Assign units to pods of a job, if possible the units that the pods had on this node before."""
         free, key = self._free[node], (node, job)
         had = self._had.pop(key, None)
         again = had is not None and key not in self._held and sum(had) == units * pods

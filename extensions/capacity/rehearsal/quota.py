@@ -16,7 +16,7 @@ from extensions.capacity.rehearsal.model import CPU, MEMORY, Job, RehearsalQueue
 from extensions.capacity.rehearsal.nodes import PoolNodes
 
 Cells = tuple[tuple[int, int], ...]
-"""Cells that a job requests, each with the amount."""
+"""Cells that a job requests, each with its amount."""
 Share = tuple[int, float]
 """Dominant resource share.
 

@@ -31,8 +31,8 @@ class TeamDefaults:
 
     `priority` is the value of the team's first priority class. `priorities` maps the names of all priority classes
     that the team may use to their values. `cpu` (millicores) and `memory` (bytes) are the requests of a pod, or
-    None for the part of a node that belongs to its GPUs. `resources` are the GPU resources that the team can use,
-    within its quota or by borrowing.
+    None if they are in proportion to its GPUs. `resources` are the GPU resources that the team can use, within its
+    quota or by borrowing.
     """
 
     priority: int

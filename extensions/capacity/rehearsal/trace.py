@@ -21,9 +21,9 @@ class TraceEntry:
     """A job of a trace before it is mapped to a stack.
 
     `row` is its row in the file. `arrival` and `duration` are in seconds. `gpus` is the number of GPUs of each
-    pod. If `pods` is None, it is the number for the whole job, which is split into the fewest equal pods that fit
-    on a node of the stack. A value below 1 is a part of one GPU. If `resource` is set, `gpus` counts units of this
-    resource. `cpu` (millicores) and `memory` (bytes) are for each pod.
+    pod. If `pods` is None, `gpus` is the number for the whole job, which is split into the fewest equal pods that
+    fit on a node of the stack. A value below 1 is a part of one GPU. If `resource` is set, `gpus` counts units of
+    this resource. `cpu` (millicores) and `memory` (bytes) are for each pod.
     """
 
     row: int
@@ -44,7 +44,8 @@ class TraceEntry:
 class Trace:
     """The jobs of a trace.
 
-    `left_out` counts jobs that are not rehearsed, by reason. `team_column` contains the team.
+    `left_out` counts jobs that are not rehearsed, by reason. `team_column` is the name of the column with the
+    team.
     """
 
     form: str
@@ -135,7 +136,7 @@ def _name_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]
                 seen.add(key)
                 of_team = f", the classes of team {team}" if column == "priority" else ""
                 known = f"one of {', '.join(allowed) or '(none)'}{of_team}"
-                fix = did_you_mean(value, allowed) or "write one of them, or leave it empty"
+                fix = did_you_mean(value, allowed) or "write one of them, or leave the cell empty"
                 yield Problem(f"row {entry.row}, column {column}", repr(value), known, fix)
 
 

@@ -180,7 +180,8 @@ class Victims:
             search = _Search(self, wanted)
             for victim in (*(one for _, one in others), *same):
                 if victim.queue is not queue:
-                    # Without an advantage, a queue only reclaims its nominal quota and does not borrow.
+                    # A queue that has not reached its nominal quota may preempt jobs of other queues only to use
+                    # this quota.
                     if borrow and not advantage:
                         continue
                     if not victim.queue.borrows(wanted.needed):
@@ -264,7 +265,10 @@ def _entry(job: Job) -> tuple[int, float, int, Job]:
 def _next_target(
     queue: Queue, lists: dict[Queue, list[Job]], at: dict[Queue, int], pruned: set[Queue]
 ) -> Queue | None:
-    """Return the queue with the highest share that has candidates left and borrows or is the job's queue."""
+    """Return the queue whose next job is the next candidate: the queue with the highest share.
+
+    Only queues that have candidates left are considered, and only if they borrow. The job's queue need not borrow.
+    """
     best: Queue | None = None
     best_share: Share = (-1, 0.0)
     for one, jobs in lists.items():

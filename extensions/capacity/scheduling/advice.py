@@ -28,7 +28,7 @@ Kind = Literal["less", "resource", "nodes", "quota"]
 TRIALS: Final = 400
 """Maximum number of placements of the whole list for all advice in a report. It limits work, not time."""
 _MOST_NEW_NODES: Final = 16
-_STEPS: Final = {CPU: 10, MEMORY: 2**20}  # 10m, 1 MiB
+_STEPS: Final = {CPU: 10, MEMORY: 2**20}  # 10 millicores and 1 MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ class Adviser:
         return found
 
     def _other_resources(self, index: int, group: PodGroup) -> Iterator[Advice]:
-        """Yield other resources whose single unit can replace the single unit that a pod requests."""
+        """Yield advice to request one unit of another resource, if a pod requests a single unit."""
         devices = asked_devices(self._scenario, group) or list(filter(names.is_gpu_resource, group.requests))
         if len(devices) != 1 or group.requests[devices[0]] != 1:
             return

@@ -95,7 +95,7 @@ class Node:
 
     @property
     def gpu_resources(self) -> tuple[str, ...]:
-        """Names of the resources that its GPUs offer: whole GPUs, shares or MIG instances."""
+        """Names of the resources that the node's GPUs offer: whole GPUs, shares or MIG instances."""
         return tuple(dict.fromkeys(name for gpu in self.gpus for name in gpu))
 
 
@@ -104,7 +104,7 @@ class PodGroup:
     """A group of `count` equal pods of a team.
 
     `affinity` contains the terms of the required node affinity. A node must match at least one term; without
-    terms, every node matches. `scored` are the CPU and memory that the scheduler scores by. They exceed the
+    terms, every node matches. `scored` are the CPU and memory that the scheduler uses for scores. They exceed the
     requests if containers request none. `admitted` is true for existing pods, which no quota can hold back. `kind`
     is the kind of the object in the file, such as `Deployment`.
     """

@@ -20,7 +20,7 @@ _MOST_MOVES: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A running pod (index of `Scenario.running`) and a node (index) that it fits on."""
+    """Index of a running pod in `Scenario.running`, and index of a node that the pod can move to."""
 
     running: int
     target: int
@@ -98,7 +98,10 @@ class _Board:
                 yield self._carried_out(moves, state.index, None, None)
 
     def _for_pod(self, node: int, index: int, group: PodGroup) -> tuple[list[Move], int] | None:
-        """Return moves of the fewest small pods that make room for a pending pod on a node, with the node."""
+        """Return the moves that make room for a pending pod on a node, and the index of this node.
+
+        Pods with the fewest GPU units are chosen first, and only as many pods as necessary.
+        """
         trial = self._states[node].copy()
         if trial.fits(group.needs()):
             return None

@@ -177,7 +177,7 @@ class NodeState:
         totals = [sum(self.node.gpus[index].get(name, 0) for index in of[node]) for node in nodes]
         least = fewest(amount, totals)
         if least is None:
-            return None  # no node of this kind has so many units
+            return None  # no node of this kind has that many units
         if self.node.single_numa and least > 1:
             return ()
         for chosen in combinations(nodes, least):

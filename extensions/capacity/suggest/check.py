@@ -1,4 +1,4 @@
-"""Checks of a workloads file beyond its form, and for workloads that fit no allowed machine."""
+"""Checks of a workloads file that its schema does not cover, and for workloads that fit no allowed machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Search for the cheapest mix of pools for all demands, with a lower bound.
 
-A placement proves that each pool fits.
+For each pool, a placement of all its pods proves that they fit.
 """
 
 from __future__ import annotations
@@ -78,15 +78,15 @@ def cheapest_mix(
     OR-tools CP-SAT chooses by the total resources of a pool's nodes. The planner's proof then assigns every pod to
     a node. If the nodes are too few, the model learns this and chooses again. When the time is over, the best mix
     so far is returned. In the worst case, it contains a separate pool of the cheapest nodes for each demand. A mix
-    of fewer pools is preferred if it costs at most the share `within` more.
+    of fewer pools is preferred if its additional cost is at most the share `within` of the cost.
     """
     if unfit(requests, options):
         return None
     deadline = time.monotonic() + seconds
     model = _Model(requests, options)
     best, bound = plain_mix(requests, options)
-    # The model also learns from the verdict `unknown`, which may exclude mixes that fit, so later bounds do not
-    # count.
+    # The model also excludes pools with the verdict `unknown`, although their pods may fit. Lower bounds found
+    # after that are therefore not valid.
     timed_out, is_sound = False, True
     for _ in range(_ROUNDS):
         found = model.solve(max(0.0, deadline - time.monotonic()))
@@ -193,7 +193,7 @@ def _grown(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
 
 
 def _is_there(pools: Sequence[ChosenPool]) -> bool:
-    """Return whether the pools use no more machines of each reservation than it has."""
+    """Return whether each reservation has enough machines for all pools that use it."""
     taken: dict[Reservation, int] = {}
     for pool in pools:
         if pool.option.reservation is not None:
@@ -308,7 +308,7 @@ class _Model:
         self._model.add_at_most_one(shares.values())
 
     def _keep_to_reservations(self) -> None:
-        """Limit the machines of each reservation that all pools together use."""
+        """Limit the total number of machines that all pools use from each reservation."""
         taken: dict[Reservation, list[Any]] = {}
         for option, nodes in zip(self._options, self._nodes, strict=True):
             if option.reservation is not None:
@@ -317,7 +317,7 @@ class _Model:
             self._model.add(sum(nodes) <= reservation.count)
 
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
-        """Limit pods to the total resources of the nodes, and each demand to its pods that fit one node."""
+        """Limit all pods by the nodes' total resources, and each demand's pods by the number that fits a node."""
         requests, resources = self._requests, option.allocatable
         there = {slot: nodes * count for slot, count in option.slots.items()}
         if option.menu:
@@ -336,7 +336,7 @@ class _Model:
             self._model.add(held <= nodes * all_pods_on_node(option, request))
 
     def _choose(self, option: Option, nodes: Any, most: int) -> dict[str, Any]:  # noqa: ANN401
-        """Let each GPU of a node have a layout of the menu. Return the MIG instances of all nodes by profile."""
+        """Choose a layout from the menu for each GPU of a node. Return the MIG instances of all nodes."""
         gpus = option.machine.gpu_count
         # The same layout on all GPUs is a separate option.
         chosen = [self._model.new_int_var(0, gpus - 1, "") for _ in option.menu]
@@ -371,7 +371,7 @@ class _Model:
     def learn(self, pool: ChosenPool) -> None:
         """Exclude a pool whose pods do not fit on its nodes.
 
-        Other solutions have more nodes, fewer pods or other layouts.
+        Later solutions must have more nodes, fewer pods or other layouts.
         """
         index = self._place_of(pool.option)
         ways: list[Any] = []
@@ -391,8 +391,8 @@ class _Model:
     def solve(self, seconds: float) -> tuple[list[ChosenPool], float] | None:
         """Return the cheapest mix and a lower bound on its cost, or None if no mix was found in time.
 
-        Among mixes with the same cost, the simplest one is returned. `timed_out` is then true if a cheaper mix may
-        exist.
+        Among mixes with the same cost, the simplest one is returned. Afterwards, `timed_out` is true if a cheaper
+        mix may exist.
         """
         self._model.clear_hints()
         self._model.minimize(self._cost)
@@ -421,7 +421,8 @@ class _Model:
         return solver if solver.solve(model) in (self._cp.OPTIMAL, self._cp.FEASIBLE) else cheapest
 
     def simplest(self, best: Sequence[ChosenPool], within: float, deadline: float) -> list[ChosenPool] | None:
-        """Return a mix of fewer pools that costs at most the share `within` more than `best`, or None.
+        """Return a mix of fewer pools whose additional cost is at most the share `within` of the cost of `best`,
+        or None.
 
         The mix has the fewest possible pools. It is the cheapest of these mixes that is found before `deadline`.
         """

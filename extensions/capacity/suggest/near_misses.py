@@ -1,4 +1,4 @@
-"""Search for small cuts of a workload's requests that make the pools much cheaper, such as 95 CPUs, not 96."""
+"""Search for small cuts of a request that make the pools much cheaper, such as 95 CPUs instead of 96."""
 
 from __future__ import annotations
 

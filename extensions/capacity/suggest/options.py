@@ -43,8 +43,8 @@ class PodRequest:
     """Numeric form of a demand.
 
     `memory_mib` and `compute` are for each GPU; `compute` is a fraction of one GPU. `model` is the only accepted
-    GPU model, or None for any. A pod with `rdma` needs the node's interfaces between nodes, and therefore all GPUs
-    of the node.
+    GPU model, or None for any. A pod with `rdma` needs the node's RDMA interfaces, and therefore all GPUs of the
+    node.
     """
 
     name: str
@@ -252,7 +252,7 @@ def _options_of(
 def _undominated(
     machines: Sequence[tuple[MachineType, float]], *, rdma: bool
 ) -> Iterator[tuple[MachineType, float]]:
-    """Yield the machines that have no equal or better alternative with the same GPUs at no higher price."""
+    """Yield the machines, except machines that cost no less than an equal or better one with the same GPUs."""
     for index, (machine, price) in enumerate(machines):
         if not any(
             other.gpu == machine.gpu

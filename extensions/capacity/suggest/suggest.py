@@ -23,7 +23,7 @@ from gpu_platform.catalog.models import VendorName
 
 TRUST_DOMAIN_TAINT = "trust-domain"
 SIMPLER: Final = 0.01
-"""Share of the cheapest price that a mix of fewer pools may cost more."""
+"""Maximum additional cost of a mix of fewer pools, as a share of the cheapest price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ def _unused(mix: Mix, reservations: Sequence[Reservation]) -> Mapping[str, int]:
 
 
 def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[str, ...]]:
-    """Return the machines that may be chosen with their price, and the machines that lack a known price.
+    """Return the machines that may be chosen with their price, and the machines without a known price.
 
     If the region belongs to one vendor, another vendor's machines are chosen only with a price in the workloads
     file. The same applies to machines that are not sold with the file's `capacity`.

@@ -4,11 +4,9 @@
 - openb: alibaba/clusterdata, cluster-trace-gpu-v2023, openb_pod_list_*.csv. Times are in seconds. A pod without
   `scheduled_time` never ran.
 - helios: S-Lab-System-Group/HeliosData, cluster_log.csv. The form includes InternLM/AcmeTrace, trace_*.csv, which
-  has
-  no `vc`, and HeliosArtifact, philly_trace.csv, whose jobs have a `jobname` and may lack a `job_id`.
-- philly: msr-fiddle/philly-traces, cluster_job_log (JSON). Only attempts contain GPUs. A job runs as long as all
-  its
-  attempts together.
+  has no `vc`, and HeliosArtifact, philly_trace.csv, whose jobs have a `jobname` and may lack a `job_id`.
+- philly: msr-fiddle/philly-traces, cluster_job_log (JSON). Only attempts contain GPUs. The duration of a job is
+  the total duration of its attempts.
 
 Sources read on 2026-11-24.
 """

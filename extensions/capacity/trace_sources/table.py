@@ -12,7 +12,7 @@ from extensions.capacity.trace_sources.problems import TraceProblems
 from gpu_platform.base.errors import did_you_mean
 from gpu_platform.base.quantity import parse_duration, parse_quantity
 
-_MOST_SECONDS = 1e11  # as a date, the year 5138
+_MOST_SECONDS = 1e11  # as a date, this is in the year 5138
 
 
 class Row:

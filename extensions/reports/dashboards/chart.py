@@ -24,7 +24,7 @@ _SPARK: Final = (2, 438, 3, 37)
 _TICKS: Final = 4
 _TIMES: Final = 4
 _DAY: Final = 36 * 3600
-_GAP: Final = 1.5  # a longer time without a sample, in steps, breaks a line
+_GAP: Final = 1.5  # in steps; a longer time without a sample breaks the line
 
 
 @dataclass(frozen=True, slots=True)

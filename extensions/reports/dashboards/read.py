@@ -28,9 +28,9 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelData:
-    """Data of a panel, with the series with the highest last value first.
+    """Data of a panel. The series with the highest last value comes first.
 
-    `error` is the reason if it has no data.
+    `error` is the reason why there is no data.
     """
 
     panel: Panel

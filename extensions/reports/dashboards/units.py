@@ -1,4 +1,4 @@
-"""Values of panels as text, by Grafana's names of units."""
+"""Formatting of panel values as text, by Grafana's names of units."""
 
 from __future__ import annotations
 

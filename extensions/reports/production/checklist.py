@@ -74,7 +74,7 @@ class _Found:
 
 @dataclass(slots=True)
 class _Findings:
-    """Evidence for a point, and what is missing. The first missing item determines the place."""
+    """Evidence for a point, and what is missing. The first missing item determines the place in the stack file."""
 
     place: str
     evidence: list[str] = field(default_factory=list[str])
@@ -337,7 +337,7 @@ def _identities(subject: Subject) -> _Found:
         people = [one for one in (*team.members, *team.admins) if one.startswith("user:")]
         if people:
             found.lack(
-                f"{team.name} names persons ({', '.join(people)}): a person who leaves keeps the access",
+                f"{team.name} names persons ({', '.join(people)}): a person who leaves keeps access",
                 f"teams[{index}].members",
                 "use groups of your identity provider instead",
             )

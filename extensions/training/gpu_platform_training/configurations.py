@@ -65,7 +65,7 @@ class Job:
         granted = Granted.from_environment(environment)
         if granted.gpus is None or granted.gpu_memory_mib is None:
             raise WrongSetting(
-                f"{PREFIX}GPUS and {PREFIX}GPU_MEMORY_MIB are not set: they contain what the pod was granted. "
+                f"{PREFIX}GPUS and {PREFIX}GPU_MEMORY_MIB are not set: they contain the resources of the pod. "
                 "Run this in a pod of the platform, or set them"
             )
         pods = _number(environment, "PET_NNODES", 1)
@@ -87,7 +87,7 @@ class Job:
 
     @property
     def slow_network(self) -> bool:
-        """Whether its pods communicate by TCP, which is much slower than NVLink within a node."""
+        """Whether the job's pods communicate over TCP, which is much slower than NVLink within a node."""
         return self.machines.pods > 1 and self.granted.interconnect in (None, "tcp")
 
 
@@ -116,7 +116,7 @@ def deepspeed(
     if second is not None:
         zero["zero_hpz_partition_size"] = machines.gpus
         why.append(
-            f"a second copy of the 16-bit parameters on each node, {second}, because its pods communicate by TCP"
+            f"a second copy of the 16-bit parameters on each node, {second}, because its pods communicate over TCP"
         )
     if layout.optimizer_on != "gpu":
         why.append("the optimizer runs on CPUs: use deepspeed.ops.adam.DeepSpeedCPUAdam")
@@ -231,7 +231,7 @@ def _fsdp(
     why.append(f"FSDP2: {on}" + (f", {gib(of_pod.host)} in memory of each pod" if offload else ""))
     if kept:
         why.append(
-            "parameters stay gathered between forward and backward pass, because its pods communicate by TCP"
+            "parameters stay gathered between forward and backward pass, because its pods communicate over TCP"
         )
     fsdp: Configuration = {
         "fsdp_version": 2,

@@ -76,12 +76,15 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("deepspeed", "accelerate"):
         one = libraries.add_parser(name)
         one.add_argument(
-            "--parameters", type=_count, required=True, help="number of parameters of the model: 125m, 8b, 70.6b"
+            "--parameters",
+            type=_count,
+            required=True,
+            help="number of parameters of the model, for example 125m, 8b or 70.6b",
         )
         one.add_argument(
             "--largest-layer",
             type=_count,
-            help="parameters of its largest layer; default: a sixteenth of all parameters",
+            help="number of parameters of the largest layer; default: a sixteenth of all parameters",
         )
         one.add_argument("--out", type=Path, help="output file; default: standard output")
         if name == "deepspeed":

@@ -58,7 +58,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument(
         "--recompute",
         action="store_true",
-        help="keep no activations inside the model's blocks: uses less memory but is slower",
+        help="do not keep activations inside the model's blocks; uses less memory but is slower",
     )
     parser.add_argument(
         "--checkpoints", type=Path, help="directory of checkpoints; default: the variable CHECKPOINTS"

@@ -19,7 +19,7 @@ STATE_SHARE: Final = 0.6
 TORCH_STATE_BYTES: Final = 16
 # Share of a container's memory for the model state. Data loaders, pinned buffers and the program use the rest.
 _HOST_SHARE: Final = 0.8
-# Factor that DeepSpeed's estimators add to the state for buffers.
+# Factor that DeepSpeed's estimators multiply the state by, to include buffers.
 _BUFFER_FACTOR: Final = 1.5
 # Assume that the largest layer has a sixteenth of the parameters, as in Llama 3 8B. Larger models have less.
 _LARGEST_LAYER: Final = 16
@@ -110,7 +110,7 @@ def zero_layouts(model: Model, machines: Machines) -> Iterator[Layout]:
         yield Layout(stage=1, gpu=4 * all_of_it + 16 * all_of_it // processes)
         yield Layout(stage=2, gpu=2 * all_of_it + 18 * all_of_it // processes)
         yield Layout(stage=3, gpu=layer + 18 * all_of_it // processes)
-    # Bytes of one pod, because the pods divide the state.
+    # Bytes for each pod, because the state is divided among the pods.
     state, weights = 16 * all_of_it // machines.pods, 2 * all_of_it // machines.pods
     on_gpu = layer + 2 * all_of_it // processes
     yield Layout(stage=3, optimizer_on="cpu", gpu=on_gpu, host=int(state * _BUFFER_FACTOR))

@@ -309,7 +309,7 @@ def _memory(allocator: Allocator | None, place: ProcessRank, granted: Granted) -
 
 
 def _common(text: str) -> str:
-    """Return the text of the first process in all processes."""
+    """Return, in every process, the text of the first process."""
     texts: list[Any] = [text]
     dist.broadcast_object_list(texts, src=0, device=torch.device("cpu"))
     return texts[0]

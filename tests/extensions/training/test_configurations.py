@@ -125,7 +125,7 @@ def test_where_pods_communicate_by_tcp_parameters_are_gathered_within_the_node(n
     found, why = deepspeed(job, Model.of(25 * 10**9, 5 * 10**8), micro_batch=1, accumulate=1, clip=1.0)
     assert found["zero_optimization"]["stage"] == 3
     assert found["zero_optimization"].get("zero_hpz_partition_size") == (8 if copied else None)
-    assert any("communicate by TCP" in line for line in why) is copied
+    assert any("communicate over TCP" in line for line in why) is copied
 
 
 def test_accelerate_takes_ddp_then_fsdp2_then_memory_of_the_pod(capsys: pytest.CaptureFixture[str]) -> None:
