@@ -1,4 +1,4 @@
-"""Command lines of the sandbox's processes. They run in its data folder. Relative paths refer to it."""
+"""Command lines of the sandbox's processes, which run in the sandbox's data folder. Relative paths refer to it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
             "--concurrent-resource-quota-syncs=10",
-            "--resource-quota-sync-period=10s",  # a resource kind defined later is refused until it is counted
+            "--resource-quota-sync-period=10s",  # quotas refuse objects of a new kind until they are counted
             "--profiling=false",
         ],
         reads=[kubeconfig, layout.server_key],

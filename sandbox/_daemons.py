@@ -110,7 +110,7 @@ class Daemon:
             path.parent.mkdir(parents=True, exist_ok=True)
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
-        # An interrupted start stops what it started, so a process is never started without its record.
+        # An interrupted start stops the process that it started, so no process runs without a record.
         with deferred(), self._record.open("a") as record, self.log.open("wb") as log:
             fcntl.flock(record, fcntl.LOCK_EX)
             record.truncate(0)

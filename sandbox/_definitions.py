@@ -19,7 +19,7 @@ def read_definitions(folder: Path) -> list[Document]:
     """Return the CustomResourceDefinitions in the YAML files of `folder`.
 
     Raises:
-        BadInput: the folder is missing or has none, or a file is not YAML or contains other objects.
+        BadInput: the folder is missing or has no definitions, or a file is not YAML or contains other objects.
     """
     problems: list[Problem] = []
     definitions: list[Document] = []

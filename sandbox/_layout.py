@@ -40,7 +40,7 @@ class Settings:
 
     name: str
     api_port: int
-    kubernetes: str = DEFAULT.kubernetes  # for sandboxes from before versions could be chosen
+    kubernetes: str = DEFAULT.kubernetes  # for sandboxes created before versions could be chosen
     """Minor version of the control plane."""
     kueue_port: int | None = None
     """Port of Kueue's webhooks. None if the sandbox has never had a stack with queues."""
@@ -171,7 +171,7 @@ class Layout:
         except FileNotFoundError:
             return False
         found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", chain, re.DOTALL)
-        if len(found) < 2:  # incomplete: the authority's certificate follows the server's
+        if len(found) < 2:  # incomplete, because the authority's certificate follows the server's certificate
             return False
         _write(self.authority, found[-1])
         for user in IDENTITIES:

@@ -49,8 +49,8 @@ _SUM: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class _Publication:
-    """Where a project publishes a program. The URLs have no scheme, and placeholders {version}, {architecture} and
-    {program}.
+    """Where a project publishes a program. The URLs have no scheme, and contain the placeholders {version},
+    {architecture} and {program}.
     """
 
     module: str
@@ -111,7 +111,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a program cannot be downloaded: a subject, such as `dl.k8s.io`, and a fault, `cannot be reached`."""
+    """Why a program cannot be downloaded: a subject, such as `dl.k8s.io`, and a fault (`cannot be reached`)."""
 
     subject: str
     fault: str
@@ -147,7 +147,7 @@ def published(module: GoModule) -> bool:
 
 
 def releases_of(module: GoModule) -> tuple[Release, ...]:
-    """Return the releases of a Go module's programs for this machine, or nothing if there are none for its
+    """Return the releases of a Go module's programs for this machine, or an empty tuple if there are none for its
     platform.
     """
     architecture = _ARCHITECTURES.get(platform.machine())

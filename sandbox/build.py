@@ -74,8 +74,8 @@ def binaries(
     keda: bool = False,
     prometheus: bool = False,
 ) -> Binaries:
-    """Return the programs of a Kubernetes version, by default the default module's. Downloads or builds missing
-    programs.
+    """Return the programs of a Kubernetes version, by default of the default module. Missing programs are
+    downloaded or built.
 
     `kueue`, `karpenter`, `keda` and `prometheus` add these programs, which are built.
 
@@ -120,8 +120,8 @@ def installed_version() -> str | None:
 
 
 def version_of(kubernetes: str | None) -> str:
-    """Return the release of a minor version that sandboxes run, such as `v1.36.3`; by default the newest minor
-    version's.
+    """Return the release that sandboxes of a minor version run, such as `v1.36.3`. The default is the newest minor
+    version.
     """
     folder = read_origin().folder
     named = named_version(folder, kubernetes or DEFAULT.kubernetes) if folder is not None else None

@@ -26,7 +26,7 @@ _HGX_GPUS: Final = 8
 _FIRST_BUS: Final = 0x10
 _FIRST_NIC_BUS: Final = 0x80
 _SWITCH: Final = "0000:00:01.0"
-_POWER_LIMIT: Final = 400_000  # mW; has no source, because it is only compared with its own default
+_POWER_LIMIT: Final = 400_000  # in mW; there is no source, because the value is only compared with its own default
 LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # number of NVLinks by NVLink version, used or not
 
 NO_LIBRARY: Final = "cannot open shared object file: No such file or directory"  # message of the dynamic loader

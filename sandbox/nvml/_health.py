@@ -154,7 +154,10 @@ def temperature_threshold(gpu: SimulatedGpu, threshold: int) -> int:
 
 @symbol("nvmlDeviceGetMarginTemperature", raw=True)
 def margin_temperature(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
-    """Write the margin in °C up to the GPU's limit, which is T.Limit below the slowdown threshold."""
+    """Write the margin in °C between the temperature and the GPU's limit.
+
+    The limit is the slowdown threshold, shifted by its T.Limit offset.
+    """
     if target._obj.version != _MARGIN_TEMPERATURE_V1:
         raise Status(ARGUMENT_VERSION_MISMATCH)
     fill(target._obj, {"marginTemperature": gpu.slowdown_celsius + _slowdown_tlimit() - gpu.celsius})

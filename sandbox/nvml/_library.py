@@ -34,8 +34,8 @@ from sandbox.nvml._sysfs import devices, kernel_log, sysfs_of
 
 KMSG_VARIABLE: Final = "GPU_PLATFORM_KMSG"  # same as in validators/agent/xids.py
 SYSFS_VARIABLE: Final = "GPU_PLATFORM_SYSFS"  # same as in validators/agent/fabric.py
-PROC_VARIABLE: Final = "GPU_PLATFORM_PROC"  # likewise
-DEVICES_VARIABLE: Final = "GPU_PLATFORM_PROC_DEVICES"  # likewise
+PROC_VARIABLE: Final = "GPU_PLATFORM_PROC"  # same as in validators/agent/fabric.py
+DEVICES_VARIABLE: Final = "GPU_PLATFORM_PROC_DEVICES"  # same as in validators/agent/fabric.py
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 

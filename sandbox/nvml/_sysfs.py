@@ -13,7 +13,7 @@ from typing import Final
 
 from sandbox.nvml._hardware import SimulatedNode
 
-_IDENTITIES: Final = {  # vendor, device and class: the node agent recognises the kinds by these
+_IDENTITIES: Final = {  # vendor, device and class, which the node agent uses to recognise the kind of a device
     "gpu": ("0x10de", "0x2330", "0x030200"),
     "efa": ("0x1d0f", "0xefa2", "0x020000"),
     "mlx5": ("0x15b3", "0x101e", "0x020000"),

@@ -1,4 +1,4 @@
-"""Faults that a simulated node can have, with one typed model each; `python -m sandbox.nvml.run --faults` lists
+"""Faults that a simulated node can have, each with a typed model; `python -m sandbox.nvml.run --faults` lists
 them.
 
 A fault is a small JSON object: `{"kind": "gpu-missing", "index": 3}`. `index` counts from 0 and refers to the GPUs

@@ -1,4 +1,6 @@
-"""Runs one process through `agent_server` and ends as it does: `python agent_client.py SOCKET ARGUMENTS...`.
+"""Runs one process through `agent_server` and ends with its status.
+
+    python agent_client.py SOCKET ARGUMENTS...
 
 The client is started for every agent, so it imports as little as possible.
 """

@@ -127,7 +127,7 @@ class _Server:
                     os.kill(key.data, signal.SIGKILL)
 
     def _answer(self) -> None:
-        """Send their wait statuses to the clients of ended processes."""
+        """Send the wait status of each ended process to the client of the process."""
         for pid, status in _ended():
             connection = self._connections.pop(pid)
             with suppress(KeyError):

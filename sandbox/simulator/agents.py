@@ -16,7 +16,7 @@ from typing import Final
 from sandbox.simulator.agent_server import READ
 
 _CLIENT: Final = Path(__file__).with_name("agent_client.py")
-_LONGEST: Final = 90  # characters of a folder; a socket path has at most 107, or 103 on macOS
+_LONGEST: Final = 90  # characters in the folder's path; a socket's path has at most 107, or 103 on macOS
 _MOST: Final = 2  # servers; during an upgrade, a platform has pods with two zipapps
 
 
@@ -68,7 +68,7 @@ class Agents:
             if server is not None and server.process.poll() is not None:
                 server.stop()
                 server = None
-            self._servers[digest] = server or self._start(agent, digest)  # the most recently used is last
+            self._servers[digest] = server or self._start(agent, digest)  # the most recently used server is last
             while len(self._servers) > _MOST:
                 self._servers.pop(next(iter(self._servers))).stop()
             return self._servers[digest].address

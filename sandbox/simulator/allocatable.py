@@ -16,7 +16,7 @@ from gpu_platform.catalog import MachineType
 MAX_PODS: Final = 110
 """The kubelet's default `maxPods`. The sandbox's nodes do not set another value."""
 
-_EVICTION_MIB: Final = 100  # kubelet default evictionHard: memory.available<100Mi; the default on EKS and GKE too
+_EVICTION_MIB: Final = 100  # default of the kubelet, EKS and GKE: evictionHard memory.available<100Mi
 
 # Upper end of each range in millicores, and the reserved part of the range in 1/10000. EKS:
 # awslabs/amazon-eks-ami, nodeadm/internal/kubelet (getCPUMillicoresToReserve). GKE: "Plan GKE Standard node

@@ -2,8 +2,8 @@
 
 Figures of healthy nodes are round values for the hardware: the rate of a link without its overhead. The NCCL
 figures of P5 and P4de are measured (awslabs/awsome-distributed-training, micro-benchmarks/nccl-tests, commit
-0edaf152): 476 GB/s in a P5 node, 487 GB/s between two P5 nodes, and 78 GB/s between two P4de nodes. The catalogue
-contains separate values, to which the checks compare these figures.
+0edaf152): 476 GB/s in a P5 node, 487 GB/s between two P5 nodes, and 78 GB/s between two P4de nodes. The checks
+compare these figures with separate values in the catalogue.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def burn_in_message(pod: Object, profile: NodeProfile, catalog: Catalog) -> str:
 
 
 def measured(profile: NodeProfile, catalog: Catalog, *, nodes: int) -> dict[str, Any]:
-    """Return the check program's result on one node, or on it and a healthy node of the same type."""
+    """Return the check program's result for one node, or for this node and a healthy node of the same type."""
     machine = catalog.machine_types[profile.machine_type]
     faults = profile.faults
     if gone := next((fault for fault in faults if isinstance(fault, GpuLost | GpuMissing)), None):

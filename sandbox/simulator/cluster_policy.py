@@ -28,8 +28,8 @@ class ClusterPolicy:
     mig_default: str = ""
     runtime_class: str = "nvidia"
     driver_version: str = ""
-    """Driver version that the operator installs. Empty if it installs no driver, or its default, which is not
-    simulated.
+    """Driver version that the operator installs. Empty if the operator installs no driver or its default version,
+    which is not simulated.
     """
     upgrades: UpgradePolicy | None = None
     """Upgrade policy, or None if drivers of running nodes are not upgraded."""

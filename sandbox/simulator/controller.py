@@ -28,8 +28,8 @@ _RETRY_SECONDS: Final = 0.5
 
 
 class Controller:
-    """The simulated operator of one API server. `mig_seconds` and `driver_seconds` are the durations of these
-    changes.
+    """The simulated operator of one API server. `mig_seconds` is the duration of a MIG change, and
+    `driver_seconds` the duration of a driver restart.
     """
 
     def __init__(
@@ -143,7 +143,8 @@ class Controller:
         maps = self._config_maps.all()
         # The operator uses the oldest ClusterPolicy and ignores all others.
         owner = policies[0] if policies else None
-        # A cluster has at most one. Next to a ClusterPolicy, it is not reconciled ("PrerequisiteNotMet").
+        # A cluster has at most one GPUCluster. It is not reconciled if a ClusterPolicy exists
+        # ("PrerequisiteNotMet").
         clusters = self._gpu_clusters.all()
         cluster = clusters[0] if clusters and owner is None else None
         # Without a ClusterPolicy, drivers belong to NVIDIADrivers. The program only writes the default

@@ -64,9 +64,9 @@ class UpgradePolicy:
 class ManagedDriver:
     """The driver that the operator installs, from its ClusterPolicy or, with DRA, from its NVIDIADriver.
 
-    `version` is empty if the operator installs no driver, or its default, which is not simulated. `upgrades` is
-    None if drivers of running nodes are not upgraded. `device_plugin` is true if the device plugin's resources
-    show that a node works again.
+    `version` is empty if the operator installs no driver or its default version, which is not simulated.
+    `upgrades` is None if drivers of running nodes are not upgraded. `device_plugin` is true if the device plugin's
+    resources show that a node works again.
     """
 
     version: str = ""

@@ -26,7 +26,7 @@ from sandbox.simulator.driver_upgrade import (
 from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log
 
 _IDLE_SECONDS: Final = 60.0
-_AGAIN_SECONDS: Final = 1.0  # kubectl's drain helper retries every 5 s if a disruption budget refuses
+_AGAIN_SECONDS: Final = 1.0  # kubectl's drain helper retries every 5 s if a disruption budget refuses an eviction
 _CONFLICT: Final = 409
 _TOO_MANY_REQUESTS: Final = 429  # the disruption budget does not allow an eviction now
 
@@ -198,7 +198,7 @@ class DriverUpgrades:
 
 
 def _uncordoned(node: Object) -> dict[str, Any]:
-    """Return the final change of an upgrade. A node cordoned before stays cordoned
+    """Return the final change of an upgrade. A node that was cordoned before the upgrade stays cordoned
     (updateNodeToUncordonOrDoneState).
     """
     if INITIALLY_CORDONED_ANNOTATION in _annotations(node):

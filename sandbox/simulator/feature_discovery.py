@@ -155,8 +155,8 @@ def sanitise(text: str) -> str:
 
 
 def _dmi_product_name(hardware: Hardware) -> str:
-    """Return the content of /sys/class/dmi/id/product_name: the instance type on EC2, the same name for all on
-    GCP.
+    """Return the content of /sys/class/dmi/id/product_name: the instance type on EC2, or the same name for all
+    types on GCP.
     """
     return "Google Compute Engine" if hardware.machine.vendor == "gcp" else hardware.machine.name
 

@@ -127,7 +127,8 @@ class Pods:
             held = self._held.setdefault(node["metadata"]["name"], {})
             got = admit(pod, aligned, held.values())
             if ran_before and isinstance(got, Rejection):
-                # A kubelet reads the allocation of such a pod from its checkpoint, which does not exist here.
+                # For a pod that already ran, a kubelet reads the allocation from its checkpoint, which does not
+                # exist here.
                 got = admit(pod, replace(aligned, policy="best-effort"), held.values())
             if not isinstance(got, Rejection):
                 held[pod["metadata"]["uid"]] = got

@@ -157,8 +157,8 @@ class _Allocation:
     def take(self, resource: str, amount: int, mask: int | None, *, stays: bool) -> str | None:
         """Give a container its units, first from the NUMA nodes in the mask; return an error if there are too few.
 
-        `stays` is true if the container may run together with later containers. Otherwise, these can reuse its
-        units.
+        `stays` is true if the container may run together with later containers. Otherwise, later containers can
+        reuse the units.
         """
         free, reusable = self._free[resource], self._reusable.setdefault(resource, Counter())
         used, new = Counter[int](), Counter[int]()
@@ -175,8 +175,8 @@ class _Allocation:
         return None
 
     def _order(self, resource: str, left: int, mask: int | None) -> Callable[[int], tuple[bool, bool, int, int]]:
-        """Return a sort key for NUMA nodes: first nodes in the mask, for CPUs then unused nodes, then nodes with
-        the fewest free units.
+        """Return a sort key for NUMA nodes. Nodes in the mask come first, then, for CPUs, unused nodes, then nodes
+        with the fewest free units.
         """
         free, present = self._free[resource], self._node.present[resource]
 

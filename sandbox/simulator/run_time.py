@@ -33,8 +33,10 @@ _ANNOTATIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a pod's containers. After `seconds`, the first has `exit_code`, the others 0. If infinite, they
-    never end.
+    """The end of a pod's containers. After `seconds`, the first container ends with `exit_code` and the others
+    with 0.
+
+    If `seconds` is infinite, the containers never end.
     """
 
     seconds: float
@@ -94,7 +96,7 @@ def _exit_code(annotations: Mapping[str, str]) -> int:
 
 
 def command_seconds(container: Mapping[str, Any]) -> float:
-    """Return the seconds that a container's command takes if it is only `sleep 10m`, also as the whole of `sh -c`.
+    """Return the seconds that a container's command takes if it only runs `sleep 10m`, directly or with `sh -c`.
 
     The result is infinite for `sleep infinity`, and DEFAULT_SECONDS for every other command. Without `command`,
     the image determines the program, so `args` are not enough.

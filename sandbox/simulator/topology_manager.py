@@ -43,8 +43,8 @@ def hints_of(
 ) -> Sequence[Hint]:
     """Return the hints for a request of one resource.
 
-    `present` contains all units by NUMA node, and `free` only the units that nobody has. `reusable` contains the
-    units that init containers of the same pod had. All of these have to be reused.
+    `present` contains all units by NUMA node, and `free` only the units that no pod has. `reusable` contains the
+    units that init containers of the same pod had. All reusable units have to be used again.
     """
     fewest = len(present)
     possible: list[int] = []

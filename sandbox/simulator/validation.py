@@ -234,7 +234,7 @@ def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
 
 
 def again_after(result: Result, since: float) -> float:
-    """Return the seconds until an agent runs again without a change. It ended `since` seconds ago.
+    """Return the seconds until an agent runs again if nothing changes. The last run ended `since` seconds ago.
 
     A good report is written again as often as on a real node.
     """
