@@ -3,8 +3,8 @@
     python -m tools.release check v0.2.0
     python -m tools.release notes 0.2.0
 
-The version is set in `pyproject.toml`. Other files have a copy if they cannot read it from there. The release
-workflow runs this module before anything is installed, so it uses only the standard library.
+The version is set in `pyproject.toml`. Files that cannot read it from there contain a copy. The release workflow
+runs this module before anything is installed, so it uses only the standard library.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _TEXTS = Path(__file__).with_name("checks.yaml")
 _MACHINE_TYPE = "p5.48xlarge"
 _LAYOUT = {"1g.10gb": 7}
 
-_OF_OTHERS = ("retired-pages", "persistence", "processes")  # not expected of this machine type
+_OF_OTHERS = ("retired-pages", "persistence", "processes")  # checks that do not apply to this machine type
 
 _INTRODUCTION = """
 # Validator checks

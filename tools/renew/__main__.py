@@ -28,7 +28,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Query the cloud, print the differences, and write them on request; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.renew", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("cloud", choices=["aws", "gcp"])
-    parser.add_argument("--names", action="store_true", help="aws: compare only names from botocore, without AWS")
+    parser.add_argument(
+        "--names", action="store_true", help="aws: compare only the names in botocore, without requests to AWS"
+    )
     parser.add_argument("--region", action="append", default=[], help="compare in this region; repeatable")
     parser.add_argument("--prices", action="store_true", help="aws: also compare list prices")
     parser.add_argument("--project", help="gcp: your project for the requests to Google Cloud")
