@@ -359,7 +359,7 @@ def _daemonsets(provider: str, machine: Machine, efa: int) -> tuple[int, int, in
     """Return the millicores, MiB and pods that DaemonSets request on a node."""
     found = [(50, 64, 1)]  # the node agent
     if provider != "sandbox":
-        found.append((100, 130, 2))  # allowance for the owner's DaemonSets
+        found.append((100, 130, 2))  # allowance for DaemonSets of the cluster's owner
     if (provider in ("eks", "gke") and machine.gpus) or provider == "existing":
         found.append((0, 0, 9))  # DaemonSets of the GPU Operator
     if provider == "eks" or (provider == "existing" and machine.vendor == "aws"):

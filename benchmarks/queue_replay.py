@@ -9,7 +9,7 @@ simulator (queue_orders.py). If the trace and the clusters have published figure
 the results (queue_replay_published.yaml).
 
 Under SRTF the published simulator ends a job one second after its last second, and so does this program. Jobs that
-arrive together keep the order of the file. Those jobs of the published table keep the order of the published
+arrive together keep the order of the file. In the published table, such jobs have the order of the published
 simulator's sort (numpy_sort.py). docs/queue-replay.md describes how to get the traces and how closely both
 simulators agree.
 """

@@ -107,7 +107,7 @@ class ProfilePlacer:
 
     def place(self, pod: PodShape) -> int | None:
         """Place a pod and return the index of its node, or None if the pod does not fit on any node."""
-        # A placement changes the score of only its node.
+        # Placing a pod changes only the score of its node.
         scores = self._scores.setdefault(pod, [self._score(pod, state) for state in self._states])
         best = max(range(len(scores)), key=scores.__getitem__)
         if scores[best] < 0:

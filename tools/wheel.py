@@ -27,7 +27,7 @@ class BuildWithBundle(build_py):
         super().finalize_options()
         if self.editable_mode:
             return
-        self.package_dir[BUNDLE] = "."  # `__main__.py` and Pulumi.yaml
+        self.package_dir[BUNDLE] = "."  # the folder of `__main__.py` and Pulumi.yaml
         bundled = find_packages(include=[*PACKAGES, *(f"{name}.*" for name in PACKAGES)])
         for package in bundled:
             self.package_dir[f"{BUNDLE}.{package}"] = package.replace(".", "/")

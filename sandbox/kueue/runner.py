@@ -175,7 +175,7 @@ class Runner:
                 new.replace(file)
 
     def _certificate(self) -> Mapping[str, bytes]:
-        """Return the files in Kueue's Secret, the certificate last, or nothing until Kueue has filled it."""
+        """Return the files in Kueue's Secret, with the certificate last. Until Kueue fills it, there are none."""
         for secret in self._secrets.all():
             if secret["metadata"]["name"] == SECRET:
                 data = cast("Mapping[str, str]", secret.get("data") or {})

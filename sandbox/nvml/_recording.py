@@ -1,4 +1,4 @@
-"""Recordings of `node-check --record`: each call's answer, by a text such as `nvmlDeviceGetEccMode on GPU 3`."""
+"""Recordings of `node-check --record`: the answer to each call, such as `nvmlDeviceGetEccMode on GPU 3`."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ class StrayProcess(GpuFault):
 
 
 class MigWrongLayout(GpuFault):
-    """The GPU has these instances, whatever layout was requested."""
+    """The GPU has the given instances, whatever layout was requested."""
 
     kind: Literal["mig-wrong-layout"] = "mig-wrong-layout"
     instances: dict[str, Annotated[int, Field(ge=0)]]
@@ -329,7 +329,7 @@ class MigChangeFailed(_Fault):
 
 
 class MigChangeSlow(_Fault):
-    """A MIG change takes this long."""
+    """A MIG change takes the given number of seconds."""
 
     kind: Literal["mig-change-slow"] = "mig-change-slow"
     seconds: float = Field(default=30.0, ge=0)

@@ -125,8 +125,8 @@ def _node(live: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog) -> N
 def _gpus(allocatable: Amounts, planned: Node | None, labels: Mapping[str, str]) -> tuple[Amounts, ...]:
     """Return the units of each GPU.
 
-    These are the planned units if the node offers them. Otherwise the node's units are spread evenly over its
-    GPUs.
+    If the node offers the planned units, the result contains the planned units. Otherwise, the node's units are
+    spread evenly over its GPUs.
     """
     offered = {
         name: count

@@ -286,7 +286,7 @@ class Kueue:
     ) -> None:
         """Start a job, or choose the jobs to preempt for it.
 
-        Otherwise the job is tried again in the next cycle.
+        If neither is possible, the job is tried again in the next cycle.
         """
         job, queue, pool = entry.job, entry.queue, self._pools[entry.pool]
         need = pool.need(job.shape)

@@ -55,7 +55,7 @@ def fragmentation(scenario: Scenario, states: Sequence[NodeState], pool: str | N
 
 
 def _kinds(scenario: Scenario) -> list[tuple[PodGroup, int]]:
-    """Return the kinds of pods, including running pods, with their numbers."""
+    """Return the kinds of pods, including running pods, each with its number of pods."""
     counts: dict[tuple[object, ...], tuple[PodGroup, int]] = {}
     for group, count in [
         *((group, group.count) for group in scenario.groups),

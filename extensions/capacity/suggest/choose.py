@@ -37,7 +37,7 @@ class ChosenPool:
         return self.nodes * self.option.usd_per_hour
 
     def requests(self, every: Sequence[PodRequest]) -> list[PodRequest]:
-        """Return the demands with pods in this pool. `count` of each is the number of its pods here."""
+        """Return the demands with pods in this pool. Their `count` is the number of pods in this pool."""
         held: dict[int, int] = {}
         for (number, _), count in self.pods.items():
             held[number] = held.get(number, 0) + count

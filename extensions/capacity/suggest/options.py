@@ -134,7 +134,7 @@ class Reservation:
 RESERVED_USD_PER_HOUR: Final = 1e-6
 """Price of a reserved machine in USD/h.
 
-Reserved machines cost nothing more. With this small price, they are preferred, and no more are used than needed.
+Reserved machines have no additional cost. Because of this price, the solver uses no more of them than needed.
 """
 
 
@@ -252,7 +252,7 @@ def _options_of(
 def _undominated(
     machines: Sequence[tuple[MachineType, float]], *, rdma: bool
 ) -> Iterator[tuple[MachineType, float]]:
-    """Yield the machines, except machines that cost no less than an equal or better one with the same GPUs."""
+    """Yield the machines, except those for which an equal or better machine with the same GPUs costs no more."""
     for index, (machine, price) in enumerate(machines):
         if not any(
             other.gpu == machine.gpu

@@ -382,7 +382,7 @@ def _network(subject: Subject) -> _Found:
 
 
 def _enforced(resources: Sequence[ResourceRecord]) -> str | None:
-    """Return a text about what enforces NetworkPolicies.
+    """Return how NetworkPolicies are enforced, as text.
 
     The text is empty if nothing does. The result is None if the cluster's owner decides.
     """

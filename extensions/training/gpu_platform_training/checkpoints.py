@@ -128,7 +128,7 @@ class Checkpoints:
         begun, self._step = time.monotonic(), step
         target = self._directory / f"{_PREFIX}{step:010d}"
         if dist.get_rank() == 0 and target.exists():
-            _delete(target)  # torn, or left by a run that continued differently
+            _delete(target)  # torn, or left by a run that later resumed from an earlier step
         dist.barrier(group=self._group)
         writing = dcp.async_save(
             dict(state),
