@@ -18,7 +18,7 @@ _HERE: Final = Path(__file__).resolve().parent
 _ETCD: Final = "unix://etcd:0"
 _SERVICES: Final = "10.96.0.0/16"
 _PODS: Final = "10.244.0.0/16"
-# Address of all simulated nodes; EndpointSlices do not allow loopback addresses.
+# Address of all simulated nodes. EndpointSlices do not allow loopback addresses.
 _NODE: Final = "10.10.0.1"
 
 _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
@@ -48,7 +48,7 @@ def etcd(binaries: Binaries) -> Component:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=sandbox={peer}",
             "--unsafe-no-fsync",  # data can only be lost if the whole machine crashes
-            "--backend-batch-interval=1s",  # ten times the default; etcd's log already has the data
+            "--backend-batch-interval=1s",  # ten times the default; safe, because etcd's log already has the data
             "--max-request-bytes=8388608",  # a large CRD with its managed fields exceeds etcd's default of 1.5 MiB
             "--log-level=warn",
         ],
@@ -65,7 +65,7 @@ def api_server(binaries: Binaries, layout: Layout, port: int) -> Component:
             f"--etcd-servers={_ETCD}",
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
-            "--endpoint-reconciler-type=none",  # it would fail, because Endpoints do not allow loopback addresses
+            "--endpoint-reconciler-type=none",  # Endpoints do not allow loopback addresses, so others fail
             f"--secure-port={port}",
             f"--cert-dir={layout.certificates.relative_to(layout.folder)}",
             "--service-account-issuer=https://kubernetes.default.svc",

@@ -171,7 +171,7 @@ def join_words(words: Iterable[str]) -> str:
 
 
 def module_of(kubernetes: str) -> GoModule:
-    """Return the module of a Kubernetes minor version; raises LookupError if there is none."""
+    """Return the module of a Kubernetes minor version. Raises LookupError if there is none."""
     if kubernetes == DEFAULT.kubernetes:
         return DEFAULT
     folder = _HERE / "kubernetes" / kubernetes

@@ -32,7 +32,7 @@ class Origin:
 
 
 def read_origin() -> Origin:
-    """Return the origin in the environment variable; raises BadInput if the value is invalid."""
+    """Return the origin in the environment variable. Raises BadInput if the value is invalid."""
     value = os.environ.get(VARIABLE, "")
     if not value:
         return Origin()

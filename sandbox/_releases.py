@@ -164,7 +164,7 @@ def releases_of(module: GoModule) -> tuple[Release, ...]:
 
 
 def release_key(releases: Iterable[Release]) -> str:
-    """Return the folder name of downloaded programs: a hash of versions and platform, not of the mirror."""
+    """Return the folder name of downloaded programs: a hash of versions and platform, whatever the mirror."""
     return "release-" + hashlib.sha256("\0".join(release.file for release in releases).encode()).hexdigest()[:16]
 
 
@@ -243,7 +243,7 @@ class _Gate:
 
     @contextmanager
     def open(self) -> Generator[None]:
-        """Keep the gate open while the body creates files; raises _Cut if the gate is closed."""
+        """Keep the gate open while the body creates files. Raises _Cut if the gate is closed."""
         with self._lock:
             if self.closed.is_set():
                 raise _Cut("the file is no longer needed")
@@ -369,7 +369,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Return the request for the new URL; raises HTTPError if the URL is not encrypted."""
+        """Return the request for the new URL. Raises HTTPError if the URL is not encrypted."""
         self._on_redirect()
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
             raise urllib.error.HTTPError(newurl, code, "redirects to an unencrypted address", headers, fp)
@@ -394,7 +394,9 @@ def _read_sums(url: str) -> str | _Failure:
     A separate thread reads the file, because a socket timeout does not cover DNS resolution.
     """
     host = urllib.parse.urlsplit(url).netloc
-    answers: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()  # None: the host has answered.
+    answers: queue.SimpleQueue[str | Exception | None] = (
+        queue.SimpleQueue()
+    )  # None means that the host has answered.
 
     def read() -> None:
         try:

@@ -162,7 +162,7 @@ def _release_folder(module: GoModule) -> Path:
 
 
 def _named_binaries(folder: Path, module: GoModule, optional: Iterable[GoModule], progress: Progress) -> Binaries:
-    """Return the programs in a named folder; builds optional programs that the folder lacks."""
+    """Return the programs in a named folder. Builds optional programs that the folder lacks."""
     folders = [*named_folders(folder, module.kubernetes)]
     for each in optional:
         if not has_programs(folder, each):
@@ -192,7 +192,7 @@ def _missing(module: GoModule) -> GoModule:
 
 
 def _provide(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path, ...]:
-    """Return the folders with a module's programs; downloads or builds them if the cache has none."""
+    """Return the folders with a module's programs. Downloads or builds programs that the cache lacks."""
     folders = _existing(module, origin)
     if folders is not None:
         return folders
@@ -244,7 +244,7 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
 
 
 def _survey(module: GoModule, origin: Origin) -> Survey:
-    """Return the programs that can be downloaded; raises UnknownOutcome if a named mirror lacks a program."""
+    """Return the programs that can be downloaded. Raises UnknownOutcome if a named mirror lacks a program."""
     if origin.build_only:
         return Survey(reasons=dict.fromkeys(module.packages, Reason(f"{VARIABLE}={BUILD}", "is set")))
     answers = survey(module, origin.mirror)

@@ -66,7 +66,7 @@ def problems(root: Path, tag: str | None = None) -> list[Problem]:
 
 
 def notes(root: Path, version: str) -> str:
-    """Return the changelog section of a version; raises BadInput if there is none."""
+    """Return the changelog section of a version. Raises BadInput if there is none."""
     sections = {match[1]: text for title, text in _sections(root).items() if (match := _DATED.fullmatch(title))}
     if version not in sections:
         known = ", ".join(sections)

@@ -15,7 +15,7 @@ SERVICE: Final = "kueue-webhook-service"
 SECRET: Final = "kueue-webhook-server-cert"  # noqa: S105 - its name
 DEFINITIONS: Final = "config/components/crd/bases"
 WEBHOOKS: Final = "config/components/webhook/manifests.yaml"
-# Kueue writes its certificate authority into these CRDs. Without their conversion webhook it does not start.
+# Kueue writes its certificate authority into these CRDs. Without their conversion webhook, Kueue does not start.
 _CONVERTED: Final = frozenset({"clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads"})
 
 

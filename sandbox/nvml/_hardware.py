@@ -283,7 +283,7 @@ def _has_fabric(machine: MachineType, gpu: Gpu) -> bool:
 
 
 def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: str) -> tuple[MigInstance, ...]:
-    """Return the MIG instances of a layout in order; raises BadInput for an unknown profile."""
+    """Return the MIG instances of a layout in order. Raises BadInput for an unknown profile."""
     found: list[MigInstance] = []
     table = mig_table(gpu.product)
     for name, count in layout.items():

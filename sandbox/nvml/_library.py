@@ -41,8 +41,8 @@ _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 
 
 class SimulatedLibrary:
-    """Object with the attributes of a loaded shared library: each is a callable, and a missing one raises
-    AttributeError.
+    """Object with the attributes of a loaded shared library: each is a callable, and a missing attribute
+    raises AttributeError.
     """
 
     def __init__(self, node: SimulatedNode) -> None:
@@ -96,15 +96,15 @@ class _Function:
         return status
 
     def _is_broken(self, broken: BrokenCall | None, arguments: Sequence[Any]) -> bool:
-        """Return whether a fault applies to this call: it must be on this function, and on the GPU of the call or
-        on all GPUs.
+        """Return whether a fault applies to this call. The fault must be for this function, and for the GPU of the
+        call or for all GPUs.
         """
         if broken is None or broken.call not in self._names:
             return False
         if broken.gpu is None:
             return True
         first = value_of(arguments[0]) if arguments else None
-        if self._symbol.subject == "node":  # requests a device by its index, or two devices
+        if self._symbol.subject == "node":  # the function requests a device by its index, or two devices
             return first in (broken.gpu, gpu_handle(broken.gpu))
         return isinstance(first, int) and first >> 8 == gpu_handle(broken.gpu) >> 8
 

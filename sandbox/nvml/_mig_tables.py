@@ -165,7 +165,7 @@ def mig_tables() -> Mapping[str, MigTable]:
 
 
 def read_profiles(text: str) -> tuple[InstanceProfile, ...]:
-    """Parse the rows of one table; raises ValueError for a row that does not match the format in the file's
+    """Parse the rows of one table. Raises ValueError for a row that does not match the format in the file's
     header.
     """
     return tuple(_read_row(index, line) for index, line in enumerate(text.splitlines()))

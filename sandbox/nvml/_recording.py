@@ -57,7 +57,7 @@ def pack(text: str) -> str:
 
 
 def unpack(packed: str) -> Recording:
-    """Return the recording in a packed text; raises ValueError if the text is not a packed recording."""
+    """Return the recording in a packed text. Raises ValueError if the text is not a packed recording."""
     try:
         content: Any = json.loads(zlib.decompress(base64.b64decode(packed, validate=True)))
         version, answers = content["version"], cast("Mapping[str, Sequence[Any]]", content["answers"])

@@ -47,7 +47,9 @@ def node_allocatable(machine: MachineType) -> NodeAllocatable:
     if machine.vendor == "gcp":
         memory -= _reserved(memory, _GKE_MEMORY_RANGES, 100)
     elif machine.vendor == "aws":
-        memory -= 255 + 11 * _nodeadm_pods(machine)  # MiB; nodeadm/internal/kubelet, getMemoryMebibytesToReserve
+        memory -= 255 + 11 * _nodeadm_pods(
+            machine
+        )  # in MiB, as in getMemoryMebibytesToReserve (nodeadm/internal/kubelet)
     return NodeAllocatable(cpu, memory - _EVICTION_MIB)
 
 

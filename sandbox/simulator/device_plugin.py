@@ -74,7 +74,7 @@ class Advertised:
 
 
 def choose_config(label: str, default: str, keys: Collection[str]) -> str | None:
-    """Return the key of a node's config, or None for the empty config; raises PluginError if there is no such key.
+    """Return the key of a node's config, or None for the empty config. Raises PluginError if there is no such key.
 
     The node label takes precedence over the ClusterPolicy's default. Without both, the plugin uses the empty
     config, because the operator sets the fallback `empty`. A missing key stops the config manager and therefore
@@ -106,7 +106,7 @@ def resolve_mig_strategy(cluster_policy: str, config: PluginConfig) -> str:
 
 
 def parse_config(text: str) -> PluginConfig:
-    """Parse one config; raises PluginError if the plugin refuses it. Unknown fields are ignored, as in the plugin.
+    """Parse one config. Raises PluginError if the plugin refuses it. Unknown fields are ignored, as in the plugin.
 
     Source: api/config/v1/config.go and replicas.go.
     """
@@ -183,7 +183,7 @@ def _replicated(entry: Mapping[str, Any], block: str, renamed: bool, warnings: l
 
 
 def resource_name(value: object) -> str:
-    """Return the fully qualified resource name; raises PluginError for an invalid one (resources.go)."""
+    """Return the fully qualified resource name. Raises PluginError for an invalid one (resources.go)."""
     if not isinstance(value, str):
         raise _unmarshal(f"resource name is not a string: {value!r}")
     name = value if value.startswith(_PREFIX) else _PREFIX + value
@@ -225,7 +225,7 @@ def _unmarshal(reason: str) -> PluginError:
 
 
 def advertise(hardware: Hardware, config: PluginConfig, strategy: str) -> Mapping[str, Advertised]:
-    """Return the resources that the plugin registers with the kubelet, by name; raises PluginError.
+    """Return the resources that the plugin registers with the kubelet, by name. Raises PluginError.
 
     Source: cmd/nvidia-device-plugin/main.go validateFlags; internal/rm/device_map.go; internal/plugin/mps.go;
     cmd/mps-control-daemon/mps/device.go.

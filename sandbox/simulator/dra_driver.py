@@ -27,7 +27,7 @@ _ARCHITECTURES: Final = {
     "hopper": "Hopper",
     "blackwell": "Blackwell",
 }
-_TOGGLE_MIG: Final = ("hopper", "blackwell")  # these change their MIG mode without a GPU reset
+_TOGGLE_MIG: Final = ("hopper", "blackwell")  # GPUs of these architectures change their MIG mode without a reset
 
 
 def slice_specs(node: str, hardware: Hardware, *, dynamic_mig: bool) -> list[SliceSpec]:

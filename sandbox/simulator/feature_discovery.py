@@ -17,7 +17,7 @@ Labels = dict[str, str]
 
 
 def feature_labels(hardware: Hardware, config: PluginConfig, strategy: str) -> Labels:
-    """Return every label that feature discovery sets; raises PluginError if it fails."""
+    """Return every label that feature discovery sets. Raises PluginError if it fails."""
     if not hardware.driver_answers:
         raise PluginError("failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND")
     if not hardware.gpus:

@@ -49,19 +49,19 @@ class Api:
         self._pool = RESTClientObject(configuration).pool_manager
 
     def get(self, path: str) -> Object:
-        """Return an object or a list; raises ApiError."""
+        """Return an object or a list. Raises ApiError."""
         return self._request("GET", path)
 
     def create(self, path: str, body: Object) -> Object:
-        """Create an object and return the response; raises ApiError."""
+        """Create an object and return the response. Raises ApiError."""
         return self._request("POST", path, body, "application/json")
 
     def patch(self, path: str, body: Object, kind: Literal["merge", "strategic"]) -> Object:
-        """Patch an object and return the result; raises ApiError."""
+        """Patch an object and return the result. Raises ApiError."""
         return self._request("PATCH", path, body, _PATCH_TYPES[kind])
 
     def delete_now(self, path: str, uid: str) -> None:
-        """Delete the object with this UID without a grace period if it still exists; raises ApiError."""
+        """Delete the object with this UID without a grace period if it still exists. Raises ApiError."""
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
@@ -75,7 +75,7 @@ class Api:
                 raise
 
     def watch(self, path: str, selectors: Mapping[str, str], version: str) -> Iterator[Object]:
-        """Yield the watch events after `version` until the server ends the watch; raises ApiError."""
+        """Yield the watch events after `version` until the server ends the watch. Raises ApiError."""
         timing = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
         timeout = urllib3.Timeout(connect=5, read=_WATCH_SECONDS + 30)
         response = self._open("GET", path + query({**selectors, **timing}), timeout, preload_content=False)
@@ -147,7 +147,7 @@ class Informer:
             return list(self._objects.values())
 
     def patch(self, item: Object, subresource: str, body: Object, *, only_unchanged: bool = False) -> Object:
-        """Patch an object of the collection (strategic merge) and return the result; raises ApiError.
+        """Patch an object of the collection (strategic merge) and return the result. Raises ApiError.
 
         The result is stored immediately, so that the next reconciliation does not read the old object. With
         `only_unchanged`, the patch fails with status 409 if the object is newer than `item`.
@@ -165,7 +165,7 @@ class Informer:
         return patched
 
     def delete_now(self, item: Object) -> None:
-        """Delete an object of the collection without a grace period; raises ApiError."""
+        """Delete an object of the collection without a grace period. Raises ApiError."""
         self._api.delete_now(_path_of(self._path, item), item["metadata"]["uid"])
 
     def _run(self) -> None:

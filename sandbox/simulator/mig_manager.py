@@ -62,7 +62,7 @@ class MigOutcome:
 
 
 def parse_mig_configs(text: str) -> MigConfigs:
-    """Parse `config.yaml`; raises MigConfigError. One invalid entry invalidates the file (api/spec/v1/spec.go)."""
+    """Parse `config.yaml`. Raises MigConfigError. One invalid entry invalidates the file (api/spec/v1/spec.go)."""
     try:
         raw = yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:

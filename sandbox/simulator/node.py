@@ -99,7 +99,7 @@ def desired_node(
 
 
 def _plugin_config(policy: ClusterPolicy, config_maps: ConfigMaps, node_labels: Mapping[str, str]) -> PluginConfig:
-    """Return the config for the node's device plugin and feature discovery at their start; raises PluginError."""
+    """Return the config for the node's device plugin and feature discovery at their start. Raises PluginError."""
     name = policy.device_plugin_config
     if not name:
         return PluginConfig()
@@ -150,7 +150,7 @@ def mig_request(
 
 
 def _mig_configs(policy: ClusterPolicy, config_maps: ConfigMaps, table: MigTable) -> MigConfigs | None:
-    """Return the named configs, or None if their ConfigMap or its key is missing; raises MigConfigError."""
+    """Return the named configs, or None if their ConfigMap or its key is missing. Raises MigConfigError."""
     if not policy.mig_config:
         return generated_configs(table)
     text = config_maps.get(policy.mig_config, {}).get(MIG_CONFIG_KEY)

@@ -51,7 +51,7 @@ everything.
 
 
 def page() -> str:
-    """Return the reference page in Markdown; raises KeyError if the checks and `checks.yaml` do not match."""
+    """Return the reference page in Markdown. Raises KeyError if the checks and `checks.yaml` do not match."""
     texts = yaml.safe_load(_TEXTS.read_text("utf-8"))
     node = dict(_node_checks())
     cluster = {check.id: check.to_json() for check in _cluster_checks()}

@@ -42,7 +42,7 @@ _FRAME: Final = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xml
 
 
 def quoted(page: str, command: str) -> str:
-    """Return the output that a page quotes for a command; raises LookupError if the page has none."""
+    """Return the output that a page quotes for a command. Raises LookupError if the page has none."""
     match = re.search(_BY_HAND.format(command=re.escape(command)), page, re.DOTALL | re.MULTILINE)
     if match is None:
         raise LookupError(f"no output of {command}")

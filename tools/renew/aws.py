@@ -32,7 +32,7 @@ def named_types() -> frozenset[str]:
 
 
 def described(apis: Mapping[str, AwsApi], wanted: Collection[str]) -> Sequence[DescribedType]:
-    """Return the types with NVIDIA GPUs and the types in `wanted`, from all regions; raises NotLookedAt."""
+    """Return the types with NVIDIA GPUs and the types in `wanted`, from all regions. Raises NotLookedAt."""
     found: dict[str, Mapping[str, Any]] = {}
     regions: dict[str, list[str]] = {}
     for region, api in apis.items():
@@ -48,7 +48,7 @@ def described(apis: Mapping[str, AwsApi], wanted: Collection[str]) -> Sequence[D
 
 
 def list_prices(api: AwsApi, machine_type: str) -> Mapping[str, float]:
-    """Return the on-demand list prices for Linux on shared tenancy, in USD/h by region; raises NotLookedAt."""
+    """Return the on-demand list prices for Linux on shared tenancy, in USD/h by region. Raises NotLookedAt."""
     wanted = {
         "instanceType": machine_type,
         "operatingSystem": "Linux",

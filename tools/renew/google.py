@@ -18,7 +18,7 @@ _ARCHITECTURES: Final = {"X86_64": "amd64", "ARM64": "arm64"}
 
 
 def described(api: GoogleApi, project: str, wanted: Collection[str]) -> Sequence[DescribedType]:
-    """Return the types with NVIDIA GPUs and the types in `wanted`; raises NotLookedAt and Disabled."""
+    """Return the types with NVIDIA GPUs and the types in `wanted`. Raises NotLookedAt and Disabled."""
     found: dict[str, Mapping[str, Any]] = {}
     zones: dict[str, dict[str, list[str]]] = {}
     for zone, one in _pages(api, project):

@@ -119,7 +119,7 @@ def _pools(stacks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
 
 
 def short_duration(seconds: float | None) -> str:
-    """Return a duration in its largest unit: `40 s`, `12 min`, `1.5 h`, `3.2 d`; `-` for None."""
+    """Return a duration in its largest unit, such as `40 s`, `12 min`, `1.5 h` or `3.2 d`, or `-` for None."""
     if seconds is None:
         return "-"
     if seconds < 60:

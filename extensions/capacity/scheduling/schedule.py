@@ -61,7 +61,7 @@ def start(scenario: Scenario) -> tuple[list[NodeState], tuple[tuple[int, ...], .
 
 
 def in_order(groups: Sequence[PodGroup]) -> list[int]:
-    """Return the indices of groups in the order of the scheduler's queue: by priority, then as listed."""
+    """Return the indices of groups in the order of the scheduler's queue: by priority, then by index."""
     return sorted(range(len(groups)), key=lambda index: -groups[index].priority)
 
 

@@ -16,7 +16,7 @@ from gpu_platform.api.capacity import NodeCapacity, PodGroup, Proof, prove
 from gpu_platform.base.solver import new_solver
 
 _MONEY = 1_000_000
-"""Factor for prices, because the solver needs whole numbers: millionths of a USD."""
+"""Factor that converts USD to millionths of a USD, because the solver needs whole numbers."""
 _ROUNDS = 40
 _RANK = {"none": 0, "mig": 1, "mps": 2, "time-slicing": 2}
 """Preference among mixes with the same cost: less sharing first, and with MIG one layout for all GPUs."""

@@ -51,7 +51,7 @@ class WorkloadDemand(SpecModel):
     gpus: int = Field(default=1, ge=1, le=16)
     """GPUs per pod."""
     nvlink: bool = False
-    """The pod's GPUs must be connected by NVLink; always required for training on several GPUs."""
+    """Whether NVLink must connect the pod's GPUs. Training on several GPUs always requires it."""
     rdma: bool = False
     """The pod needs the node's interfaces for RDMA between nodes (EFA on AWS, GPUDirect on GCP).
 

@@ -81,7 +81,7 @@ class PodRequest:
         )
 
     def most_replicas(self, gpu: Gpu) -> int:
-        """Return how many of these pods fit one GPU if each gets an equal part of its memory and compute."""
+        """Return how many pods fit on one GPU if each gets an equal part of the GPU's memory and compute."""
         by_compute = int(1 / self.compute + _EPSILON)
         most = MOST_REPLICAS[self.shares_by] if self.shares_by is not None else 1
         return min(gpu.memory_mib // self.memory_mib, by_compute, most, mps_clients(gpu))
@@ -278,7 +278,7 @@ def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
 
 @cache
 def _largest(mig: Mig, useful: frozenset[str]) -> tuple[Layout, ...]:
-    """Return the layouts of these profiles that no other layout contains. The result is cached."""
+    """Return the MIG layouts of the `useful` profiles that no other layout contains. The result is cached."""
     layouts = {
         tuple((name, count) for name, count in layout if name in useful) for layout in largest_multisets(mig)
     } - {()}

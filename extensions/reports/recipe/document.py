@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gpu_platform.base.errors import BadInput, Problem
 
 _KINDS = ("RecipeResult", "RecipeMetadata")
-_LONGEST = 1_000_000  # bytes; a recipe has a few kilobytes
+_LONGEST = 1_000_000  # maximum size in bytes; a recipe has a few kilobytes
 
 
 class _Part(BaseModel):

@@ -132,7 +132,7 @@ def zero_layout(model: Model, machines: Machines) -> tuple[Layout, list[str]]:
 
 
 def _gpus_needed(model: Model, machines: Machines) -> str:
-    """Return how many of these GPUs the state needs with ZeRO stage 3."""
+    """Return a text with the number of GPUs that the state needs with ZeRO stage 3."""
     left = int(machines.gpu_memory * STATE_SHARE) - 4 * model.largest_layer
     if left <= 0:
         return (

@@ -109,10 +109,10 @@ def _missing_gpus(granted: Granted) -> str | None:
 def _meaning(code: int) -> str:
     return {
         exit_codes.BUG: "another attempt would fail as well",
-        exit_codes.NODE_FAULT: "GPU or driver failed; another attempt",
-        exit_codes.INTERRUPTED: "interrupted with its work saved; another attempt, which costs no retry",
+        exit_codes.NODE_FAULT: "a GPU or driver failed; another attempt may succeed",
+        exit_codes.INTERRUPTED: "interrupted with its work saved; another attempt costs no retry",
         exit_codes.USAGE: "wrong arguments or settings",
-    }.get(code, "another attempt")
+    }.get(code, "another attempt may succeed")
 
 
 # -- a process ----------------------------------------------------------------------------------------------

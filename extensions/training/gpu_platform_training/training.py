@@ -84,7 +84,7 @@ class Training:
     # -- the model ------------------------------------------------------------------------------------------
 
     def prepare(self, model: nn.Module, *, blocks: Sequence[type[nn.Module]] = ()) -> nn.Module:
-        """Return the model on its GPU, distributed and compiled. `blocks` are the types of its layers."""
+        """Move a model to the GPU, distribute and compile it. `blocks` are the types of the model's layers."""
         self._parameters = sum(parameter.numel() for parameter in model.parameters())
         limit = None if self.memory is None else self.memory.info().limit
         parallel = chosen_parallel(cast("Any", self.options.parallel), model, self.place, limit)
