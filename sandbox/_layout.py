@@ -1,4 +1,4 @@
-"""Files in a sandbox's data folder: settings, tokens, certificates, kubeconfigs."""
+"""Files in a sandbox's data folder: settings, tokens, certificates and kubeconfigs."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class GoModule:
 
     @property
     def link_flags(self) -> str:
-        """Linker flags: the version that the programs report, no symbol table, no DWARF data."""
+        """Linker flags: the version that the programs report, and no symbol table or DWARF data."""
         if not self.stamped:
             return "-s -w"
         kubernetes = self.pinned(KUBERNETES)

@@ -1,4 +1,4 @@
-"""Simulated NVML: ECC, retired pages, row remapping, clock event reasons, temperatures, field values."""
+"""Simulated NVML: ECC, retired pages, row remapping, clock event reasons, temperatures and field values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated NVML: NVLink, affinity, topology between two devices, fabric."""
+"""Simulated NVML: NVLink, affinity, topology between two devices, and fabric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upgrades the driver node by node: sets labels, cordons, evicts pods, and changes the driver of a node."""
+"""Upgrades the driver node by node: sets labels, cordons nodes, evicts pods, and changes drivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods on simulated nodes: admission by the kubelet and device plugins, termination, removal of orphans."""
+"""Pods on simulated nodes: admission by the kubelet and device plugins, termination, and removal of orphans."""
 
 from __future__ import annotations
 

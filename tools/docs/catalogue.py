@@ -1,4 +1,4 @@
-"""Reference page of the catalogue, with sources: GPU models, MIG profiles, machine types, operator releases."""
+"""Reference page of the catalogue, with sources: GPU models, MIG profiles, machine types and operator releases."""
 
 from __future__ import annotations
 

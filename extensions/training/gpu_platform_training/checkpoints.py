@@ -51,7 +51,7 @@ class _Files(FileSystem):
 
 
 class _Writer(dcp.FileSystemWriter):
-    """Writer of torch.distributed.checkpoint that uses these files, with one file per thread."""
+    """Writer of torch.distributed.checkpoint that works without rename, with one file per thread."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, thread_count=_threads())
