@@ -84,8 +84,8 @@ def plan_addons(
     """Return the add-ons of a cluster with a Kubernetes minor version, in the order of their creation.
 
     `volume_keys` are the ARNs of customer-managed keys for EBS volumes. `company_tags` are set on the volumes that
-    add-ons create, and on network interfaces of nodes that are not in the launch template. `pod_subnets` is true
-    if pods have separate subnets.
+    add-ons create, and on the nodes' network interfaces that the launch template does not contain. `pod_subnets`
+    is true if pods have separate subnets.
     """
 
     def pinned(name: str) -> str:
@@ -124,8 +124,8 @@ def plan_addons(
             configuration={"controller": {"extraVolumeTags": dict(company_tags)}} if company_tags else {},
             before_nodes=False,
             service_account="ebs-csi-controller-sa",
-            # V2 allows only volumes that the driver has tagged. The cluster-scoped policy excludes Karpenter's
-            # nodes.
+            # V2 allows access only to volumes that the driver has tagged. The cluster-scoped policy is not used,
+            # because it does not cover Karpenter's nodes.
             managed_policies=policy("AmazonEBSCSIDriverPolicyV2"),
             statements=key_statements(volume_keys),
         ),

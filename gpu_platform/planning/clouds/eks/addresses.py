@@ -35,7 +35,7 @@ _Field = Literal["cidr", "pods_cidr"]
 class NodeAddresses:
     """The number of addresses that a node takes from a subnet.
 
-    `least` is the number with the node's first pods, and `most` the number if the node is full of pods.
+    `least` is the number when the node runs its first pods, and `most` is the number when it is full of pods.
     """
 
     least: int
@@ -59,9 +59,9 @@ def addresses_with_pods(own: int, vcpus: int) -> NodeAddresses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """A group of similar nodes at its maximum size, with the subnet addresses that each node takes.
+    """A group of similar nodes at its maximum size, with the number of subnet addresses that each node takes.
 
-    `path` is the stack file field with the number of nodes. `rolled` counts the nodes that a roll adds.
+    `path` is the stack file field that sets the number of nodes. `rolled` is the number of nodes that a roll adds.
     """
 
     name: str
@@ -210,7 +210,9 @@ def _room(cidr: str) -> int:
 
 
 def _wider(vpc: VpcPlan, field: _Field, groups: Sequence[_Group]) -> str | None:
-    """Return the widest range of a field, or None if it is already in use or too small for all nodes."""
+    """Return the widest range of a field, or None if the field already has this range or the range is too small
+    for all nodes.
+    """
     larger = _widest(vpc, field)
     short = any(one.field == field and one.least > one.room for one in _shortages(larger, groups))
     return None if short or larger == vpc else getattr(larger, field)

@@ -1,7 +1,7 @@
 """Check the alternative machine types of an EKS pool, because pods must run equally well on each of them.
 
 EKS tries the types of an on-demand node group in order, and starts spot nodes where capacity is least likely to be
-reclaimed. Karpenter takes the cheapest type. A node group lists the types itself, not in its launch template.
+reclaimed. Karpenter takes the cheapest type. The types are listed in the node group, not in its launch template.
 
 Sources: EKS user guide, "Managed node group capacity types" and "Customize managed nodes with launch templates";
 EKS API, CreateNodegroup (instanceTypes); read 2026-11-23.
@@ -26,7 +26,7 @@ def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> tuple[Mac
 
 
 def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record a problem for each alternative that differs from the pool's machine type.
+    """Record a problem for each alternative that is not equivalent to the pool's machine type.
 
     `problems` points at the pool.
     """

@@ -9,8 +9,8 @@ from gpu_platform.stack.cluster import EksCluster
 
 _COMMERCIAL: Final = "aws"
 _GOVCLOUD: Final = "aws-us-gov"
-# Partitions by prefix of the region's name. All other regions are commercial (botocore 1.44.5, partitions.json;
-# read 2026-11-28).
+# AWS partitions by region name prefix. All other regions are commercial (botocore 1.44.5, partitions.json; read
+# 2026-11-28).
 _PARTITIONS: Final = {
     "us-gov-": _GOVCLOUD,
     "cn-": "aws-cn",
@@ -45,9 +45,9 @@ def check_region_supported(region: str, problems: Problems) -> None:
 
 
 def key_text(key: str) -> str:
-    """Return the name of a key for a policy.
+    """Return a text that describes how an IAM policy must name a KMS key.
 
-    IAM does not accept an alias as the resource of a statement about keys.
+    IAM does not accept the alias of a key as the resource of a statement.
 
     Source: KMS developer guide, "Specifying KMS keys in IAM policy statements"; read 2026-11-29.
     """
@@ -123,7 +123,10 @@ _OWN_ROLE: Final = "create a role with the required permissions and trust policy
 
 
 def check_assumable(arn: str | None, problems: Problems, fix: str = _OWN_ROLE) -> None:
-    """Record a problem for a role that nobody can assume by its ARN. `problems` points at the ARN's field."""
+    """Record a problem for a role that AWS manages, because no command, node or pod can assume it.
+
+    `problems` points at the ARN's field.
+    """
     if arn is not None and is_reserved_role(arn):
         problems.add(
             f"{arn!r}, which AWS manages",

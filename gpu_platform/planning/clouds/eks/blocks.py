@@ -10,8 +10,8 @@ Sources, read 2026-11-23:
 - Amazon EC2 Auto Scaling user guide, "Use Capacity Blocks for machine learning workloads". An Auto Scaling group
   uses one block.
 
-Instances of some families must end before EKS empties the node group (`instances_end_minutes` of `AwsFamily`). For
-these families the program adds its own scheduled action, which empties the group earlier.
+Instances of some families must be terminated before EKS empties the node group (`instances_end_minutes` of
+`AwsFamily`). For these families the program adds its own scheduled action, which empties the group earlier.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation
 DRAIN_BEFORE_END = timedelta(minutes=40)
 """Time before the end of a capacity block at which EKS scales its nodes to zero."""
 _TIME_TO_DRAIN = timedelta(minutes=10)
-"""Time that nodes have to drain before their instances end. EKS gives the nodes of other blocks the same time."""
+"""Time from the start of a node's drain until its instance is terminated. For the other families, EKS uses the
+same time.
+"""
 _LONGEST = timedelta(days=364)
 _AFTER_START = timedelta(minutes=2)
 
@@ -118,7 +120,8 @@ def _windows(capacity: CapacityBlock, drain: timedelta) -> tuple[CapacityWindow,
 
 
 def block_endings(windows: Sequence[CapacityWindow]) -> tuple[PodEnding, ...]:
-    """Return how the end of a capacity block ends pods. The result is empty for other reserved capacity."""
+    """Return when and why the end of a capacity block ends pods. The result is empty for other reserved capacity.
+    """
     drain = next((window.drain for window in windows if window.drain), timedelta())
     why = f"nodes of a capacity block are drained {minutes(drain)} minutes before its end"
     return window_endings(windows, why, int(_TIME_TO_DRAIN.total_seconds()))
@@ -135,7 +138,8 @@ def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
             window=window,
             start=_start(pool, window),
             stop=_stop(window),
-            # The stack file can turn a pool's only block into the earliest of several blocks, or back.
+            # If the stack file turns a pool's only block into the earliest of several blocks, or the reverse, the
+            # block's node group keeps its name.
             former_name=(pool.name if several else _own_name(pool, window)) if index == 0 else None,
         )
         for index, window in enumerate(windows_of(pool, drain_before_end(family)))
@@ -143,14 +147,15 @@ def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
 
 
 def _own_name(pool: Pool, window: CapacityWindow) -> str:
-    """Return the name of a block's node group, at most 63 characters, because a pool's name has at most 40."""
+    """Return the name of a block's node group. It has at most 63 characters, because a pool's name has at most 40.
+    """
     return f"{pool.name}-{window.reservation.removeprefix('cr-')}"
 
 
 def _start(pool: Pool, window: CapacityWindow) -> ScheduledSize | None:
     if window.starts is None or pool.provisioner == "karpenter":
         return None
-    # A launch before the block is active fails, and is retried only later.
+    # If instances are launched before the block is active, the launch fails and is retried only later.
     return _scheduled("start", window.starts + _AFTER_START, pool.count.desired)
 
 
@@ -170,7 +175,9 @@ def _scheduled(what: str, when: datetime, nodes: int) -> ScheduledSize:
 
 
 def check_form(capacity: CapacityBlock, here: Problems) -> bool:
-    """Return whether capacity is either a single block or a list of blocks, and record a problem if not."""
+    """Return whether capacity is declared either as a single block or as a list of blocks. If not, record a
+    problem.
+    """
     single = [name for name in ("reservation", "zone", "starts", "ends") if getattr(capacity, name) is not None]
     if capacity.blocks is not None and single:
         here.at("blocks").add(
@@ -191,7 +198,9 @@ def check_form(capacity: CapacityBlock, here: Problems) -> bool:
 
 
 def check_blocks(pool: Pool, capacity: CapacityBlock, family: AwsFamily, here: Problems) -> None:
-    """Record problems for impossible times, overlapping blocks, and a `min` above 0 for a block without nodes."""
+    """Record problems for impossible times, overlapping blocks, and a `min` above 0 if a node group is sometimes
+    empty.
+    """
     drain = drain_before_end(family)
     if capacity.blocks is None:
         _check_times(capacity.starts, capacity.ends, drain, here)
@@ -258,7 +267,7 @@ def who_drains(drain: timedelta) -> str:
 
 
 def gaps(blocks: Sequence[BlockPlan]) -> Iterator[tuple[CapacityWindow, CapacityWindow, str]]:
-    """Yield each pair of consecutive blocks and the time without nodes between them, at least 40 minutes."""
+    """Yield each pair of consecutive blocks with the duration without nodes between them, at least 40 minutes."""
     for one, next_ in itertools.pairwise(block.window for block in blocks):
         if one.drains is not None and next_.starts is not None:
             yield one, next_, duration_text(int((next_.starts - one.drains).total_seconds()))

@@ -1,5 +1,5 @@
-"""Check `bootstrap` of an EKS pool, which contains commands on AL2023 and settings on Bottlerocket. They apply
-before a node joins.
+"""Check the `bootstrap` field of an EKS pool. It contains commands on AL2023 and settings on Bottlerocket, which
+apply before a node joins the cluster.
 
 Sources: bottlerocket.dev 1.54, settings reference: a node never joins if its image does not know one of its
 settings; EC2 user guide, user data (16 KiB in total, including the cluster access that EKS adds); read 2026-11-25.
@@ -65,7 +65,7 @@ _INSTEAD = {
     "bootstrap-commands.local-nvme": "rename it: the program already uses local-nvme",
     "container-runtime.snapshotter": "write image.fast_pull",
 }
-"""Fixes for settings that the program or another field sets, by name of the setting."""
+"""Fixes for settings that the program or another field sets, by setting name."""
 
 
 def check_bootstrap(pool: Pool, problems: Problems) -> None:

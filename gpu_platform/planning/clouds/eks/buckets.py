@@ -52,7 +52,9 @@ def check_bucket(one: Bucket, cluster: EksCluster, here: Problems, name: str = "
 
 
 def plan_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team. The teams of `one` must be resolved."""
+    """Yield the volume of each team in `one.teams`. If the stack file names no teams, the caller has filled in all
+    teams.
+    """
     for team in one.teams or ():
         yield VolumePlan(
             name=name,
@@ -84,7 +86,7 @@ def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
         yield f"prefix {one.directory}"
     if one.purpose == "datasets":
         yield f"metadata-ttl {_DATASETS_TTL}"
-    # Pods of members run as any user. Only their team has the claim.
+    # Team members can run pods as any user ID. Pods of other teams cannot use the team's claim.
     yield "allow-other"
     if one.writable:
         yield from ("dir-mode 0777", "file-mode 0666", "allow-delete", "allow-overwrite")

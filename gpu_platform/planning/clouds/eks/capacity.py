@@ -54,7 +54,8 @@ def reserved(capacity: Capacity) -> bool:
 
 
 def avoids_reservations(pool: Pool, pools: Iterable[Pool]) -> bool:
-    """Return whether an on-demand pool must avoid reservations, because one of `pools` names such a reservation.
+    """Return whether an on-demand pool must avoid reservations, because one of `pools` names a reservation that
+    the pool's nodes would use.
 
     Karpenter uses no open reservations for on-demand nodes.
     """
@@ -68,7 +69,7 @@ def names_reservation(pools: Iterable[Pool], machine_types: Collection[str], zon
 
     Empty `zones` means any zone. EC2 runs an instance in any open reservation of its machine type and zone unless
     the launch excludes reservations. Such nodes would take instances that the reserved pool waits for. If no pool
-    is reserved, the default stays, because the owner may have open reservations for these nodes.
+    has a reservation, nodes keep EC2's default, because the account may have open reservations for them.
 
     Sources: EC2 API, CapacityReservationSpecification; Karpenter docs, On-Demand Capacity Reservations, migration;
     read 2026-11-29.

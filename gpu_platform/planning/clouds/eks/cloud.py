@@ -215,7 +215,9 @@ def _check_together(
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record problems with placement groups that pools cannot share, and images of other Kubernetes versions."""
+    """Record problems with placement groups that pools cannot share, and with images for other Kubernetes
+    versions.
+    """
     check_shared_groups(pools, cluster, catalog, problems)
     release = catalog.operator_releases.get(operator.release) if operator is not None else None
     kubernetes = planned_kubernetes(cluster, release, catalog)
@@ -230,13 +232,16 @@ def _check_together(
 def _check_sharing(
     pool: Pool, software: NodeSoftware, machine: MachineType, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record problems for sharing that Bottlerocket's device plugin or the driver in EKS images cannot do."""
+    """Record problems for GPU sharing that Bottlerocket's device plugin, or the driver in EKS images, does not
+    support.
+    """
     check_mig(pool, catalog.aws_family(machine), problems)
     check_provider_sharing(pool, software.device_plugin, machine, catalog.gpu_of(machine), problems)
 
 
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
-    """Return the permissions of a team on buckets, or its existing role."""
+    """Return texts that describe what a team's identity allows: access to buckets, or the use of an existing role.
+    """
     return (*bucket_rights(identity.buckets, "s3"), *existing_rights(identity))
 
 
@@ -250,7 +255,9 @@ def _plan_cluster(
     release: OperatorRelease,
     catalog: Catalog,
 ) -> Decided[EksClusterPlan]:
-    """Return the plan of the cluster, with the keys of storage classes and the images that the file names."""
+    """Return the cluster's plan, including the KMS keys of its storage classes and the image releases that the
+    stack file specifies.
+    """
     every = tuple(key for one in storage.values() if (key := getattr(one, "kms_key", None)) is not None)
     images = tuple(pinned_images(cluster, tuple(enumerate(declared_pools)), catalog))
     keys = volume_keys(storage)
@@ -297,7 +304,8 @@ def _demands(
 def _system_rooms(
     drivers: _VolumeDrivers, cluster: CloudCluster | None, catalog: Catalog
 ) -> Sequence[Room] | None:
-    """Return the room on the system nodes at their maximum number, or None if it is not known."""
+    """Return the room on the system nodes when their pool has its maximum size, or None if the room is not known.
+    """
     if not isinstance(cluster, EksClusterPlan) or cluster.create is None:
         return None
     pool = cluster.create.system_pool
@@ -312,8 +320,8 @@ def _documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> Iterator[Document]:
-    """Yield everything of limited size, such as IAM policies, user data, tags, and the instances of capacity
-    blocks.
+    """Yield everything whose size AWS limits, such as IAM policies, user data, tags, and the number of instances
+    of capacity blocks.
     """
     assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     of_cluster = cluster.create.addons if cluster.create is not None else ()

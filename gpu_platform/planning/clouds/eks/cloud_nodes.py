@@ -1,4 +1,6 @@
-"""Derive zones, NICs, rolls, replacement and pod endings from the plan of an EKS pool."""
+"""Derive the zones and NICs of an EKS pool's nodes from its plan, how the nodes are rolled or replaced, and why
+their pods may end.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
         alternatives=plan.alternatives,
         huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else plan.huge_pages * HUGE_PAGE_MIB,
         autoscaled=plan.autoscaled,
-        # Nodes of a custom AMI keep its Kubernetes version, and get their labels only when they are created.
+        # Nodes of a custom AMI keep the AMI's Kubernetes version, and get their labels only when they are created.
         keeps_version=plan.ami is not None,
         relabels_in_place=plan.ami is None,
         nic_resources={} if plan.dranet else efa_resources(efa),
@@ -95,7 +97,7 @@ def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _leaves_zones(plan: EksPoolPlan) -> bool:
-    """Return whether a new node may be in another zone than the disks of the pods that wait for it.
+    """Return whether a new node may be in a different zone than the disks of the pods that wait for it.
 
     An Auto Scaling group starts nodes in any of its zones, and the next capacity block may be in another zone. The
     Cluster Autoscaler expects the next node in the first zone of a group, but EC2 may choose another. If a group
@@ -119,7 +121,9 @@ def _fabric_nics(efa_interfaces: int) -> FabricNics | None:
 def _group_endings(
     plan: EksPoolPlan, windows: Sequence[CapacityWindow], catalog: Catalog
 ) -> tuple[PodEnding, ...]:
-    """Return the pod endings of a node group, such as spot interruptions, block ends, and moves between zones."""
+    """Return why pods of a node group may end: spot interruptions, the end of a capacity block, or moves between
+    zones.
+    """
     if plan.capacity_type == "SPOT":
         return (reclaimed("eks", catalog),)
     drain = catalog.drain_limits["eks", "rebalance"].seconds
@@ -141,7 +145,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
         # Karpenter creates nodes in the zone of a pod's disk, but the next block may be in another zone.
         leaves_zones=plan.several_blocks and len(plan.zones) > 1,
         placement=_placement(plan.placement_group),
-        # Nodes may drain for the whole grace period.
+        # Draining a node may take the whole grace period.
         timeouts=Timeouts(delete=grace + TERMINATION_SECONDS),
         roll_limits=_karpenter_rolls(plan, grace),
         alternatives=tuple(requirements["node.kubernetes.io/instance-type"][1:]),
@@ -172,10 +176,10 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _karpenter_drain(grace: int, age: str) -> PodEnding:
-    """Return the pod ending for the longest drain.
+    """Return when Karpenter ends pods at the latest while it drains a node.
 
-    Pods with karpenter.sh/do-not-disrupt also hold a drain until then (Karpenter docs, Disruption; read
-    2026-11-28).
+    Pods with the annotation karpenter.sh/do-not-disrupt block a drain at most until then (Karpenter docs,
+    Disruption; read 2026-11-28).
     """
     why = f"Karpenter drains nodes for at most {duration_text(grace)}"
     if age == "Never":
@@ -195,7 +199,7 @@ def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
         f"Karpenter replaces the nodes after the deployment ({allowed}), and drains each for at most "
         f"{duration_text(grace)} (terminationGracePeriod)"
     )
-    # Karpenter replaces a node with pods only once a successor is possible. Sources: sigs.k8s.io/karpenter
+    # Karpenter replaces a node that runs pods only if it can create a successor. Sources: sigs.k8s.io/karpenter
     # v1.14.1, disruption/drift.go: ComputeCommands; karpenter-provider-aws v1.14.1,
     # offering/reserved_capacity_resolver.go; read 2026-11-29.
     spare = "while the reservation has a free instance" if plan.reservations and not held else ""
@@ -224,9 +228,9 @@ def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
 
     For reserved capacity this is 0.
 
-    A node that is being replaced does not count towards the limits from the time before its successor is created
-    until its instance ends. The budget is a share of all nodes, including successors and replaced nodes, rounded
-    up.
+    A node does not count towards the limits while it is being replaced, from shortly before the creation of its
+    successor until its instance ends. The budget is a share of all nodes, including successors and replaced nodes,
+    rounded up.
 
     Sources: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption (helpers.go, queue.go: StartCommand),
     state/cluster.go: updateNodePoolResources, pkg/apis/v1/nodepool.go: GetAllowedDisruptions; read 2026-11-29.

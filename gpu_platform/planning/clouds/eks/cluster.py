@@ -106,7 +106,7 @@ def _check_local_zones(zones: Iterable[str], network: EksNetwork | None, problem
         return
     problems.at("create").at("network").add(
         f"no control_plane_subnets, with {', '.join(local)}",
-        "control plane subnets in Availability Zones: EKS puts none of its interfaces into a Local Zone",
+        "control plane subnets in Availability Zones: EKS does not place its network interfaces in Local Zones",
         "name an existing VPC in create.network, with control_plane_subnets",
     )
 
@@ -160,7 +160,8 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
 
 
 def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
-    """Record problems for partly private networks, and for more networks than EKS and a security group allow.
+    """Record problems for networks that overlap a private range only in part, and for more networks than EKS and a
+    security group allow.
 
     Sources: EKS user guide, Service quotas (public endpoint access CIDR ranges, 40) and Cluster API server
     endpoint; VPC user guide, quotas (60 inbound rules of a security group, one of which EKS uses); read
@@ -244,8 +245,8 @@ def plan_eks_cluster(
     """Return the plan of a cluster for pools that are already planned.
 
     `volume_keys` are the ARNs of keys of EBS volumes. `identities` are the teams whose pods have an identity.
-    `storage_keys` are the ARNs of keys of all storage classes. `images` are the releases that the stack file
-    names.
+    `storage_keys` are the ARNs of keys of all storage classes. `images` are the image releases that the stack file
+    specifies.
     """
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
@@ -325,14 +326,14 @@ def _group_sizes(
 
 
 def _group_keys(pools: Sequence[EksPoolPlan | KarpenterPoolPlan], create: CreateEks | None) -> tuple[str, ...]:
-    """Return the keys that encrypt the disks of node groups, sorted."""
+    """Return the sorted ARNs of the keys that encrypt the disks of node groups."""
     devices = [device for pool in pools if isinstance(pool, EksPoolPlan) for device in pool.block_devices]
     keys = {device.kms_key for device in devices} | {create.system.kms_key if create is not None else None}
     return tuple(sorted(key for key in keys if key is not None))
 
 
 def _other_keys(create: CreateEks | None, storage_keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the keys that encrypt Secrets and volumes, sorted."""
+    """Return the sorted ARNs of the keys that encrypt Secrets and volumes."""
     return tuple(sorted({*storage_keys, *((create.kms_key,) if create is not None and create.kms_key else ())}))
 
 
@@ -470,7 +471,7 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
 
 
 def _packed_resources(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
-    """Return the resources that make kube-scheduler prefer a node if they are in use there.
+    """Return the resources whose use on a node makes kube-scheduler prefer that node.
 
     The use of GPUs counts only for pods that request GPUs.
     """

@@ -1,9 +1,10 @@
-"""Decide which managed node groups the Cluster Autoscaler scales, and the tags that describe their new nodes.
+"""Decide which managed node groups the Cluster Autoscaler scales, and which tags describe their new nodes.
 
 If a group has no nodes, the autoscaler reads the labels and taints of a new node from EKS (DescribeNodegroup). It
 reads CPU, memory and whole GPUs from the instance type, and everything else from tags of the Auto Scaling group.
 The tags of the node group are not copied to the Auto Scaling group. Nodes with the accelerator label count as
-unready until they offer `nvidia.com/gpu`, so nodes that offer GPUs only under other names do not have the label.
+unready until they offer `nvidia.com/gpu`, so nodes that offer GPUs only under other resource names do not have the
+label.
 
 Sources: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws (README.md; buildNodeFromTemplate and
 GetAsgOptions in aws_manager.go; GPULabel), commit 55c37cd5, 2026-08-22; kubernetes/autoscaler#8095; EKS user
@@ -39,7 +40,8 @@ _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
 _ONLY_EMPTY: Final = "0.01"
 _UNDERUSED: Final = "0.5"
 _NEVER: Final = "8760h"
-# The kubelet keeps 10 % of a file system as eviction threshold. The file system and the image need some more.
+# The kubelet evicts pods when less than 10 % of a file system is free. The file system itself and the image also
+# take space.
 _USABLE_SHARE: Final = 0.85
 
 
@@ -109,7 +111,7 @@ def group_tags(
     """Return the tags for the Auto Scaling group of a scaled pool.
 
     `machines` are the pool's machine type and its alternatives. A new node has at least the resources of the
-    smallest type. `huge_pages_mib` is memory that only pods with huge pages can use.
+    smallest type. `huge_pages_mib` is memory that is set aside for pods that request huge pages.
     """
     disruption = DISRUPTION[pool.workload]
     underused = disruption.policy == "WhenEmptyOrUnderutilized"
@@ -134,7 +136,7 @@ def _offered(
     nic_resources: Mapping[str, int],
     huge_pages_mib: int,
 ) -> Iterator[tuple[str, str]]:
-    """Yield each resource and the amount of it that pods can request on a new node."""
+    """Yield each resource and the amount that pods can request on a new node."""
     free = [allocatable(machine) for machine in machines]
     yield "cpu", f"{min(one.cpu_millicores for one in free)}m"
     yield "memory", f"{min(one.memory_mib for one in free) - huge_pages_mib}Mi"

@@ -29,8 +29,8 @@ def cluster_autoscaler(
 ) -> ClusterAutoscalerPlan:
     """Return the autoscaler for a cluster with scaled managed node groups.
 
-    `partition` is the partition of the ARNs. `priorities` are patterns of group names by priority, if pools have
-    an order.
+    `partition` is the AWS partition for ARNs. `priorities` contains patterns of Auto Scaling group names by
+    priority. It is empty if pools have no order of preference.
     """
     chart = catalog.charts[CHART]
     return ClusterAutoscalerPlan(
@@ -72,9 +72,9 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
                 }
             }
         },
-        # Pools that fit a pod may differ in CPU and memory as well as GPUs. The pool that would waste the least
-        # gets the new node. The flag balance-similar-node-groups is not set, because every pool has its own label,
-        # so no two groups are similar.
+        # A pod may fit several pools that differ in CPU, memory and GPUs. The pool that would waste the least gets
+        # the new node. The flag balance-similar-node-groups is not set, because every pool has its own label, so
+        # no two groups are similar.
         "extraArgs": {
             # The Node Readiness Controller sets this taint on new nodes. The program's other startup taint has a
             # prefix that the autoscaler knows. Without this flag, the autoscaler would find that no pod fits a new

@@ -80,7 +80,9 @@ class VpcPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpcPlan:
-    """An existing VPC for a new cluster, with subnets of nodes and pods by zone, and of the control plane."""
+    """An existing VPC for a new cluster, with the subnets of nodes and pods by zone, and the subnets of the
+    control plane.
+    """
 
     vpc: str
     subnets: Mapping[str, str]
@@ -95,7 +97,8 @@ class ExistingVpcPlan:
 
     @property
     def zone_names(self) -> tuple[str, ...]:
-        """Zones with a private subnet, without Local Zones, which only pools that name them use."""
+        """Zones with a private subnet. Local Zones are excluded, because only pools that name a Local Zone use it.
+        """
         return tuple(sorted(zone for zone in self.subnets if not is_local_zone(zone)))
 
     @property
@@ -105,7 +108,7 @@ class ExistingVpcPlan:
 
     @property
     def nat_zones(self) -> tuple[str, ...]:
-        """Zones with a NAT gateway of the program. An existing VPC has none."""
+        """Zones in which the program creates a NAT gateway. It creates none in an existing VPC."""
         return ()
 
 
@@ -125,7 +128,9 @@ class IamPlan:
 
     @property
     def new_role(self) -> str:
-        """Value that identifies a new role in a preview. It contains the path, because a role keeps its path."""
+        """Value that identifies a new role in a preview. It contains the path, because the path of a role cannot
+        be changed.
+        """
         return f"created in {self.path}"
 
 
@@ -139,12 +144,14 @@ class Addon:
     before_nodes: bool
     """Whether nodes need the add-on to become ready. Other add-ons are Deployments, which need nodes."""
     takes_pod_subnets: bool = False
-    """Whether the configuration needs the ids of the pod subnets, which are outputs in a new VPC."""
+    """Whether the configuration contains the ids of the pod subnets. The ids of a new VPC's subnets are known only
+    during deployment.
+    """
     service_account: str | None = None
     managed_policies: tuple[str, ...] = ()
-    """ARNs of the managed policies of its role."""
+    """ARNs of the managed policies of the add-on's role."""
     statements: tuple[Mapping[str, Any], ...] = ()
-    """IAM statements of its role, in addition to the managed policies."""
+    """IAM statements of the add-on's role, in addition to the managed policies."""
     own_association: bool = False
     """Whether the role is associated before the add-on exists.
 
@@ -183,7 +190,7 @@ class KarpenterControllerPlan:
     iam: IamPlan
     chart: str
     crd_chart: str
-    """Chart of the CRDs. It has the repository and version of `chart`."""
+    """Chart of the CRDs. It has the same repository and version as `chart`."""
     repository: str
     version: str
     namespace: str
@@ -263,7 +270,8 @@ class CreateEksPlan:
 
     @property
     def system_leaves_zones(self) -> bool:
-        """Whether a zone has no system nodes. No autoscaler adds a node there.
+        """Whether there are fewer system nodes than zones, so that a zone may have none. No autoscaler adds a node
+        there.
 
         Source: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas (persistent volumes); read 2026-11-29.
         """
@@ -322,22 +330,23 @@ class EksClusterPlan:
     """EFA DRA driver, if the program installs it."""
     access: AccessPlan
     images: tuple[PinnedImage, ...] = ()
-    """Image releases that the stack file names. They are checked against the version of an existing cluster."""
+    """Image releases that the stack file specifies. They are checked against the version of an existing cluster.
+    """
     identities: tuple[str, ...] = ()
     """Teams whose pods have an identity through EKS Pod Identity."""
     group_keys: tuple[str, ...] = ()
-    """Customer-managed keys of the disks of node groups, whose instances EC2 Auto Scaling starts."""
+    """Customer-managed keys that encrypt the disks of node groups. EC2 Auto Scaling starts these instances."""
     karpenter_keys: tuple[str, ...] = ()
-    """Customer-managed keys of the disks of nodes that Karpenter starts."""
+    """Customer-managed keys that encrypt the disks of nodes that Karpenter starts."""
     other_keys: tuple[str, ...] = ()
-    """Customer-managed keys of Secrets and volumes."""
+    """Customer-managed keys that encrypt Secrets and volumes."""
     group_sizes: tuple[int, ...] = ()
     """Maximum number of nodes of each managed node group, including the group of system nodes."""
     minimum_vpc_cni: str | None
     """For an existing cluster, the VPC CNI version that the pools need, if it is known."""
     tags: Mapping[str, str]
     company_tags: Mapping[str, str]
-    """Only the tags from the stack file."""
+    """Tags from the stack file, without the tags that the program adds."""
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text for messages."""
@@ -347,7 +356,9 @@ class EksClusterPlan:
         return role_name(self.role_prefix, suffix)
 
     def kubernetes_problem(self, running: str) -> Problem | None:
-        """Return why `up` cannot change the control plane from minor version `running` to the planned one."""
+        """Return why `up` cannot upgrade or roll back the control plane from minor version `running` to the
+        planned version.
+        """
         if self.create is None or self.kubernetes is None:
             return None
         return version_problem(running, self.kubernetes)
@@ -356,7 +367,7 @@ class EksClusterPlan:
     def first_up_problem(self) -> Problem | None:
         """Why an `up` that creates the cluster would fail, or None.
 
-        No client outside a new VPC reaches a private API server.
+        A client outside a new VPC cannot reach a private API server.
         """
         if self.create is None or self.create.public_networks:
             return None
@@ -387,7 +398,7 @@ class EksClusterPlan:
 
     @property
     def known_zones(self) -> tuple[str, ...]:
-        """Zones of the pools that name no zone, or an empty tuple if the stack file does not determine all of
+        """Zones that pools use if they name no zone, or an empty tuple if the stack file does not determine all of
         them.
         """
         zones = self.create.vpc.zone_names if self.create is not None else self.subnets
@@ -403,12 +414,12 @@ class EksClusterPlan:
 
     @property
     def system_surge(self) -> int:
-        """Nodes that EKS adds to the system nodes during a roll, which replaces one node at a time."""
+        """Number of system nodes that EKS adds during a roll. The roll replaces one node at a time."""
         return surge_of(self.zone_count, 1) if self.create is not None else 0
 
     @property
     def releases(self) -> Mapping[str, Mapping[str, Any]]:
-        """Helm values of Karpenter and the Cluster Autoscaler, if the program installs them, by chart."""
+        """Helm values by chart, for Karpenter and the Cluster Autoscaler if the program installs them."""
         found = {self.karpenter.chart: self.karpenter.values} if self.karpenter is not None else {}
         if self.cluster_autoscaler is not None:
             found[self.cluster_autoscaler.release.chart] = self.cluster_autoscaler.release.values
@@ -416,7 +427,7 @@ class EksClusterPlan:
 
     @property
     def zone_count(self) -> int:
-        """Number of zones of a node group that names no zone.
+        """Number of zones that a node group uses if it names no zone.
 
         For an existing cluster, this counts the zones that the stack file names.
         """
@@ -446,8 +457,8 @@ class EksClusterPlan:
         return {"eks": NODE_GROUP_TIMEOUTS, "karpenter": of_karpenter}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return what an `up` needs from the cloud.
+        """Return the prerequisites of an `up`, such as permissions and quotas.
 
-        `resource_types` are Pulumi's types of the resources that it creates.
+        `resource_types` are the Pulumi types of the resources that `up` creates.
         """
         return eks_prerequisites(self, resource_types)

@@ -83,7 +83,9 @@ def _login_text(login: LoginPlan) -> str:
 
 
 def _oidc_text(oidc: OidcPlan) -> str:
-    """Describe a provider by all fields that EKS cannot change. A new value of a field replaces the provider."""
+    """Describe an OIDC provider by the fields that EKS cannot change. If one of them changes, the provider is
+    replaced.
+    """
     parts = {
         "users by claim": oidc.username_claim,
         "with prefix": oidc.username_prefix,
@@ -98,7 +100,7 @@ def _oidc_text(oidc: OidcPlan) -> str:
 def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
     """Return the zones of a new VPC.
 
-    None may be removed, because the control plane and node groups keep their subnets.
+    No zone may be removed, because the control plane and node groups keep their subnets.
     """
     return ClusterSetting(
         # A cluster with another name, region or network has a different VPC.
@@ -126,7 +128,7 @@ def _of_subnets(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         return
     stay = _staying(cluster)
     yield ClusterSetting(
-        # In another VPC or cluster, all nodes are new.
+        # If the VPC or the cluster changes, all nodes are new, so the subnets are not compared.
         name=f"subnets of {cluster.name}" + (f" in {create.vpc.shown}" if create is not None else ""),
         what="subnets of nodes",
         field="cluster.create.network.subnets" if create is not None else "cluster.subnets",

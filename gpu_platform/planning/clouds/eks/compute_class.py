@@ -53,8 +53,8 @@ def _group_pattern(pool: str) -> str:
 
 
 def check_compute_class(cluster: EksCluster, pools: Sequence[Pool], problems: Problems) -> None:
-    """Record a problem if the pools have different autoscalers, or if the program's autoscaler does not scale
-    them.
+    """Record a problem if the pools of a class have different autoscalers, or if the program's autoscaler does not
+    scale them.
     """
     here = problems.at("pools")
     by_karpenter = [pool.name for pool in pools if pool.provisioner == "karpenter"]

@@ -31,7 +31,8 @@ A higher value would need paid IOPS.
 def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDevice, ...]:
     """Return the volumes of a node. `on_nvme` means that images and the data of pods are on local NVMe disks.
 
-    GPU images are 10 GB or larger, so gp3 volumes that images are pulled to get more than the included throughput.
+    GPU images are 10 GB or larger. Therefore, gp3 volumes that store images have more than the included
+    throughput.
     """
     kind = pool.disk.type or "gp3"
     data = BlockDevice(
@@ -57,14 +58,16 @@ def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDev
 
 
 def data_volume_gib(pool: Pool, machine: MachineType) -> int:
-    """Return the size of the file system for images and pod data, on local NVMe disks or the data volume."""
+    """Return the size in GiB of the file system for images and pod data, which is on local NVMe disks or the data
+    volume.
+    """
     if pool.local_nvme and machine.local_nvme_gb > 0:
         return machine.local_nvme_gb * 10**9 // 2**30
     return pool.disk.size_gb
 
 
 def _throughput(pool: Pool, on_nvme: bool) -> int | None:
-    """Return the throughput of a gp3 volume that images are pulled to, or None to keep the included throughput."""
+    """Return the throughput of a gp3 volume that stores images, or None to keep the included throughput."""
     if pool.image.fast_pull:
         # Karpenter does not bind the directory of SOCI to Bottlerocket's local disks.
         elsewhere = pool.provisioner == "karpenter" and pool.image.family == "bottlerocket"
@@ -80,7 +83,7 @@ def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
 def disk_key(pool: Pool, admitted: str) -> Iterator[tuple[str, str, str]]:
     """Yield the decision about the disk key, as its subject, the key, and what the key policy must allow.
 
-    `admitted` names the role that starts the instances.
+    `admitted` is the role that starts the instances.
     """
     if pool.disk.kms_key is not None:
         yield (

@@ -65,7 +65,7 @@ def cluster_documents(cluster: EksClusterPlan, addons: Sequence[Addon]) -> Itera
 
 
 def identity_documents(identities: EksIdentities, teams: Sequence[str]) -> Iterator[Document]:
-    """Yield the policies of teams' roles. `teams` are the teams of the stack file, in its order."""
+    """Yield the policies of teams' roles. `teams` are the teams in the order of the stack file."""
     for role in identities.roles:
         yield Document(
             limit="iam-role-policies",
@@ -77,7 +77,9 @@ def identity_documents(identities: EksIdentities, teams: Sequence[str]) -> Itera
 
 
 def block_sizes(pools: Sequence[PoolPlan]) -> Iterator[Document]:
-    """Yield the number of nodes that all pools have in each capacity block. UltraServers have separate blocks."""
+    """Yield the number of nodes that all pools together have in each capacity block. UltraServers have separate
+    blocks.
+    """
     nodes: dict[str, int] = {}
     last: dict[str, PoolPlan] = {}
     for pool in pools:

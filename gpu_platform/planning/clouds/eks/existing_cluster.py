@@ -45,7 +45,9 @@ class ExistingEksFacts:
     vpc_cni_configuration: str = ""
     """Configuration of the VPC CNI add-on, as its owner wrote it."""
     subnets: Mapping[str, tuple[str, ...]]
-    """Subnets with the tag, or the subnet that the stack file names, by zone."""
+    """Subnets for nodes, by zone. If the stack file names no subnet of a zone, these are the subnets with the tag
+    `SUBNET_TAG`.
+    """
     all_subnets: tuple[str, ...]
     """Subnets of all zones. Empty if no pool needs them."""
     auto_mode: bool = False
@@ -55,8 +57,8 @@ class ExistingEksFacts:
 
 
 def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
-    """Return the add-ons that an existing cluster needs, with the reason for each. They may also be installed
-    without EKS add-ons.
+    """Return the add-ons that an existing cluster needs, with the reason for each. Their software may also be
+    installed by other means, such as Helm.
     """
     of_cni = ["it or another network plugin of the cluster's owner must enforce NetworkPolicies of teams"]
     if plan.minimum_vpc_cni is not None:
@@ -78,7 +80,8 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
     problems = Problems("cluster")
     _check_version(found, plan, problems.at("kubernetes"))
     _check_form(found, plan, problems.at("name"))
-    # Managed node groups join in either mode. Karpenter's nodes join only through an access entry of the program.
+    # Managed node groups join in any authentication mode. Karpenter's nodes join only through an access entry,
+    # which the program creates.
     creates_role = plan.karpenter_pools and plan.karpenter_node_role is None
     if creates_role and found.authentication_mode == "CONFIG_MAP":
         problems.at("name").add(
@@ -172,10 +175,10 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
 def _check_form(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problems) -> None:
     """Record problems for kinds of clusters that the pools cannot join.
 
-    Auto Mode has its own Karpenter, whose CRDs and objects would conflict with the program's Karpenter. Its nodes
-    contain device plugins, networking and Pod Identity, so the add-ons that other nodes need are missing. In an
-    IPv6 cluster, the VPC CNI needs prefixes and IPv6 permissions of the node role, and nodeadm needs another
-    NodeConfig.
+    Auto Mode has its own Karpenter, whose CRDs and objects would conflict with the program's Karpenter. Auto
+    Mode's nodes contain device plugins, networking and Pod Identity, so the add-ons that other nodes need are
+    missing. In an IPv6 cluster, the VPC CNI needs prefix delegation and IPv6 permissions in the node role, and
+    nodeadm needs another NodeConfig.
 
     Sources: EKS user guide, "Automate cluster infrastructure with EKS Auto Mode" and "Learn about IPv6 addresses
     to clusters, Pods, and services"; terraform-aws-eks#3256; eksctl#8293; read 2026-11-28.

@@ -53,12 +53,15 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
 
 
 def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team. The teams of `one` must be resolved."""
+    """Yield the volume of each team in `one.teams`. If the stack file names no teams, the caller has filled in all
+    teams.
+    """
     for team in one.teams or ():
         path = one.path(team)
         source = f"{_NAMES[one.system]} {one.file_system}/{path}"
-        # EFS mounts the directory in the handle, FSx the directory in its attributes. FSx handles have the
-        # directory too, because the kubelet treats volumes with the same handle as one volume.
+        # The EFS driver reads the directory from the volume handle, and the FSx driver from the volume attributes.
+        # FSx handles also contain the directory, because the kubelet treats volumes with the same handle as one
+        # volume.
         handle = f"{one.file_system}:/{path}" if path else one.file_system
         if one.system == "efs":
             yield VolumePlan(

@@ -1,4 +1,4 @@
-"""Check and plan team identities on EKS. Each team has an IAM role for one service account, through EKS Pod
+"""Check and plan team identities on EKS. Each team has one service account, which has an IAM role through EKS Pod
 Identity.
 
 The trust policy of a role requires the tags that EKS sets on the session, which are the ARN of the cluster, the

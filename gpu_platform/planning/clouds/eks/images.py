@@ -45,7 +45,9 @@ _NEWEST: Final = "the new nodes get the newest image of EKS"
 
 
 def rolled_image(field: str, release: str | None) -> str:
-    """Return the image that nodes of a managed node group get if another change than a new release rolls them."""
+    """Describe the image that a managed node group's nodes get if they are rolled for another reason than a new
+    release.
+    """
     if release is None:
         return f"{_NEWEST}, whose kernel, container runtime and, on GPU nodes, driver may be newer"
     return (
@@ -99,10 +101,10 @@ def _later_driver(pool: Pool, image: NodeImage, catalog: Catalog) -> LaterDriver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedImage:
-    """An image release that the stack file names for nodes with the Kubernetes version of the cluster."""
+    """An image release that the stack file specifies, for nodes with the Kubernetes version of the cluster."""
 
     place: str
-    """Stack file field that names the release."""
+    """Stack file field that specifies the release."""
     release: str
     family: str
     minor: str | None
@@ -116,7 +118,7 @@ class PinnedImage:
 def pinned_images(
     cluster: EksCluster, pools: Sequence[tuple[int, Pool]], catalog: Catalog
 ) -> Iterator[PinnedImage]:
-    """Yield the releases that the system nodes and the pools name.
+    """Yield the image releases that the stack file specifies for the system nodes and the pools.
 
     `pools` contains each pool with its index in the stack file.
     """
@@ -168,8 +170,8 @@ def check_pinned_image(image: PinnedImage, kubernetes: str, why: str, problems: 
 def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
     """Record problems with a pool's image.
 
-    The checks cover a driver that is declared without an image that contains it, the name of the release, and the
-    requirements of faster image pulls.
+    The checks cover the name of the release, the requirements of faster image pulls, and a driver that is declared
+    without the AMI or release that contains it.
     """
     image, here = pool.image, problems.at("image")
     if image.family == "bottlerocket" and catalog.nvlink_domain(machine) is not None:
@@ -193,7 +195,8 @@ def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pr
 
 
 def check_mig(pool: Pool, family: AwsFamily, problems: Problems) -> None:
-    """Record a problem for MIG if the driver in EKS images excludes it. `problems` points at the sharing."""
+    """Record a problem if the driver in EKS images does not support MIG. `problems` points at the `sharing` field.
+    """
     sharing = pool.sharing
     partitioned = isinstance(sharing, Mig) or (isinstance(sharing, Dra) and sharing.partitions)
     if family.mig or not partitioned or pool.image.ami is not None:
@@ -253,7 +256,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
-    """Record a problem for a snapshot that no node would use."""
+    """Record a problem for a snapshot with cached images if the pool's nodes could not use it."""
     cache = pool.image.cache
     if cache is None:
         return

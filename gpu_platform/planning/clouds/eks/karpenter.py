@@ -100,7 +100,8 @@ def _node_class(
     }
     if on_nvme:
         spec["instanceStorePolicy"] = "RAID0"
-    # Karpenter has its own field for local disks. User data sets the Topology Manager.
+    # Karpenter has its own field for local disks, so user data does not set them up. User data sets the Topology
+    # Manager.
     base = user_data(
         pool.model_copy(update={"local_nvme": False}),
         machine,
@@ -199,8 +200,8 @@ def _requirements(pool: Pool, machine: MachineType) -> list[dict[str, Any]]:
 
 
 def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
-    """Return the capacity type. Reserved pools exclude other types, because Karpenter falls back to on-demand
-    silently.
+    """Return the capacity type. Reserved pools exclude other types, because Karpenter would otherwise fall back to
+    on-demand capacity silently.
     """
     bought = purchase(pool.capacity)
     if bought.reserved:

@@ -1,4 +1,5 @@
-"""Check a GPU pool for settings that Karpenter does not support, because pods would wait for nodes for ever.
+"""Check a GPU pool for settings that Karpenter does not support. With such settings, pods would wait for nodes
+forever.
 
 Sources: Karpenter 1.14 docs and source (NodePools, EC2NodeClass, capacity reservations, Bottlerocket settings);
 kubernetes-sigs/karpenter#729, #751 and #2140 (time-slicing, resources that it does not know);
@@ -20,7 +21,8 @@ _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
 
 
 def managed_instead(pool: Pool) -> str:
-    """Return the fix that gives a pool a managed node group. A node group cannot have the field `karpenter`."""
+    """Return the fix that tells the user to use a managed node group, without the field `karpenter` if it is set.
+    """
     return "write provisioner: managed" + (" and remove karpenter" if pool.karpenter is not None else "")
 
 

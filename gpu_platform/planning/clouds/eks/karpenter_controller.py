@@ -53,7 +53,7 @@ def karpenter_controller(
 
 
 def disk_keys(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, ...]:
-    """Return the customer-managed keys that encrypt the disks of nodes, sorted."""
+    """Return the sorted customer-managed keys that encrypt the disks of nodes."""
     devices = [device for pool in pools for device in pool.node_class["blockDeviceMappings"]]
     return tuple(sorted({device["ebs"]["kmsKeyID"] for device in devices if "kmsKeyID" in device["ebs"]}))
 
@@ -84,7 +84,9 @@ def _values(cluster: EksCluster, queue: str) -> Mapping[str, Any]:
 
 
 def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
-    """Return the policy of the interruption queue. Only these EventBridge rules may write to it, over TLS."""
+    """Return the policy of the interruption queue. Only these EventBridge rules may send messages to it, and only
+    over TLS.
+    """
     return _document(
         _allow(
             "sqs:SendMessage",
@@ -107,8 +109,8 @@ def controller_policy(
 ) -> dict[str, Any]:
     """Return the IAM policy of the controller.
 
-    It allows creating, tagging and deleting machines of this cluster, and reading prices. `disk_keys` are ARNs of
-    the keys, or of aliases of the keys, that encrypt volumes.
+    It allows creating, tagging and deleting EC2 instances of this cluster, and reading prices. `disk_keys` are
+    ARNs of the keys, or of aliases of the keys, that encrypt volumes.
     """
     partition, account = node_role_arn.split(":")[1], node_role_arn.split(":")[4]
     ours = f"kubernetes.io/cluster/{cluster}"
@@ -128,7 +130,7 @@ def controller_policy(
 
     made = ec2("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
     return _document(
-        # Images, volumes, networks and placement of a machine.
+        # The images, snapshots, networks, reservations and placement groups that new instances use.
         _allow(
             "ec2:RunInstances",
             "ec2:CreateFleet",
@@ -164,7 +166,7 @@ def controller_policy(
             on=ec2("instance", "launch-template"),
             when=made_here,
         ),
-        # The role of the nodes, in instance profiles that Karpenter creates.
+        # Karpenter puts the nodes' role into the instance profiles that it creates.
         _allow(
             "iam:PassRole",
             on=node_role_arn,
@@ -220,7 +222,7 @@ def _use_of_keys(
 def _use_of_aliases(keys: Sequence[str], region: str) -> tuple[dict[str, Any], ...]:
     """Return statements that let EC2 encrypt volumes with keys that are named by alias.
 
-    IAM accepts no alias as a resource.
+    IAM does not accept an alias as a resource.
     """
     owners = sorted({f"{key.partition(':alias/')[0]}:key/*" for key in keys})
     named = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key.rpartition(":")[2] for key in keys]}}
@@ -261,7 +263,9 @@ def _allow(
 
 
 def _tagged(key: str, exactly: Mapping[str, str], present: str) -> dict[str, Any]:
-    """Return the condition that a resource or a request has these tags, and the tag `present` with any value."""
+    """Return a condition that requires these tags on a resource or a request, and the tag `present` with any
+    value.
+    """
     return {
         "StringEquals": {f"{key}/{tag}": value for tag, value in exactly.items()},
         "StringLike": {f"{key}/{present}": "*"},

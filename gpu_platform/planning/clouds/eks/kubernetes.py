@@ -1,4 +1,4 @@
-"""Check a change of the Kubernetes version of an EKS cluster, and plan its support.
+"""Check a change of the Kubernetes version of an EKS cluster, and explain the cluster's support type.
 
 Sources: EKS user guide, "Update existing cluster to new Kubernetes version" (one minor version at a time), "Roll
 back a cluster to a previous Kubernetes version" (within 7 days; node groups are rolled back by their owner) and
@@ -62,7 +62,9 @@ def planned_kubernetes(cluster: EksCluster, release: OperatorRelease | None, cat
 def explain_support(
     cluster: EksCluster, support: Literal["standard", "extended"], kubernetes: str, catalog: Catalog
 ) -> Decision:
-    """Return the decision about a cluster's support type, and what happens at the end of standard support."""
+    """Return the decision about a cluster's support type, which states what happens at the end of standard
+    support.
+    """
     dates = catalog.kubernetes_versions.get(("eks", kubernetes))
     end = f"{kubernetes}: {dates.standard_until}" if dates is not None else f"{kubernetes}: date unknown"
     platform = catalog.kubernetes_platforms["eks"]

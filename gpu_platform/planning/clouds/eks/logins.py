@@ -70,8 +70,8 @@ def plan_access(cluster: EksCluster) -> AccessPlan:
 def login_commands(cluster: EksCluster, members: Sequence[str]) -> tuple[str, ...]:
     """Return the commands that write the kubeconfig of members, one for each role that gives them access.
 
-    If there is no such role, the command is for people whose own credentials have access. People of IAM Identity
-    Center receive their role when they log in, and no command can assume it. People of an OIDC provider need only
+    If there is no such role, the command is for people whose own credentials have access. Users of IAM Identity
+    Center receive their role when they log in, and no command can assume it. Users of an OIDC provider need only
     the cluster's address and certificate from the command, and log in through a kubectl plugin of their provider.
     """
     command = f"aws eks update-kubeconfig --name {cluster.name} --region {cluster.region}"
@@ -91,7 +91,7 @@ def _logs_in(login: Login, member: str) -> bool:
 
 
 def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple[Decision, ...]:
-    """Return a warning about members of a team that no user can log in as.
+    """Return a warning about a team's members if no login has their user name or group.
 
     The owner of an existing cluster may have added access entries that planning does not know, so there is no
     warning in this case.

@@ -73,7 +73,9 @@ def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-on
 
 
 def _check_via(pool: Pool, machine: MachineType, cluster: EksCluster, here: Problems) -> None:
-    """Record a problem for `via` without EFA interfaces, or for `dranet` on an old version of Kubernetes."""
+    """Record a problem if `via` is set on a pool without EFA interfaces, or if the Kubernetes version is too old
+    for `dranet`.
+    """
     via = pool.network.via
     if via not in ("device-plugin", "dranet"):
         return

@@ -34,7 +34,8 @@ _NEEDS_IAM: Final = (
 
 
 def check_parts(cluster: EksCluster, problems: Problems) -> None:
-    """Record problems for parts that a new cluster cannot have, and for an unused role.
+    """Record problems for controllers that a new cluster cannot already have, and for an unsuitable or unused node
+    role.
 
     `problems` points at `cluster.parts`.
     """
@@ -68,7 +69,8 @@ def plan_parts(
     """Return the controllers that the pools need.
 
     `karpenter` contains the pools of Karpenter. `scaled` means that the Cluster Autoscaler scales a pool. `efa`
-    means that the device plugin gives pods EFA interfaces, `dranet` that pods claim them.
+    means that pods get EFA interfaces from the device plugin. `dranet` means that pods claim EFA interfaces from
+    the EFA DRA driver.
     """
     parts = cluster.parts
     found: list[PartPlan] = []
@@ -125,7 +127,7 @@ def plan_parts(
 
 
 def _least(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, str]:
-    """Return the oldest Karpenter release that knows the rendered fields, and the reason."""
+    """Return the oldest Karpenter release that supports the features of the pools, and the reason."""
     if named := [pool.name for pool in pools if pool.placement_group is not None or pool.efa_interfaces]:
         return _LAYOUTS, f"its EC2NodeClass has the EFA interfaces and placement groups of pools ({listed(named)})"
     if named := [pool.name for pool in pools if pool.blocks]:

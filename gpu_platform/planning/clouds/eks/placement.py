@@ -22,8 +22,8 @@ from gpu_platform.stack.pool import CapacityBlock, OnDemand, Pool, Reservation
 
 
 def zones_of(pool: Pool) -> tuple[str, ...]:
-    """Return the zones of a pool, or nothing for all zones of the cluster. Each reservation or block is in one
-    zone.
+    """Return the zones of a pool. The result is empty if the pool uses all zones of the cluster. Each reservation
+    or block is in one zone.
     """
     if windows := windows_of(pool):
         return tuple(dict.fromkeys(window.zone for window in windows))
@@ -31,10 +31,10 @@ def zones_of(pool: Pool) -> tuple[str, ...]:
 
 
 def known_zones(cluster: EksCluster) -> tuple[str, ...]:
-    """Return the zones of nodes that name none. The result is empty unless the stack file names all subnets of the
-    cluster.
+    """Return the zones of nodes whose pool names no zone. The result is empty unless the stack file names all
+    subnets of the cluster.
 
-    A VPC of the program has at least two zones. Nodes without zones are never in a Local Zone.
+    A VPC that the program creates has at least two zones. Nodes of a pool without zones are never in a Local Zone.
     """
     network = cluster.create.network if cluster.create is not None else None
     subnets = network.subnets if network is not None else cluster.subnets or {}
@@ -77,8 +77,8 @@ def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> Pl
 def placed_by_default(pool: Pool, machine: MachineType) -> bool:
     """Return whether a pool without `placement` gets a placement group.
 
-    Only on-demand training across several nodes with EFA gets one. For spot, EC2 would search spare capacity in
-    only one network spine. The instances of a capacity block are already close together.
+    Only pools for on-demand training across several nodes with EFA get one. For spot, EC2 would search for spare
+    capacity in only one network spine. The instances of a capacity block are already close together.
     """
     return (
         pool.workload == "training"
@@ -92,8 +92,8 @@ def own_group(pool: Pool, cluster: EksCluster) -> str:
     """Return the name of the group that the program creates.
 
     EC2 refuses two groups with the same name in the account's region, such as the groups of pool `c` in cluster
-    `a-b` and of pool `b-c` in cluster `a`. Another form of the name would replace the nodes of every pool that has
-    a group.
+    `a-b` and of pool `b-c` in cluster `a`. The form of the name is fixed, because a change would replace the nodes
+    of every pool that has a group.
     """
     return f"{cluster.name}-{pool.name}"
 
@@ -157,7 +157,8 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
 def check_shared_groups(
     pools: Sequence[tuple[int, Pool]], cluster: EksCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a problem if a pool names a group of the program, or a group that a pool in another zone names.
+    """Record a problem if a pool names a group that the program creates, or a group that a pool in another zone
+    also names.
 
     The program creates a group for the nodes of one pool, and deletes the group with these nodes.
     """

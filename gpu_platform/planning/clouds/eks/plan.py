@@ -23,7 +23,7 @@ class PlacementGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksTaint:
-    """A taint using EKS API names: NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE."""
+    """A taint with an effect of the EKS API, which is NO_SCHEDULE, NO_EXECUTE or PREFER_NO_SCHEDULE."""
 
     key: str
     value: str
@@ -44,7 +44,9 @@ class NodeGroupPlan:
 
     @property
     def scheduled_window(self) -> CapacityWindow | None:
-        """Capacity block whose start triggers a schedule for the nodes. None if the group starts with nodes."""
+        """Capacity block at whose start a scheduled action starts the nodes. None if the group is created with its
+        nodes.
+        """
         return self.block.window if self.block is not None and self.block.start is not None else None
 
     @property
@@ -55,16 +57,19 @@ class NodeGroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksPoolPlan:
-    """A managed node group with its launch template. Each of several capacity blocks has a node group and a
-    template.
+    """A managed node group with its launch template. If a pool has several capacity blocks, each has its own node
+    group and launch template.
     """
 
     kind: Literal["eks"] = "eks"
     node_group: str
     instance_type: str
-    """Type in the launch template. With alternatives, the first type in the node group's own list."""
+    """Machine type in the launch template. If the pool has alternatives, this is the first type in the node
+    group's list.
+    """
     ami_type: str
-    """CUSTOM for a custom `ami`. Otherwise the provider would keep the old type, and EKS would refuse the image.
+    """CUSTOM if `ami` is set. Without it, the provider would keep the old AMI type, and EKS would reject the
+    image.
     """
     ami: str | None
     release_version: str | None
@@ -74,7 +79,7 @@ class EksPoolPlan:
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
     capacity_reservation: str | None
-    """With several blocks, the reservation of the earliest block."""
+    """Reservation of the nodes. If the pool has several blocks, this is the reservation of the earliest block."""
     avoids_reservations: bool = False
     """Whether the nodes avoid open reservations, because another pool uses such a reservation."""
     blocks: tuple[BlockPlan, ...]
@@ -100,9 +105,11 @@ class EksPoolPlan:
     desired_size: int
     max_size: int
     keeps_size: bool
-    """Whether something else sets the number of nodes after creation, so that only an edit of `count` changes it.
+    """Whether something other than the program sets the number of nodes after creation. `up` then changes the
+    number only if `count` was edited.
 
-    Possible causes are an autoscaler between `min` and `max`, EKS at the end of a capacity block, or a schedule.
+    The number may be set by an autoscaler between `min` and `max`, by EKS at the end of a capacity block, or by a
+    schedule.
     """
     max_unavailable: int
     update_strategy: Literal["DEFAULT", "MINIMAL"]
@@ -135,8 +142,8 @@ class EksPoolPlan:
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:
-        """The node groups of the pool. Each capacity block has one; without capacity blocks there is a single
-        group.
+        """The node groups of the pool. A pool with capacity blocks has one for each block, and any other pool has
+        one group.
         """
         if not self.blocks:
             return (NodeGroupPlan(name=self.node_group, reservation=self.capacity_reservation, zones=self.zones),)
@@ -157,8 +164,8 @@ class EksPoolPlan:
 
     @property
     def instance_types(self) -> tuple[str, ...]:
-        """Types in the node group's own list, which replaces the type in the launch template. Empty without
-        alternatives.
+        """Machine types in the node group's list, which EKS uses instead of the type in the launch template. Empty
+        if the pool has no alternatives.
         """
         return (self.instance_type, *self.alternatives) if self.alternatives else ()
 
@@ -204,7 +211,7 @@ class KarpenterPoolPlan:
         """Whether an upgrade of the cluster leaves the nodes unchanged, because their custom AMI has a fixed
         version.
 
-        Karpenter resolves an alias by the version of the control plane, even if the alias names a release, and
+        Karpenter resolves an alias for the version of the control plane, even if the alias names a release, and
         replaces the nodes (Karpenter docs, "Managing AMIs"; read 2026-11-29).
         """
         return not any("alias" in term for term in self.node_class.get("amiSelectorTerms", ()))

@@ -53,14 +53,14 @@ from gpu_platform.stack.pool import CapacityBlock, Pool
 _LABEL_DOMAIN = "amazonaws.com"
 OWN_IMAGE = "CUSTOM"  # the only AMI type that EKS accepts with an image in the launch template
 _MAX_TAINTS = 50  # limit of the EKS API for a node group
-_LONGEST_KEY = 63  # characters of a label or taint key of a node group, including its domain
-_OWN_TAINTS = _MAX_TAINTS - 2  # without the GPU taint and the startup taint of `gate_nodes`
+_LONGEST_KEY = 63  # maximum length of a label or taint key of a node group, including its domain
+_OWN_TAINTS = _MAX_TAINTS - 2  # two taints are the GPU taint and the startup taint of `gate_nodes`
 
 
 def check_eks_pool(
     pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a problem for each combination that EKS refuses, or that wastes paid capacity."""
+    """Record a problem for each combination of settings that EKS refuses, or that wastes paid capacity."""
     family = catalog.aws_family(machine)
     check_capacity(pool, machine, family, cluster, problems)
     check_tags(pool.tags, problems.at("tags"))
@@ -267,7 +267,8 @@ def plan_eks_pool(
 def _price_of_region(
     pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog
 ) -> Iterator[Decision]:
-    """Yield a warning for nodes in a Local Zone whose cost is counted with the prices of the region.
+    """Yield a warning if nodes are in a Local Zone, because their cost is calculated with the prices of the
+    region.
 
     Source: AWS Well-Architected Framework, COST07-BP02: prices by location type; read 2026-11-29.
     """
@@ -284,9 +285,10 @@ def _price_of_region(
 def _least(pool: Pool) -> int:
     """Return the minimum size of a node group.
 
-    An autoscaler of the cluster's owner also discovers groups of fixed size, and would empty an idle group. EKS
-    removes nodes of reserved capacity itself, at the end of a block or in a roll, and a schedule removes all
-    nodes. Such a group keeps the declared minimum, and tags keep the autoscaler away
+    An autoscaler of the cluster's owner also discovers groups of fixed size, and would empty an idle group. The
+    minimum of such a group is therefore its desired size. EKS removes nodes of reserved capacity itself, at the
+    end of a block or in a roll, and a schedule removes all nodes. A group with reserved capacity or a schedule
+    keeps the declared minimum, and tags on reserved groups keep the autoscaler away
     (`cluster_autoscaler.kept_tags`).
     """
     changes = pool.count.is_range or reserved(pool.capacity) or pool.schedule is not None

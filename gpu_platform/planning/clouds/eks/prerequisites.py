@@ -1,4 +1,4 @@
-"""List what an `up` of an EKS stack needs from AWS."""
+"""List the prerequisites that an `up` of an EKS stack has in AWS."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _SERVICES: Final = {
 
 
 def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) -> CloudPrerequisites:
-    """Return the prerequisites. `resource_types` are Pulumi's types of the resources that the stack creates."""
+    """Return the prerequisites of an `up`. `resource_types` are the Pulumi types of the resources that it creates.
+    """
     services = sorted({_service(each) for each in resource_types if each.startswith("aws:")})
     return CloudPrerequisites(
         cloud="AWS",
@@ -47,8 +48,8 @@ def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) ->
         all_regions_quota=None,
         permissions=", ".join([*(f"{service}:*" for service in services), *_key_rights(cluster)])
         + " (iam with iam:PassRole)",
-        permissions_fix="the user of `up` must be among cluster.create.admins, "
-        "or have an access entry of the cluster",
+        permissions_fix="the user that runs `up` must be in cluster.create.admins, "
+        "or have an access entry for the cluster",
         apis=None,
         examples=tuple(_examples(cluster)),
         quotas=(*_quotas(cluster), *group_quotas(cluster)),
@@ -74,7 +75,7 @@ def _key_rights(cluster: EksClusterPlan) -> Iterator[str]:
 
 
 def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
-    """Yield the quotas against which the system nodes and NAT gateways of a new cluster count."""
+    """Yield the quotas that the system nodes and NAT gateways of a new cluster use."""
     if cluster.create is None:
         return
     system, vpc = cluster.create.system_pool, cluster.create.vpc
@@ -101,7 +102,8 @@ def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
 
 
 def group_quotas(cluster: EksClusterPlan) -> tuple[CloudQuota, ...]:
-    """Return the EKS quotas of managed node groups for which the pools need more than an account's default."""
+    """Return the EKS quotas of managed node groups if the pools need more than the default quotas of an account.
+    """
     return tuple(
         CloudQuota(
             name=f"{name} (eks)",

@@ -80,7 +80,7 @@ def _interfaces(pool: EksPoolPlan) -> str:
 
 def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
-        # The group may be older than its reserved capacity, because an update does not change the name of a group.
+        # Only groups with reserved capacity have a fixed name. An update that adds such capacity keeps the old name.
         "node_group_name": pool.node_group if pool.delete_before_replace else NOT_SET,
         "node_role": cluster.iam.node_role or cluster.iam.new_role,
         # A group without zones stays in the subnets that it was created in.
@@ -121,7 +121,7 @@ def _blocks(blocks: Sequence[BlockPlan]) -> str:
 
 
 def _user_data_hash(user_data: UserData) -> str:
-    # Keep the keys of deployed stacks, because a different hash would appear as a replacement of all nodes.
+    # Do not rename these keys. For a deployed stack, a different hash would appear as a replacement of all nodes.
     return content_hash(
         {
             "format": user_data.format,

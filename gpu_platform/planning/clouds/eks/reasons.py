@@ -120,7 +120,7 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
 
 
 def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[_Line]:
-    """Yield the decision that Auto Scaling may end nodes, as a warning if pods do not continue on another node.
+    """Yield the decision that Auto Scaling may end nodes. It is a warning if pods do not continue on another node.
 
     There is no decision for spot nodes, which can end at any time anyway. Separate node groups for the zones would
     keep the nodes, but would need a `count` for each zone.
@@ -151,8 +151,8 @@ def _a_zone(plan: EksPoolPlan, cluster: EksCluster) -> str:
 
 
 def _growing_block(plan: EksPoolPlan) -> Iterator[_Line]:
-    """Yield a warning about an autoscaler of the cluster's owner. Tags keep it from removing nodes, but not from
-    adding them.
+    """Yield a warning if the autoscaler of the cluster's owner may add nodes to a group of a capacity block. Tags
+    keep the autoscaler from removing nodes, but not from adding them.
     """
     if plan.capacity_type == "CAPACITY_BLOCK" and plan.group_tags:
         yield (

@@ -22,7 +22,7 @@ def role_name(prefix: str, suffix: str) -> str:
 
 
 def queue_name(cluster: str) -> str:
-    """Return the name of the queue for the Karpenter of a cluster."""
+    """Return the name of the interruption queue for a cluster's Karpenter."""
     return _shortened(f"{cluster}-karpenter", _LONGEST_QUEUE)
 
 

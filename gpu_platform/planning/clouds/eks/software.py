@@ -16,9 +16,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return the owner of each component, which is the image if it contains the component, and otherwise the
-    operator.
-    """
+    """Return who provides each component: the image if it contains the component, otherwise the operator."""
     image = node_image(pool, catalog)
     if image is None:
         return declared_software(operator)
@@ -47,7 +45,9 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
 def check_software(
     pool: Pool, software: NodeSoftware, operator: Operator, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a problem for a pool on which two owners, or no owner, would install the same software."""
+    """Record a problem if two owners would install the same component on a pool's nodes, or nobody would install
+    it.
+    """
     image = node_image(pool, catalog)
     if image is None:
         return

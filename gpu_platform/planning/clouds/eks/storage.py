@@ -54,7 +54,7 @@ LUSTRE_PORTS = ((988, 988), (1018, 1023))
 NFS_PORT = 2049
 # The newest version that FSx offers. The clients of AL2023 and Bottlerocket support it.
 _LUSTRE_VERSION = "2.15"
-# Pods of members run as any user. A directory belongs only to the group id of its claim.
+# Team members can run pods as any user ID. EFS accesses the directory of a claim with the claim's group ID.
 _DIRECTORY_MODE = "700"
 
 
@@ -158,7 +158,7 @@ def _zones(cluster: EksCluster, pools: Sequence[Pool]) -> tuple[str, ...]:
 
 
 def own_classes(cluster: EksCluster, storage: Mapping[str, StorageClass]) -> Mapping[str, DiskStorage]:
-    """Return the default class of a created cluster, unless a class of disks is declared as the default.
+    """Return the default class of a created cluster, unless a disk class is declared as the default.
 
     A declared class with the same name replaces it.
     """
@@ -248,7 +248,7 @@ def plan_eks_storage(
 def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSetting]:
     """Yield the zones and subnets of an existing VPC in which the created file systems have mount targets.
 
-    A file system has one mount target in each zone, and the mount target keeps its subnet (EFS API,
+    A file system has one mount target in each zone, and the subnet of a mount target cannot be changed (EFS API,
     CreateMountTarget: MountTargetConflict; hashicorp/terraform-provider-aws#2525). Nodes use the mount target in
     their zone (EFS user guide, "Mounting on Amazon EC2 with a DNS name"). Read 2026-11-29.
     """
@@ -275,8 +275,8 @@ def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSe
             field="cluster.create.network.subnets",
             values=(subnet,),
             loss="cuts-access",
-            on_loss="EFS has one mount target in each zone, which keeps its subnet: the mount target in {lost} is "
-            "deleted, "
+            on_loss="EFS has one mount target in each zone, and the subnet of a mount target cannot be changed: "
+            "the mount target in {lost} is deleted, "
             f"then another is created in the new subnet. For some minutes, access to files of {classes} hangs in "
             "pods of the "
             "zone",
@@ -393,7 +393,7 @@ def _drivers(
         statements = (existing_file_systems.READ_EFS,)
         yield addon("aws-efs-csi-driver", "efs-csi-controller-sa", statements=statements)
     if "lustre" in types:
-        # AmazonFSxFullAccess is not used, because it may delete every file system of the account.
+        # AmazonFSxFullAccess is not used, because it allows deleting every file system in the account.
         keys = sorted({one.kms_key for one in storage.values() if isinstance(one, LustreStorage) and one.kms_key})
         statements = (*_lustre_statements(partition, region, stack), *key_statements(keys))
         yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", statements=statements)
@@ -444,7 +444,7 @@ def _lustre_statements(partition: str, region: str, stack: str) -> tuple[Mapping
 
 
 def volume_keys(storage: Mapping[str, StorageClass]) -> tuple[str, ...]:
-    """Return the keys of EBS volumes that storage classes declare."""
+    """Return the KMS keys that storage classes declare for EBS volumes."""
     return tuple(sorted({one.kms_key for one in storage.values() if isinstance(one, DiskStorage) and one.kms_key}))
 
 
@@ -470,7 +470,7 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
 
 
 def _untagged(name: str) -> Decision:
-    """Return the warning that access points lack the tags of the company.
+    """Return the warning that EFS access points do not have the company's tags.
 
     Sources: aws/containers-roadmap#2755 (open): the add-on has no setting for tags; aws-efs-csi-driver#1921:
     AmazonEFSCSIDriverPolicy allows only the driver's own tag key; read 2026-11-25.

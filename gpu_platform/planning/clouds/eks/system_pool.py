@@ -85,12 +85,13 @@ class Demands:
     catalog: Catalog
 
     def room(self, types: Sequence[str]) -> Room | None:
-        """Return the minimum room on a node of these machine types, or None if the catalogue has none of them."""
+        """Return the room on the smallest of these machine types, or None if the catalogue has none of them."""
         machines = [self.catalog.machine_types[name] for name in types if name in self.catalog.machine_types]
         return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
 
     def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
-        """Return the controllers that have no room on `count` nodes, or nothing if the room is not known."""
+        """Return the controllers that have no room on `count` nodes. The result is empty if the room is not known.
+        """
         room = self.room(types)
         return () if room is None else without_room(self.controllers, [room] * count, self.others)
 

@@ -1,4 +1,4 @@
-"""Labels of EKS nodes with their position in the network topology.
+"""Labels that describe the position of EKS nodes in the network topology.
 
 Sources: EKS user guide, "Place distributed AI/ML workloads with network topology labels"; EC2 user guide,
 "Prerequisites for Amazon EC2 topology" (instance types, and 4 layers of p6-b200 and p6-b300); read 2026-11-23.
@@ -27,7 +27,7 @@ _SIZES: Final = frozenset(
 
 
 def topology_levels(machine_type: str, workload: str) -> tuple[str, ...]:
-    """Return the topology levels of a pool. A training pool has network levels if EC2 knows them for its machine
+    """Return the topology levels of a pool. A training pool has network levels if EC2 reports them for its machine
     type.
     """
     layers = _LAYERS if machine_type in _SIZES and workload == "training" else ()

@@ -1,7 +1,8 @@
 """Write the user data of EKS nodes, which is a NodeConfig on AL2023 and settings on Bottlerocket.
 
 nodeadm has no field for kernel parameters. On AL2023, nodeadm-run.service starts the kubelet after
-cloud-final.service, which runs scripts and the cloud-config, whether they fail or not; read 2026-11-25.
+cloud-final.service. That service runs scripts and the cloud-config, and the kubelet starts even if they fail; read
+2026-11-25.
 
 Sources: awslabs/amazon-eks-ami, nodeadm's API, examples and kubelet defaults, 2026-07-23; bottlerocket.dev 1.54,
 settings reference (kubernetes, kubelet-device-plugins, bootstrap-commands, container-runtime,
@@ -33,7 +34,7 @@ _SYSCTL_FILE = "/etc/sysctl.d/99-gpu-platform.conf"
 _BOUNDARY = "NODECONFIG"  # a random boundary would change the launch template on every run
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _SOCI_STATE = "/var/lib/soci-snapshotter"
-# The same values as nodeadm sets on AL2023.
+# The values that nodeadm sets on AL2023.
 _PARALLEL_PULL = {
     "pull-mode": "parallel-pull-unpack",
     "parallel-pull-unpack": {
@@ -56,7 +57,7 @@ def user_data(
     kernel: KernelSettings | None = None,
     bootstrap: NodeBootstrap | None = None,
 ) -> UserData | None:
-    """Return the user data of a pool, in addition to the user data of EKS or Karpenter, or None."""
+    """Return the user data that a pool needs in addition to the user data of EKS or Karpenter, or None."""
     bootstrap = bootstrap or NodeBootstrap()
     nvme = pool.local_nvme and machine.local_nvme_gb > 0
     if pool.image.family == "bottlerocket":
@@ -164,7 +165,7 @@ def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -
 def _cloud_config(sysctls: Mapping[str, str]) -> dict[str, Any]:
     """Return a cloud-config that writes a file of kernel parameters, and loads it at the first boot.
 
-    Later boots load the file by themselves.
+    At later boots, the operating system loads the file itself.
     """
     lines = "".join(f"{name} = {value}\n" for name, value in sysctls.items())
     return {
@@ -223,10 +224,11 @@ def _eviction() -> dict[str, str]:
 
 
 def _reserved_memory(machine: MachineType) -> str:
-    """Return the sum of the kubelet's reservation and the eviction threshold. With any other value the kubelet
-    stops.
+    """Return the sum of the kubelet's memory reservation and its eviction threshold. With any other value the
+    kubelet exits.
 
-    Images reserve memory by the number of pods, so the program sets the reservations itself.
+    By default, images reserve memory by the number of pods. The program sets the reservations itself, so that
+    their sum is known.
     """
     return f"{kube_reserved(machine).memory_mib + EVICTION_MIB}Mi"
 

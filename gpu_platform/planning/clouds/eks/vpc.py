@@ -20,7 +20,7 @@ from gpu_platform.stack.eks_network import EksNetwork
 
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
-"""Widest and narrowest prefix length of a VPC in which each pod takes an address."""
+"""Prefix lengths of the widest and the narrowest VPC in which each pod takes an address."""
 NARROWEST_OF_NODES = 21
 """Longest prefix length of a VPC whose pods have a separate range. A public subnet is then a /27.
 
@@ -35,8 +35,8 @@ _PUBLIC_PREFIX = 24
 def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
     """Return the zones of a new VPC.
 
-    These are the zones of the pools and of the stack file, and further zones if there are fewer than the two zones
-    that EKS needs.
+    These are the zones that the pools and the stack file name. If they are fewer than the two zones that EKS
+    needs, further zones are added.
     """
     if cluster.create is not None and cluster.create.network is not None:
         return tuple(sorted(cluster.create.network.subnets))
@@ -175,7 +175,7 @@ def check_existing_vpc(
         if subnet in local:
             place.add(
                 f"{subnet!r}, the subnet of {local[subnet]}",
-                "a subnet in an Availability Zone: EKS puts no interface of a control plane into a Local Zone",
+                "a subnet in an Availability Zone: EKS does not place control plane interfaces in Local Zones",
                 "name another subnet",
             )
         if subnet in network.control_plane_subnets[:index]:
@@ -203,8 +203,8 @@ def check_subnet_ids(subnets: Mapping[str, str], problems: Problems) -> None:
 
 
 def _check_pod_subnets(network: EksNetwork, problems: Problems) -> None:
-    """Record problems for zones without a pod subnet, whose pods would wait for addresses for ever, and for
-    invalid subnets.
+    """Record problems for invalid subnets, and for zones without a pod subnet. Pods in such a zone would wait for
+    addresses forever.
     """
     if not network.pod_subnets:
         return
@@ -269,9 +269,9 @@ def check_control_plane_zones(plan: VpcPlan, zone_ids: Sequence[str]) -> list[Pr
 def zone_subnets(cidr: str, zone: str, pods_cidr: str | None = None) -> ZoneSubnets:
     """Return the subnets of a VPC in one zone.
 
-    They depend only on the letter of the zone, so a new zone changes no addresses. A private subnet has an eighth
-    of the VPC, which is 8,187 addresses of a /16. Every pod takes one of them, unless pods have a separate range.
-    A subnet of pods has an eighth of that range.
+    The subnets depend only on the letter of the zone, so a new zone changes no addresses. A private subnet has an
+    eighth of the VPC, which is 8,187 addresses of a /16. Every pod takes one of them, unless pods have a separate
+    range. A subnet of pods has an eighth of that range.
     """
     index = ZONE_LETTERS.index(zone[-1])
     eighths = list(IPv4Network(cidr).subnets(prefixlen_diff=_PRIVATE_BITS))
