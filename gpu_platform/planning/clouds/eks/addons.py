@@ -106,7 +106,8 @@ def plan_addons(
             name="vpc-cni",
             version=pinned("vpc-cni"),
             # Network policies are disabled by default: EKS user guide, "Configure your cluster for Kubernetes
-            # network policies"; read 2026-11-25. The schema of the add-on requires a string.
+            # network policies"; read 2026-11-25. The value is a string, because the schema of the add-on requires
+            # one.
             configuration={
                 "enableNetworkPolicy": "true",
                 "env": {**_cni_environment(company_tags or {}), **(_CUSTOM_NETWORKING if pod_subnets else {})},

@@ -48,8 +48,8 @@ class ScheduledSize:
     (terraform-provider-aws#3033, read 2026-11-23). A recurring action can be created at any time, and is not
     deleted. The action of a block runs once a year, and a block is reserved at most eight weeks ahead.
 
-    `name` contains the time and the size, so that a change of either creates a new action. An update would repeat
-    the time that AWS computed for the action's last run (terraform-provider-aws#38983).
+    `name` contains the time and the size, so that a change of either creates a new action. An update of the old
+    action would send the time that AWS computed for its last run (terraform-provider-aws#38983).
     """
 
     name: str
@@ -120,7 +120,9 @@ def _windows(capacity: CapacityBlock, drain: timedelta) -> tuple[CapacityWindow,
 
 
 def block_endings(windows: Sequence[CapacityWindow]) -> tuple[PodEnding, ...]:
-    """Return when and why the end of a capacity block ends pods. The result is empty for other reserved capacity.
+    """Return when and why the end of a capacity block ends pods.
+
+    The result is empty for other reserved capacity.
     """
     drain = next((window.drain for window in windows if window.drain), timedelta())
     why = f"nodes of a capacity block are drained {minutes(drain)} minutes before its end"
@@ -147,7 +149,9 @@ def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
 
 
 def _own_name(pool: Pool, window: CapacityWindow) -> str:
-    """Return the name of a block's node group. It has at most 63 characters, because a pool's name has at most 40.
+    """Return the name of a block's node group.
+
+    It has at most 63 characters, because a pool's name has at most 40.
     """
     return f"{pool.name}-{window.reservation.removeprefix('cr-')}"
 

@@ -32,7 +32,7 @@ _DATASETS_TTL: Final = 300
 
 
 def check_bucket(one: Bucket, cluster: EksCluster, here: Problems, name: str = "bucket") -> None:
-    """Record a problem for an invalid S3 bucket name, and for a key in another region.
+    """Record a problem for an invalid S3 bucket name, and for a KMS key in another region.
 
     `here` points at the entry of the stack file. `name` is the field of the entry that contains the bucket's name.
     """
@@ -79,8 +79,8 @@ def _source(one: BucketStorage) -> str:
 
 def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
     # Pods cannot read the region from the instance metadata, because the metadata hop limit is 1. With a region
-    # option, Mountpoint follows no redirect to another region (awslabs/mountpoint-s3, validate_client_for_bucket;
-    # read 2026-11-29).
+    # option, Mountpoint does not follow a redirect to another region (awslabs/mountpoint-s3,
+    # validate_client_for_bucket; read 2026-11-29).
     yield f"region {cluster.region}"
     if one.directory:
         yield f"prefix {one.directory}"
@@ -95,7 +95,9 @@ def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
 
 
 def bucket_statements(buckets: Sequence[Bucket], partition: str, region: str) -> tuple[Mapping[str, Any], ...]:
-    """Return IAM statements that allow listing and reading below the prefixes, and writing to writable buckets."""
+    """Return IAM statements that allow listing and reading below the buckets' prefixes, and writing to writable
+    buckets.
+    """
     return tuple(_statements(buckets, partition, region))
 
 

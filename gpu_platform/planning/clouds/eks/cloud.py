@@ -81,7 +81,7 @@ def eks(
     identities: Sequence[str] = (),
     pools: Sequence[Pool] = (),
 ) -> Cloud:
-    """Return EKS for an existing cluster, or for a cluster that the program creates.
+    """Return the cloud provider EKS for an existing cluster, or for a cluster that the program creates.
 
     `storage` contains the declared storage classes. `identities` names the teams that have a cloud identity.
     `pools` contains all pools of the stack.
@@ -180,7 +180,9 @@ _VolumeDrivers = tuple[tuple[DaemonSet, str], ...]
 
 
 def _scheduler(create: CreateEks) -> SchedulerPlan:
-    """Return the kube-scheduler of a new control plane. The stack file may set how it scores nodes."""
+    """Return the kube-scheduler settings of a new control plane. The stack file can set how kube-scheduler scores
+    nodes.
+    """
     packs = create.scheduling == "pack"
     return SchedulerPlan(
         scores="most-allocated" if packs else "default", why=f"cluster.create.scheduling: {create.scheduling}"
@@ -240,8 +242,7 @@ def _check_sharing(
 
 
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
-    """Return texts that describe what a team's identity allows: access to buckets, or the use of an existing role.
-    """
+    """Return texts that describe a team's access to buckets, or the use of its existing role."""
     return (*bucket_rights(identity.buckets, "s3"), *existing_rights(identity))
 
 
@@ -304,8 +305,7 @@ def _demands(
 def _system_rooms(
     drivers: _VolumeDrivers, cluster: CloudCluster | None, catalog: Catalog
 ) -> Sequence[Room] | None:
-    """Return the room on the system nodes when their pool has its maximum size, or None if the room is not known.
-    """
+    """Return the room on the system nodes at their pool's maximum size, or None if the room is not known."""
     if not isinstance(cluster, EksClusterPlan) or cluster.create is None:
         return None
     pool = cluster.create.system_pool

@@ -176,7 +176,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _karpenter_drain(grace: int, age: str) -> PodEnding:
-    """Return when Karpenter ends pods at the latest while it drains a node.
+    """Return the latest time at which Karpenter ends pods when it drains a node.
 
     Pods with the annotation karpenter.sh/do-not-disrupt block a drain at most until then (Karpenter docs,
     Disruption; read 2026-11-28).

@@ -97,7 +97,9 @@ class ExistingVpcPlan:
 
     @property
     def zone_names(self) -> tuple[str, ...]:
-        """Zones with a private subnet. Local Zones are excluded, because only pools that name a Local Zone use it.
+        """Zones with a private subnet.
+
+        Local Zones are excluded, because only pools that name a Local Zone use it.
         """
         return tuple(sorted(zone for zone in self.subnets if not is_local_zone(zone)))
 
@@ -155,8 +157,8 @@ class Addon:
     own_association: bool = False
     """Whether the role is associated before the add-on exists.
 
-    This is necessary if the add-on's pods read their credentials only when they start, and no documentation of the
-    add-on mentions a role for EKS Pod Identity.
+    This is necessary if the add-on's pods read their credentials only when they start, and the add-on's
+    documentation does not mention a role for EKS Pod Identity.
     """
 
 
@@ -224,7 +226,7 @@ class ClusterAutoscalerPlan:
     release: HelmChartPlan
     service_account: str
     role: str
-    """Name of the Pulumi resource. The name of the role has an additional suffix."""
+    """Name of the role's Pulumi resource. The role's name has an additional suffix."""
     iam: IamPlan
     policy: Mapping[str, Any]
 
@@ -335,7 +337,9 @@ class EksClusterPlan:
     identities: tuple[str, ...] = ()
     """Teams whose pods have an identity through EKS Pod Identity."""
     group_keys: tuple[str, ...] = ()
-    """Customer-managed keys that encrypt the disks of node groups. EC2 Auto Scaling starts these instances."""
+    """Customer-managed keys that encrypt the disks of node groups. EC2 Auto Scaling starts the nodes of these
+    groups.
+    """
     karpenter_keys: tuple[str, ...] = ()
     """Customer-managed keys that encrypt the disks of nodes that Karpenter starts."""
     other_keys: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from gpu_platform.stack.storage import ExistingStorage
 EFS_DRIVER: Final = "efs.csi.aws.com"
 FSX_DRIVER: Final = "fsx.csi.aws.com"
 _NAMES: Final = {"efs": "EFS", "fsx-lustre": "FSx for Lustre"}
-# These permissions suffice to mount. The drivers create nothing for a file system that exists.
+# These permissions are sufficient to mount a file system. The drivers create nothing for an existing file system.
 READ_EFS: Final[Mapping[str, Any]] = {
     "Effect": "Allow",
     "Action": [

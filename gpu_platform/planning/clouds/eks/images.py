@@ -112,7 +112,7 @@ class PinnedImage:
     alias: bool = False
     """Whether Karpenter uses the release. Karpenter also accepts aliases."""
     first_releases: Mapping[str, str]
-    """The family's first release with an image for a Kubernetes version, by version."""
+    """For each Kubernetes version, the family's first release with an image for this version."""
 
 
 def pinned_images(
@@ -195,7 +195,9 @@ def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pr
 
 
 def check_mig(pool: Pool, family: AwsFamily, problems: Problems) -> None:
-    """Record a problem if the driver in EKS images does not support MIG. `problems` points at the `sharing` field.
+    """Record a problem if the driver in EKS images does not support MIG.
+
+    `problems` points at the `sharing` field.
     """
     sharing = pool.sharing
     partitioned = isinstance(sharing, Mig) or (isinstance(sharing, Dra) and sharing.partitions)

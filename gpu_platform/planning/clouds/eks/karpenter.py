@@ -214,9 +214,9 @@ def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, 
 
     Karpenter compares `nodes` only with existing nodes, so many pods that wait at the same time may get more
     nodes. Karpenter also counts the CPU and GPUs of nodes that it is about to create. A running node has the same
-    CPU, but it offers shares instead of GPUs. With shares, therefore, only the CPU limit is exact before and after
-    a node runs. Larger alternatives use more CPU, so the pool gets fewer of these nodes, unless `karpenter.limits`
-    allow more.
+    CPU, but it offers shares instead of GPUs. With shares, therefore, the CPU limit is the only limit that is
+    exact both before and after a node starts. Larger alternatives use more CPU, so the pool gets fewer of these
+    nodes, unless `karpenter.limits` allow more.
 
     Source: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/provisioning (scheduling/scheduler.go: subtractMax;
     provisioner.go: Create); read 2026-11-28.

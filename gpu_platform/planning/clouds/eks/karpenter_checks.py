@@ -21,8 +21,7 @@ _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
 
 
 def managed_instead(pool: Pool) -> str:
-    """Return the fix that tells the user to use a managed node group, without the field `karpenter` if it is set.
-    """
+    """Return the fix that suggests a managed node group and, if `karpenter` is set, the removal of this field."""
     return "write provisioner: managed" + (" and remove karpenter" if pool.karpenter is not None else "")
 
 

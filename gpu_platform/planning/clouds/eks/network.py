@@ -40,7 +40,7 @@ def uses_dranet(pool: Pool, machine: MachineType) -> bool:
 
 
 def takes_plain_primary(family: AwsFamily) -> bool:
-    """Return whether all EFA interfaces of the family fit next to a plain primary interface."""
+    """Return whether all EFA interfaces of the family fit in addition to a primary interface without EFA."""
     return family.efa_only and (family.efa_only_beside_primary or family.first_efa_card > 0)
 
 

@@ -150,7 +150,7 @@ def explain_parts(
 def _of_network(cluster: EksCluster, parts: tuple[PartPlan, ...]) -> Iterator[Decision]:
     """Yield what the program's Karpenter requires from a network whose routes are not known."""
     if cluster.create is not None and cluster.create.network is None:
-        return  # a VPC of the program has NAT gateways
+        return  # a VPC that the program creates has NAT gateways
     for part in parts:
         if part.name == "karpenter" and part.install:
             yield Decision(subject=f"cluster {cluster.name}", what=part.title, chosen="installed", why=_NEEDS_IAM)

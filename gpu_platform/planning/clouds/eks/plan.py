@@ -68,8 +68,8 @@ class EksPoolPlan:
     group's list.
     """
     ami_type: str
-    """CUSTOM if `ami` is set. Without it, the provider would keep the old AMI type, and EKS would reject the
-    image.
+    """CUSTOM if `ami` is set. Without this value, the provider would keep the old AMI type, and EKS would reject
+    the image.
     """
     ami: str | None
     release_version: str | None
@@ -97,7 +97,7 @@ class EksPoolPlan:
     user_data: UserData | None
     """User data in addition to the user data that EKS adds, or None."""
     huge_pages: int = 0
-    """Number of huge pages of 2 MiB that the stack file sets aside."""
+    """Number of huge pages of 2 MiB that the stack file reserves."""
     metadata_hop_limit: int
     labels: Mapping[str, str]
     taints: tuple[EksTaint, ...]

@@ -1,4 +1,4 @@
-"""List the prerequisites that an `up` of an EKS stack has in AWS."""
+"""List the permissions, quotas and other prerequisites in AWS for an `up` of an EKS stack."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ _SERVICES: Final = {
 
 
 def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) -> CloudPrerequisites:
-    """Return the prerequisites of an `up`. `resource_types` are the Pulumi types of the resources that it creates.
+    """Return the prerequisites of an `up`.
+
+    `resource_types` are the Pulumi types of the resources that it creates.
     """
     services = sorted({_service(each) for each in resource_types if each.startswith("aws:")})
     return CloudPrerequisites(
@@ -102,8 +104,7 @@ def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
 
 
 def group_quotas(cluster: EksClusterPlan) -> tuple[CloudQuota, ...]:
-    """Return the EKS quotas of managed node groups if the pools need more than the default quotas of an account.
-    """
+    """Return the EKS quotas of managed node groups if the pools need more than an account's default quotas."""
     return tuple(
         CloudQuota(
             name=f"{name} (eks)",

@@ -80,7 +80,7 @@ def _interfaces(pool: EksPoolPlan) -> str:
 
 def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
-        # Only groups with reserved capacity have a fixed name. An update that adds such capacity keeps the old name.
+        # Only groups with reserved capacity have a fixed name. A group that gets such capacity keeps its old name.
         "node_group_name": pool.node_group if pool.delete_before_replace else NOT_SET,
         "node_role": cluster.iam.node_role or cluster.iam.new_role,
         # A group without zones stays in the subnets that it was created in.

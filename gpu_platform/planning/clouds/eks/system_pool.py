@@ -90,7 +90,9 @@ class Demands:
         return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
 
     def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
-        """Return the controllers that have no room on `count` nodes. The result is empty if the room is not known.
+        """Return the controllers that have no room on `count` nodes.
+
+        The result is empty if the room is not known.
         """
         room = self.room(types)
         return () if room is None else without_room(self.controllers, [room] * count, self.others)

@@ -1,4 +1,5 @@
-"""Plan the VPC of a new EKS cluster, with its zones, and with subnets that do not move when a zone is added.
+"""Plan the VPC of a new EKS cluster, with its zones and subnets. The addresses of subnets do not change when a
+zone is added.
 
 Sources: EKS user guide, VPC and subnet requirements (at least two zones; tags of subnets); read 2026-11-21.
 """
@@ -49,7 +50,7 @@ def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
 
 
 def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catalog: Catalog) -> Decided[VpcPlan]:
-    """Return the VPC of a new cluster whose pools name the zones `named`."""
+    """Return the VPC of a new cluster. `named` contains the zones that its pools name."""
     zones = vpc_zones(cluster, named)
     subject = f"cluster {cluster.name}"
     added = [zone for zone in zones if zone not in {*named, *create.zones}]
@@ -191,7 +192,9 @@ def check_existing_vpc(
 
 
 def check_subnet_ids(subnets: Mapping[str, str], problems: Problems) -> None:
-    """Record a problem for a subnet under two zones. `problems` points at the mapping from zones to subnets."""
+    """Record a problem for a subnet that is declared for two zones. `problems` points at the mapping of zones to
+    subnets.
+    """
     first: dict[str, str] = {}
     for zone, subnet in subnets.items():
         if first.setdefault(subnet, zone) != zone:
