@@ -26,7 +26,8 @@ def is_private(network: str) -> bool:
 
 
 def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:
-    """Return the networks wider than a /8 after adjacent networks are merged, so that two /1 become 0.0.0.0/0."""
+    """Merge adjacent networks and return the networks that are wider than a /8. Two /1 networks become 0.0.0.0/0.
+    """
     return tuple(
         str(network)
         for network in collapse_addresses(IPv4Network(each) for each in networks)
@@ -35,7 +36,7 @@ def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_api_access(networks: Sequence[str], from_anywhere: bool, problems: Problems) -> None:
-    """Check that `api_from_anywhere` is set exactly if `networks` open the API server to the internet.
+    """Check that `api_from_anywhere` is set if and only if `networks` open the API server to the internet.
 
     `problems` points to `cluster.create`.
     """

@@ -1,4 +1,4 @@
-"""Controllers that the program installs, and whether the nodes have room for their pods.
+"""Check whether the nodes have room for the pods of the controllers that the program installs.
 
 kube-scheduler puts each pod on the least used node. Source: Kubernetes docs, Resource Bin Packing (LeastAllocated,
 the default); read 2026-11-28.
@@ -66,9 +66,10 @@ def excess_requests(name: str, catalog: Catalog, values: Mapping[str, Any]) -> I
 def unmet_selectors(
     name: str, catalog: Catalog, values: Mapping[str, Any], others: Sequence[Mapping[str, str]]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the path of each nodeSelector that matches no node for controllers, with its unmatched labels.
+    """Yield the path and the unmatched labels of each nodeSelector that matches no node on which controllers can
+    run.
 
-    System nodes have only the labels of Kubernetes and of their cloud. `others` are the labels of further nodes,
+    System nodes have only the labels that Kubernetes and the cloud set. `others` are the labels of further nodes,
     which all pods except critical ones may use.
     """
     known = catalog.controllers.get(name)

@@ -81,13 +81,15 @@ _MIB: Final = 2**20
 def on_nodes(of_cloud: Iterable[DaemonSet], *, operands: bool) -> tuple[DaemonSet, ...]:
     """Return the DaemonSets of a real node.
 
-    `of_cloud` are the cloud's DaemonSets; `operands` adds the GPU Operator's pods.
+    `of_cloud` contains the cloud's DaemonSets. If `operands` is true, the GPU Operator's pods are included.
     """
     return (*of_cloud, *((_OPERANDS,) if operands else ()), AGENT, _RESERVE)
 
 
 def of_pod(name: str, spec: Mapping[str, Any]) -> DaemonSet:
-    """Return the requests that kube-scheduler counts for a pod, which is the sum of all containers or the largest
+    """Return the requests that kube-scheduler counts for a pod.
+
+    For each resource, this is the larger of two values: the sum over all containers and the largest request of an
     init container.
     """
     cpu, memory = _amount(spec, "cpu"), _amount(spec, "memory")
@@ -105,13 +107,13 @@ def _requests(containers: Iterable[Mapping[str, Any]], resource: str) -> Iterato
 
 
 def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
-    """Return the largest set of DaemonSets that a stack file can cause on a node of a machine type."""
+    """Return the largest set of DaemonSets that a stack file can put on a node of a machine type."""
     rdma = machine.rdma_interfaces > 0
     match machine.vendor:
         case "aws":
             found = (*EKS, _EFS, _FSX, _S3, *((DRANET,) if rdma else ()))
         case "gcp":
-            # The driver installer. With GPUDirect, also the installers of the network plugin and of the device
+            # One DaemonSet installs the driver. With GPUDirect, two more install the network plugin and the device
             # injector.
             count = 3 if rdma else 1
             installers = DaemonSet(

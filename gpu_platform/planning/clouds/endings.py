@@ -1,4 +1,4 @@
-"""Reasons why pods on the nodes of a pool end, independent of what the pods declare."""
+"""Reasons why pods on the nodes of a pool are terminated, whatever the pods declare."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_platform.planning.clouds.windows import CapacityWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEnding:
-    """One reason why pods end.
+    """A reason why pods are terminated.
 
     `after` is the maximum run time of a pod in seconds, or None if it is not known. `notice` is the maximum time
     from SIGTERM to SIGKILL in seconds, or None if only the pod's own grace period limits it.
@@ -23,14 +23,14 @@ class PodEnding:
 
 
 def reclaimed(platform: str, catalog: Catalog) -> PodEnding:
-    """Return how pods on spot nodes end when the cloud reclaims the nodes."""
+    """Return how pods on spot nodes are terminated when the cloud reclaims the nodes."""
     return PodEnding(
         why="the cloud takes spot nodes back", notice=catalog.drain_limits[platform, "reclaim"].seconds
     )
 
 
 def window_endings(windows: Iterable[CapacityWindow], why: str, notice: int | None) -> tuple[PodEnding, ...]:
-    """Return how pods end when reserved capacity ends, or an empty tuple if none of the capacity ends.
+    """Return how pods are terminated when reserved capacity ends, or an empty tuple if none of the capacity ends.
 
     A pod can run for as long as the longest reservation if the stack file contains every start and end.
     """

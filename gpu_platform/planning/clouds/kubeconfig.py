@@ -17,8 +17,8 @@ def eks_kubeconfig(
 ) -> str:
     """Return the kubeconfig of an EKS cluster as JSON text. Its context is named `name`.
 
-    `endpoint` (https://...) and `certificate_authority` (base64 PEM) have the form of the EKS API. `role` is the
-    ARN of the role that clients assume.
+    `endpoint` (https://...) and `certificate_authority` (base64 PEM) are in the format that the EKS API returns.
+    `role` is the ARN of the role that clients assume.
     """
     arguments = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
     arguments += ["--role-arn", role] if role is not None else []

@@ -1,8 +1,8 @@
 """The functions and facts that planning needs from a cloud, grouped by subject.
 
 A provider is one value of `Cloud`. A function in `clouds/<provider>/cloud.py` creates it for the `cluster` of a
-stack file, and `clouds/registry.py` lists it. The provider's modules contain the functions of its parts. The
-defaults apply to a provider that does not create nodes.
+stack file, and `clouds/registry.py` lists it. The provider's other modules contain the functions that the value
+refers to. The defaults apply to a provider that does not create nodes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class OperatorSettings:
 
 
 def _nothing(*_: object) -> None:
-    """Do nothing. This is the default of checks that record no problem and of optional results."""
+    """Do nothing and return None. This is the default for checks without problems and for optional results."""
 
 
 def _plan_nothing(*_: object) -> Decided[None]:
@@ -78,9 +78,9 @@ def _plan_nothing(*_: object) -> Decided[None]:
 
 
 def _known_daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return the largest set of DaemonSets of the machine type's cloud.
+    """Return the largest set of DaemonSets that the machine type's cloud runs on a node.
 
-    It is an estimate for nodes of other owners.
+    It is an estimate for nodes that the program does not create.
     """
     return most_of(catalog.machine_types[pool.machine_type])
 
@@ -116,7 +116,8 @@ class CloudPools:
     daemonsets: Callable[[PoolPlan, Catalog], tuple[DaemonSet, ...]] = _known_daemonsets
     """Return the DaemonSets on the nodes of a pool. The rest of the pool's plan is already complete."""
     topology_levels: Callable[[PoolPlan], tuple[str, ...]] = lambda pool: (names.HOSTNAME_LABEL,)
-    """Return the node labels for the position in the network topology, from the widest level to the narrowest.
+    """Return the node labels that describe a node's position in the network topology, from the widest level to the
+    narrowest.
 
     Every level except the last contains several nodes. The last level is the node itself.
     """
@@ -139,7 +140,8 @@ class CloudPools:
     check_together: Callable[[Sequence[tuple[int, Pool]], Operator | None, Catalog, Problems], None] = _nothing
     """Record conflicts between pools, and between a pool and the Kubernetes version of a new cluster.
 
-    Each pool comes with its index in the stack file. `problems` points to the root of the stack file.
+    The first argument contains each pool with its index in the stack file. `problems` points to the root of the
+    stack file.
     """
 
 
@@ -152,7 +154,8 @@ class CloudClasses:
     taints: Callable[[str], tuple[Taint, ...]] = lambda name: ()
     """Return the taints that nodes of the compute class need."""
     check: Callable[[ComputeClass, Sequence[Pool], Problems], None] = _nothing
-    """Record why the cloud cannot keep the order of these pools. `problems` points to the compute class."""
+    """Record why the cloud cannot follow the declared order of the pools. `problems` points to the compute class.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +165,11 @@ class CloudSoftware:
     owners: Callable[[Pool, Operator, Catalog], NodeSoftware]
     """Return who installs the driver, toolkit and device plugin on the pool's nodes."""
     explain: Callable[[Pool, NodeSoftware], str | None] = _nothing
-    """Return why each component has its owner, or None if only `operator` in the stack file determines the owners.
+    """Return why each component has its installer, or None if only `operator` in the stack file determines the
+    installers.
     """
     operator_settings: Callable[[Sequence[PoolPlan]], OperatorSettings] = lambda pools: OperatorSettings()
-    """Return the settings that the operator needs on these nodes."""
+    """Return the settings that the operator needs on the nodes of the pools."""
     release_with_driver: Callable[[Pool, Catalog], str | None] = _nothing
     """Return the first image release that contains a driver for the machine type, or None."""
     check: Callable[[Pool, NodeSoftware, Operator, Catalog, Problems], None] = _nothing
@@ -286,13 +290,13 @@ class CloudNetwork:
     isolates_bare_pods: bool = True
     """Whether the cloud also enforces network policies for pods that have no controller."""
     closed_ports: str | None = None
-    """Why the control plane reaches webhooks only at the ports 443 and 10250, or None if it reaches all ports."""
+    """Why the control plane reaches webhooks only on ports 443 and 10250, or None if it reaches all ports."""
     host_policy: HostPolicy | None = "FQDNNetworkPolicy"
     """The kind of network policy that supports host names, or None if the cluster has no such policy."""
     pod_egress: tuple[PodEgress, ...] = ()
-    """Addresses for identity and DNS that pods need in a team without a cloud identity."""
+    """Addresses that pods need for identity and DNS if their team has no cloud identity."""
     identity_egress: tuple[PodEgress, ...] = ()
-    """Addresses for identity and DNS that pods need in a team with a cloud identity."""
+    """Addresses that pods need for identity and DNS if their team has a cloud identity."""
     api_egress: PodEgress | None = None
     """Addresses of the cloud's APIs, or None if the APIs have no dedicated addresses."""
     api_egress_note: str = ""
@@ -300,7 +304,7 @@ class CloudNetwork:
     check_hosts: Callable[[Problems], None] = _nothing
     """Record why egress rules cannot name hosts. `problems` points to the host name."""
     check_apis: Callable[[str, Problems], None] = _refuse_api_egress
-    """Record why egress rules cannot select only the cloud's APIs.
+    """Record why egress rules cannot allow only the cloud's APIs.
 
     The first argument is the provider, and `problems` points to the egress entry.
     """
@@ -334,7 +338,7 @@ class CloudStorage:
 
 
 LONGEST_POOL_NAME: Final = (40, "nodes are named after it")
-"""The default on any cloud.
+"""The default maximum length of a pool's name on every cloud, and the reason.
 
 The node name <pool>-<number> is also the hostname label, which has at most 63 characters.
 """

@@ -25,7 +25,7 @@ Source: container-engine-accelerators, gpuPartitionSizeMaxCount in pkg/gpu/nvidi
 def check_provider_sharing(
     pool: Pool, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems
 ) -> None:
-    """Record problems with sharing that requires the operator's device plugin on a pool with another device
+    """Record problems with sharing that requires the operator's device plugin, if the pool uses another device
     plugin.
 
     `here` points to the sharing configuration.

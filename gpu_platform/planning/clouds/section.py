@@ -35,7 +35,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowingNodes:
-    """Nodes outside of pools that an autoscaler adds and removes, and the setting that fixes their number."""
+    """Nodes that belong to no pool and that an autoscaler adds and removes, and the setting that fixes their
+    number.
+    """
 
     what: str
     setting: str
@@ -112,10 +114,11 @@ class CloudPrerequisites:
 class ClusterSetting:
     """A setting of a cluster whose change affects running workloads or access.
 
-    `name` is the key in the stack output `cluster`, and `what` the name for a reader. `field` contains the stack
-    file paths that set it. `values` is a number or a list of values. A lower number or a removed value is a loss.
-    `loss` is the effect of a loss, and `gain` the effect of any other change (`planning.changes.Effect`).
-    `on_loss` and `on_gain` explain the effects; `{lost}` stands for the removed values.
+    `name` is the key in the stack output `cluster`, and `what` is the name that users read. `field` contains the
+    paths of the stack file fields that determine the setting. `values` is a number or a list of values. A lower
+    number or a removed value is a loss. `loss` is the effect of a loss, and `gain` is the effect of any other
+    change (`planning.changes.Effect`). `on_loss` and `on_gain` explain the effects; `{lost}` stands for the
+    removed values.
     """
 
     name: str
@@ -136,7 +139,7 @@ class ClusterSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEgress:
-    """An address outside of all namespaces that the pods of a team may reach, with its ports (number, protocol).
+    """An allowed destination outside of all namespaces for the pods of a team, with its ports (number, protocol).
 
     `name` is the purpose, such as identity. `but` contains the networks within `cidr` that stay blocked.
     """
@@ -265,7 +268,7 @@ class CloudCluster(Protocol):
 
     @property
     def first_up_problem(self) -> Problem | None:
-        """Why an `up` that creates the cluster could not finish, or None if it can."""
+        """Why an `up` that creates the cluster cannot finish, or None if it can."""
         ...
 
     @property
@@ -364,7 +367,7 @@ class CloudNodes:
     zones: tuple[str, ...] = ()
     """Zones of the nodes. An empty tuple means all zones of the cluster."""
     leaves_zones: bool = False
-    """Whether new nodes may be in other zones than the disks of the pods that wait for the nodes."""
+    """Whether new nodes may be in a different zone than the disks of the pods that wait for the nodes."""
     placement: str | None = None
     """How the cloud places the nodes: `none`, or the cloud's name for close placement.
 
@@ -399,9 +402,9 @@ class CloudNodes:
     nic_devices: NicDevices | None = None
     """Devices of a node's NICs that pods can claim, or None if the node has no such devices."""
     network_requests: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Additional requests of a pod with all GPUs of a node, so that the pod can use the network between nodes."""
+    """Resources that a pod with all GPUs of a node must also request to use the network between nodes."""
     fabric_nics: FabricNics | None = None
-    """NICs for traffic between GPUs on the node's PCI bus, or None if the node is created without such NICs."""
+    """NICs on the node's PCI bus for traffic between GPUs, or None if the node is created without such NICs."""
     node_fabric: NodeFabric | None = None
     """The fabric of the NICs if pods need host paths or capabilities to use the NICs, or else None."""
     replacement: str = ""
@@ -419,7 +422,7 @@ class CloudNodes:
     windows: tuple[CapacityWindow, ...] = ()
     """The pool's reserved capacity, sorted by time.
 
-    It is empty if the pool has none, or none with start and end times.
+    It is empty if the pool has no reserved capacity with start and end times.
     """
     node_class_reservations: tuple[CapacityWindow, ...] = ()
     """The capacity reservations that the pool's EC2NodeClass selects."""
@@ -445,7 +448,7 @@ Scores = Literal["default", "most-allocated"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerPlan:
-    """The kube-scheduler of the cluster, as far as it is known, and the source of that knowledge."""
+    """The kube-scheduler of the cluster, as far as it is known, and the source of this information."""
 
     scores: Scores
     why: str
@@ -469,7 +472,9 @@ class ClusterPlan:
     pool_properties: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict[str, Mapping[str, str]], metadata=NOT_IN_JSON
     )
-    """Properties of each cloud pool whose change replaces the pool or its nodes, by their cloud API names."""
+    """For each cloud pool, the properties whose change replaces the pool or its nodes, by their names in the
+    cloud's API.
+    """
 
 
 def listed(parts: Iterable[str]) -> str:

@@ -55,7 +55,7 @@ class MountProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSizes:
-    """The volume sizes that a cloud creates, which are a minimum and multiples of a step.
+    """The smallest volume that a cloud creates, and the step by which the sizes of larger volumes increase.
 
     Empty fields mean no restriction.
     """
@@ -75,7 +75,7 @@ class ClaimSizes:
 
 @dataclass(frozen=True, slots=True)
 class VolumeSidecar:
-    """A container that admission adds to pods with these annotations.
+    """A container that an admission webhook adds to pods with the annotations in `annotations`.
 
     `cpu` and `memory` are the container's requests. `settings` are additional annotations that the pods need.
     """
@@ -184,11 +184,11 @@ class StoragePlan:
     If the text changes, it describes another file system.
     """
     settings: tuple[ClusterSetting, ...] = ()
-    """Further settings of the file systems that a preview compares with the last deployment."""
+    """Further settings of the file systems. A preview compares them with the last deployment."""
 
 
 def check_iops(one: DiskStorage, disk: str, limits: tuple[int, int], here: Problems) -> None:
-    """Record a problem for IOPS that a disk type does not support, because claims would stay pending.
+    """Record a problem if a disk type does not support the IOPS, because claims would stay pending.
 
     `limits` are the minimum and the maximum.
     """

@@ -54,7 +54,7 @@ _RULES: Final[Mapping[VendorName, _Rules]] = {
 
 
 def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
-    """Return the machine type, without RDMA interfaces if nodes of supported versions cannot use them.
+    """Return the machine type, but without RDMA interfaces if no supported Kubernetes version can use them.
 
     Source: `fabric_broken_from` of its family in the catalogue.
     """

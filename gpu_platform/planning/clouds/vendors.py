@@ -59,7 +59,8 @@ class Vendor:
 
 
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
-    """Return a share of each band of `amount`, from the bottom up, plus a share `rest` of the remainder."""
+    """Return the sum of a share of each band of `amount`, from the bottom up, and a share `rest` of the remainder.
+    """
     reserved = 0.0
     for width, share in bands:
         part = min(amount, width)

@@ -1,4 +1,4 @@
-"""Reserved capacity of a pool, and the time in which it exists."""
+"""Reserved capacity of a pool, and the time during which it is available."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ class CapacityWindow:
         return f"{utc_text(self.starts) or ''}/{utc_text(self.ends) or ''}"
 
     def has_begun(self, now: datetime) -> bool:
-        """Return whether nodes can start in the capacity. Capacity without a declared start has already begun."""
+        """Return whether nodes can already use the capacity. Capacity without a declared start is treated as
+        available.
+        """
         return self.starts is None or self.starts <= now
 
     def has_ended(self, now: datetime) -> bool:
-        """Return whether the nodes are drained or gone."""
+        """Return whether the drain of the nodes has started, or the capacity has ended."""
         return self.drains is not None and self.drains <= now
 
     def is_open(self, now: datetime) -> bool:
-        """Return whether the capacity can have nodes at `now`."""
+        """Return whether nodes can use the capacity at `now`."""
         return self.has_begun(now) and not self.has_ended(now)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
 """Decide which nodes of an existing cluster belong to a pool.
 
-Nodes are either labelled by name or selected by labels, and never created.
+The program labels the nodes that the stack file names, or selects nodes by their labels. It creates no nodes.
 """

@@ -65,7 +65,7 @@ def _nodes(pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
 
 
 def _check_nodes(pool: Pool, problems: Problems) -> None:
-    """Record a problem for a pool without nodes, or if the number of node names differs from `count.desired`."""
+    """Record a problem if a pool has no nodes, or if the number of node names differs from `count.desired`."""
     if pool.nodes is None:
         problems.at("nodes").add(
             "nothing",
@@ -96,7 +96,7 @@ def _annotations(identity: TeamIdentity) -> Mapping[str, str]:
 
 
 def _check_hosts(cluster: ExistingCluster, problems: Problems) -> None:
-    """Record a problem if network policies cannot name hosts here. `problems` points to the host name."""
+    """Record a problem if the cluster's network policies cannot name hosts. `problems` points to the host name."""
     if cluster.network_policies is None:
         problems.add(
             "a host name without cluster.network_policies",

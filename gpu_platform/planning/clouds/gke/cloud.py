@@ -176,7 +176,7 @@ def gke(
         ),
         network=CloudNetwork(
             # If the program creates the VPC, it opens the ports itself.
-            closed_ports="the control plane reaches private nodes only at 443 and 10250"
+            closed_ports="the control plane reaches private nodes only on TCP ports 443 and 10250"
             if create is None or create.network is not None
             else None,
             pod_egress=pod_egress(cluster, identity=False),

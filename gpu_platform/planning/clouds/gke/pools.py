@@ -178,7 +178,7 @@ def _reasons(
     if plan.upgrades_excluded:
         yield (
             "node version",
-            f"{plan.version or 'the version of the cluster at first'}, until its support ends",
+            f"{plan.version or 'initially the version of the cluster'}, until its support ends",
             "the stack file sets it"
             if plan.version
             else "a node upgrade ends the node's jobs, so upgrade the pool yourself",

@@ -112,6 +112,7 @@ def _node_pool(pool: Pool, machine: MachineType, requirements: NodeRequirements,
             "consolidateAfter": f"{EMPTY_SECONDS}s",
             "budgets": [{"nodes": "100%"}],
         },
-        # When Karpenter adds nodes for several pods at once, it limits resources and not the number of nodes.
+        # When Karpenter adds nodes for several pods at once, it enforces resource limits but not the limit on
+        # nodes.
         "limits": {"nodes": str(most), "pods": str(most * DEFAULT_MAX_PODS)},
     }
