@@ -1,7 +1,7 @@
 """The inputs of every planning package: parts of the stack file, the catalogue, the cloud and the problems.
 
-`Context` holds the parts that were parsed, so that one run reports mistakes of several kinds. `CompleteContext`
-holds a whole environment whose form has no mistakes.
+`Context` contains the parts that could be parsed, so that one run reports mistakes of several kinds.
+`CompleteContext` contains a whole environment that was parsed without mistakes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpu_platform.stack.sharing import Sharing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The parts of an environment that were parsed.
+    """The parts of an environment that could be parsed.
 
     `pools` contains pairs of a pool's index in the file and the pool. `problems` records problems from the root of
     the file. `cloud` and `operator` are None if their part of the file could not be parsed.
@@ -45,7 +45,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteContext(Context):
-    """A whole environment. `stack` is the name of its stack."""
+    """The inputs for planning a whole environment. `stack` is the name of its stack."""
 
     stack: str
     environment: Environment

@@ -1,7 +1,7 @@
 """Refuses two objects with the same kind, namespace and name if the stack file or the program names them.
 
-Otherwise the second object would overwrite the first, or the API server would reject it in the middle of `up`. The
-namespaces of controllers have a separate rule, `teams.teams.is_reserved_namespace`.
+Without this check, the second object would overwrite the first, or the API server would reject it in the middle of
+`up`. The namespaces of controllers have a separate rule, `teams.teams.is_reserved_namespace`.
 """
 
 from __future__ import annotations

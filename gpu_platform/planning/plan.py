@@ -64,7 +64,7 @@ class EnvironmentPlan:
     burn_in: BurnInPlan | None = None
     """Active checks, which run on request. None if the stack file declares none."""
     protect: bool
-    """Whether both engines refuse to destroy the stack."""
+    """Whether every deployment engine refuses to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """Upper limits for the sum of the quotas of all stacks on the environment, by ResourceQuota key."""
 
@@ -89,7 +89,7 @@ class TeamStackPlan:
     """Instructions for the members of the team."""
     objects: ObjectsPlan = field(default_factory=ObjectsPlan)
     protect: bool
-    """Whether both engines refuse to destroy the stack."""
+    """Whether every deployment engine refuses to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """Upper limits for the sum of the quotas of all stacks on the environment, by ResourceQuota key."""
 

@@ -20,7 +20,7 @@ _PAID_AS_USED: Final = ("on-demand", "spot", "flex-start")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaNeed:
-    """A quota of the account or project that counts the pools at their maximum size, including rolling updates.
+    """A quota of the account or project that limits pools, for their maximum size including rolling updates.
 
     `name` is None if the cloud's name for the quota is not known. `region` is `all regions` for a quota of a whole
     project.
@@ -44,7 +44,7 @@ def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> Cloud
 
 
 def all_quotas(plan: EnvironmentPlan, needed: CloudPrerequisites, catalog: Catalog) -> tuple[CloudQuota, ...]:
-    """Return the quotas that count pools, system nodes and networks, each once with the sum of its amounts."""
+    """Return the quotas that limit pools, system nodes and networks, each once with the sum of its amounts."""
     found: dict[object, CloudQuota] = {}
     for one in (*map(_of_pools, gpu_quotas(plan, catalog)), *needed.quotas):
         key = len(found) if one.name is None else (one.name, one.unit, one.region)
@@ -69,7 +69,7 @@ def _of_pools(need: QuotaNeed) -> CloudQuota:
 
 
 def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
-    """Return the quotas that count the pools, including CPU pools, without pools of reserved capacity.
+    """Return the quotas that limit the pools, including CPU pools but not pools of reserved capacity.
 
     Reservations and capacity blocks already counted against the quotas when they were made. Flex-start counts as
     spot.
@@ -122,7 +122,7 @@ def _need(
 def _units(pool: PoolPlan, unit: str, catalog: Catalog) -> int:
     """Return the units of the quota that a node uses.
 
-    If the cloud may choose the machine type, this is the number of the largest machine type.
+    If the cloud may choose the machine type, this is the number for the largest machine type.
     """
     if unit != "vCPU":
         return pool.gpus_per_node

@@ -59,8 +59,7 @@ class Vendor:
 
 
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
-    """Return the sum of a share of each band of `amount`, from the bottom up, and a share `rest` of the remainder.
-    """
+    """Return the sum of a share of each band of `amount`, from the bottom up, and a share `rest` of the remainder."""
     reserved = 0.0
     for width, share in bands:
         part = min(amount, width)

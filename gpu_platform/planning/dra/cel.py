@@ -163,7 +163,7 @@ def _short(text: str) -> str:
 
 
 def _fix(message: str, before: str) -> str:
-    """Return the likely fix. `before` is the text of the line before the mistake."""
+    """Return the likely fix. `before` is the part of the line that precedes the mistake."""
     from gpu_platform.planning.dra.cel_environment import FIELDS, known_names
 
     quoted = re.search(r"'(''|[^']*)'", message)

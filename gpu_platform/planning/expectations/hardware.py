@@ -153,7 +153,7 @@ def expected_xids(catalog: Catalog) -> Expectation:
 def _mig(layouts: Sequence[MigLayout], declared: DeclaredNode) -> dict[str, Expectation]:
     """Return the MIG expectations.
 
-    If only some GPUs have instances, the MIG mode is not checked, but only the instances.
+    If only some GPUs have instances, only the instances are checked, and not the MIG mode.
     """
     sliced = [bool(layout) for layout in layouts]
     expect: dict[str, Expectation] = {}

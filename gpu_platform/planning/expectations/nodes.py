@@ -29,7 +29,7 @@ def plan(context: CompleteContext, requirements: NodeRequirements, nodes: CloudN
 
 
 def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: CloudNodes) -> Expectations:
-    """Return the expected values that the node agent compares a pool's nodes with.
+    """Return the values that the node agent expects on a pool's nodes.
 
     They are empty for a pool without GPUs, because the agent does not run there.
     """

@@ -58,7 +58,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """The expected values, by check id, that the node agent compares one node with."""
+    """The expected values for one node, by check id. The node agent compares them with the node's actual values."""
 
     pool: str
     machine_type: str

@@ -108,7 +108,7 @@ def _places(
     flavors: Mapping[str, str],
     available: Available,
 ) -> Iterator[_Place]:
-    """Yield the ways in which further pods of the team can run."""
+    """Yield the ways to run more pods of the team in the quota that its declared workloads leave."""
     nominal = _nominal(queue, flavors)
     image = available.catalog.images[IMAGE].reference
     for pool in available.pools:
@@ -133,8 +133,8 @@ def _places(
 
 
 def _ways(team: Team, pool: PoolPlan) -> Iterator[tuple[Mapping[str, Any], bool, Decimal]]:
-    """Yield the ways to request each resource of a pool: fields of a workload, whether a unit is a whole GPU, and
-    the unit's share of a node.
+    """Yield the ways to request each resource of a pool. Each way contains the fields of a workload, whether a
+    unit is a whole GPU, and the unit's share of a node.
     """
     if not pool.has_gpus:
         yield {"gpus": 0}, False, Decimal(0)
@@ -177,7 +177,7 @@ def _nominal(queue: TeamQueuePlan | None, flavors: Mapping[str, str]) -> Mapping
 def _left(workload: WorkloadPlan, team: TeamPlan, nominal: Mapping[tuple[str, str], Decimal] | None) -> int:
     """Return how many units of a workload's resource the team's declared workloads leave.
 
-    For a workload without GPUs, return enough pods for the batch example without queues, and 0 with queues.
+    For a workload without GPUs, return the number of pods in the batch example if there are no queues, or else 0.
     """
     if not workload.resource:
         return _BATCH_PODS if nominal is None else 0

@@ -20,9 +20,9 @@ class ExamplePlan:
     """An example workload that fits into the team's quota and a pool.
 
     `workload.replicas` is the number of pods that run together. `volume` is an existing claim in the namespace for
-    checkpoints, and `storage_class` the class of a claim that the manifest creates. If both are None, checkpoints
-    are written to a directory that ends with the pod. `smallest_claim` is the minimum claim size of that class, or
-    empty for any size.
+    checkpoints, and `storage_class` is the class of a claim that the manifest creates. If both are None,
+    checkpoints are written to a directory that is deleted with the pod. `smallest_claim` is the minimum claim size
+    of that class, or empty for any size.
     """
 
     kind: ExampleKind

@@ -93,8 +93,8 @@ def plan(context: CompleteContext, planned: Sequence[PoolPlan]) -> HeadroomPlan 
 def _pods(pool: PoolPlan, gpus: int) -> Iterator[HeadroomPods]:
     """Yield the headroom pods for each resource of the pool.
 
-    Pods for whole GPUs request up to the GPUs of a node. Pods for shares or MIG instances request one unit each,
-    because a node may refuse pods that request several.
+    A pod for whole GPUs requests at most the GPUs of one node. Pods for shares or MIG instances request one unit
+    each, because a node may refuse pods that request several.
     """
     for offer in pool.resources:
         units = gpus * offer.per_node // pool.gpus_per_node
@@ -143,13 +143,13 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
 
 
 def _nodes(pool: PoolPlan, pods: HeadroomPods) -> int:
-    """Return the maximum number of nodes that the headroom pods keep."""
+    """Return the maximum number of nodes that the headroom pods keep running."""
     each = pool.gpus_per_node if _plans_shares_as_gpus(pool) else pool.units_per_node[pods.resource]
     return min(math.ceil(pods.units * pods.replicas / each), pool.nodes.max)
 
 
 def _plans_shares_as_gpus(pool: PoolPlan) -> bool:
-    """Return whether Karpenter adds the nodes. It plans with the cloud's machine types, which do not contain GPU
-    shares.
+    """Return whether Karpenter adds the nodes. Karpenter plans with the cloud's data about machine types, which
+    does not contain GPU shares.
     """
     return pool.by_karpenter and pool.cloud is not None and _shares(pool)

@@ -13,7 +13,7 @@ from gpu_platform.stack.sharing import MigRoll, Sharing
 
 
 def check(changes: Changes, pools: Iterable[tuple[int, Pool]], sharing: Iterable[tuple[str, Sharing]]) -> Problems:
-    """Return the problems of pools that may take more nodes out of service than the limit over all pools."""
+    """Return a problem for each pool whose own limit on unavailable nodes exceeds the limit over all pools."""
     problems = Problems()
     most = changes.max_unavailable
     for place, count in _declared(pools, sharing) if most is not None else ():

@@ -14,12 +14,15 @@ from zoneinfo import ZoneInfo
 from gpu_platform.base.quantity import duration_text
 from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
 
-# A window is open for at most a day, and time zones differ from UTC by less than a day.
+# Days around a time for which openings are computed. They are enough, because a window is open for at most a day
+# and time zones differ from UTC by less than a day.
 _DAYS_BEFORE, _DAYS_AFTER = 3, 9
 
 
 def open_until(window: WindowPlan, at: datetime) -> datetime | None:
-    """Return when the window that is open at `at` closes, or None. The window is already closed at that time."""
+    """Return when the window that is open at `at` closes, or None. At the returned time, the window is already
+    closed.
+    """
     return next((end for start, end in _merged(window, at) if start <= at < end), None)
 
 

@@ -1,10 +1,10 @@
 """Decides which multisets of MIG profiles fit on a GPU, and where each instance starts.
 
-A layout is legal if its instances can be placed; the sum of their slices does not decide. An instance takes a run
-of memory slices that begins at one of its profile's start positions. So 3g+3g+1g is illegal on an A100, because
-the two 3g take all eight memory slices, but 4g+3g is legal. Source: NVIDIA Multi-Instance GPU User Guide,
-"Supported MIG Profiles" and NVML's nvmlDeviceGetGpuInstancePossiblePlacements. The catalogue contains the start
-positions.
+A layout is legal if its instances can be placed; it is not enough that the sum of their slices fits. An instance
+takes a run of memory slices that begins at one of its profile's start positions. So 3g+3g+1g is illegal on an
+A100, because the two 3g take all eight memory slices, but 4g+3g is legal. Source: NVIDIA Multi-Instance GPU User
+Guide, "Supported MIG Profiles" and NVML's nvmlDeviceGetGpuInstancePossiblePlacements. The catalogue contains the
+start positions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class IllegalLayout:
 def place(mig: Mig, layout: Mapping[str, int]) -> tuple[GpuInstance, ...] | None:
     """Return one placement of every instance of `layout` (profile name to count), or None if there is none.
 
-    The result is None if the GPU does not have a profile. The placement is ordered by start position.
+    The result is also None if the GPU does not have one of the profiles. The placement is ordered by start
+    position.
     """
     wanted: list[MigProfile] = []
     for name, count in layout.items():

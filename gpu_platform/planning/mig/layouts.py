@@ -22,7 +22,9 @@ class Blocked:
     profile: str
     by_start: tuple[tuple[int, tuple[GpuInstance, ...]], ...]
     why: str
-    """Limit other than memory slices that blocks the instance, or an empty string."""
+    """Reason why the instance does not fit, such as too few compute slices or decoders. Empty if only the memory
+    slices are the reason.
+    """
 
 
 def maximal_placements(

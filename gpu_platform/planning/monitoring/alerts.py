@@ -270,7 +270,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
             alert="QueueWaiting",
             expr='max by (cluster_queue) (kueue_pending_workloads{status="active"}) > 0'
             + _waits_for_a_start(pools)
-            # If other workloads have started in the meantime, the waiting ones are only waiting for their turn.
+            # If other workloads have started in the meantime, the pending workloads only wait for their turn.
             + " unless on (cluster_queue) sum by (cluster_queue) "
             "(increase(kueue_admitted_workloads_total[1h])) > 0",
             for_="1h",

@@ -31,7 +31,9 @@ class ExportedMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exporter:
-    """The exporter's version, its metrics by the program's names, and its label that contains the node's name."""
+    """The exporter's version, its metrics by the names that the program gives them, and its label for the node's
+    name.
+    """
 
     version: str
     metrics: Mapping[str, ExportedMetric]

@@ -110,8 +110,8 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
 def _without_alert(
     context: CompleteContext, pools: Sequence[PoolPlan], plan: MonitoringPlan
 ) -> Iterator[Decision]:
-    """Yield the alerts that are missing here but exist on other clusters, and the alerts that the node agent's
-    metrics never fire.
+    """Yield the alerts that this cluster lacks but other clusters have, and the alerts that cannot fire on nodes
+    without DCGM because the node agent does not export their metrics.
     """
     if not (plan.service_monitor or plan.pod_monitoring):
         return

@@ -80,9 +80,9 @@ def recording_rules(
 ) -> tuple[RecordingRule, ...]:
     """Return all recording rules.
 
-    `exported` means that the scrape keeps its own labels pod and namespace, and renames the exporter's to
-    exported_.... `kube_state` means that kube-state-metrics is scraped. `agent` means that the node agent serves
-    metrics, which are used on nodes without DCGM metrics.
+    `exported` means that the scrape keeps its own labels pod and namespace, and renames the labels of the exporter
+    to exported_.... `kube_state` means that kube-state-metrics is scraped. `agent` means that the node agent
+    serves metrics, which are used on nodes without DCGM metrics.
     """
     return (
         *_of_gpus(exporter, exported=exported, agent=agent),
@@ -98,7 +98,7 @@ def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[Rec
         if not agent or metric not in AGENT_METRICS:
             return text
         name, factor = AGENT_METRICS[metric]
-        # The pod label in this series is the agent itself, which uses no GPU.
+        # The pod label of this series names the agent itself, which uses no GPU.
         own = f"max by ({_AGENT_LABELS}) ({name})" + ("" if factor == 1 else f" * {factor:.10g}")
         return f"({text}) or on (node) ({own})"
 
@@ -211,10 +211,11 @@ _FABRIC: Final = (
 
 
 def _fabric(*, node_exporter: bool, agent: bool) -> Iterator[RecordingRule]:
-    """Yield rules for the traffic and errors of NICs between GPU nodes, from the node agent if it serves metrics.
+    """Yield rules for the traffic and errors of the NICs that connect GPU nodes.
 
-    `node_exporter` means that kube-prometheus-stack scrapes node_exporter, and kube-state-metrics, which knows the
-    node of node_exporter's pod.
+    `agent` means that the node agent serves metrics for these NICs. `node_exporter` means that
+    kube-prometheus-stack scrapes both node_exporter and kube-state-metrics, which maps node_exporter's pods to
+    nodes.
     """
     node = "on (namespace, pod) group_left (node) max by (namespace, pod, node) (kube_pod_info)"
     for record, of_agent, of_exporter in _FABRIC:

@@ -33,7 +33,7 @@ def exporter_monitor(plan: MonitoringPlan) -> Spec:
                 "honorLabels": True,
                 "relabelings": [
                     {"sourceLabels": [_POOL_OF_NODE], "targetLabel": "pool"},
-                    # The series of a free GPU name no pod, and must not get the exporter's own pod instead.
+                    # The series of a free GPU name no pod, and must not name the exporter's own pod instead.
                     {"action": "labeldrop", "regex": "namespace|pod|container"},
                 ],
             }

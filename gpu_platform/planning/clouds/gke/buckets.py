@@ -40,11 +40,12 @@ podEphemeralStorageLimitEviction; read 2026-11-29.
 """
 READ_ROLE: Final = "roles/storage.objectViewer"
 WRITE_ROLE: Final = "roles/storage.objectUser"
-# Role to list object names, without which no prefix of the bucket can be mounted.
+# Role that allows listing object names. Without it, no prefix of the bucket can be mounted.
 _LIST: Final = "roles/storage.legacyBucketReader"
 # Maximum time in seconds until pods see a new file in a dataset.
 _DATASETS_TTL: Final = 600
-# Google's value for checkpoints, because a directory is renamed when a checkpoint is complete.
+# Maximum number of files in a directory that pods can rename. Google recommends this value for checkpoints,
+# because the directory of a checkpoint is renamed when the checkpoint is complete.
 _RENAMED_FILES: Final = 200000
 
 
@@ -64,7 +65,7 @@ class BucketGrant:
 
     @property
     def condition(self) -> str | None:
-        """Condition of the IAM binding, which limits it to objects and folders below the prefix."""
+        """Condition that limits the IAM binding to objects and folders below the prefix."""
         return below(self.bucket, self.prefix) if self.prefix else None
 
 
@@ -141,7 +142,9 @@ def by_sidecar() -> Decision:
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: GkeCluster) -> Iterator[Decision]:
-    """Yield decisions about a bucket, with its volumes and the outbound connections that its teams may open."""
+    """Yield the decision about a bucket's volumes, and a warning about the outbound connections that its teams may
+    open.
+    """
     owner = "" if cluster.create is not None else "; the cluster's owner must enable the Cloud Storage FUSE driver"
     access = "read and written" if one.writable else "read"
     teams = ", ".join(one.teams or ()) or "no team"

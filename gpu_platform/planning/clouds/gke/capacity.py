@@ -46,7 +46,8 @@ def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
     """Return the zones that the stack file names for a pool. The result is empty if it names none in a regional
     cluster.
 
-    Only these zones decide placement and counts, so that a newer list of zones does not replace nodes.
+    Placement and node counts depend only on these zones, so that an updated list of offered zones replaces no
+    nodes.
     """
     if isinstance(pool.capacity, Reservation):
         return (pool.capacity.zone,)
@@ -79,7 +80,7 @@ def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
 
 
 def reservation_affinity(pool: Pool, cluster: GkeCluster) -> ReservationAffinity:
-    """Return the reservation affinity of a pool, which is for the pool's own reservation or for none.
+    """Return the reservation affinity of a pool: the pool's own reservation, or no reservation.
 
     ANY is never used, because the nodes could then use the capacity of other teams.
     """
@@ -131,7 +132,7 @@ def check_capacity(
 
 
 def windows(pool: Pool) -> tuple[CapacityWindow, ...]:
-    """Return the time in which the pool's reservation exists, or an empty tuple for other capacity types.
+    """Return the pool's reservation with its start and end, or an empty tuple for other capacity types.
 
     GKE does not drain the nodes before the reservation ends.
     """
@@ -279,7 +280,7 @@ def fixed_count_fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catal
 
 
 def _in_each_zone(number: int, zones: Sequence[str]) -> int:
-    """Return the next number of nodes that can be divided equally among the zones."""
+    """Round a number of nodes up to a number that can be divided equally among the zones."""
     return number + -number % max(len(set(zones)), 1)
 
 

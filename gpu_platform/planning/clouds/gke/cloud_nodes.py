@@ -1,4 +1,4 @@
-"""Derive a GKE node pool's zones, NICs, rolls, node replacement and pod endings from its plan."""
+"""Derive the zones and NICs of a GKE pool's nodes from its plan, and how the nodes are rolled, replaced and ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 
 
 def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
-    """Return how GKE creates, rolls, replaces and ends the nodes of a node pool."""
+    """Return how GKE creates, rolls, replaces and deletes the nodes of a node pool."""
     fabric = _node_fabric(plan)
     return CloudNodes(
         platform=plan.kind,
@@ -93,8 +93,8 @@ def _fabric_nics(plan: GkePoolPlan, fabric: NodeFabric | None) -> FabricNics | N
 
 
 def _pod_endings(plan: GkePoolPlan, catalog: Catalog) -> tuple[PodEnding, ...]:
-    """Return why pods end, such as reclaimed spot nodes, the lifetime of flex-start nodes, or the end of a
-    reservation.
+    """Return why pods are terminated, such as reclaimed spot nodes, the lifetime of flex-start nodes, or the end
+    of a reservation.
     """
     if plan.max_run_duration_seconds is not None:
         return (

@@ -51,7 +51,7 @@ from gpu_platform.stack.storage import BucketStorage, DiskStorage, ExistingStora
 MAX_NAME = 40
 MAX_ACCOUNT = 30
 MAX_NETWORK = 48  # names have at most 63 characters; the longest suffix is -gpu-0-internal
-# For logs, metrics and images of a node. Workloads have their own identities.
+# Nodes need these roles for logs, metrics and images. Workloads have their own identities.
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
 _STREAMING_ROLE = "roles/serviceusage.serviceUsageConsumer"  # GKE docs, Image streaming, read 2026-11-23
 

@@ -22,13 +22,14 @@ from gpu_platform.stack.compute_class import ComputeClass
 from gpu_platform.stack.pool import FlexStart, Pool
 
 CLASS_KEY: Final = "cloud.google.com/compute-class"
-# A class with this name applies to pods that select no class. GKE uses the other prefixes itself.
+# A class with this name applies to pods that select no class.
 _DEFAULT: Final = "default"
+# GKE uses names with these prefixes itself.
 _RESERVED: Final = ("gke", "autopilot")
 _SPEC: Final[Mapping[str, Any]] = {
     "activeMigration": {"optimizeRulePriority": False},
     "nodePoolAutoCreation": {"enabled": False},
-    # The default differs between GKE versions, and the other value adds nodes without GPUs.
+    # The default differs between GKE versions, and the other value, ScaleUpAnyway, adds nodes without GPUs.
     "whenUnsatisfiable": "DoNotScaleUp",
 }
 

@@ -1,4 +1,4 @@
-"""Plan how network policies on GKE let pods reach only Google's APIs, or hosts by name.
+"""Plan the network policies on GKE that let pods reach only Google's APIs or only named hosts.
 
 Sources: Google Cloud docs, "Configure Private Google Access" (private.googleapis.com is 199.36.153.8/30; a private
 zone googleapis.com with a CNAME for all names) and "Control Pod egress traffic using FQDN network policies"
@@ -44,7 +44,7 @@ def pod_egress(cluster: GkeCluster, *, identity: bool) -> tuple[PodEgress, ...]:
 
 
 def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
-    """Record a problem if network policies cannot name hosts here. `problems` points to the host name."""
+    """Record a problem if the cluster's network policies cannot name hosts. `problems` points to the host name."""
     if not cluster.fqdn_policies:
         problems.add(
             "a host name without cluster.fqdn_policies",

@@ -85,7 +85,10 @@ def doubtful_networks(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ..
 
 
 def require_version(plan: GkeClusterPlan, version: str) -> None:
-    """Raise BadInput if a new cluster's version, which its channel chose, does not suit the pools or operator."""
+    """Raise BadInput if the pools or the operator do not support the version of a new cluster.
+
+    The release channel of the cluster chose the version.
+    """
     problems = Problems("cluster")
     _check_version(plan, version, problems)
     if problems.found:

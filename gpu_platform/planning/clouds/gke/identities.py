@@ -1,5 +1,6 @@
-"""Check and plan the teams' identities on GKE, which are roles for a service account through Workload Identity
-Federation.
+"""Check and plan the teams' identities on GKE.
+
+An identity consists of roles that Workload Identity Federation grants to a Kubernetes service account.
 
 A bucket's IAM policy grants access directly to the service account `team` in the team's namespace, without a
 Google Cloud service account. The identity does not contain the cluster, so the same service account in a namespace
@@ -44,7 +45,7 @@ class TeamBucketGrant:
 
     @property
     def condition(self) -> str | None:
-        """Condition of the IAM binding, which limits it to objects below the prefix and to lists of them."""
+        """Condition that limits the IAM binding to objects below the prefix and to listing them."""
         if not self.prefix:
             return None
         listed = f'api.getAttribute("storage.googleapis.com/objectListPrefix", "").startsWith("{self.prefix}")'

@@ -2,8 +2,8 @@
 
 Kubernetes on GKE identifies users by the e-mail address of their Google account or service account, and groups by
 the e-mail address of a Google group. It recognises a group only if the cluster has a security group,
-gke-security-groups@DOMAIN, and the group is a member of that group. Users and groups of a workforce identity pool
-have names that begin with principal:// and principalSet://.
+gke-security-groups@DOMAIN, and the group is a member of this security group. Users and groups of a workforce
+identity pool have names that begin with principal:// and principalSet://.
 
 The cluster's DNS endpoint and `get-credentials` check IAM permissions before RBAC applies.
 roles/container.clusterViewer is the smallest predefined role with both permissions, container.clusters.connect and

@@ -28,7 +28,7 @@ QUEUED_KEY = "cloud.google.com/gke-queued"
 """Key of a taint that GKE sets itself, and of a label that GKE does not set (cluster-toolkit)."""
 LOCAL_SSD_GB = 375
 """Size in GB of a local SSD for most machine types. The catalogue contains the other sizes."""
-# Defaults and limit for container logs: GKE API reference, NodeKubeletConfig, containerLogMaxSize; read
+# Defaults and limit for container logs. Source: GKE API reference, NodeKubeletConfig, containerLogMaxSize; read
 # 2026-11-29.
 _LOG_SIZE_MIB = 10
 _LOG_FILES = 5
@@ -77,7 +77,7 @@ def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Acc
     return Accelerator(
         type=machine.accelerator_label,
         count=machine.gpu_count,
-        # The version that Google has tested with the node image.
+        # With DEFAULT, GKE installs the driver version that Google has tested with the node image.
         driver_version="DEFAULT" if software.driver == "cloud" else "INSTALLATION_DISABLED",
         sharing_strategy="TIME_SHARING" if isinstance(sharing, TimeSlicing) else None,
         max_shared_clients=sharing.replicas if isinstance(sharing, TimeSlicing) else None,

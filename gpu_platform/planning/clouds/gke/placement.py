@@ -1,4 +1,4 @@
-"""Plan the placement of a GKE pool, either compact or in one NVLink domain, and its upgrades.
+"""Plan the placement of a GKE pool (compact or in one NVLink domain) and the upgrades of its nodes.
 
 Sources: GKE docs on compact placement and node upgrade strategies; Compute Engine docs on compact placement and
 workload policies; preconditions of cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
@@ -170,7 +170,8 @@ def _check_compact(
 
 
 def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings | None:
-    """Return how nodes are replaced. By default there is no surge if the capacity is reserved or compactly placed.
+    """Return the upgrade settings of a pool. By default, GKE adds no surge nodes to reserved or compactly placed
+    pools.
 
     Return None for flex-start. GKE always uses its short-lived upgrades for flex-start: nodes run until they end,
     new nodes have the new configuration, and the strategy has no settings (GKE docs, Node upgrade strategies,

@@ -22,7 +22,9 @@ from gpu_platform.planning.requirements.section import ClassPlace
 # The provider's defaults. Source: terraform-provider-google, resource_container_cluster.go.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
 SYSTEM_SURGE: Final = 1
-"""Nodes that GKE adds while it rolls the system nodes. One is enough, because controllers have few replicas."""
+"""Number of nodes that GKE adds while it rolls the system nodes. One is enough, because controllers have few
+replicas.
+"""
 # GKE replaces nodes one by one and waits up to an hour for each node's pods. The provider's default is 30 minutes.
 NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
@@ -102,7 +104,7 @@ class UpgradeSettings:
     def surge(self, most: int) -> int:
         """Return how many nodes GKE adds while it rolls the pool.
 
-        A blue-green upgrade doubles all `most` nodes.
+        `most` is the maximum number of nodes of the pool. A blue-green upgrade doubles it.
         """
         return most if self.strategy == "BLUE_GREEN" else self.max_surge or 0
 
@@ -208,7 +210,7 @@ class GkePoolPlan:
     protect: bool
     compute_class: ClassPlace | None = None
     windows: tuple[CapacityWindow, ...] = ()
-    """Time in which the pool's reservation exists."""
+    """The pool's reservation, with its start and end."""
 
     @property
     def surge(self) -> int:
@@ -410,7 +412,7 @@ class GkeClusterPlan:
     broken_from: Mapping[str, str]
     """First GKE version whose nodes cannot use the pool's GPU NICs, by pool.
 
-    Only pools without a declared version count.
+    Only pools without a declared version are included.
     """
     operator: str
     operator_kubernetes: tuple[str, str]

@@ -128,7 +128,7 @@ def plan_gke_pool(
         auto_repair=flex is None if pool.repair is None else pool.repair,
         # Clusters on a release channel require auto-upgrade. The cluster's maintenance window determines the time.
         auto_upgrade=True,
-        # Reserved capacity is not enough for a second pool next to the first.
+        # Reserved capacity has no room for a second pool next to the first.
         delete_before_replace=reserved or placement.compact is not None,
         protect=cluster.is_protected or pool.protect,
         compute_class=requirements.compute_class,

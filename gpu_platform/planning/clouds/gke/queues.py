@@ -1,4 +1,4 @@
-"""Plan the GKE features that queues need, which are labels for the network topology and queued provisioning.
+"""Plan the GKE features that queues need: node labels for the network topology, and queued provisioning.
 
 Sources: AI Hypercomputer docs, "Schedule GKE workloads with Topology Aware Scheduling" and "Run NCCL on custom GKE
 clusters that use A3 Mega or A3 High"; GKE docs, "Run a large-scale workload with flex-start with queued

@@ -141,7 +141,7 @@ def _check_disk(
 ) -> None:
     """Record problems with a disk type that no pool can attach, and with IOPS that the disk type does not support.
 
-    `unset` is the disk type of a class that names none, or None if it is a type that the pools attach.
+    `unset` is the default disk type of a class that names none. It is None if the pools can attach the default.
     """
     if one.iops is not None and one.disk != HYPERDISK:
         here.at("iops").add(
@@ -230,7 +230,7 @@ def _is_managed_lustre(one: StorageClass) -> bool:
 
 
 def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether the cluster's version may have a feature. It may if the stack file declares no version."""
+    """Return whether the cluster's version may have a feature. This is true if the stack file declares no version."""
     return cluster.kubernetes is None or minor(cluster.kubernetes) >= minor(catalog.gke_features[feature].minimum)
 
 
