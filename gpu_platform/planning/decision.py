@@ -1,4 +1,4 @@
-"""A choice that the program makes, with its reason, and a part of the Plan together with such choices."""
+"""Types for a decision with its reason, and for a part of the Plan together with its decisions."""
 
 from __future__ import annotations
 

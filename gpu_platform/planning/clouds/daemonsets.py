@@ -40,10 +40,14 @@ class DaemonSet:
 
 
 OPERANDS_PER_NODE: Final = 12
-"""Pods per node of the operator and of GPU Feature Discovery, including validation pods that run only once."""
+"""Number of pods of the operator and of GPU Feature Discovery on a node, including validation pods that run once.
+"""
 
 DISCOVERY: Final = DaemonSet(name="Node Feature Discovery", cpu_millicores=5, memory_mib=64)
-"""Part of the operator's chart. It also runs on nodes without GPUs (the chart's values.yaml, read 2026-11-28)."""
+"""Node Feature Discovery, a part of the operator's chart that also runs on nodes without GPUs.
+
+Source: the chart's values.yaml, read 2026-11-28.
+"""
 AGENT: Final = DaemonSet(name="node agent", cpu_millicores=50, memory_mib=64)
 """The platform's node agent."""
 _OPERANDS: Final = DaemonSet(name="GPU Operator", pods=9)

@@ -17,7 +17,7 @@ from gpu_platform.planning.problems import Problems
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A document and its size.
+    """A cloud document whose size is limited.
 
     `limit` is the limit's name in the catalogue. `place` is the stack file field that makes the document grow.
     """
@@ -36,7 +36,10 @@ def policy_size(*statements: Mapping[str, Any]) -> int:
 
 
 def check_documents(documents: Iterable[Document], catalog: Catalog, problems: Problems) -> None:
-    """Record documents that exceed their limit. `problems` points to the root of the stack file."""
+    """Record a problem for each document that exceeds its limit.
+
+    `problems` points to the root of the stack file.
+    """
     for document in documents:
         limit = catalog.limits[document.limit]
         if document.size > limit.most:

@@ -59,9 +59,8 @@ _OPERANDS: Final = (
 
 
 def gpu_parts(cluster: Cluster) -> GpuParts:
-    """Return the `parts` of a cluster.
-
-    The default applies to a sandbox, which contains no software of another owner.
+    """Return the `parts` of a cluster. A sandbox has the default, because only the program installs software
+    there.
     """
     return GpuParts() if isinstance(cluster, SandboxCluster) else cluster.parts
 

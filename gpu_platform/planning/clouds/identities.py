@@ -77,5 +77,5 @@ def irsa(role_arn: str) -> Mapping[str, str]:
 
 
 def google_account(email: str | None) -> Mapping[str, str]:
-    """Return the ServiceAccount annotation for a Google Cloud service account, or no annotation without `email`."""
+    """Return the ServiceAccount annotation for a Google Cloud service account. Without `email`, it is empty."""
     return {GOOGLE_ANNOTATION: email} if email is not None else {}

@@ -37,7 +37,7 @@ class PartPlan:
     objects: tuple[tuple[str, str], ...] = ()
     """API versions and kinds of the custom resources that configure the controller."""
     may_keep_off: bool = False
-    """Whether another instance is allowed if it selects its nodes by labels that the owner sets."""
+    """Whether the owner may run another instance whose node selector keeps it off the pools' nodes."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, which contains only the controller's name, its title and who installs it."""

@@ -183,8 +183,8 @@ class CloudSoftware:
     `problems` points to the sharing configuration.
     """
     check_operator: Callable[[Sequence[tuple[int, Pool]], Catalog, Problems], None] = _nothing
-    """Record a problem for pools that one operator cannot serve together. `problems` points to the root of the
-    stack file.
+    """Record a problem for pools that need conflicting settings of the operator. `problems` points to the root of
+    the stack file.
     """
 
 
@@ -202,7 +202,8 @@ class CloudControlPlane:
     ] = _keep
     """Return the planned cluster with enough nodes for the controllers, or record why the nodes lack room.
 
-    The controllers are the pods that the program installs on every cloud. `problems` points to `cluster`.
+    The third argument contains the controllers that the program installs on every cloud. `problems` points to
+    `cluster`.
     """
     system_rooms: Callable[[CloudCluster | None, Catalog], Sequence[Room] | None] = _nothing
     """Return the room on all system nodes, or None if the cluster has nodes that the stack file does not name."""

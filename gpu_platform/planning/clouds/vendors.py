@@ -59,7 +59,10 @@ class Vendor:
 
 
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
-    """Return the sum of a share of each band of `amount`, from the bottom up, and a share `rest` of the remainder."""
+    """Return a weighted sum over the bands of `amount`, from the bottom up.
+
+    `bands` contains the width and share of each band. `rest` is the share of the amount above all bands.
+    """
     reserved = 0.0
     for width, share in bands:
         part = min(amount, width)

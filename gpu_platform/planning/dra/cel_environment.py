@@ -1,8 +1,8 @@
 """The CEL environment of a device selector: its variables and the functions of Kubernetes.
 
 Source of the variables: k8s.io/dynamic-resource-allocation/cel/compile.go (`device`), v0.36.3, read 2026-11-22.
-The API server rejects three kinds of expressions that pass here: an expression with an estimated cost over
-1,000,000; a list or map with non-constant values of several types; and an expression that uses `device` as a whole
+The API server rejects three kinds of expressions that this module accepts: an expression with an estimated cost
+over 1,000,000; a list or map with non-constant values of several types; and an expression that uses `device` as a whole
 (`cel.bind(d, device, ...)`) and a capacity with the wrong type. It accepts up to 250 nested levels instead of 32.
 """
 

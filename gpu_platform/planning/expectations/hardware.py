@@ -37,7 +37,7 @@ MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC change NVML's to
 class DeclaredNode:
     """The settings that a stack declares for the nodes of a pool.
 
-    Each `..._source` names a place in the stack file. `driver_version` is the driver version, or its first parts.
+    Each `..._source` names a place in the stack file. `driver_version` is the driver version, or a prefix of it.
     If it is None, only the GPU's minimum driver branch is expected. `driver_rolled` means that the operator or the
     cloud changes the driver node by node. `driver_at_boot` means that a node receives the driver when it boots.
     `driver_remedy` describes how a node gets the expected driver. `mig_layouts` has one entry per GPU, which is

@@ -184,7 +184,7 @@ def _pool(pool: PoolPlan, team: TeamPlan, queue: TeamQueuePlan | None, available
 
 
 def _together(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]], available: Available) -> ExamplePlan:
-    """Return an example with its pod annotations, and a training job also with the network settings of its pods."""
+    """Return an example with its pod annotations. A training job also has its pods' network settings."""
     workload = example.workload
     if example.kind == "inference":
         return example

@@ -37,7 +37,7 @@ class ExamplePlan:
     their nodes.
     """
     node_seconds: int | None = None
-    """How long nodes that are provisioned for its pods live, or None if no nodes are provisioned for them."""
+    """Lifetime of the nodes that are provisioned for its pods, or None if no nodes are provisioned for them."""
     fabric: PodFabricPlan | None = None
     """Additional settings that its pods need to communicate between nodes."""
 

@@ -11,7 +11,7 @@ from gpu_platform.base import names
 IN_PROGRESS: Final = ("pending", "rebooting")
 """States of `nvidia.com/mig.config.state` that the MIG manager leaves by itself."""
 CHANGE_SECONDS: Final = 1800
-"""Maximum duration of a layout change, in which a change of MIG mode may reboot a machine with eight GPUs."""
+"""Maximum duration of a layout change, including a reboot of a machine with eight GPUs if the MIG mode changes."""
 _OWNERSHIP: Final = f"f:{names.MIG_STATE_LABEL}"
 
 

@@ -156,9 +156,7 @@ def _sums() -> Iterator[RecordingRule]:
 
 
 def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
-    """Yield the costs of pools at the plan's prices. A pool without a known price has no series rather than a
-    zero.
-    """
+    """Yield rules for the costs of pools at the plan's prices. A pool without a known price has no series."""
     priced = [pool for pool in pools if pool.has_gpus and pool.price_usd_per_hour is not None]
     for pool in priced:
         labels = {"pool": pool.name}
@@ -234,7 +232,7 @@ _OWNER: Final[Mapping[str, str]] = {
 
 
 def _workloads() -> Iterator[RecordingRule]:
-    """Yield sums by the Deployment, Job, Ray cluster or other owner of a pod."""
+    """Yield rules for the use of GPUs by Deployment, Job, Ray cluster or other workload that owns the pods."""
     owners = " or ".join(
         f'label_replace(kube_pod_owner{{owner_is_controller="true", owner_kind="{kind}"}}, '
         f'"workload", "$1", "owner_name", "{pattern}")'

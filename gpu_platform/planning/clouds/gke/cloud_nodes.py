@@ -1,4 +1,6 @@
-"""Derive the zones and NICs of a GKE pool's nodes from its plan, and how the nodes are rolled, replaced and ended."""
+"""Derive the zones and NICs of a GKE pool's nodes from its plan, how they are rolled or replaced, and what ends
+their pods.
+"""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def subnetwork_of(subnetwork: str, plan: GkeClusterPlan) -> tuple[str, str, str]
 
 
 def _without_networks(plan: GkeClusterPlan) -> str:
-    """Return the alternative `network` settings for pools that join GPU networks."""
+    """Return the fix for pools that join GPU networks: the `network` settings to write instead."""
     rdma = any(network.device_mode == "RDMA" for network in plan.networks)
     return f"give the pools network: {{{'via: profile' if rdma else 'rdma: false'}}}"
 

@@ -24,7 +24,8 @@ from gpu_platform.stack.pool import Pool
 
 SUBNET_PREFIX = 20  # enough for 4,092 nodes
 MAIN_MTU = 8896
-"""MTU of the cluster's own VPC, for storage. Default of cluster-toolkit 1.95, modules/network/vpc."""
+"""MTU of the cluster's own VPC, chosen for storage traffic. Default of cluster-toolkit 1.95, modules/network/vpc.
+"""
 
 Fabric = Literal["none", "tcpx", "tcpxo", "rdma"]
 

@@ -289,7 +289,7 @@ class CreateGkePlan:
     """Node ports that the program's firewall rule opens for the control plane. GKE opens its own ports itself."""
     api_access: tuple[str, ...]
     dns_access: bool
-    """Whether clients in any network reach the API server at its DNS endpoint, with IAM."""
+    """Whether clients in any network can reach the API server at its DNS endpoint, where IAM controls access."""
     private_apis: bool
     """Whether the created VPC resolves Google API names to private.googleapis.com."""
     authenticator_groups: str | None

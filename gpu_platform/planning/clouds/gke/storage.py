@@ -230,7 +230,7 @@ def _is_managed_lustre(one: StorageClass) -> bool:
 
 
 def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether the cluster's version may have a feature. This is true if the stack file declares no version."""
+    """Return whether the cluster's version may have a feature. The result is true if no version is declared."""
     return cluster.kubernetes is None or minor(cluster.kubernetes) >= minor(catalog.gke_features[feature].minimum)
 
 
@@ -422,7 +422,10 @@ def _has_hyperdisk(storage: Mapping[str, StorageClass], all_hyperdisk: bool) -> 
 
 
 def _disk(one: DiskStorage, all_hyperdisk: bool) -> str:
-    """Return the disk type of a class. The system nodes of a created cluster cannot attach Hyperdisk."""
+    """Return the disk type of a class. If no type is declared, it depends on whether all nodes attach Hyperdisk.
+
+    The system nodes of a created cluster cannot attach Hyperdisk.
+    """
     return one.disk or (HYPERDISK if all_hyperdisk else _PERSISTENT_DISK)
 
 
