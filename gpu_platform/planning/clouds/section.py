@@ -398,7 +398,7 @@ class CloudNodes:
     nodes_by_request: bool = False
     """Whether nodes are created only for a ProvisioningRequest, not for pending pods."""
     nic_resources: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Extended resources of a node's NICs, which pods request as devices, with their counts."""
+    """Extended resources for the NICs of a node, with the number of units on the node."""
     nic_devices: NicDevices | None = None
     """Devices of a node's NICs that pods can claim, or None if the node has no such devices."""
     network_requests: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -53,7 +53,7 @@ def solve_mig(mig: Mig, demand: Mapping[str, int], *, seconds: float = 10.0) -> 
 def _cover(
     layouts: list[tuple[tuple[str, int], ...]], wanted: Mapping[str, int], seconds: float
 ) -> tuple[list[int], int]:
-    """Return how many GPUs get each layout, and the lower bound for the number of GPUs."""
+    """Return how many GPUs use each layout, and the lower bound for the number of GPUs."""
     # The import takes half a second, and only this function needs it.
     from ortools.sat.python import cp_model
 

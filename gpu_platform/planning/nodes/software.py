@@ -114,7 +114,7 @@ def branch_of(version: str) -> int:
 def is_full(version: str) -> bool:
     """Return whether a version such as 580.173.02 names one driver, and not all drivers of a branch.
 
-    All drivers that the operator releases in the catalogue install have three numbers.
+    The operator releases in the catalogue install only drivers whose version has three numbers.
     """
     return version.count(".") == 2
 

@@ -86,7 +86,7 @@ def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Acc
 
 
 def kubelet_config(kubelet: Kubelet | None) -> GkeKubelet | None:
-    """Return the kubelet settings with the names of the GKE provider."""
+    """Return the kubelet settings, named as in the Google Cloud provider."""
     if kubelet is None:
         return None
     return GkeKubelet(
