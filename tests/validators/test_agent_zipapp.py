@@ -114,7 +114,7 @@ def test_no_docstring_and_no_comment_is_sent_to_the_nodes():
     module = (
         b'"""What it does."""\n# why\nLIMIT = "# 3"  # GiB\n\n\ndef read():\n    """Read.\n\n    More.\n    """\n'
     )
-    assert without_prose(module) == b'""\n\nLIMIT = "# 3"\ndef read():\n    ""\n\n\n\n'
+    assert without_prose(module) == b'""\n\nLIMIT = "# 3"\n\n\ndef read():\n    ""\n\n\n\n'
 
 
 def test_it_holds_the_agent_the_bindings_and_their_license_and_nothing_else():
