@@ -96,7 +96,7 @@ def test_two_budgets_of_one_pod_block_for_ever_even_if_each_allows_it() -> None:
     block = found(budget("one", **generous), budget("two", **generous), **UNREADY)
     assert block is not None
     assert (block.forever, block.budgets) == (True, ("vision/one", "vision/two"))
-    assert "which the eviction API refuses" in block.why
+    assert "the eviction API evicts no pod with more than one budget" in block.why
     assert block.fix == "let one budget select them"
 
 

@@ -1,4 +1,4 @@
-"""Checks and plans the add-ons of an environment."""
+"""Check and plan the add-ons of an environment."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.addons import Addons
 
-# The paths in the chart's values that contain the volumes of its pods.
+# Paths in the values of the Prometheus chart where its pods' volumes are declared.
 _VOLUMES: Final = {
     "Prometheus": ("prometheus", "prometheusSpec", "storageSpec"),
     "Alertmanager": ("alertmanager", "alertmanagerSpec", "storage"),
 }
-# A node selector that has only these labels selects no particular pool.
+# These labels are on all system nodes, so a node selector with only these labels selects no particular pool.
 _ON_SYSTEM_NODES: Final = {**names.OS_LABELS, "kubernetes.io/arch": "amd64"}
 
 
@@ -70,7 +70,7 @@ def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPla
 
 
 def addon_parts(addons: AddonsPlan) -> tuple[PartPlan, ...]:
-    """Return the add-ons in the form of controllers that a cluster must have only once."""
+    """Return the add-ons as parts of which a cluster must have only one copy."""
     return tuple(
         PartPlan(
             name=addon.name,
@@ -119,7 +119,7 @@ def _values(name: str, context: CompleteContext) -> Mapping[str, Any]:
 
 
 def _has_volume(context: CompleteContext) -> bool:
-    """Return whether the stack file gives Prometheus a volume. Its values then also set the retention."""
+    """Return whether the stack file gives Prometheus a volume. If it does, it also sets the retention."""
     *spec, volume = _VOLUMES["Prometheus"]
     return volume in _of_stack_file(context, spec)
 
@@ -136,7 +136,7 @@ def _of_stack_file(context: CompleteContext, path: Sequence[str]) -> Mapping[str
 def _left_volumes(
     section: AddonsPlan, context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPlan]
 ) -> Iterator[Decision]:
-    """Warn about volumes that are tied to one zone while the next node of their pod may be in another zone."""
+    """Warn about volumes that are tied to one zone although their pod may later start on a node in another zone."""
     if not any(one.name == "prometheus" and one.install for one in section.addons):
         return
     created = cluster.cloud.create if cluster.cloud is not None else None
@@ -172,14 +172,14 @@ def _left_volumes(
 
 
 def _storage_class(volume: object) -> object:
-    """Return the storage class name in the claim template of a volume."""
+    """Return the storage class name in the claim template of `volume`."""
     for key in ("volumeClaimTemplate", "spec", "storageClassName"):
         volume = cast("Mapping[str, object]", volume).get(key) if isinstance(volume, Mapping) else None
     return volume
 
 
 def _kept(section: AddonsPlan, context: CompleteContext) -> tuple[Decision, ...]:
-    """Return how long Prometheus keeps its metrics if it has no volume."""
+    """Return a decision that states how long Prometheus keeps its metrics if it has no volume."""
     if not any(one.name == "prometheus" and one.install for one in section.addons) or _has_volume(context):
         return ()
     return (

@@ -25,7 +25,9 @@ class KnownAddon:
 
 
 PROMETHEUS_KEEPS: Final[Mapping[str, str]] = {"retention": "15d", "retentionSize": "8GB"}
-"""Retention of Prometheus on its node's disk if it has no volume. The limit that is reached first applies."""
+"""Retention of Prometheus metrics if it has no volume and stores them on its node's disk. The limit that is
+reached first applies.
+"""
 _PROMETHEUS: Final[Mapping[str, Any]] = {
     "fullnameOverride": "prometheus",
     "cleanPrometheusOperatorObjectNames": True,
@@ -35,7 +37,7 @@ _PROMETHEUS: Final[Mapping[str, Any]] = {
     "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
     "prometheus": {
         "prometheusSpec": {
-            # Select monitors and rules in every namespace whatever their labels, including those of teams.
+            # Select monitors and rules in every namespace, whatever their labels, so that teams can add their own.
             "serviceMonitorSelectorNilUsesHelmValues": False,
             "podMonitorSelectorNilUsesHelmValues": False,
             "ruleSelectorNilUsesHelmValues": False,
@@ -57,8 +59,8 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="kubeflow-trainer",
         label="trainer",
         image="trainer/trainer-controller-manager",
-        # JobSet is a separate add-on.
-        # The chart's runtimes stay off, because a Job that downloads kubectl would apply them.
+        # JobSet is a separate add-on. The chart's training runtimes stay off, because a Job that downloads kubectl
+        # would apply them.
         values={"jobset": {"install": False}},
         needs=("jobset",),
     ),
@@ -86,7 +88,7 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="keda",
         label="keda-operator",
         image="kedacore/keda",
-        # Members' ScaledObjects must outlive the release.
+        # Keep the CRDs, and members' ScaledObjects with them, when the release is deleted.
         values={"crds": {"additionalAnnotations": {"helm.sh/resource-policy": "keep"}}},
     ),
     "gateway": KnownAddon(

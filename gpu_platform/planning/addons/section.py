@@ -9,8 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonPlan:
-    """An add-on. If `install` is False, the cluster's owner has installed it, and the other fields are
-    expectations.
+    """An add-on. If `install` is False, the cluster's owner has installed it, and the other fields describe the
+    expected installation.
 
     `name` is its field in the stack file. `after` lists add-ons that must be installed first. `seconds` is how
     long Helm waits.
@@ -37,5 +37,5 @@ class AddonsPlan:
     gateway_class: str | None = None
 
     def has(self, name: str) -> bool:
-        """Return whether the cluster has an add-on, whether the program or the cluster's owner installed it."""
+        """Return whether the cluster has an add-on. It may be installed by the program or by the cluster's owner."""
         return any(addon.name == name for addon in self.addons)

@@ -1,4 +1,4 @@
-"""Decide the active checks for the nodes of each pool, their pods, and the minimum bandwidths that pass."""
+"""Decide which active checks run on the nodes of each pool, in which pods, and which minimum bandwidths pass."""
 
 from gpu_platform.planning.burn_in.burn_in import PRIORITY_CLASS, check, plan
 

@@ -1,4 +1,4 @@
-"""Plans active checks for each pool whose GPUs can be measured, with one pod per node and with pods on pairs of
+"""Plan active checks for each pool with GPUs that can be measured: in one pod per node, and in pods on pairs of
 nodes.
 """
 
@@ -39,14 +39,14 @@ PRIORITY_CLASS: Final = "gpu-platform-burn-in"
 PRIORITY: Final = LOWEST_WITH_NODES - 990
 _USER: Final = 1000  # otherwise the image would run as root
 _GPU_CLAIM: Final = "burn-in-gpus"
-_GRACE_SECONDS: Final = 1  # the pod has nothing to save
+_GRACE_SECONDS: Final = 1  # the pod has no state to save when it ends
 # Cordoned nodes are checked too, because somebody often cordons a node in order to check it.
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
 # Run time of the program's fixed part, which starts PyTorch and NCCL and repeats copies and reductions.
 _START_SECONDS: Final = 40
 _SECONDS_PER_GPU: Final = 4
 _REDUCE_SECONDS: Final = 20
-# Time for the image pull in a suggested time limit, about the same as in the default limit.
+# Suggested time limits include this time for the image pull. It is about the same as in the default limit.
 _PULL_SECONDS: Final = 900
 # MiB for a PyTorch process with CUDA and NCCL, pinned memory for copies, and NCCL's buffers in /dev/shm.
 _MIB_PER_GPU: Final = 6144
@@ -70,7 +70,7 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_least(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem if a minimum bandwidth between nodes is declared, but no pool is measured between its
+    """Record a problem if a minimum bandwidth between nodes is declared, but no pool can be measured between
     nodes.
     """
     burn_in = context.environment.validation.burn_in
@@ -93,8 +93,8 @@ def _is_rack(context: CompleteContext, pool: PoolPlan) -> bool:
 
 
 def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem if the time limit is too short for the program on a pool's nodes, even if they have its
-    image.
+    """Record a problem if the time limit is shorter than the checks take on a pool's nodes, even without an image
+    pull.
     """
     burn_in = context.environment.validation.burn_in
     if burn_in is None or not pools:
@@ -112,8 +112,8 @@ def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _seconds(pool: PoolPlan, matrix: int) -> int:
-    """Return how long the program runs on a node that has the image. `matrix` is the time for matrix products in
-    seconds.
+    """Return how long the checks run on a node that already has the image. `matrix` is the number of seconds for
+    matrix products.
     """
     return _START_SECONDS + pool.gpus_per_node * _SECONDS_PER_GPU + matrix + _REDUCE_SECONDS
 
@@ -204,7 +204,7 @@ def _skipped(pool: PoolPlan) -> str:
 
 
 def _network(pool: PoolPlan, *, rack: bool) -> tuple[str, str]:
-    """Return the network between pods on two nodes, or the reason why there is none."""
+    """Return the network that connects pods on two nodes, or the reason why there is none."""
     devices = [name for name in pool.cloud_nodes.network_requests if "/" in name]
     fabric = pool.cloud_nodes.node_fabric
     nics = pool.cloud_nodes.nic_devices
@@ -229,7 +229,7 @@ def _network(pool: PoolPlan, *, rack: bool) -> tuple[str, str]:
 def _pod(
     pool: PoolPlan, catalog: Catalog, image: str, seconds: int, name: str, *, together: bool, rack: bool
 ) -> PodPlan:
-    """Return a pod with all GPUs of a node, and only as much CPU and memory as it needs."""
+    """Return a pod that uses all GPUs of a node, and only as much CPU and memory as the checks need."""
     free, gpus = free_node(pool, catalog), pool.gpus_per_node
     cpu = min(gpus * 2000, free.cpu_millicores * 3 // 4)
     memory = min(gpus * _MIB_PER_GPU, free.memory_mib * 3 // 4)

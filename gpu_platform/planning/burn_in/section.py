@@ -26,11 +26,11 @@ class LeastBandwidth:
 class BurnInPoolPlan:
     """Active checks for the nodes of one pool.
 
-    `skipped` is the reason why no check is meaningful, or an empty string if the checks run. `alone` is the pod on
-    one node, with all of its GPUs. `together` are the pods on two nodes, or None for the reason in `not_together`.
-    `network` is the network between these pods; they must not fall back to TCP over the plain network. `claims`
-    are the ResourceClaimTemplates for their devices. `seconds` is the duration of the checks on one node, without
-    the start of the container.
+    `skipped` is the reason why no check is meaningful, or an empty string if the checks run. `alone` is the pod
+    that checks one node with all its GPUs. `together` are the pods that check two nodes, or None for the reason in
+    `not_together`. `network` is the network between these pods; they must not fall back to TCP over the plain
+    network. `claims` are the ResourceClaimTemplates for their devices. `seconds` is the duration of the checks on
+    one node, without the start of the container.
     """
 
     pool: str
@@ -51,7 +51,8 @@ class BurnInPlan:
     """Active checks that run on request. The plan contains where their Jobs run, their time limit, and the
     measurements of each pool.
 
-    `pod_security` is the Pod Security level of the namespace. `matrix_seconds` is how long GPUs multiply matrices.
+    `pod_security` is the Pod Security level of the namespace. `matrix_seconds` is how long the GPUs multiply
+    matrices.
     """
 
     namespace: str

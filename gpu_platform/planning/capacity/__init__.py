@@ -1,4 +1,6 @@
-"""Decide whether all team quotas fit the nodes, with the placement or the conflict, and report wasted GPUs."""
+"""Decide whether all team quotas fit on the nodes, with a placement or a conflict as proof, and report wasted
+GPUs.
+"""
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import PodsOnNode, Proof, prove

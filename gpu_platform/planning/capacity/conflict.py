@@ -1,9 +1,9 @@
-"""Find the smallest set of quotas that do not fit the nodes together, and the resources that they lack.
+"""Find the smallest set of quotas that do not fit on the nodes together, and the resources that the nodes lack.
 
 Removing owners one after another finds a conflict whose proper subsets can all be placed. Hitting sets prove that
 it is also the smallest, because every conflict contains an owner outside each set that can be placed (Ignatiev et
-al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A cheaper proof sometimes applies.
-If the largest pods of each kind can be placed for any `n` owners, no conflict has `n` owners.
+al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A cheaper proof sometimes applies:
+if the largest pods of each kind can be placed for any `n` owners, no conflict has `n` owners.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _PATIENCE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Owners whose quotas do not fit the nodes together, and the resources that they lack.
+    """Owners whose quotas do not fit on the nodes together, and the resources that the nodes lack.
 
-    `minimal` indicates whether the others can be placed if any one owner is left out. `smallest` indicates whether
-    no other conflict has fewer owners.
+    `minimal` indicates whether the pods of the other owners can be placed if any one owner is left out. `smallest`
+    indicates whether no other conflict has fewer owners.
     """
 
     owners: tuple[str, ...]
@@ -65,7 +65,7 @@ def smallest_conflict(
 
 
 class _PlacementTest:
-    """Test whether the pods of a set of owners can be placed. Each set is tested once."""
+    """A test of whether the pods of a set of owners can be placed. Each set is tested only once."""
 
     def __init__(self, capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> None:
         self._capacities, self._groups, self._seconds = capacities, groups, seconds
@@ -82,7 +82,7 @@ class _PlacementTest:
         return prove(self._capacities, groups, seconds=min(left, self._seconds)).verdict if left > 0 else "unknown"
 
     def any_can_be_placed(self, few: int) -> bool:
-        """Return whether every set of `few` owners can be placed. False means that this is not known."""
+        """Return True if every set of `few` owners can be placed, and False if this is not known."""
         by_kind: dict[tuple[str, int, frozenset[str]], list[PodGroup]] = {}
         for group in self._groups:
             by_kind.setdefault((group.resource, group.units, frozenset(group.needs)), []).append(group)
@@ -95,7 +95,7 @@ class _PlacementTest:
 
 
 def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
-    """Return a group whose pods are at least as many and as large as those of any `few` owners of the groups."""
+    """Return a group with at least as many pods, and pods at least as large, as any `few` owners have in `groups`."""
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.owner] = counts.get(group.owner, 0) + group.count
@@ -112,7 +112,9 @@ def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
 def _without_the_small(
     owners: frozenset[str], can_place: _PlacementTest, resources: Sequence[str]
 ) -> frozenset[str]:
-    """Remove small owners that the conflict does not need. Bisection keeps the number of tests low."""
+    """Remove as many of the smallest owners as possible so that the rest cannot all be placed. Use bisection to
+    limit the number of tests.
+    """
     order = sorted(owners, key=lambda owner: (can_place.size(owner, resources), can_place.size(owner), owner))
     spare, needed = 0, len(order)
     while needed - spare > 1:
@@ -125,7 +127,10 @@ def _without_the_small(
 
 
 def _deleted(owners: frozenset[str], can_place: _PlacementTest) -> tuple[frozenset[str], bool]:
-    """Remove the owners that the conflict does not need, starting with the smallest."""
+    """Remove each owner without which the remaining owners still cannot all be placed, starting with the smallest.
+
+    The result includes whether the remaining conflict is proven to be minimal.
+    """
     kept, minimal = owners, True
     for owner in sorted(owners, key=lambda owner: (can_place.size(owner), owner)):
         verdict = can_place(kept - {owner})
@@ -161,7 +166,7 @@ def _smallest(
 
 def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset[str]:
     """Return the smallest set of owners that contains a member of each given set (minimum hitting set)."""
-    # The import takes half a second, and only this function needs it.
+    # Import OR-tools only here, because its import takes half a second.
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -175,7 +180,9 @@ def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset
 
 
 def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
-    """Return which resources the nodes lack: units in total, otherwise CPU, memory, pods or GPUs per node."""
+    """Return which resources the nodes lack. These are units in total or, if those suffice, CPU, memory, pods or
+    GPUs per node.
+    """
     lacking: list[str] = []
     for name, pools in dict.fromkeys((group.resource, frozenset(group.needs)) for group in groups):
         bound = [group for group in groups if group.resource == name and pools.issuperset(group.needs)]

@@ -20,17 +20,17 @@ from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TeamPlan, Workl
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 QUOTA = "quota"
-"""Name of the pods that use the rest of a quota, in addition to the team's declared workloads."""
+"""Name of the pods that stand for the part of a quota that the team's declared workloads leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCapacity:
-    """The free resources of `count` identical nodes, without the requests of DaemonSets.
+    """The resources of `count` identical nodes that remain after the requests of DaemonSets.
 
-    `units` contains the units of each extended resource, and `gpus_each` the GPUs of one unit. `gpus` is the
-    number of GPUs that the units of all device classes share with DRA. It is 0 if each resource has separate GPUs.
-    `numa` are the NUMA nodes to which the kubelet aligns pods with several units, or None if it does not align
-    pods.
+    `units` contains the units of each extended resource on a node, and `gpus_each` the GPUs in one unit. With DRA,
+    `gpus` is the number of GPUs that the units of all device classes share. It is 0 if each resource has separate
+    GPUs. `numa` are the NUMA nodes to which the kubelet aligns pods with several units, or None if it does not
+    align pods.
     """
 
     pool: str
@@ -48,8 +48,8 @@ class NodeCapacity:
 class PodGroup:
     """A group of `count` identical pods of one owner.
 
-    `needs` is the CPU and memory of one pod, by each pool that it may run on. If `units` is 0, the pods use no
-    GPU, and `resource` is empty.
+    `needs` is the CPU and memory of one pod, by pool. It contains each pool that the pod may run on. If `units` is
+    0, the pods use no GPU, and `resource` is empty.
     """
 
     owner: str
@@ -176,7 +176,7 @@ def _queued(
     spent: Mapping[tuple[str, str], int],
     capacities: Sequence[NodeCapacity],
 ) -> Iterator[tuple[int, Sequence[NodeCapacity]]]:
-    """Yield the units of a resource that a team's queue still has on each pool."""
+    """Yield the units of a resource that remain in a team's quota on each pool, with the capacity of the pool."""
     for capacity in capacities:
         limits = queue.limits(capacity.pool).get(resource)
         nominal = 0 if limits is None else int(parse_quantity(limits.nominal))
@@ -189,8 +189,8 @@ def _queued(
 def _serving(
     team: TeamPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
 ) -> list[NodeCapacity]:
-    """Return the nodes that serve a team's quota of a resource. If none are meant for the team's work, return all
-    nodes that offer the resource.
+    """Return the nodes that serve a team's quota of a resource. If no such nodes are meant for the team's priority
+    classes, return all nodes that offer the resource.
     """
     having = [capacity for capacity in capacities if capacity.units.get(resource)]
     own = [one for one in having if is_for(purposes[one.pool], team.priorities)]
@@ -198,7 +198,9 @@ def _serving(
 
 
 def part_of_node(capacity: NodeCapacity, resource: str) -> NodeResources:
-    """Return the CPU and memory of a node for one unit of a resource, in proportion to its GPUs."""
+    """Return the part of a node's CPU and memory that belongs to one unit of a resource, in proportion to its
+    GPUs.
+    """
     gpus = capacity.gpus or sum(
         capacity.gpus_each[name] * count for name, count in capacity.units.items() if count
     )
@@ -207,8 +209,8 @@ def part_of_node(capacity: NodeCapacity, resource: str) -> NodeResources:
 
 
 def _offered_as(workload: WorkloadPlan, capacities: Sequence[NodeCapacity]) -> str:
-    """Return the pool's resource that a workload uses. For a device class of the stack file, it is the pool's
-    first resource.
+    """Return the resource in the pool's capacity that a workload uses. For a device class of the stack file, this
+    is the pool's first resource.
     """
     capacity = next(capacity for capacity in capacities if capacity.pool == workload.pool)
     return (

@@ -105,7 +105,7 @@ def _offered(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], res
 
 
 class _Node:
-    """Free resources of one node while pods are placed."""
+    """Free resources of one node during the placement of pods."""
 
     def __init__(self, capacity: NodeCapacity, number: int) -> None:
         self.pool, self.number = capacity.pool, number
@@ -157,12 +157,14 @@ class _Node:
         self.memory -= need.memory_mib * pods
 
     def most_parts(self, group: PodGroup) -> int:
-        """Return the maximum number of NUMA nodes for the units of a pod. 0 means that no number fits."""
+        """Return the maximum number of NUMA nodes that the units of one pod may be taken from, or 0 if the pod
+        cannot fit.
+        """
         assert self._numa is not None  # noqa: S101 - asked for resources that are aligned
         return numa.most_parts(group.units, self._parts_empty[group.resource], self._numa.policy)
 
     def aligned(self, groups: Sequence[PodGroup]) -> set[str]:
-        """Return the resources whose free units may be spread over too many NUMA nodes for some pod."""
+        """Return the resources whose units the kubelet might have to take from too many NUMA nodes for a pod."""
         return {
             group.resource
             for group in groups
@@ -173,12 +175,15 @@ class _Node:
         }
 
     def ways(self, group: PodGroup) -> list[tuple[int, ...]]:
-        """Return each way to take a pod's units from the NUMA nodes."""
+        """Return all combinations of units from the NUMA nodes that satisfy a pod's request."""
         return numa.spreads(group.units, self._parts_empty[group.resource], self.most_parts(group))
 
 
 def _taken(free: list[int], units: int, most: int) -> bool:
-    """Take units from at most `most` NUMA nodes, the fullest that suffice, and return whether enough were free."""
+    """Take units from at most `most` NUMA nodes, and return whether enough units were free.
+
+    Prefer the fullest NUMA node that has enough free units.
+    """
     one = min((part for part in free if part >= units), default=None) if most else None
     chosen = [free.index(one)] if one is not None else sorted(range(len(free)), key=lambda i: -free[i])[:most]
     if sum(free[index] for index in chosen) < units:
@@ -215,7 +220,7 @@ def _hardness(group: PodGroup) -> tuple[int, int, int, str, str]:
 
 
 def _add_parts(model: Any, node: _Node, held: Sequence[tuple[PodGroup, Any]]) -> None:  # noqa: ANN401 - a CpModel
-    """Add the constraint that each pod takes the units of one resource in a way that the kubelet accepts."""
+    """Constrain the model so that each pod takes its units from the NUMA nodes in a way that the kubelet accepts."""
     free: list[list[Any]] = [[] for _ in node.parts_free[held[0][0].resource]]
     for group, pods in held:
         ways = [(way, model.new_int_var(0, group.count, "")) for way in node.ways(group)]
@@ -230,7 +235,7 @@ def _add_parts(model: Any, node: _Node, held: Sequence[tuple[PodGroup, Any]]) ->
 def _search(
     capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float
 ) -> tuple[Verdict, tuple[PodsOnNode, ...]]:
-    # The import takes half a second, and only this function needs it.
+    # Import OR-tools only here, because its import takes half a second.
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()

@@ -1,4 +1,4 @@
-"""Check that all team quotas fit the planned nodes, and report how the GPUs are used."""
+"""Check that all team quotas fit on the planned nodes, and report how the GPUs are used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaFit:
-    """Whether all quotas fit the nodes at once and, if not, the smallest set of quotas that does not fit."""
+    """Whether all quotas fit on the nodes at once and, if not, the smallest set of quotas that do not fit."""
 
     capacities: tuple[NodeCapacity, ...]
     proof: Proof
@@ -24,9 +24,7 @@ class QuotaFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oversubscribed:
-    """A resource with more units in quotas than the nodes offer, and the number of GPUs that the excess units
-    would need.
-    """
+    """A resource with more units in quotas than on nodes, and the number of GPUs in the excess units."""
 
     resource: str
     asked: int
@@ -51,7 +49,10 @@ class CapacityReport:
 def report_capacity(
     plan: EnvironmentPlan, catalog: Catalog, *, measured: Mapping[str, float] | None = None, seconds: float = 10.0
 ) -> CapacityReport:
-    """Return the capacity report. `measured` is the utilisation by pool, 0 to 1. `seconds` limits one proof."""
+    """Return the capacity report.
+
+    `measured` is the measured utilisation of each pool, from 0 to 1. `seconds` limits the time for one proof.
+    """
     groups = groups_of(plan, catalog)
     desired = _quota_fit(node_capacities(plan.pools, catalog), groups, seconds)
     most_capacities = node_capacities(plan.pools, catalog, most=True)

@@ -20,7 +20,7 @@ STRANDED: Final = "stranded CPU or memory"
 UNALLOCATED: Final = "not allocated to any team"
 IDLE: Final = "idle quota"
 CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
-"""Causes in the order in which they are subtracted from unused GPUs. The last cause takes the rest."""
+"""Causes in the order in which they are subtracted from the unused GPUs. The last cause accounts for the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def pool_use(
 
 
 def _geometry_remainder(pool: PoolPlan, catalog: Catalog) -> float:
-    """Return the GPUs of one node whose compute slices belong to no MIG instance."""
+    """Return the compute slices of one node that belong to no MIG instance, as a number of GPUs."""
     mig = catalog.gpus[pool.gpu_model].mig if pool.sharing.mode == "mig" else None
     if mig is None:
         return 0.0
@@ -110,7 +110,9 @@ def _geometry_remainder(pool: PoolPlan, catalog: Catalog) -> float:
 
 
 def _gpus_each(pool: PoolPlan, capacity: NodeCapacity, geometry: float) -> Mapping[str, float]:
-    """Return the GPUs of one unit of each resource, without the geometry remainder."""
+    """Return how many GPUs one unit of each resource contains, without compute slices that belong to no MIG
+    instance.
+    """
     whole = sum(
         capacity.gpus_each[name] * count for name, count in capacity.units.items() if _is_cut(pool, name) and count
     )

@@ -17,9 +17,10 @@ _MAX_LISTED = 4
 class DisruptionBudget:
     """A PodDisruptionBudget.
 
-    `rule` is its limit as text, such as `maxUnavailable: 0`. A `selector` of None selects no pods. `allowed`,
-    `healthy`, `needed` and `expected` are numbers of pods from its status. `observed` indicates whether the status
-    belongs to the current spec. `failure` is the reason why the disruption controller cannot compute the status.
+    `rule` is the limit in its spec as text, such as `maxUnavailable: 0`. A `selector` of None selects no pods.
+    `allowed`, `healthy`, `needed` and `expected` are numbers of pods from its status. `observed` indicates whether
+    the status belongs to the current spec. `failure` is the reason why the disruption controller cannot compute
+    the status.
     """
 
     namespace: str
@@ -103,7 +104,8 @@ def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | No
         return _block(
             pod,
             names,
-            f"disruption budgets {' and '.join(names)} select the same pods, which the eviction API refuses",
+            f"disruption budgets {' and '.join(names)} select the same pods; the eviction API evicts no "
+            "pod with more than one budget",
             fix="let one budget select them",
         )
     [budget] = selecting
@@ -137,7 +139,9 @@ def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | No
 
 
 def unmanaged_block(namespace: str, pod: str) -> Block:
-    """Return why a drain leaves a pod without a controller on its node, so that the node is never changed."""
+    """Return the block of a pod that no controller manages. A drain leaves this pod on its node, so `up` never
+    changes the node.
+    """
     return Block(
         pods=(f"{namespace}/{pod}",),
         budgets=(),
@@ -148,7 +152,7 @@ def unmanaged_block(namespace: str, pod: str) -> Block:
 
 
 def daemon_block(pod: str, daemon_set: str) -> Block:
-    """Return why a drain does not free the GPUs of a DaemonSet's pod, so that the node is never changed.
+    """Return the block of a DaemonSet's pod. A drain does not free its GPUs, so `up` never changes the node.
 
     The operator's upgrade controller evicts no pod from a node unless it may evict all pods with GPUs. Source:
     NVIDIA/k8s-operator-libs, pkg/upgrade/pod_manager.go, SchedulePodEviction; read 2026-11-29.
@@ -163,7 +167,7 @@ def daemon_block(pod: str, daemon_set: str) -> Block:
 
 
 def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Merge the pods with the same reason into one block. Permanent blocks come first."""
+    """Merge blocks that have the same reason into one block with all their pods. Permanent blocks come first."""
     pods: dict[Block, list[str]] = {}
     for block in blocks:
         reason = Block(pods=(), budgets=block.budgets, forever=block.forever, why=block.why, fix=block.fix)
@@ -182,7 +186,7 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def blocks_text(blocks: Sequence[Block]) -> str:
-    """Return the reasons of some blocks as one line."""
+    """Return the reasons of some blocks in one line of text."""
     return "; ".join(map(str, blocks[:_MAX_LISTED])) + _more(len(blocks))
 
 
@@ -191,7 +195,7 @@ def _block(pod: GuardedPod, budgets: tuple[str, ...], why: str, fix: str = "") -
 
 
 def _loosen(budget: DisruptionBudget) -> str:
-    # A maxUnavailable of 0 stays 0 with any number of replicas; percentages are rounded up.
+    # A maxUnavailable of 0 stays 0 with any number of replicas. Percentages are rounded up.
     is_zero = budget.rule.startswith("maxUnavailable")
     return "raise maxUnavailable" if is_zero else "lower minAvailable, run more replicas"
 

@@ -1,7 +1,8 @@
 """Classify every planned change by its effect on nodes, GPUs, running pods, data and access, before it happens.
 
-The facts about the last deployment are its stack outputs (`cluster`, `pools`, `software`, `teams`). The running
-pods are read from the cluster. Both engines show the result, and `preview --fail-on` makes CI refuse effects.
+Facts about the last deployment come from its stack outputs (`cluster`, `pools`, `software`, `teams`). The running
+pods are read from the cluster. Both engines show the result, and `preview --fail-on` makes CI reject changes with
+certain effects.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def classify(
 
 
 def _covered(pools: Sequence[PoolChange], mig: Sequence[MigNodeChange]) -> tuple[set[str], set[str]]:
-    """Return the pools that lose their nodes anyway, and the pools with live nodes whose MIG layout changes."""
+    """Return the pools that lose their nodes in any case, and the pools with live nodes whose MIG layout changes."""
     return {change.pool for change in pools if change.effect != "shrunk"}, {change.pool for change in mig}
 
 
@@ -75,7 +76,7 @@ _RESULTS = {"update": "changed", "replace": "deleted and created again", "delete
 def _of_objects(
     changes: Iterable[ObjectChange], plan: Plan, live: LiveState | None, *, leaving: set[str]
 ) -> Iterator[Impact]:
-    """Yield the impact of each object change that is worse than in place and not covered by a pool or team."""
+    """Yield the impact of each object change that is worse than in place and that no pool or team reports."""
     for change in changes:
         if change.effect is Effect.IN_PLACE or change.kind in CAPACITY_KINDS:
             continue
@@ -108,7 +109,7 @@ def _of_objects(
 
 
 def _is_of(owner: str, change: ObjectChange) -> bool:
-    """Return whether the controller of a pod is the changed object, or was created by it.
+    """Return whether the controller of a pod is the changed object, or was created by the changed object.
 
     A JobSet creates the Jobs `<name>-node-<number>`, also for a TrainJob. A LeaderWorkerSet creates the
     StatefulSets `<name>` and `<name>-<number>`.
@@ -124,7 +125,7 @@ def _is_of(owner: str, change: ObjectChange) -> bool:
 def _phase(change: ObjectChange, plan: Plan) -> Phase:
     """Return the phase in which both engines change an object.
 
-    Teams follow the validation of nodes, and deletions come last.
+    Objects of teams change after the validation of nodes, and deletions come last.
     """
     if change.action == "delete":
         return Phase.DELETION

@@ -1,4 +1,6 @@
-"""Cluster settings as a stack output, and the impact of changing them, without the impact on pools."""
+"""Stack output with the cluster's settings, and the impact of changing them. Impacts on pools are in other
+modules.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _TEAM_VOLUMES = "team_volumes"
 
 
 def cluster_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Return the stack output `cluster`: the settings by name, and the resources that `destroy` retains.
+    """Return the stack output `cluster`, with the settings by name and the resources that `destroy` retains.
 
     A setting is a number or a list of strings.
     """
@@ -39,7 +41,9 @@ def cluster_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:
-    """Return the resources that `destroy` retains, from the last deployment or, without one, from the plan."""
+    """Return the resources that `destroy` retains. They come from the last deployment or, if there is none, from
+    the plan.
+    """
     if plan.kind != "environment" or plan.cluster.cloud is None:
         return ()
     before = mapping_of(outputs.get("cluster"))
@@ -47,9 +51,9 @@ def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
 
 
 def objects_of_volumes(outputs: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
-    """Return the kind, namespace and name of the objects of the teams' deployed volumes.
+    """Return the kind, namespace and name of the claims and volumes that were deployed for teams' mounted storage.
 
-    Deleting these objects deletes no data, because somebody else owns the mounted storage and it is retained.
+    Deleting these objects deletes no data, because the storage has another owner and is retained.
     """
     volumes = texts_of(mapping_of(outputs.get("cluster")).get(_TEAM_VOLUMES))
     for facts in teams_of(outputs).values():
@@ -89,7 +93,9 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
 
 
 def _identities_of_own_stacks(plan: EnvironmentPlan) -> ClusterSetting:
-    """Return the rights of teams with their own stack. The rights of other teams are in the output `teams`."""
+    """Return the cloud rights of teams with their own stack. The output `teams` contains the rights of other
+    teams.
+    """
     declared = {team_plan.namespace for team_plan in plan.teams}
     rights: Mapping[str, tuple[str, ...]] = plan.identities.rights if plan.identities is not None else {}
     return ClusterSetting(
@@ -162,7 +168,7 @@ def _refusal(setting: ClusterSetting, old: int | list[str], new: int | list[str]
 def _keeps(setting: ClusterSetting, old: int | list[str], new: int | list[str], why: str) -> Problem | None:
     """Return why `up` refuses to remove values of a setting, or None if it allows the change.
 
-    The fix lists all values to keep, because planning may have chosen some.
+    The fix lists all values to keep, because some of them may not come from the stack file.
     """
     lost = _lost(old, new)
     if not setting.kept or not lost:
@@ -176,12 +182,12 @@ def _json(setting: ClusterSetting) -> int | list[str]:
 
 
 def _values(value: object) -> int | list[str]:
-    """Return a setting from an output. The engines may return a number as a float."""
+    """Return a setting's value from an output. The engines may return a number as a float."""
     return int(value) if isinstance(value, int | float) else texts_of(value)
 
 
 def _lost(old: int | list[str], new: int | list[str]) -> list[str]:
-    """Return the removed values of a list, or the decrease of a number."""
+    """Return the values that were removed from a list, or the decrease of a number."""
     if isinstance(old, list) and isinstance(new, list):
         return [value for value in old if value not in new]
     if isinstance(old, int) and isinstance(new, int):

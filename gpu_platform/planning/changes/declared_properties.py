@@ -14,7 +14,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def fields_text(platform: str, name: str, pool_path: str) -> str:
-    """Return the fields that set a property of a node pool, as text: `pools[0].image.family or image.ami`."""
+    """Return the fields that set a property of a node pool as text, such as `pools[0].image.family or image.ami`."""
     fields = declared_properties()[platform, name]
     of_pool = [field for field in fields if not field.startswith("cluster.")]
     return joined([f"{pool_path}.{of_pool[0]}", *of_pool[1:]] if of_pool else fields, "or")
@@ -41,7 +41,7 @@ def _declared(model: type[BaseModel], path: str) -> Iterator[tuple[str, tuple[st
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any annotation of a field
-    """Yield the models that are in the type annotation of a field, also inside a union."""
+    """Yield the models in the type annotation of a field, including models inside a union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     else:

@@ -1,4 +1,4 @@
-"""Describe how removing teams from a stack file, or adding them again, affects them, and recognise a rename."""
+"""Describe what happens when teams are removed from a stack file or added again, and recognise renamed teams."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ Fate = Literal["retained", "deleted", "adopted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamChange:
-    """What happens to the namespace of a team that leaves a stack or returns to it.
+    """What happens to the namespace of a team that is removed from a stack or added to it again.
 
-    With `retained`, the team leaves, and its namespace stays with the objects that its members created. With
-    `deleted`, the team leaves, and the namespace is deleted because its members created nothing. With `adopted`,
-    the team returns to its retained namespace. `stack` is the stack's name in commands. `holds` describes the
-    members' objects as text. `renamed_to` is the new team that has the same members and quota.
+    With `retained`, the team is removed, and its namespace stays with the objects that its members created. With
+    `deleted`, the team is removed, and the namespace is deleted because its members created nothing. With
+    `adopted`, the team is added again and gets its retained namespace. `stack` is the stack's name in commands.
+    `holds` describes the members' objects as text. `renamed_to` is the new team that has the same members and
+    quota.
     """
 
     team: str
@@ -60,10 +61,10 @@ class TeamChange:
 
 
 def renamed(previous: object, teams: Sequence[TeamPlan], team: str) -> str | None:
-    """Return the planned team to which a deployed team seems to have been renamed, or None.
+    """Return the planned team that a deployed team seems to have been renamed to, or None.
 
     `previous` is the output `teams` of the deployed stack, and `team` is one of its teams. The result is the only
-    new team with the same members and quota. If several new teams have them, it is None.
+    new team with the same members and quota. If several new teams match, it is None.
     """
     before = {name: _identity(facts) for name, facts in teams_of({"teams": previous}).items()}
     if team not in before:

@@ -1,4 +1,4 @@
-"""Facts about a deployment as stack outputs: software, offers and teams. The next preview reads them.
+"""Facts about a deployment as stack outputs for software, offers and teams. The next preview reads them.
 
 They are strings and whole numbers, so that the state of either engine returns them unchanged. The facts about
 pools that decide whether nodes are replaced are in pool_facts.py.
@@ -29,7 +29,7 @@ NOT_DEPLOYED = "(none)"
 
 
 def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Return the stack output `software`: versions of Kubernetes and the GPU Operator, drivers, and sharing.
+    """Return the stack output `software`, with versions of Kubernetes and the GPU Operator, drivers, and sharing.
 
     The keys `kubernetes` and `operator` contain versions. The key `pools` contains for each pool: `driver`,
     `driver_at_boot`, `operands`, `sharing`, the MIG `layout`, `offers` (units on a node by extended resource),
@@ -64,7 +64,9 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def cleanup_text(cleanup: CleanupPlan | None) -> str:
-    """Return what the clean-up deletes in team namespaces, such as `what ended 168 h ago`, or an empty string."""
+    """Return which objects the clean-up deletes in team namespaces, such as `what ended 168 h ago`, or an empty
+    string.
+    """
     if cleanup is None or not cleanup.delete:
         return NOT_DEPLOYED
     ages = (("what ended {} ago", cleanup.finished_after), ("what is idle for {}", cleanup.idle_after))
@@ -73,7 +75,7 @@ def cleanup_text(cleanup: CleanupPlan | None) -> str:
 
 
 def evicting_taints(pool: PoolPlan) -> tuple[Taint, ...]:
-    """Return the pool's node taints that end running pods."""
+    """Return the taints of the pool's nodes that evict running pods."""
     return tuple(taint for taint in pool.taints if taint.effect == "NoExecute")
 
 
@@ -84,20 +86,20 @@ def _is_own(label: str) -> bool:
 
 
 def driver_of(pool: PoolPlan) -> str:
-    """Return the driver version that the GPU Operator installs on the nodes, or `(none)` without its driver."""
+    """Return the driver version that the GPU Operator installs on the nodes, or `(none)` if it installs no driver."""
     return pool.driver_version or NOT_DEPLOYED if pool.software.driver == "operator" else NOT_DEPLOYED
 
 
 def driver_at_boot(pool: PoolPlan) -> str:
-    """Return the driver version that nodes have when they boot, or `(none)` if it changes in another way."""
+    """Return the driver version that the platform's installer sets up on new nodes, or `(none)` without an installer."""
     if pool.software.driver != "installer":
         return NOT_DEPLOYED
     return pool.driver_version or "that of the node image"
 
 
 def operands_of(pool: PoolPlan, plan: EnvironmentPlan) -> list[str]:
-    """Return which of the operands `toolkit` and `device_plugin` the operator runs on the nodes, besides its
-    driver.
+    """Return which of the operands `toolkit` and `device_plugin` the operator runs on the nodes. The driver is not
+    included.
     """
     if plan.operator.install == "none":
         return []
@@ -123,7 +125,7 @@ def layout_text(pool: PoolPlan) -> str:
 
 
 def team_facts(plan: Plan) -> Mapping[str, Any]:
-    """Return the stack output `teams`: quota, queue, members, priorities, workloads and volumes, by namespace."""
+    """Return the stack output `teams`, with quota, queue, members, priorities, workloads and volumes by namespace."""
     volumes = plan.volumes if plan.kind == "team" else ()  # the output `cluster` has the volumes of an environment
     queues = team_queues(plan.queues)
     return {
@@ -142,7 +144,7 @@ def texts_of_volumes(volumes: Sequence[VolumePlan]) -> list[str]:
 
 
 def teams_of(outputs: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the output `teams` of a deployment. It is empty for an older release or without a deployment."""
+    """Return the output `teams` of a deployment. It is empty if an older release, or no release, was deployed."""
     teams: object = outputs.get("teams")
     if not isinstance(teams, Mapping):
         return {}
@@ -176,7 +178,9 @@ def _team(team: TeamPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any]:
 
 
 def _queue(queue: TeamQueuePlan | None) -> Mapping[str, Any]:
-    """Return a team's queue: name, cohort, preemption, quota and borrowing limit by resource and pool."""
+    """Return a team's queue, with its name, cohort, preemption, and quota and borrowing limit by resource and
+    pool.
+    """
     if queue is None:
         return {}
     own: dict[str, dict[str, int]] = {}

@@ -19,11 +19,12 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
 
 ENGINE_SECONDS: Final = 600
-"""How long both engines wait until a Kubernetes object is ready or deleted, if the object sets no other limit."""
+"""How long both engines wait until a Kubernetes object is ready or deleted, if the object has no other time limit.
+"""
 MIG_MANAGER_SECONDS: Final = 300
 """Time limit for the MIG manager of a node to become ready after its restart."""
 MIG_OFFER_SECONDS: Final = 60
-"""Time after the MIG manager's success within which the node must offer the new resources."""
+"""Time limit for the node to offer the new resources after the MIG manager reports success."""
 SETTLE_SECONDS: Final = 60
 """How long `up` waits for the operands to reconcile a change after all objects are ready."""
 
@@ -113,12 +114,12 @@ def _replaces_cluster(change: PoolChange) -> bool:
 
 
 def rounds_of(nodes: int, at_a_time: int) -> int:
-    """Return the number of rounds in which a change reaches all nodes. It is at least one."""
+    """Return the number of rounds in which a change reaches all nodes. The minimum is one round."""
     return max(1, -(-nodes // max(1, at_a_time)))
 
 
 def rounds_text(nodes: int, at_a_time: int) -> str:
-    """Return the rounds as text, such as `2 rounds of 3 nodes`."""
+    """Return the number and size of the rounds as text, such as `2 rounds of 3 nodes`."""
     count, size = rounds_of(nodes, at_a_time), max(1, min(at_a_time, nodes))
     return f"{counted(count, 'round')} of {counted(size, 'node')}"
 
@@ -127,9 +128,9 @@ def rounds_text(nodes: int, at_a_time: int) -> str:
 
 
 def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
-    """Return the maximum number of seconds for one node, from the first check of its disruption budgets.
+    """Return the maximum number of seconds to change the MIG layout of one node, including the wait for budgets.
 
-    `again` means that its last change failed, so that the MIG manager needs two changes of the label.
+    `again` means that the node's last change failed, so that the MIG manager has to change the layout twice.
     """
     drain = rules.drain_timeout_seconds if rules.drains else 0
     change = CHANGE_SECONDS + MIG_OFFER_SECONDS
@@ -137,7 +138,7 @@ def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
 
 
 def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = False) -> Duration:
-    """Return how long a new MIG layout on live nodes can take. `again` means that the last change failed."""
+    """Return how long new MIG layouts on live nodes can take. `again` means that the last change of a node failed."""
     drain = duration_text(rules.drain_timeout_seconds)
     parts = [f"disruption budgets {drain}", f"drain {drain}"] if rules.drains else []
     parts.append(f"restart of the MIG manager {duration_text(MIG_MANAGER_SECONDS)}")
@@ -155,9 +156,9 @@ def of_driver(plan: EnvironmentPlan, nodes: int, kept: int = 0) -> Duration:
 
     The operator waits for each node without a limit. `nodes` is the number of nodes that wait for an upgrade slot.
     `kept` is the number of slots that other nodes occupy because their upgrade does not end. Source:
-    NVIDIA/k8s-operator-libs, pkg/upgrade: eviction has `podDeletion.timeoutSeconds`, validation 600 s; a node
-    whose driver does not become ready fails only after a container has restarted more than ten times. Read
-    2026-11-22.
+    NVIDIA/k8s-operator-libs, pkg/upgrade. Eviction is limited by `podDeletion.timeoutSeconds`, and validation by
+    600 s. A node whose driver does not become ready fails only after a container has restarted more than ten
+    times. Read 2026-11-22.
     """
     at_a_time = driver_upgrades_at_a_time(plan) - kept
     turns = (

@@ -15,14 +15,14 @@ class Effect(StrEnum):
     REMOVES_CAPACITY = "removes-capacity"  # fewer nodes, GPUs, quota, replicas or gateways than before
     CUTS_ACCESS = "cuts-access"  # a user, group or service account loses rights
     REPLACES = "replaces"  # a pool or an object is deleted and created again
-    DELETES_DATA = "deletes-data"  # claims or volumes are deleted, or a namespace with its contents
+    DELETES_DATA = "deletes-data"  # claims, volumes, or a namespace with its contents are deleted
 
     @property
     def rank(self) -> int:
-        """Position in the order of harm. A harmless effect has position 0."""
+        """Position in the order of harm, from 0 for a harmless effect."""
         return list(Effect).index(self)
 
 
 def worst(effects: Iterable[Effect]) -> Effect:
-    """Return the worst of some effects, or `in-place` if there are none."""
+    """Return the worst of the given effects, or `in-place` if there are none."""
     return max(effects, key=lambda effect: effect.rank, default=Effect.IN_PLACE)

@@ -15,9 +15,11 @@ from gpu_platform.planning.changes.objects import ChangedField, object_effect
 
 
 class Phase(IntEnum):
-    """A part of an `up` run, in the order of both engines. Changes in the same phase happen at the same time."""
+    """A phase of an `up` run. Both engines run the phases in this order. Changes in the same phase happen at the
+    same time.
+    """
 
-    SANDBOX = 1  # a new Kubernetes version in the sandbox, before anything else
+    SANDBOX = 1  # the sandbox's new Kubernetes version, before anything else
     LAYOUTS = 2  # MIG layouts of live nodes, before the engine runs
     CLUSTER = 3  # a cloud's control plane, before its pools
     NODES = 4  # pools and operator
@@ -39,10 +41,11 @@ class Part:
 class Impact:
     """One planned change and its effect.
 
-    `subject` is `pool train`, `team vision`, `operator`, or an object. `field` is its place in the stack file, or
-    the changed property. `nodes` and `gpus` are the numbers of affected nodes and GPUs, or None if there are none.
-    `pods` are the running pods that the change affects, or None if the cluster was not read. `duration` is None if
-    neither nodes nor pods are affected. `parts` are the steps that `up` takes, in their order.
+    `subject` is what changes, for example `pool train`, `team vision`, `operator` or an object. `field` is the
+    place of the change in the stack file, or the changed property. `nodes` and `gpus` are the numbers of affected
+    nodes and GPUs, or None if there are none. `pods` are the running pods that the change affects, or None if the
+    cluster was not read. `duration` is None if neither nodes nor pods are affected. `parts` are the steps that
+    `up` takes, in their order.
     """
 
     subject: str
@@ -59,11 +62,12 @@ class Impact:
     parts: tuple[Part, ...] = ()
     because: str = ""
     node_names: tuple[str, ...] = ()
-    """Nodes that get another MIG layout, with remarks, in the order in which `up` changes them."""
+    """Names of nodes that get another MIG layout, with remarks, in the order in which `up` changes them."""
     changes_nodes: bool = False
-    """Whether nodes are rolled, replaced or removed, which a maintenance window limits."""
+    """Whether the change rolls, replaces or removes nodes. Such changes may happen only in a maintenance window.
+    """
     refusal: Problem | None = None
-    """Why `up` refuses the change, and what to do instead. None if `up` makes the change."""
+    """Why `up` refuses the change, and what to do instead, or None if `up` makes the change."""
 
     @property
     def stopping(self) -> tuple[RunningPod, ...]:
@@ -72,17 +76,17 @@ class Impact:
 
     @property
     def blocked(self) -> bool:
-        """Whether somebody must first remove what prevents an eviction."""
+        """Whether a pod cannot be evicted until somebody intervenes."""
         return any(block.forever for block in self.blocks)
 
     @property
     def budgets(self) -> tuple[str, ...]:
-        """Disruption budgets that allow no eviction of an affected pod now."""
+        """Names of disruption budgets that currently allow no eviction of an affected pod."""
         return tuple(sorted({budget for pod in self.pods or () for budget in pod.budgets}))
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """What prevents the eviction of affected pods, with the pods. Permanent blocks come first."""
+        """Reasons why affected pods cannot be evicted, with the pods. Permanent blocks come first."""
         return merged(pod.block for pod in self.pods or () if pod.block is not None)
 
     def to_json(self) -> dict[str, Any]:
@@ -126,13 +130,13 @@ class ObjectChange:
 
     @property
     def effect(self) -> Effect:
-        """Effect of the change."""
+        """The worst effect of the changed fields."""
         return object_effect(self.action, self.kind, self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigNodeChange:
-    """A live node whose GPUs are partitioned again.
+    """A live node whose GPUs get another MIG layout.
 
     `at_a_time` is the number of the pool's nodes that may be out of service together. `failed` indicates whether
     the node's last change failed. `remark` describes what is special about the node.
@@ -147,7 +151,7 @@ class MigNodeChange:
     remark: str = ""
 
     def named(self, usual: str) -> str:
-        """Return the node with its remark, and with its layout if it differs from the `usual` layout."""
+        """Return the node's name with its remark. Add its layout if it differs from the `usual` layout."""
         parts = [self.remark] if self.remark else []
         if self.old != usual:
             parts.append(f"from {self.old}")
@@ -155,7 +159,7 @@ class MigNodeChange:
 
 
 def short(resource: str) -> str:
-    """Return an extended resource or its quota key without the vendor's prefix, such as `gpu.shared`."""
+    """Return the name of an extended resource or its quota key without the vendor's prefix, such as `gpu.shared`."""
     return resource.removeprefix("requests.").removeprefix("nvidia.com/")
 
 

@@ -1,4 +1,6 @@
-"""State of a deployed cluster that decides the impact of a change: pods, disruption budgets, nodes and data."""
+"""State of a deployed cluster that determines the impact of a change, such as pods, disruption budgets, nodes and
+data.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from gpu_platform.planning.nodes.section import Taint
 class RunningPod:
     """A pod that runs on a node and that a drain would evict.
 
-    `owner` is its controller, such as `Deployment web`, or the pod itself. `units` counts its units by extended
-    resource. `has_claims` indicates whether it uses devices through ResourceClaims. `tolerations` are the
+    `owner` is its controller, such as `Deployment web`, or the pod itself. `units` is its number of units by
+    extended resource. `has_claims` indicates whether it uses devices through ResourceClaims. `tolerations` are the
     tolerations of its spec. `managed` indicates whether a controller starts it again. `block` is what prevents its
-    eviction. `stays` is whether the drain leaves it on its node.
+    eviction. `stays` indicates whether the drain leaves it on its node.
     """
 
     namespace: str
@@ -32,42 +34,45 @@ class RunningPod:
     stays: bool = False
 
     def endures(self, taints: Iterable[Taint]) -> bool:
-        """Return whether the pod stays on a node with the given NoExecute taints, because it tolerates them
-        forever.
+        """Return whether the pod stays on a node with the given NoExecute taints because it tolerates them without
+        a time limit.
         """
         lasting = [one for one in self.tolerations if one.get("tolerationSeconds") is None]
         return all(taint.tolerated_by(lasting) for taint in taints)
 
     def in_drain(self) -> RunningPod:
-        """Return the pod's state in a drain.
+        """Return the pod as a drain treats it.
 
-        Like `kubectl drain`, it does not evict a pod that no controller starts again.
+        Like `kubectl drain`, the drain does not evict a pod that no controller starts again.
         """
         if self.managed:
             return self
         return replace(self, block=unmanaged_block(self.namespace, self.name), stays=True)
 
     def deleted(self) -> RunningPod:
-        """Return the pod without a block.
+        """Return the pod without its block.
 
-        Budgets apply to evictions, but not to the deletion of a pod by its controller or with its namespace.
+        Disruption budgets apply to evictions. They do not apply when a controller deletes its pod or when the
+        namespace is deleted.
         """
         return replace(self, block=None)
 
     @property
     def budgets(self) -> tuple[str, ...]:
-        """Disruption budgets that prevent its eviction."""
+        """Names of the disruption budgets that prevent the pod's eviction."""
         return self.block.budgets if self.block is not None else ()
 
     @property
     def gpu(self) -> bool:
-        """Whether the pod uses GPUs. A pod with claims may use them."""
+        """Whether the pod uses GPUs. A pod with claims is treated as using GPUs."""
         return bool(self.units) or self.has_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataObject:
-    """An object of a member in a namespace. `size` is the size of a claim as Kubernetes writes it (`2Ti`)."""
+    """An object that a member created in a namespace. `size` is the size of a claim in Kubernetes notation
+    (`2Ti`).
+    """
 
     kind: str
     namespace: str
@@ -84,11 +89,11 @@ class DataObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """Nodes by pool, pods, and members' data by namespace in a cluster.
+    """State read from a cluster: nodes by pool, pods, and members' data by namespace.
 
-    `held` contains the taint keys and the cordon of each node that the node agent holds back. `driver_failed` are
-    the nodes whose last driver upgrade failed. `driver_skipped` are the nodes with the label that keeps their
-    driver.
+    `held` contains, for each node that the node agent holds back, its taint keys and its cordon. `driver_failed`
+    are the nodes whose last driver upgrade failed. `driver_skipped` are the nodes with the label that exempts them
+    from driver upgrades.
     """
 
     kubernetes: str | None = None

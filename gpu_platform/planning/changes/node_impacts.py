@@ -1,4 +1,4 @@
-"""Impact of changes to pools, MIG layouts, software versions and sharing on nodes and their pods."""
+"""Impact on nodes and their pods when pools, MIG layouts, software versions or sharing change."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _EMPTY_FIRST: Final = (
     "undo the change, set {path}.count.desired: 0 and min: 0 and run `up` with only that change; then make the "
     "change, run `up` again, and restore desired; nothing was changed"
 )
-# Property that contains the zones of a pool, by platform. On these platforms a pool keeps its zones if they are
-# unset.
+# Property that contains the zones of a pool, by platform. If a stack file no longer sets zones on these platforms,
+# the pool keeps its present zones.
 _ZONES: Final = {"eks": "subnet_ids", "gke": "node_locations"}
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
 _DRIVER_ORDER: Final = "cordon, evict its GPU pods, restart the driver, validate, uncordon"
@@ -57,7 +57,9 @@ def impact_of_pool(
     deployed: Mapping[str, Any],
     catalog: Catalog,
 ) -> Impact:
-    """Return the impact of a pool that loses nodes. `deployed` contains its facts from the last deployment."""
+    """Return the impact of a pool change that removes nodes. `deployed` contains the pool's facts from the last
+    deployment.
+    """
     order = {
         None: "",
         "delete-first": "the old pool is deleted before its replacement is created",
@@ -104,7 +106,7 @@ def impact_of_pool(
 
 
 def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Problem | None:
-    """Return why existing nodes cannot be rolled, or None if they can be rolled."""
+    """Return why the pool's existing nodes cannot be rolled, or None if they can be rolled."""
     if change.effect != "rolled" or not nodes or pool is None or pool.cloud is None:
         return None
     why = pool.cloud_nodes.roll_limits.needs_empty
@@ -119,8 +121,8 @@ def impacts_of_resized(
     """Yield the impact on pools that lose nodes because `count` was edited, although `desired` is not lower than
     before.
 
-    An autoscaler or a person created these nodes. Pools in `covered` are skipped, because another impact covers
-    them.
+    An autoscaler or a person has added the nodes that are lost. Pools in `covered` are skipped, because another
+    impact covers them.
     """
     resized = resized_pools(previous, plan)
     for pool in plan.pools:
@@ -149,7 +151,8 @@ def impacts_of_resized(
 def impacts_of_left_zones(
     previous: Mapping[str, Any], plan: EnvironmentPlan, changes: Sequence[PoolChange]
 ) -> Iterator[Impact]:
-    """Yield a refusal for each pool that no longer sets zones, because its cloud leaves it in its present zones.
+    """Yield a refusal for each pool that no longer sets zones, because its cloud would leave it in its present
+    zones.
 
     A pool that is replaced moves to the zones of the cluster, because Pulumi creates it from the program's inputs,
     including properties in `ignore_changes`. Sources: pulumi_gcp, container.NodePool, nodeLocations ("will not
@@ -185,15 +188,15 @@ def impacts_of_left_zones(
 
 
 def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...]:
-    """Return what `up` does with a pool. Deletion is the last step, unless the old pool must be deleted before its
-    replacement is created.
+    """Return the steps that `up` takes for a pool. Deletion is the last step, unless the old pool must be deleted
+    before its replacement is created.
     """
     subject = f"pool {change.pool}"
     deleted = Part(Phase.DELETION, subject, "deleted")
     if change.effect == "removed":
         return (deleted,)
     if change.effect == "shrunk":
-        in_sandbox = plan.cluster.cloud is None  # real clouds delete nodes when the pool is updated
+        in_sandbox = plan.cluster.cloud is None  # real clouds delete nodes while they update the pool
         return (
             Part(
                 Phase.DELETION if in_sandbox else Phase.NODES,
@@ -256,7 +259,8 @@ def impacts_of_mig(
 def impacts_of_replaced_nodes(
     plan: EnvironmentPlan, live: LiveState | None, because: str, covered: Collection[str] = ()
 ) -> Iterator[Impact]:
-    """Yield the impact of an upgrade that drains the nodes of all pools except pools that keep their version.
+    """Yield the impact of an upgrade that drains the nodes of every pool. Pools that keep their version are
+    excluded.
 
     Pools in `covered` are skipped, because another impact covers them.
     """
@@ -282,7 +286,10 @@ def impacts_of_replaced_nodes(
 def _of_layouts(
     by_pool: Mapping[str, Sequence[MigNodeChange]], planned: Mapping[str, PoolPlan], most: int | None
 ) -> dict[str, durations.Duration]:
-    """Return how long the layout change of each pool can take. `most` limits unavailable nodes of all pools."""
+    """Return how long the layout change of each pool can take.
+
+    `most` is the maximum number of nodes of all pools that may be unavailable at a time, or None for no limit.
+    """
     found: dict[str, durations.Duration] = {}
     for name, nodes in by_pool.items():
         rules, at_a_time = planned[name].sharing.mig_roll, nodes[0].at_a_time
@@ -298,7 +305,7 @@ def _of_layouts(
 
 def _drained(live: LiveState, nodes: Iterable[str]) -> tuple[RunningPod, ...]:
     """Return the running pods on nodes that `up` or the operator drains, and the DaemonSet pods that keep their
-    GPUs.
+    GPUs during the drain.
     """
     wanted = set(nodes)
     daemons = (pod for pod in live.daemons if pod.node in wanted)
@@ -355,7 +362,7 @@ def impacts_of_software(
         yield _of_fair_sharing(fair=fair)
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
-    # The operator is added, or it is removed with everything that it installs.
+    # The operator is installed for the first time, or is removed together with its operands.
     moves = NOT_DEPLOYED in (before.get("operator"), now["operator"])
     offered = {name for pool in plan.pools for name in pool.units_per_node}
     gone = {name for facts in pools.values() for name in units_of(mapping_of(facts).get("offers"))} - offered
@@ -376,7 +383,7 @@ def impacts_of_software(
             yield from _of_sharing(pool, old, new, live)
     released = (
         pools.keys() - lost - {pool.name for pool in plan.pools}
-    )  # pools with nodes of other owners that left the stack file
+    )  # pools that the stack file no longer declares and whose nodes another owner manages
     for name in sorted(released):
         yield _of_released_pool(name, mapping_of(pools[name]), live)
     left = set[str]() if live is None else _released_nodes(plan, released, live)
@@ -387,7 +394,11 @@ def impacts_of_software(
 
 
 def _kubernetes_problem(deployed: str, plan: EnvironmentPlan, live: LiveState | None) -> Problem | None:
-    """Return why the cloud cannot change the Kubernetes version. The running version counts if it was read."""
+    """Return why the cloud cannot change the Kubernetes version, or None if it can.
+
+    The version is compared with the running version if the cluster was read, and otherwise with the `deployed`
+    version.
+    """
     running = minor_version(live.kubernetes) if live is not None and live.kubernetes is not None else None
     cloud = plan.cluster.cloud
     return cloud.kubernetes_problem(running or deployed) if cloud is not None else None
@@ -398,7 +409,7 @@ def _differs(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> boo
 
 
 def _of_cleanup(old: str, new: str) -> Impact:
-    """Return the impact of a clean-up that deletes objects which it kept or only reported before."""
+    """Return the impact of a clean-up that now deletes objects that it previously kept or only reported."""
     return Impact(
         subject="clean-up",
         effect=Effect.IN_PLACE if new == NOT_DEPLOYED else Effect.REMOVES_CAPACITY,
@@ -413,7 +424,9 @@ def _of_cleanup(old: str, new: str) -> Impact:
 
 
 def _of_fair_sharing(*, fair: bool) -> Impact:
-    """Return the impact of turning fair sharing on or off. With it, teams divide borrowed quota by weight."""
+    """Return the impact of turning fair sharing on or off. With fair sharing, borrowed quota is divided by the
+    teams' weights.
+    """
     texts = ("the first team that requests quota borrows it", "teams borrow by their weights")
     return Impact(
         subject="queues",
@@ -433,7 +446,7 @@ def _of_fair_sharing(*, fair: bool) -> Impact:
 def _of_schedule(pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
     """Yield the impact of a changed schedule.
 
-    Adding or removing a schedule is not included, because it changes the pool itself.
+    Adding or removing a schedule changes properties of the pool, so another impact covers it.
     """
     if not old or not new or old["text"] == new["text"]:
         return
@@ -500,7 +513,7 @@ def _of_nodes(
 def _of_owners(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, plan: EnvironmentPlan
 ) -> Iterator[Impact]:
-    """Yield the impact of another operator driver, and of components that the operator adds or removes."""
+    """Yield the impact of a changed driver from the operator, and of components that the operator adds or removes."""
     before, now = old.get("driver", new["driver"]), new["driver"]
     if before != now and NOT_DEPLOYED in (before, now):
         yield _of_driver_owner(pool, before, now, live)
@@ -535,7 +548,7 @@ def _of_driver(pool: PoolPlan, old: str, new: str, live: LiveState | None, plan:
 
 
 def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None) -> Impact:
-    """Return the impact of removing the operator's driver from nodes that stay, or of installing it from now on.
+    """Return the impact if the operator stops or starts managing the driver on nodes that stay.
 
     When its driver is turned off, the operator deletes the DaemonSet at once, without its upgrade controller. The
     driver's pod does nothing on a node whose host has a driver. Sources: NVIDIA/gpu-operator,
@@ -584,7 +597,7 @@ _OPERAND_EFFECTS: Final = {
 
 
 def _of_operand(pool: PoolPlan, operand: str, nodes: int, *, installed: bool) -> Impact:
-    """Return the impact of adding or removing the operator's toolkit or device plugin, on all nodes at once."""
+    """Return the impact if the operator's toolkit or device plugin is added or removed, on all nodes at once."""
     what = operand.replace("_", " ")
     owners = ("of the owner of the nodes", "of the operator")
     without = "" if installed else f"; new pods with GPUs need the owner's {what} on each node"
@@ -610,7 +623,7 @@ class _DriverPlaces:
     """Nodes with the operator's driver, grouped by whether they need or occupy an upgrade slot.
 
     `waiting` is the number of nodes that need an upgrade slot of the operator's upgrade controller. `failed` and
-    `not_ready` nodes occupy a slot that they do not give back. `cordoned` nodes need no slot. Source:
+    `not_ready` nodes occupy a slot and do not release it. `cordoned` nodes need no slot. Source:
     NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_inplace.go and common_manager.go; read 2026-11-29.
     """
 
@@ -621,12 +634,14 @@ class _DriverPlaces:
 
     @property
     def kept(self) -> int:
-        """Number of upgrade slots that stay occupied."""
+        """Number of upgrade slots that failed nodes and nodes that are not ready occupy permanently."""
         return len(self.failed) + len(self.not_ready)
 
 
 def _driver_places(plan: EnvironmentPlan, live: LiveState | None) -> _DriverPlaces:
-    """Return the upgrade slots for nodes with the operator's driver. Its limits apply to all pools together."""
+    """Group the nodes with the operator's driver by their upgrade slots. The operator's limits apply to all pools
+    together.
+    """
     pools = [pool for pool in plan.pools if pool.software.driver == "operator"]
     if live is None:
         return _DriverPlaces(waiting=sum(pool.nodes.desired for pool in pools))
@@ -642,7 +657,9 @@ def _driver_places(plan: EnvironmentPlan, live: LiveState | None) -> _DriverPlac
 
 
 def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
-    """Return how drivers are replaced, and which nodes prevent other nodes from getting their new driver."""
+    """Return in which order drivers are replaced, and which nodes prevent other nodes from getting their new
+    driver.
+    """
     at_a_time = durations.driver_upgrades_at_a_time(plan)
     order = f"{at_a_time} of all nodes at a time: {_DRIVER_ORDER}"
     if places.cordoned:
@@ -668,7 +685,8 @@ def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
 def _of_node_metadata(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
 ) -> Iterator[Impact]:
-    """Yield the impact of new taints that end running pods, and of removed labels. Both change on existing nodes.
+    """Yield the impact of removed labels, and of new taints that evict running pods. Both change on existing
+    nodes.
 
     The program does not set the taints and labels of nodes with another owner. Sources: EKS API,
     UpdateNodegroupConfig; GKE docs, Update node labels and taints for existing node pools; Kubernetes docs, Taints
@@ -740,7 +758,7 @@ def _of_sharing(
 def _of_fewer_units(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, gone: set[str]
 ) -> Iterator[Impact]:
-    """Yield the impact for each resource that changed nodes offer fewer units of.
+    """Yield an impact if the changed nodes of a pool offer fewer units of a resource.
 
     Resources in `gone` are skipped, because another impact covers them.
     """
@@ -776,7 +794,7 @@ def _of_released_pool(name: str, old: Mapping[str, Any], live: LiveState | None)
 
 
 def _released_nodes(plan: EnvironmentPlan, released: Collection[str], live: LiveState) -> set[str]:
-    """Return the nodes of other owners that are no longer in any pool."""
+    """Return the nodes that no pool contains any more and that the program does not manage."""
     found = {node for name in released for node in live.nodes.get(name, ())}
     for pool in plan.pools:
         if pool.nodes.names:
@@ -785,7 +803,10 @@ def _released_nodes(plan: EnvironmentPlan, released: Collection[str], live: Live
 
 
 def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
-    """Return the impact on held-back nodes that no agent releases any more, with the commands to release them."""
+    """Return the impact on nodes that stay held back because no node agent runs on them any more.
+
+    The impact contains the commands that release the nodes.
+    """
     commands = [
         f"kubectl uncordon {node}; kubectl annotate node {node} {key}-"
         if key == names.CORDON_ANNOTATION
@@ -824,7 +845,9 @@ def _node_count(pool: PoolPlan, live: LiveState | None) -> int:
 
 
 def _of_unread_layout(pool: PoolPlan, nodes: int) -> durations.Duration:
-    """Return how long a layout change can take if only the last deployment shows it, because no node was read."""
+    """Return how long a layout change can take. The change is known only from the last deployment, because no node
+    was read.
+    """
     rules = pool.sharing.mig_roll
     if rules is None or pool.nodes.ownership == "selected":
         return durations.Duration(None, "the owner of the nodes changes their layout, not `up`")

@@ -9,8 +9,8 @@ from typing import cast
 from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS
 from gpu_platform.planning.changes.effects import Effect
 
-# Deleting an object of these kinds deletes members' data. A cluster is deleted with all its volumes and
-# namespaces.
+# Deleting an object of these kinds deletes members' data. The kind of a cluster is included, because a cluster is
+# deleted with all its volumes and namespaces.
 DATA_KINDS = {
     "Namespace",
     "PersistentVolumeClaim",
@@ -55,7 +55,7 @@ _ACCESS_FIELDS = ("subjects", "rules", "roleRef")
 
 @dataclass(frozen=True, slots=True)
 class ChangedField:
-    """A changed field of an object. Its values before and after are plain JSON, or None if unset."""
+    """A changed field of an object. The old and new values are plain JSON, or None if unset."""
 
     path: str
     old: object
@@ -63,7 +63,7 @@ class ChangedField:
 
 
 def object_effect(action: str, kind: str, fields: Iterable[ChangedField] = ()) -> Effect:
-    """Return the effect of a change of one object.
+    """Return the effect of changing one object.
 
     `action` is create, update, replace, delete or unchanged. `kind` has the form `Kind.group`, or is the Pulumi
     type of a cloud resource.
@@ -97,7 +97,7 @@ def _effect_of_deletion(kind: str, *, recreated: bool) -> Effect:
 
 
 def _cuts_access(field: ChangedField) -> bool:
-    """Return whether a change of subjects or rules removes any. Added subjects and rules remove no access."""
+    """Return whether a changed field removes subjects or rules. Adding subjects or rules removes no access."""
     if not field.path.startswith(_ACCESS_FIELDS) or field.old is None:
         return False
     old, new = _items(field.old), _items(field.new)

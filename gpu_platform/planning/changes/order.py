@@ -1,4 +1,4 @@
-"""Put the parts of all changes in the order in which `up` makes them, with either engine."""
+"""Sort the parts of all changes in the order in which `up` makes them. The order is the same with either engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _KINDS = ("pool", "nodes", "cluster", "operator", "team")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happens to some subjects. Steps with the same number happen at the same time."""
+    """One step of an `up` run, and the subjects that it changes. Steps with the same number happen at the same
+    time.
+    """
 
     number: int
     subjects: tuple[str, ...]
@@ -57,14 +59,14 @@ def order_of(impacts: Sequence[Impact], plan: Plan, outputs: Mapping[str, Any]) 
 
 
 def step_of(impact: Impact, steps: Sequence[Step]) -> int | None:
-    """Return the number of the step in which a change begins, or None if the change belongs to no step."""
+    """Return the number of the step in which a change begins, or None if no step contains the change."""
     texts = {(part.subject, part.text) for part in impact.parts}
     found = (step.number for step in steps for subject in step.subjects if (subject, step.text) in texts)
     return min(found, default=None)
 
 
 def has_an_order(steps: Sequence[Step]) -> bool:
-    """Return whether the steps affect several pools, so that a reader needs to know their order."""
+    """Return whether the steps affect several pools, so that their order matters to a reader."""
     return len({subject for step in steps for subject in step.subjects if subject.startswith(_POOL)}) > 1
 
 

@@ -1,4 +1,4 @@
-"""Facts about each pool as a stack output, which the next preview compares with its plan.
+"""Facts about each pool as a stack output. The next preview compares them with its plan.
 
 Properties are strings under the API names of their platform (`catalog/facts/pool_changes.yaml`), so that the state
 of the engine returns them unchanged.
@@ -23,13 +23,14 @@ def pool_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 PROTECT_FIELD = " (protect: true)"
-"""Suffix in the output `protected` for subjects with the field `protect`. `cluster.protect` protects the others.
+"""Suffix in the output `protected` for subjects with the field `protect`. Other subjects are protected by
+`cluster.protect`.
 """
 CLUSTER_PROTECT = "cluster.protect"
 
 
 def protected(plan: Plan) -> tuple[str, ...]:
-    """Return the stack output `protected`, which lists as text what the engine refuses to delete."""
+    """Return the stack output `protected`, which lists the subjects that the engine refuses to delete, as text."""
     own = [f"stack {plan.stack}{PROTECT_FIELD}"] if plan.protect else []
     if plan.kind == "team":
         return tuple(own)
@@ -46,7 +47,7 @@ def protected(plan: Plan) -> tuple[str, ...]:
 
 
 def protection_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:
-    """Return which protection `up` removes and adds. Protection changes nothing in the cluster itself.
+    """Return the protections that `up` removes and adds. Protection changes nothing in the cluster itself.
 
     `outputs` are the stack outputs of the last deployment, and are empty if there was none.
     """
@@ -61,14 +62,16 @@ def protection_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
 
 
 def platform_of(pool: PoolPlan) -> str:
-    """Return the platform of a pool: the platform of its cloud, `sandbox` or `existing`."""
+    """Return the platform of a pool. This is the platform of its cloud, `sandbox` or `existing`."""
     if pool.cloud_nodes.platform is not None:
         return pool.cloud_nodes.platform
     return SANDBOX if pool.nodes.ownership == "created" else EXISTING
 
 
 def properties(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, str]:
-    """Return the properties whose change replaces a pool or its nodes. An unset property is an empty string."""
+    """Return the properties that replace a pool or its nodes when they change. An unset property is an empty
+    string.
+    """
     if pool.name in plan.cluster.pool_properties:
         return plan.cluster.pool_properties[pool.name]
     if platform_of(pool) == EXISTING:

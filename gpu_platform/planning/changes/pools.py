@@ -1,6 +1,7 @@
-"""Classify pool changes between two deployments (in place, rolled, replaced), with causes and lost GPUs.
+"""Classify the changes of pools between two deployments as in place, rolled or replaced, with causes and lost
+GPUs.
 
-Pulumi's preview shows resources. These changes show the effect on users of the GPUs, before anything changes.
+Pulumi's preview shows resources. This report shows the effect on GPU users in advance.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class PoolChange:
 
     `nodes` is the number of lost nodes, counted from the desired number. `gpus` is the number of their GPUs, which
     is 0 for a CPU pool. `gpus_most` counts the GPUs of all nodes that an autoscaler may have created. `order`
-    tells whether a pool or node is deleted before its replacement is created. It is None without a replacement. If
-    `protected` is set, the engine refuses to delete the pool because of the field `protected_by`.
+    indicates whether a pool or node is deleted before its replacement is created. It is None without a
+    replacement. If `protected` is set, the engine refuses to delete the pool because of the field `protected_by`.
     """
 
     pool: str
@@ -133,10 +134,11 @@ class PoolChange:
 def pool_changes(
     previous: object, plan: EnvironmentPlan, catalog: Catalog, now: datetime | None = None
 ) -> tuple[PoolChange, ...]:
-    """Return the pools of the last deployment that lose nodes, in the order of that deployment.
+    """Return the changes of pools of the last deployment that lose nodes, in the order of that deployment.
 
     `previous` is the output `pools` of the deployed stack; unknown keys are ignored. Nodes of existing clusters do
-    not change, because they belong to another owner. If `now` is None, every capacity block may have nodes.
+    not change, because they belong to another owner. If `now` is None, every capacity block is assumed to have
+    nodes.
     """
     before = _readable(previous)
     facts = pool_facts(plan)
@@ -164,7 +166,9 @@ def pool_changes(
 def _without_blocks(
     old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan, catalog: Catalog, now: datetime | None
 ) -> Iterator[PoolChange]:
-    """Yield the loss of capacity blocks removed from a pool, if one of them may have nodes now."""
+    """Yield the loss of capacity blocks that were removed from a pool, if a removed block may currently have
+    nodes.
+    """
     if not old["properties"].get(BLOCKS) or old["platform"] != new["platform"]:
         return
     before, after = (_times_of_blocks(facts["properties"]) for facts in (old, new))
@@ -197,7 +201,8 @@ def _may_be_open(times: str, now: datetime) -> bool:
 def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
     """Return the EKS managed node groups whose `count` differs from the last deployment.
 
-    `previous` is the output `pools` of the deployed stack. Nothing differs if an older release wrote no sizes.
+    `previous` is the output `pools` of the deployed stack. If an older release wrote no sizes into it, nothing
+    differs.
     """
     before, now = _readable(previous), pool_facts(plan)
     return tuple(
@@ -212,9 +217,9 @@ def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
 def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) -> tuple[str, ...]:
     """Return the node groups whose number of nodes the next `up` sets to `desired`.
 
-    They are the node groups of pools whose `count` was edited, except pools that are off by their schedule. Among
-    capacity blocks with a start, only the block that may have nodes now counts. It counts even without an edit if
-    it began before a deployment could schedule its start. `now` needs a time zone.
+    They belong to pools whose `count` was edited, except pools that their schedule currently keeps off. Of
+    capacity blocks with a start, only the block that may have nodes now is included. It is included even without
+    an edit if it began before a deployment could schedule its start. `now` needs a time zone.
     """
     edited, before = resized_pools(previous, plan), _readable(previous)
     found: list[str] = []
@@ -225,14 +230,14 @@ def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) 
                 late = not _was_scheduled(before.get(pool.name), group.scheduled)
                 wanted = group.scheduled.is_open(now) and (late or wanted)
             elif pool.schedule is not None and not pool.schedule.is_on(now):
-                wanted = False  # the next scheduled start uses the new number
+                wanted = False  # the next scheduled start uses the edited number
             if wanted:
                 found.append(group.name)
     return tuple(found)
 
 
 def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -> bool:
-    """Return whether the last deployment had a block with the same start, or was made by an older release."""
+    """Return whether the last deployment scheduled the start of this block. This is assumed for an older release."""
     if deployed is None:
         return False
     if "windows" not in deployed:
@@ -242,9 +247,9 @@ def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -
 
 
 def _readable(previous: object) -> Mapping[str, Mapping[str, Any]]:
-    """Return the well-formed pools of the output `pools`.
+    """Return the pools in the output `pools` that have the expected form.
 
-    Pools that an older release wrote differently are left out.
+    Pools that an older release wrote in another form are left out.
     """
     if not isinstance(previous, Mapping):
         return {}
@@ -338,13 +343,13 @@ def _changed(
 
 
 def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
-    """Return the cause of a roll without an image release, with the image of the new nodes added."""
+    """Return the cause of a roll with the image of the new nodes added, if no image release is set."""
     image = pool.cloud_nodes.roll_limits.image
     return replace(cause, because=f"{cause.because}; {image}") if image else cause
 
 
 def _takes_away(name: str, old: str, new: str) -> bool:
-    """Return whether changing a property removes nodes. More nodes, more zones or unset zones remove none."""
+    """Return whether changing a property removes nodes. More nodes, more zones or unset zones remove no nodes."""
     if name in ("nodes", "desired_size"):
         return int(new) < int(old)
     if name == "release_version":
@@ -352,7 +357,7 @@ def _takes_away(name: str, old: str, new: str) -> bool:
     if name == "subnet_ids":
         return new not in (old, ALL_ZONES)
     if name == "node_group_name":
-        return old != NOT_SET == new  # a group keeps its name when it gets reserved capacity
+        return old != NOT_SET == new  # a node group keeps its name when reserved capacity is added to its pool
     if name == "subnets":
         before, after = (dict(one.split("=") for one in text.split(", ") if one) for text in (old, new))
         return any(after.get(zone, subnet) != subnet for zone, subnet in before.items())
@@ -396,7 +401,9 @@ def _loss(
 
 
 def _protected_by(old: Mapping[str, Any]) -> str:
-    """Return the field that removes the protection. Older releases protected pools with `cluster.production`."""
+    """Return the field to change before the pool can be deleted. Older releases protected pools with
+    `cluster.production`.
+    """
     return str(old.get("protected_by", CLUSTER_PROTECT)).replace("cluster.production", CLUSTER_PROTECT)
 
 

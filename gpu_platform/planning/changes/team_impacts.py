@@ -1,4 +1,4 @@
-"""Impact of changes to teams: removed rights, lower quotas, and the data of removed teams."""
+"""Impact of changes to teams, such as removed rights, lower quotas, and the data of removed teams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.queues import queue_of, team_queues
 from gpu_platform.planning.queues.section import TeamQueuePlan
 
-# A key in the output `teams`, the right that it stands for, and the keys that include that right.
+# Each entry has a key in the output `teams`, the right that the key grants, and the keys that include this right.
 _RIGHTS = (
     ("admins", "rights of an admin in the namespace", ("admins",)),
     ("members", "rights in the namespace", ("members", "admins")),
@@ -43,7 +43,7 @@ _RIGHTS = (
     (VOLUMES, "the volume: no pod can mount it, and nothing in it is deleted", (VOLUMES,)),
 )
 
-# Older releases did not write the level into the output. They enforced this level.
+# Pod Security level that older releases enforced. They did not write the level into the output.
 _POD_SECURITY_BEFORE = "baseline"
 _UNLIMITED = "unlimited"
 _LOST_PODS = (
@@ -148,7 +148,7 @@ def _of_quota(
 ) -> Iterator[Impact]:
     """Yield the GPU, CPU and memory limits that are lower than before.
 
-    `ceiling` contains the limits of the ResourceQuota that exceed the quota because the team may borrow.
+    `ceiling` contains the limits of the ResourceQuota that are above the quota because the team may borrow.
     """
     lower = _lower(old, new) if old else {}  # an older release did not write the quota
     if lower:
@@ -163,7 +163,9 @@ def _of_queue(
     queue: TeamQueuePlan,
     live: LiveState | None,
 ) -> Iterator[Impact]:
-    """Yield changes of a team's queue, and what the team loses on a pool even if its quota is not lower."""
+    """Yield changes of a team's queue, and the quota that the team loses on a pool even if its total quota is not
+    lower.
+    """
     if not old:  # the team had no queue, or an older release did not write it
         return
     if old["name"] != new["name"]:
@@ -204,7 +206,8 @@ def _of_queue(
 
 
 def _of_cohort(namespace: str, old: str, new: str) -> Impact:
-    """Return the impact of a changed cohort: nobody takes back quota that is borrowed across the two cohorts.
+    """Return the impact of a changed cohort. Quota that is borrowed across the old and new cohorts is not
+    reclaimed.
 
     Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/preemption (candidates are queues of the same cohort);
     read 2026-11-29.
@@ -236,8 +239,8 @@ _WITHIN = {"LowerPriority": "workloads of lower classes of the same team", "Neve
 def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Impact]:
     """Yield the impact of a changed preemption setting, which all queues share.
 
-    `queues` contains the facts of each queue before and now. A side without facts is not compared, because it had
-    no queue, or an older release did not write it.
+    `queues` contains the old and new facts of each queue. A queue is not compared if one side has no facts,
+    because the queue did not exist, or an older release did not write them.
     """
     for key, texts in (("reclaim", _RECLAIM), ("within_team", _WITHIN)):
         changes = {
@@ -268,7 +271,7 @@ _KEEPS = {
 
 
 def _renamed(namespace: str, old: str, new: str) -> Impact:
-    """Return the impact on workloads of members that name a deleted queue."""
+    """Return the impact on members' workloads that name a deleted queue."""
     return Impact(
         subject=f"team {namespace}",
         effect=Effect.CUTS_ACCESS,
@@ -298,13 +301,13 @@ def _less(namespace: str, field: str, lower: Mapping[str, tuple[str, str]], beca
 
 
 def _lower(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, tuple[str, str]]:
-    """Return the limits that are lower than before, with their old and new values."""
+    """Return the limits that are now lower, with their old and new values."""
     limits = {name: (limit_of(old, name), limit_of(new, name)) for name in dict.fromkeys((*old, *new))}
     return {name: (before, now) for name, (before, now) in limits.items() if _amount(now) < _amount(before)}
 
 
 def limit_of(quota: Mapping[str, Any], name: str) -> str:
-    """Return a limit of a quota. The program writes no limit for GPUs that no pool offers."""
+    """Return the limit of a quota for a resource. The program writes no limit for GPUs that no pool offers."""
     return str(quota.get(name, "0" if _of_gpus(name) else _UNLIMITED))
 
 
@@ -317,7 +320,7 @@ def _amount(limit: str) -> Decimal:
 
 
 def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
-    """Yield the impact of another Pod Security level on new pods. Existing pods are not evaluated again."""
+    """Yield the impact of a changed Pod Security level on new pods. Existing pods are not evaluated again."""
     before, now = str(old.get("pod_security", _POD_SECURITY_BEFORE)), str(new["pod_security"])
     if before == now:
         return
@@ -337,7 +340,7 @@ def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, A
 
 
 def _over_quota(namespace: str, limits: Mapping[str, str], live: LiveState | None) -> str:
-    """Return, as text, by how much the namespace exceeds the new limits."""
+    """Return by how much the namespace exceeds the new limits, as text."""
     used: dict[str, int] = {}
     for pod in live.pods_in(namespace) if live is not None else ():
         for name, count in pod.units.items():

@@ -1,4 +1,4 @@
-"""Decide the repository of each Helm chart, and the values that the stack file adds."""
+"""Decide which repository each Helm chart comes from, and which values the stack file adds."""
 
 from gpu_platform.planning.charts.charts import OPERATOR_CHART, check, controllers, plan
 

@@ -1,4 +1,4 @@
-"""Checks and plans `charts` and `chart_mirror` in the stack file."""
+"""Check and plan `charts` and `chart_mirror` in the stack file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 
-# Refused values of the GPU Operator's chart, by section and key.
-# Sources: NVIDIA/cloud-native-docs, gpu-operator/cdi.rst, read 2026-11-26; gpu-operator docs, Precompiled Driver
+# Values of the GPU Operator's chart that the stack file may not set, by section and key. Sources:
+# NVIDIA/cloud-native-docs, gpu-operator/cdi.rst, read 2026-11-26; gpu-operator docs, Precompiled Driver
 # Containers: images have the tag of a driver branch and a kernel; read 2026-11-29.
 _REFUSED_VALUES: Final = (
     (
@@ -44,11 +44,11 @@ _REFUSED_VARIABLES: Final = {
     "MIG_STRATEGY": "this one overrides the MIG strategy of every pool; write sharing.strategy",
     "DEVICE_LIST_STRATEGY": "pods receive their GPUs through CDI, and the toolkit refuses any other way",
 }
-# The type of kernel modules that does not support the GPUs of an architecture, by architecture.
-# Sources: NVIDIA, Driver Installation Guide, Kernel Modules; NVIDIA, transition to open-source kernel modules
-# (Blackwell); read 2026-11-29.
+# The type of kernel modules that does not support the GPUs of an architecture, by architecture. Sources: NVIDIA,
+# Driver Installation Guide, Kernel Modules; NVIDIA, transition to open-source kernel modules (Blackwell); read
+# 2026-11-29.
 _OTHER_MODULES: Final = {"volta": "open", "blackwell": "proprietary"}
-OPERATOR_CHART = "gpu-operator"  # its versions are operator releases, which are not in the catalogue's charts
+OPERATOR_CHART = "gpu-operator"  # its versions are operator releases, which are in another part of the catalogue
 
 
 def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
@@ -76,8 +76,8 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem for each value of the operator's chart that prevents GPUs from being handed out as planned,
-    or drivers from starting.
+    """Record a problem for each value of the operator's chart that prevents the planned allocation of GPUs, or the
+    start of drivers.
     """
     chart = context.environment.charts.get(OPERATOR_CHART)
     values, here = chart.values if chart is not None else {}, context.at("charts").at(OPERATOR_CHART).at("values")

@@ -1,4 +1,4 @@
-"""Plan the clean-up of the namespaces of a stack's teams."""
+"""Plan the clean-up of team namespaces."""
 
 from __future__ import annotations
 

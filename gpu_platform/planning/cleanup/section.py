@@ -1,4 +1,4 @@
-"""Types of the clean-up plan."""
+"""Types for the plan of the clean-up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """The CronJob of the clean-up. Ages are in seconds. None means that the clean-up does not look for such
-    objects.
+    """The CronJob that cleans up team namespaces. Ages are in seconds, and None means that the clean-up does not
+    look for objects of this kind.
 
     `teams` contains the names of the workloads that the stack file declares, by namespace.
     """

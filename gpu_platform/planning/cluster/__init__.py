@@ -1,4 +1,4 @@
-"""Decide how clients reach the cluster, and how its cloud creates the cluster or looks it up."""
+"""Decide how clients reach the cluster, and how the cluster is created or looked up in its cloud."""
 
 from gpu_platform.planning.cluster.cluster import check, check_documents, plan, plan_controllers
 

@@ -1,4 +1,4 @@
-"""Check the declared cluster, and plan how clients reach it. The cloud adds its part of the plan."""
+"""Check the declared cluster, and plan how clients reach it. The cloud adds its settings to the plan."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ def check_documents(
     storage: StoragePlan,
     identities: CloudIdentities | None,
 ) -> None:
-    """Record a problem for each cloud document that exceeds its size limit."""
+    """Record a problem for each cloud document, such as an IAM policy, that exceeds its size limit."""
     measured = context.cloud.control_plane.documents(cluster.cloud, pools, storage, identities)
     documents.check_documents(measured, context.catalog, context.problems)
