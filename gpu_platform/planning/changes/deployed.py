@@ -91,7 +91,7 @@ def driver_of(pool: PoolPlan) -> str:
 
 
 def driver_at_boot(pool: PoolPlan) -> str:
-    """Return the driver version that the platform's installer sets up on new nodes, or `(none)` without an installer."""
+    """Return the driver version that the platform's installer puts on new nodes, or `(none)` without an installer."""
     if pool.software.driver != "installer":
         return NOT_DEPLOYED
     return pool.driver_version or "that of the node image"

@@ -16,7 +16,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) -> Problems:
-    """Return the problems of the classes themselves, with their pools and on their cloud."""
+    """Return problems with the classes themselves, with their pools, and with their use on the cloud."""
     problems = Problems()
     check_unique("compute class", [(_path(index), one.name) for index, one in enumerate(classes)], problems)
     by_name = {pool.name: pool for pool in pools}
@@ -64,9 +64,9 @@ def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield a warning for pools with the same resource but different autoscalers, if no queue selects a pool.
+    """Yield a warning if pools with the same resource have different autoscalers and no queue selects a pool.
 
-    A pod that tolerates the taints of one pool fits on new nodes of both.
+    A pod that tolerates the taints of one such pool fits on new nodes of both pools.
     """
     if context.environment.queueing is not None:
         return
@@ -87,7 +87,7 @@ def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[D
 
 
 def _offer(pool: PoolPlan) -> tuple[str, dict[str, float]]:
-    """Return the GPU model of a pool, and which fraction of a GPU a unit of each resource is."""
+    """Return the GPU model of a pool, and the fraction of a GPU that one unit of each resource has."""
     return pool.gpu_model, {offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node}
 
 

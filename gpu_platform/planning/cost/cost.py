@@ -1,4 +1,4 @@
-"""Plan the cost of the nodes at their desired number, and the share that is not allocated to any team."""
+"""Plan the cost of the desired nodes, and the part of the cost that is not allocated to any team."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.operations import Budget
 
-HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
+HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as used in the clouds' bills
 
 
 def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dict[str, float]:
     """Return the share of each pool's GPU capacity that a quota covers. `quota` contains units by resource.
 
-    A quota names no pool. If several pools offer a resource, its units are divided among them in proportion.
+    A quota names no pool. If several pools offer a resource, every pool has the same share of its units covered.
     """
     totals: dict[str, int] = {}
     for pool in pools:
@@ -29,7 +29,9 @@ def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dic
 
 
 def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Return the share of each pool's GPU capacity that pods use. `held` contains units by pool and resource."""
+    """Return the share of each pool's GPU capacity that pods use. `held` contains the used units by pool and
+    resource.
+    """
     shares: dict[str, float] = {}
     for pool in pools:
         units = held.get(pool.name, {})
@@ -41,24 +43,26 @@ def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]
 
 
 def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
-    """Weigh the shares of a pool's resources by their physical GPUs. A pool without GPUs has the share 1."""
+    """Return the average of the shares of a pool's resources, weighted by physical GPUs. The share of a pool
+    without GPUs is 1.
+    """
     if not pool.has_gpus:
         return 1.0
     whole = pool.gpus_per_node
-    # With DRA, a GPU is available whole and as instances. Together they count as at most one GPU.
+    # With DRA, each GPU is offered both whole and as instances. The limit of 1 avoids counting it twice.
     return min(1.0, fsum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))
 
 
 def idle_cost(pools: Sequence[PoolPlan], cost: CostPlan, held: Mapping[str, Mapping[str, int]]) -> float | None:
     """Return the cost of the GPU capacity that no pod uses, in USD/h, or None if no pool has a known price.
 
-    `held` contains units by pool and resource.
+    `held` contains the used units by pool and resource.
     """
     return _total(cost.pools, held_shares(pools, held))
 
 
 def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None:
-    """Return the cost of the unused shares, over pools with a known price. `used` is the used share by pool."""
+    """Return the cost of the unused shares of all pools with a known price. `used` is the used share by pool."""
     known = [line.usd_per_hour * (1 - used.get(line.pool, 0.0)) for line in lines if line.usd_per_hour is not None]
     return fsum(known) if known else None
 
@@ -71,7 +75,7 @@ def plan(
 ) -> CostPlan:
     """Return the cost of the desired nodes during their scheduled hours, and the maximum cost of the pools.
 
-    `quota` contains the units of all teams by extended resource. Rolls of the `cluster` add nodes.
+    `quota` contains the units of all teams by extended resource. `cluster` determines how many nodes a roll adds.
     """
     shares = allocated_shares(pools, quota)
     lines: list[PoolCost] = []
@@ -93,7 +97,7 @@ def plan(
 
 
 def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) -> None:
-    """Record a problem if the known cost of the desired nodes exceeds the budget."""
+    """Record a problem if the cost of the desired nodes, as far as it is known, exceeds the budget."""
     if budget is None:
         return
     costs = {pool.name: price * pool.nodes.desired for pool in pools if (price := pool.average_usd_per_hour)}
@@ -151,7 +155,7 @@ def decisions(
     *,
     alerts: bool = False,
 ) -> tuple[Decision, ...]:
-    """Return the decisions about the prices of the pools, their maximum cost, and the cost without a budget.
+    """Return decisions about the prices of the pools and their maximum cost, and about a missing budget.
 
     `alerts` indicates whether an alert watches the budget.
     """

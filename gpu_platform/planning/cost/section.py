@@ -1,4 +1,4 @@
-"""Types of the cost plan."""
+"""Types for the plan of costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class PoolCost:
 class UsedPrices:
     """On-demand list prices of one region that are used for pools, with the dates of the lists.
 
-    `reference` indicates whether the stack file sets no region, so that the cluster's own prices may differ.
+    `reference` indicates whether the stack file sets no region. The prices at the cluster's location may then
+    differ.
     """
 
     region: str
@@ -33,7 +34,7 @@ class UsedPrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPlan:
-    """Known cost at the desired size in USD/h, pools with an unknown price, and the cost outside all quotas.
+    """Known cost of the desired nodes in USD/h, pools with an unknown price, and the cost that no quota covers.
 
     The cost is None if no pool has a known price. `prices` are the list prices used. `declared` are pools whose
     price is set in the stack file.
@@ -41,8 +42,8 @@ class CostPlan:
 
     usd_per_hour: float | None
     most_usd_per_hour: float | None
-    """Cost of the maximum number of nodes of all pools, including rolls, with each pool's most expensive machine
-    type.
+    """Cost in USD/h of the maximum number of nodes of all pools, including nodes that rolls add. Each pool is
+    counted with its most expensive machine type.
 
     None if a price is not known.
     """
@@ -57,7 +58,7 @@ class CostPlan:
 
     @property
     def prices_text(self) -> str:
-        """Region and date of the list prices, pools with a declared price, and pools without any price."""
+        """Region and date of the list prices, pools with a declared price, and pools with no known price."""
         parts = [str(one) for one in self.prices]
         if self.declared:
             parts.append(f"usd_per_hour in the stack file for {', '.join(self.declared)}")

@@ -1,4 +1,4 @@
-"""Decide the labels, annotations, registries and pull secrets for the program's objects and pods."""
+"""Decide the labels and annotations of the program's objects, and the registries and pull secrets of its pods."""
 
 from gpu_platform.planning.objects.images import mirrored
 from gpu_platform.planning.objects.objects import check, plan, plan_one

@@ -1,4 +1,4 @@
-"""Replaces the registries of the program's container images with the registries in the stack file."""
+"""Replace the registries of the program's container images with the registries in the stack file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _DEFAULT_REGISTRY = "docker.io"
 def mirrored(catalog: Catalog, images: Images) -> Catalog:
     """Return the catalogue with its container images in the stack file's registries.
 
-    Sidecars of a fabric keep their registry, because admission trusts them by repository and the policies compare
-    their repository. GKE nodes reach that registry without the internet (Private Google Access).
+    The sidecars of a fabric keep their registry, because admission policies trust them by their repository. GKE
+    nodes reach that registry without internet access (Private Google Access).
     """
     if images.mirror is None and not images.registries:
         return catalog
@@ -35,8 +35,8 @@ def registries(catalog: Catalog) -> list[str]:
 
 
 def split_registry(reference: str) -> tuple[str, str]:
-    """Return the registry and repository of an image as containerd resolves them, such as docker.io,
-    library/python:3.
+    """Return the registry and the repository of an image, such as docker.io and library/python:3. The reference is
+    resolved as in containerd.
     """
     first, slash, rest = reference.partition("/")
     if slash and (first == "localhost" or "." in first or ":" in first):

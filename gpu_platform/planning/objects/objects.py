@@ -1,4 +1,4 @@
-"""Checks and plans `objects` and `images` in the stack file."""
+"""Check and plan `objects` and `images` in the stack file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.objects import Objects
 
-_ANNOTATIONS_BYTES = 64 * 1024  # maximum of all annotations; Kubernetes allows 256 KiB, and the program adds some
+_ANNOTATIONS_BYTES = 64 * 1024  # of all annotations; Kubernetes allows 256 KiB, and the program adds some too
 
 
 def check(environment: Environment, catalog: Catalog) -> list[Problem]:
@@ -77,5 +77,5 @@ def plan(context: CompleteContext, team_namespaces: Iterable[str]) -> Decided[Ob
 
 
 def plan_one(environment: Environment) -> ObjectsPlan:
-    """Return the settings that the objects of a team's separate stack share. Its environment declares them."""
+    """Return the shared settings for the objects of a team's separate stack. The team's environment declares them."""
     return ObjectsPlan(labels=environment.objects.labels, annotations=environment.objects.annotations)

@@ -1,4 +1,4 @@
-"""Decide the release, the driver and every value of the GPU Operator."""
+"""Decide the release and the driver of the GPU Operator, and all of its values."""
 
 from gpu_platform.planning.operator.allocation import allocation, allocation_decisions, check_allocation
 from gpu_platform.planning.operator.checks import check

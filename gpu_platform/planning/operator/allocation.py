@@ -1,4 +1,4 @@
-"""Decides whether the device plugin or the DRA driver of a GPUCluster allocates GPUs to pods.
+"""Decide whether the device plugin or the DRA driver of a GPUCluster allocates GPUs to pods.
 
 Sources: GPU Operator docs 26.7, "DRA Driver for NVIDIA GPUs" (prerequisites, limitations) and release notes;
 kubernetes-sigs/dra-driver-nvidia-gpu, "MIG"; read 2026-11-21.
@@ -21,7 +21,7 @@ DEVICE_PLUGIN = "device-plugin"
 
 
 def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield the cluster-wide decisions about DRA."""
+    """Yield decisions about DRA that apply to the whole cluster."""
     if not any(pool.devices for pool in pools):
         return
     yield Decision(
@@ -48,15 +48,17 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
 
 
 def allocation(pools: Sequence[PoolPlan]) -> str:
-    """Return what allocates GPUs (stack output `allocation`). It never changes during the life of a cluster."""
+    """Return what allocates GPUs, as in the stack output `allocation`. It never changes during the life of a
+    cluster.
+    """
     return "dra" if any(pool.devices for pool in pools) else DEVICE_PLUGIN
 
 
 def check_allocation(outputs: Mapping[str, Any], pools: Sequence[PoolPlan], problems: Problems) -> None:
     """Record a problem if the allocation changes from the device plugin to DRA or back.
 
-    The operator refuses a GPUCluster next to a ClusterPolicy, and cannot migrate from one to the other. `outputs`
-    are the outputs of the last deployment, or empty if there was none.
+    The operator refuses a GPUCluster in a cluster with a ClusterPolicy, and cannot migrate from one to the other.
+    `outputs` are the outputs of the last deployment, or empty if there was none.
     """
     if not outputs:
         return
@@ -70,7 +72,7 @@ def check_allocation(outputs: Mapping[str, Any], pools: Sequence[PoolPlan], prob
 
 
 def compute_domains(pools: Sequence[PoolPlan], operator: Operator) -> bool:
-    """Return whether the GPUCluster's driver provides ComputeDomains. Only GPUs with NVLink between nodes need
-    them.
+    """Return whether the GPUCluster's driver provides ComputeDomains, which are needed only for GPUs with NVLink
+    between nodes.
     """
     return operator.compute_domains is not False and any(pool.nvlink_domain is not None for pool in pools)

@@ -1,4 +1,4 @@
-"""Checks the GPU Operator's release, driver and Kubernetes version against its support matrix."""
+"""Check the GPU Operator's release, driver and Kubernetes version against its support matrix."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gpu_platform.stack.cluster import Operator
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record a problem if the operator's release, driver or Kubernetes version does not match the others or the
-    GPU pools.
+    """Record a problem if the operator's release, its driver, the Kubernetes version and the GPU pools do not
+    match.
     """
     resolved_pools = [one for one in resolved_pools if context.catalog.has_gpus(one.pool.machine_type)]
     check_parts(context, resolved_pools)
@@ -41,7 +41,7 @@ def _check_release(operator: Operator, context: Context, resolved_pools: Sequenc
         problems.at("release").add(f"{operator.release!r}", "one of " + ", ".join(known), fix)
         return
     if context.cloud is not None and gpu_parts(context.cloud.cluster).gpu_operator == "present":
-        # The cluster's owner upgrades the operator, and chooses its driver and the Kubernetes version.
+        # The cluster's owner upgrades the operator, and chooses its driver version and the Kubernetes version.
         return
     if release.status == "end-of-support":
         problems.at("release").add(

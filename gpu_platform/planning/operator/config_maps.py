@@ -1,4 +1,4 @@
-"""Plans the operator's ConfigMaps: the configs for the device plugin and for mig-parted."""
+"""Plan the operator's ConfigMaps, which contain the configs for the device plugin and for mig-parted."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from gpu_platform.stack.sharing import Dra, Mig, Sharing
 def device_plugin_data(
     named: Mapping[str, Sharing], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Mapping[str, str]:
-    """Return the device plugin's configs by key: for each named sharing, for each pool without one, and the
-    default.
+    """Return the device plugin's configs by key.
+
+    They are a config for each named sharing, a config for each pool that uses no named sharing, and the default
+    config.
     """
     configs: dict[str, Mapping[str, Any]] = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
     for name, declared in named.items():
@@ -38,7 +40,7 @@ def device_plugin_data(
 def _named_configs(
     name: str, declared: Sharing, pools: Sequence[PoolPlan], catalog: Catalog
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the configs of a named sharing by key, for the GPU models of the pools."""
+    """Return the configs for a named sharing by key. Only the GPU models of the pools are included."""
     found: dict[str, Sharing] = {}
     profiles: dict[str, set[str]] = {}
     for model in dict.fromkeys(pool.gpu_model for pool in pools):
@@ -60,7 +62,7 @@ def mig_parted_data(
     resolved_pools: Sequence[ResolvedPool],
     catalog: Catalog,
 ) -> Mapping[str, str]:
-    """Return mig-parted's `config.yaml`, or nothing if the operator has no MIG-capable GPU to partition."""
+    """Return mig-parted's `config.yaml`, or nothing if the operator partitions no MIG-capable GPU."""
     managed = [pool for pool in pools if pool.sharing.mig_config is not None]
     if not managed:
         return {}

@@ -1,4 +1,4 @@
-"""NVIDIA's DRA driver next to the device plugin, used only for ComputeDomains.
+"""Plan NVIDIA's DRA driver next to the device plugin. The driver is used only for ComputeDomains.
 
 A ComputeDomain lets pods on several nodes share GPU memory over NVLink. The driver starts the IMEX daemons on the
 domain's nodes and gives pods a channel. The device plugin still allocates GPUs. With mode dra, the operator's
@@ -27,7 +27,9 @@ from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuota
 from gpu_platform.stack.sharing import Dra
 
 MINIMUM_DRIVER: Final = "570.158.01"
-"""Minimum driver for ComputeDomains: IMEXDaemonsWithDNSNames, which is on by default, requires it."""
+"""Minimum driver version for ComputeDomains. The feature IMEXDaemonsWithDNSNames, which is on by default, requires
+it.
+"""
 _OPERATORS_DRIVER: Final = "/run/nvidia/driver"
 _PODS_BESIDE: Final = 10
 
@@ -81,7 +83,7 @@ def _check_driver(context: Context, resolved: ResolvedPool, here: Problems) -> N
     software = node_software(resolved.pool, context.cloud, operator, catalog)
     release = catalog.operator_releases.get(operator.release)
     version = driver_version(resolved.pool, software, operator, release)
-    # Another check compares a partial version with the driver branches of the GPU.
+    # A partial version, such as a driver branch, is compared with the branches of the GPU in another check.
     if version is not None and is_full(version) and _order(version) < _order(MINIMUM_DRIVER):
         here.add(
             f"{version} for pool {resolved.pool.name}",
@@ -97,7 +99,7 @@ def _order(version: str) -> tuple[int, ...]:
 def plan_dra_driver(
     context: CompleteContext, settings: OperatorSettings, pools: Sequence[PoolPlan]
 ) -> Decided[DraDriverPlan | None]:
-    """Return the driver's chart for pools with NVLink between nodes, or None.
+    """Return the plan of the driver's chart for pools with NVLink between nodes, or None.
 
     The result is None if there are no such pools, or if GPUs are claimed through DRA.
     """
@@ -157,7 +159,7 @@ def _expressions(pool: PoolPlan) -> list[Mapping[str, Any]]:
 
 
 def _quota(racks: Sequence[PoolPlan]) -> PriorityQuotaPlan:
-    """Return the ResourceQuota that admits the driver's priority class outside kube-system."""
+    """Return a ResourceQuota so that pods with the driver's priority class are admitted outside kube-system."""
     pods = _PODS_BESIDE + 2 * sum(pool.nodes.max for pool in racks)
     return PriorityQuotaPlan(
         name=f"{names.DRA_DRIVER_CHART}-system-critical", pods=pods, priority_classes=(NODE_CRITICAL,)

@@ -1,4 +1,4 @@
-"""Decides how the operator's upgrade controller replaces the driver on running nodes.
+"""Decide how the operator's upgrade controller replaces the driver on running nodes.
 
 Sources: NVIDIA/gpu-operator v26.7.0, values.yaml, templates/clusterpolicy.yaml and cmd/gpu-operator/main.go
 (gpuPodSpecFilter); NVIDIA/k8s-operator-libs, api/upgrade/v1alpha1 and pkg/upgrade; read 2026-11-22.
@@ -18,23 +18,23 @@ from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.stack.changes import Changes, Window
 
 EVICTION_SECONDS: Final = 900
-"""Time limit in seconds to evict the pods of a node, as in `up` for another MIG layout. The operator's
-default is 300.
+"""Time limit in seconds for evicting the pods of a node. It is the same as when `up` changes a MIG layout. The
+operator's default is 300.
 """
 _ALL: Final = "100%"
 """Value of `maxUnavailable`, which also counts cordoned nodes and nodes that are not ready.
 
-With a lower value, that many such nodes would stop all upgrades permanently. A failed upgrade keeps one of the
-`maxParallelUpgrades` places, so that a bad driver does not spread, except to cordoned nodes, which need no place.
-A node that is not ready takes a place like any other node, and keeps it until it is ready. Source:
-pkg/upgrade/common_manager.go, GetUpgradesAvailable and GetUpgradesInProgress, and upgrade_inplace.go,
+With a lower limit, all upgrades would stop as soon as this many nodes are cordoned or not ready. A failed upgrade
+keeps its slot of `maxParallelUpgrades`, which limits how far a bad driver spreads. Only cordoned nodes are
+upgraded without a slot. A node that is not ready takes a slot like any other node, and keeps it until it is ready.
+Source: pkg/upgrade/common_manager.go, GetUpgradesAvailable and GetUpgradesInProgress, and upgrade_inplace.go,
 ProcessUpgradeRequiredNodes; read 2026-11-29.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodDeletion:
-    """Eviction of a node's GPU pods. `force` also evicts pods that no controller recreates."""
+    """Settings for evicting a node's GPU pods. With `force`, pods that no controller recreates are evicted too."""
 
     force: bool
     timeout_seconds: int
@@ -43,7 +43,7 @@ class PodDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainNode:
-    """Drain of a node, which also evicts pods without GPUs."""
+    """Settings for draining a node, which also evicts pods without GPUs."""
 
     enable: bool
 
@@ -62,7 +62,9 @@ class UpgradePolicy:
 def plan_upgrade_policy(
     resolved_pools: Sequence[ResolvedPool], changes: Changes, nodes: int
 ) -> Decided[UpgradePolicy]:
-    """Return the policy for pools whose driver the operator installs. It applies to all their `nodes` together."""
+    """Return the policy for pools whose driver the operator installs. `nodes` is the number of nodes in all these
+    pools.
+    """
     declared = [resolved.pool.upgrade.max_unavailable for resolved in resolved_pools]
     at_a_time = min((count for count in declared if count), default=changes.max_unavailable or 1)
     policy = UpgradePolicy(
@@ -113,8 +115,8 @@ def _window_warning(window: Window | None, nodes: int, at_a_time: int, raised: s
 
 
 def as_cluster_policy(driver: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the chart's section `driver` with the names of a ClusterPolicy: `podDeletion` instead of
-    `gpuPodDeletion`.
+    """Return the chart's section `driver` with the field names of a ClusterPolicy, where `gpuPodDeletion` is named
+    `podDeletion`.
     """
     policy = dict(driver.get("upgradePolicy") or {})
     if not policy:

@@ -1,4 +1,5 @@
-"""The operator's GPUCluster mode: the DRA driver replaces the device plugin, feature discovery and MIG manager.
+"""Plan the operator's GPUCluster mode. The DRA driver replaces the device plugin, feature discovery and MIG
+manager.
 
 A cluster has a GPUCluster or a ClusterPolicy, never both. Sources: NVIDIA/gpu-operator v26.7.0, the chart's values
 and templates/gpucluster.yaml, and the GPUCluster CRD; GPU Operator docs, "DRA Driver for NVIDIA GPUs"; read
@@ -30,7 +31,7 @@ from gpu_platform.planning.operator.values import (
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.cluster import Operator
 
-_REPOSITORY: Final = "nvcr.io/nvidia"  # repository of the chart's driver; the image name is separate
+_REPOSITORY: Final = "nvcr.io/nvidia"  # repository of the driver image; its name is a separate value
 _IMAGE: Final = "driver"
 
 
@@ -53,7 +54,7 @@ class GpuClusterValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedValues:
-    """Values that do not depend on what allocates GPUs.
+    """Values that are the same with the device plugin and with DRA.
 
     `discovery` contains the values of Node Feature Discovery.
     """
@@ -94,8 +95,8 @@ def plan_gpu_cluster(
             "clusterPolicy": {"deployCR": False},
             "gpuCluster": {"deployCR": True},
             "nfd": RELIED_ON["nfd"],
-            # A GPUCluster manages no driver.
-            # The driver container belongs to an NVIDIADriver that the chart creates.
+            # A GPUCluster manages no driver. The chart creates an NVIDIADriver instead, which runs the driver
+            # container.
             "driver": {**camel_case(common.driver), "nvidiaDriverCRD": {"enabled": common.driver.enabled}},
             **shared,
             **common.discovery,

@@ -1,4 +1,4 @@
-"""mig-parted's config: the instances for each GPU of a node, by config name, device index and GPU model.
+"""Create mig-parted's config, which lists the MIG instances by config name, device index and GPU model.
 
 Source: NVIDIA/mig-parted v0.15.0, api/spec/v1 and pkg/mig/config; read 2026-11-21.
 """
@@ -19,7 +19,7 @@ Entry = dict[str, Any]
 
 
 class Fleet(NamedTuple):
-    """A GPU model, and the maximum number of GPUs in a node with this model."""
+    """A GPU model, and the maximum number of such GPUs in a node."""
 
     gpu: Gpu
     per_node: int
@@ -29,8 +29,8 @@ def config_entries(declared: Mig, fleets: Sequence[Fleet], catalog: Catalog) -> 
     """Return the entries of a named config for every GPU model that supports it.
 
     Every GPU of a node appears once. Entries that differ by model, or that the stack file declares for one model,
-    get a device-filter. A model that does not support the config has no entry, so that applying the config to its
-    nodes fails.
+    get a device-filter. A model that does not support the config has no entry, and mig-parted then fails on its
+    nodes.
     """
     by_model = {fleet.gpu.model: found for fleet in fleets if (found := _of_model(declared, fleet, catalog))}
     has_models = any(entry.gpu is not None for entry in declared.layouts or ())
@@ -58,7 +58,7 @@ def _distinct(forms: Sequence[list[Entry]]) -> list[list[Entry]]:
 def _of_model(declared: Mig, fleet: Fleet, catalog: Catalog) -> list[Entry]:
     """Return the entries for the GPUs of one model.
 
-    They are empty if the model has no layout or cannot hold it.
+    There are no entries if the model does not support MIG or the declared layout.
     """
     sharing = concrete_sharing(declared, fleet.gpu, catalog) if fleet.gpu.mig is not None else None
     if not isinstance(sharing, Mig):

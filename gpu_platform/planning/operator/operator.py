@@ -1,4 +1,4 @@
-"""Plans the GPU Operator: its values and their ConfigMaps."""
+"""Plan the GPU Operator, with its values and their ConfigMaps."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuota
 SYSTEM_PRIORITY_CLASSES = (
     NODE_CRITICAL,
     "system-cluster-critical",
-)  # the first is for the operands, the second for the operator itself
+)  # the operands use the first class, and the operator itself uses the second class
 _NFD_CHART = "node-feature-discovery"
-PODS_BESIDE = 200  # pods besides the operands: the operator, and feature discovery on nodes without GPUs
+PODS_BESIDE = 200  # number of pods of the operator, and of feature discovery on nodes without GPUs
 
 
 def plan(
@@ -64,7 +64,8 @@ def plan(
     pools: Sequence[PoolPlan],
     metrics: ConfigMapPlan | None,
 ) -> Decided[OperatorPlan]:
-    """Return the operator's plan for planned pools. `resolved_pools` contain the source of their sharing.
+    """Return the operator's plan for planned pools. `resolved_pools` contain the sharing as declared in the stack
+    file.
 
     CPU pools are ignored, because the operands select nodes with GPUs and tolerate only the taints of GPU pools.
     """
@@ -238,9 +239,10 @@ def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:
 
 
 def _copies_by_gdr(pool: PoolPlan, catalog: Catalog) -> bool:
-    """Return whether pods of a pool train over RDMA and get GDRCopy's device from the operator's device plugin.
+    """Return whether a pool trains over RDMA and its pods get GDRCopy's device from the operator's device plugin.
 
-    Its kernel module comes with the operator's driver and is part of EKS' AL2023 images. COS does not have it.
+    GDRCopy's kernel module comes with the operator's driver and is part of EKS' AL2023 images. COS does not have
+    it.
     """
     rdma = catalog.machine_types[pool.machine_type].rdma_interfaces > 0
     software = pool.software
@@ -253,7 +255,7 @@ def _copies_by_gdr(pool: PoolPlan, catalog: Catalog) -> bool:
 
 
 def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
-    """Return the ResourceQuota that admits system-critical priority classes outside kube-system."""
+    """Return a ResourceQuota so that pods with system-critical priority classes are admitted outside kube-system."""
     return PriorityQuotaPlan(
         name="gpu-operator-system-critical",
         pods=PODS_BESIDE + OPERANDS_PER_NODE * sum(pool.nodes.max for pool in pools),
@@ -262,10 +264,10 @@ def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
 
 
 def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:
-    """Return values that let Node Feature Discovery run on tainted pools.
+    """Return values that allow Node Feature Discovery to run on tainted pools.
 
-    The operator acts only on nodes that Node Feature Discovery has labelled. The list replaces the tolerations of
-    the subchart's worker, so it repeats the toleration for the control plane.
+    The operator acts only on nodes that Node Feature Discovery has labelled. The list of tolerations replaces the
+    list of the subchart's worker, so it repeats the toleration for the control plane.
     """
     own = Toleration(key="node-role.kubernetes.io/control-plane", operator="Exists", effect="NoSchedule")
     return {_NFD_CHART: {"worker": {"tolerations": camel_case((own, *_tolerations(pools)))}}}

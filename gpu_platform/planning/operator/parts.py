@@ -1,4 +1,4 @@
-"""Checks and explains GPU software that the owner of an existing cluster has installed."""
+"""Check and explain GPU software that the owner of an existing cluster has installed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NEEDS: Final[Mapping[str, str]] = {
 
 
 def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record a problem for parts that a new cluster cannot have, and for pools that need settings of a part that
-    its owner configures.
+    """Record a problem for parts that a new cluster cannot have, and for pools whose settings the program cannot
+    apply because the cluster's owner configures the part.
     """
     if context.cloud is None:
         return

@@ -1,4 +1,4 @@
-"""The plan of the GPU Operator: how it is installed, and all of its values."""
+"""Types for the plan of the GPU Operator."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OperatorPlan:
     mig_config: ConfigMapPlan | None
     metrics_config: ConfigMapPlan | None
     parts: tuple[PartPlan, ...] = ()
-    """GPU software that the cluster may already have. The program looks for it before it installs anything."""
+    """GPU software that the cluster may already have. The program looks for it before installing anything."""
     quota: PriorityQuotaPlan | None
     """ResourceQuota for clusters that reserve system-critical priority classes for kube-system (GKE)."""
     dra_driver: DraDriverPlan | None = None

@@ -1,9 +1,9 @@
-"""Finds which software decides whether an environment variable gives containers GPUs that they did not request.
+"""Find which software decides whether an environment variable gives containers GPUs that they did not request.
 
 NVIDIA's container toolkit gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all. CUDA images
 set this variable themselves, so that no admission policy sees it. The program's toolkit, EKS' images since
 v20260423 and Bottlerocket's images honour the variable only in privileged containers. GKE's software has no such
-runtime. The settings of whoever owns a cluster, an operator or an image are not known before a deployment.
+runtime. If someone else owns the cluster, the operator or the image, its setting is not known before a deployment.
 Sources: NVIDIA/nvidia-container-toolkit, config `accept-nvidia-visible-devices-envvar-when-unprivileged` (default
 true); NVIDIA/gpu-operator v26.7.0, ClusterPolicy `spec.toolkit` and `spec.cdi`; awslabs/amazon-eks-ami#2706;
 NVIDIA/cloud-native-docs, gpu-operator/cdi.rst (NRI plugin); read 2026-11-26.
@@ -21,15 +21,15 @@ from gpu_platform.planning.pools.section import PoolPlan
 UNREQUESTED: Final = "GPUs that no pod requested"
 """Name of these decisions in the output of `check`."""
 UNPRIVILEGED_DEVICES: Final = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
-"""The environment variable of the operator's toolkit for this setting."""
+"""Environment variable of the operator's toolkit that allows unprivileged containers to get GPUs by a variable."""
 _SETTING: Final = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 
 def unrequested_decisions(
     context: CompleteContext, pools: Iterable[PoolPlan], *, present: bool
 ) -> tuple[Decision, ...]:
-    """Return a decision for each GPU pool whose toolkit the program does not set up and whose setting it does not
-    know.
+    """Return a decision for each GPU pool whose toolkit the program does not configure and whose setting is not
+    known.
 
     `present` means that the cluster's owner has installed the operator.
     """
@@ -49,8 +49,9 @@ def unrequested_decisions(
 
 
 def _owner(pool: PoolPlan, images: set[str], *, present: bool) -> tuple[str, str] | None:
-    """Return who decides for the nodes of a pool, and the required setting, or None if the setting is known to be
-    safe.
+    """Return who configures the toolkit on a pool's nodes, and the setting that is required there.
+
+    The result is None if the setting is known to be safe.
     """
     if pool.software.toolkit in ("none", "cloud"):
         return None
@@ -72,7 +73,7 @@ def _owner(pool: PoolPlan, images: set[str], *, present: bool) -> tuple[str, str
 
 
 def open_policies(policies: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the settings of ClusterPolicies that give containers unrequested GPUs, each with the fix."""
+    """Yield the settings of ClusterPolicies that give containers GPUs they did not request, each with its fix."""
     for live in policies:
         name = str(_at(live, "metadata").get("name"))
         spec = _at(live, "spec")

@@ -84,7 +84,7 @@ class Toolkit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigReference:
-    """The name of a ConfigMap, and the key that nodes without a label use."""
+    """The name of a ConfigMap, and the key in it that applies to nodes without a label."""
 
     name: str
     default: str | None = None
@@ -109,9 +109,9 @@ class MigManager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcgmExporter:
-    """The metrics exporter.
+    """The DCGM exporter, which exports GPU metrics.
 
-    The program's ServiceMonitor selects it, so the operator's ServiceMonitor stays off.
+    The program creates a ServiceMonitor for it, so the operator's ServiceMonitor stays off.
     """
 
     enabled: bool
@@ -121,8 +121,8 @@ class DcgmExporter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigValues:
-    """The cluster's MIG strategy, which stays empty so that it does not override the device-plugin config of each
-    pool.
+    """The cluster's MIG strategy, which stays empty so that it does not override the device plugin's config for
+    each pool.
 
     The operator passes it to the plugins as MIG_STRATEGY, which overrides a config file's `migStrategy`
     (k8s-device-plugin: flag, then variable, then file). The chart's default is `single`.
@@ -166,7 +166,7 @@ class OperatorValues:
 
 
 def camel_case(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return a typed value in the form of Helm and Kubernetes, with camelCase keys and without unset fields."""
+    """Return a typed value as in Helm values and Kubernetes objects, with camelCase keys and without unset fields."""
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
         return {re.sub(r"_(\w)", lambda m: m[1].upper(), k): camel_case(v) for k, v in pairs if v is not None}

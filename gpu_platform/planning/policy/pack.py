@@ -1,4 +1,4 @@
-"""Plans the configuration of the policy pack."""
+"""Plan the configuration of the policy pack."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plan(
     `all` is set only to lower mandatory rules, because it would also raise the rules that are advisory by default.
     `overcommit` is the environment's setting. `offered` contains the units, by extended resource or device class,
     of pools in another stack, which are not among this stack's resources. `scaling` contains the servers and types
-    of KEDA triggers. `settings` contains the settings of further rules, which state what teams may have.
+    of KEDA triggers. `settings` contains the settings of other rules, which limit what teams may have.
     """
     ceiling = {"all": policy.level} if policy.level == "advisory" else {}
     config: dict[str, Any] = {**ceiling, **policy.rules}

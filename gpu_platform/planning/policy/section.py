@@ -1,4 +1,4 @@
-"""The plan of the policy pack's configuration."""
+"""Types for the plan of the policy pack's configuration."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ class PolicyPlan:
     level: str
     config: Mapping[str, Any]
     own_rules: tuple[str, ...] = ()
-    """Modules with the company's rules."""
+    """Python modules that contain the company's rules."""

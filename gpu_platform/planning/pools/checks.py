@@ -1,4 +1,4 @@
-"""Checks each node pool: name, machine type, labels, taints, driver and the fields of its provider."""
+"""Check the name, machine type, labels, taints, driver and provider fields of each node pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks pools whose machine type has no GPUs: CPU pools, for monitoring, ingress, Ray heads and data loaders.
+"""Check CPU pools, whose machine type has no GPUs. They run monitoring, ingress, Ray heads and data loaders.
 
 Only the machine type makes a pool a CPU pool; there is no field for it. Settings that only GPU pools can have are
 refused.
@@ -15,7 +15,7 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import NoSharing
 
 GENERAL = "general"
-"""The workload of CPU pools."""
+"""The workload that CPU pools declare."""
 _GPU_FIELDS = {
     "per_node": "it gives some nodes a different GPU sharing",
     "device_plugin": "a device plugin advertises GPUs",
@@ -73,7 +73,7 @@ def check_cpu_pool(pool: Pool, machine: MachineType, problems: Problems) -> None
 
 
 def _used(pool: Pool) -> Iterator[tuple[str, str]]:
-    """Yield the GPU fields that the stack file sets, with the reasons why they need GPUs."""
+    """Yield each GPU field that the stack file sets, with the reason why it needs GPUs."""
     if isinstance(pool.declared_sharing, str) or not isinstance(pool.declared_sharing, NoSharing):
         yield "sharing", "it sets how pods share a GPU"
     for field, because in _GPU_FIELDS.items():

@@ -1,4 +1,4 @@
-"""Refuses fields of the stack file that the provider does not support according to the declarations in `spec/`."""
+"""Refuse fields of the stack file that the provider does not support according to the declarations in `spec/`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_platform.stack.declared import On, Provider, declarations, joined, refu
 def check_declared_fields(part: BaseModel, provider: Provider, problems: Problems) -> None:
     """Record a problem for each field or value that the provider does not support.
 
-    `problems` points to `part` in the stack file. Only fields that the stack file sets are checked, with any
+    `problems` points to `part` in the stack file. Only fields that the stack file sets are checked, whatever their
     value. Fields below a refused field are not checked.
     """
     _check_model(part, provider, problems)
@@ -30,7 +30,7 @@ def check_declared_field(part: BaseModel, name: str, provider: Provider, problem
 
 
 def _refused(field: FieldInfo, value: object, provider: Provider) -> On | None:
-    """Return the declaration of a field that refuses a value, or None."""
+    """Return the declaration of a field that rules out a value on the provider, or None."""
     return next((one for one in declarations(field) if refuses(one, value, provider)), None)
 
 
@@ -66,7 +66,7 @@ def _check_value(
 def _refusal(
     one: On, field: FieldInfo, name: str, value: object, options: Sequence[str], provider: Provider
 ) -> tuple[str, str, str]:
-    """Return what was found, what is allowed, and the fix.
+    """Return the parts of a problem, which are the refused value, the allowed values, and the fix.
 
     `options` are the values of the field that the provider supports.
     """
@@ -86,7 +86,7 @@ def _refusal(
 
 
 def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
-    """Return the values of a field, in all variants, that a provider supports."""
+    """Return the values of a field that a provider supports, collected from all variants of its model."""
     return [
         str(option)
         for field in fields
@@ -98,7 +98,7 @@ def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
 
 
 def _types(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - any annotation of a field
-    """Yield the types in a union, or the type itself."""
+    """Yield the members of a union type, or the type itself if it is not a union."""
     origin: Any = get_origin(annotation)
     if origin is Annotated:
         yield from _types(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""Finds pools whose capacity has ended, or has not begun although nothing starts their nodes later."""
+"""Find pools whose capacity has ended, or has not begun although nothing starts their nodes later."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 
 def ended_capacity(pools: Iterable[PoolPlan], now: datetime) -> tuple[Problem, ...]:
-    """Return a problem for each pool whose desired nodes cannot start because its capacity has ended or has not
-    begun.
+    """Return a problem for each pool with desired nodes that cannot start, because its capacity has ended or has
+    not begun.
 
-    `now` must have a time zone. An EC2 capacity block that has not begun is no problem, because a schedule or
+    `now` must have a time zone. An EC2 capacity block that has not begun is not a problem, because a schedule or
     Karpenter starts its nodes.
     """
     return tuple(problem for pool in pools for problem in _problems(pool, now))

@@ -1,8 +1,9 @@
-"""Free resources for team pods on an empty node: its allocatable resources minus the requests of DaemonSets.
+"""Resources that an empty node has for team pods, which are its allocatable resources minus the requests of
+DaemonSets.
 
 Every calculation about nodes (check, capacity, suggest, place, rehearse, shares of queues and of pods) uses this
 module. The DaemonSets come from the plan (`PoolPlan.daemonsets`). For a machine type without a pool, these are all
-DaemonSets that its cloud may install. Nodes that the program creates as objects run only the node agent.
+DaemonSets that its cloud may install. Only the node agent runs on nodes that the program creates as Node objects.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def free_resources(pool: PoolPlan) -> NodeResources:
 
 
 def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNode:
-    """Return the minimum free resources of an empty node of a machine type, for every possible stack file.
+    """Return the free resources of an empty node of a machine type, as a minimum that holds for every stack file.
 
     The result is cached per machine type, because the search for pools calls this for every pair of pod and pool.
     """
@@ -49,7 +50,7 @@ def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNod
 
 
 def free_with(machine: MachineType, daemonsets: Iterable[DaemonSet]) -> NodeResources:
-    """Return the free CPU and memory of an empty node of a machine type with these DaemonSets."""
+    """Return the free CPU and memory of an empty node of a machine type on which the given DaemonSets run."""
     return _less(allocatable(machine), daemonsets, 0)
 
 

@@ -1,12 +1,14 @@
-"""The kubelet Topology Manager's requirements for a pod: GPUs, whole CPUs and memory on the same NUMA nodes.
+"""Requirements of the kubelet's Topology Manager, which puts a pod's GPUs, whole CPUs and memory on the same NUMA
+nodes.
 
 kube-scheduler does not know NUMA nodes. It binds a pod to a node with enough resources in total, and the kubelet
-then rejects the pod (`TopologyAffinityError`). For the pods of a Job, this repeats. The policy `restricted`
-rejects a pod in these cases:
+then rejects the pod (`TopologyAffinityError`). The controller of a Job creates such pods again and again. The
+policy `restricted` rejects a pod in these cases:
 - Its GPUs are on more NUMA nodes than this number of GPUs needs.
-- Its exclusive CPUs, or with static memory its memory, could be on fewer NUMA nodes than its GPUs, or need more of
-  them. The hints of all resources must be equal, and each as narrow as possible. Exclusive CPUs are the whole CPUs
-  of a container in a Guaranteed pod, with the CPU manager's static policy.
+- Its exclusive CPUs could be on fewer NUMA nodes than its GPUs, or need more NUMA nodes. With the static policy
+  for
+  memory, the same applies to its memory. The hints of all resources must be equal, and each as narrow as possible.
+  Exclusive CPUs are the whole CPUs of a container in a Guaranteed pod, with the CPU manager's static policy.
 
 The policy `single-numa-node` rejects a pod whose resources are not all on one NUMA node. The devices of a claim
 have no hints. GPUs have no hints if the machine hides their NUMA node. Sources: kubernetes v1.36.3,
@@ -36,7 +38,7 @@ class NumaNodes:
     """The NUMA nodes of a node whose kubelet aligns the GPUs, CPUs and memory of pods.
 
     `gpus` contains the number of GPUs of each NUMA node that has GPUs. `count` is the number of all NUMA nodes.
-    `cpus` and `memory_mib` are the total CPUs and memory of each NUMA node. `memory_aligned` indicates whether the
+    `cpus` and `memory_mib` are the CPUs and memory of each NUMA node. `memory_aligned` indicates whether the
     memory of Guaranteed pods is aligned too.
     """
 
@@ -48,13 +50,15 @@ class NumaNodes:
     memory_aligned: bool = False
 
     def units(self, per_node: int) -> tuple[int, ...]:
-        """Return the units of a resource by NUMA node, or nothing if its GPUs have different numbers of units."""
+        """Return the units of a resource on each NUMA node, or nothing if the GPUs do not all have the same number
+        of units.
+        """
         each, rest = divmod(per_node, sum(self.gpus))
         return () if rest or not each else tuple(each * gpus for gpus in self.gpus)
 
 
 def numa_nodes(machine: MachineType | None, policy: str, *, memory_aligned: bool = False) -> NumaNodes | None:
-    """Return the NUMA nodes that the kubelet aligns pods with.
+    """Return the NUMA nodes to which the kubelet aligns pods.
 
     The result is None if the kubelet never rejects a pod for alignment, or if the NUMA nodes are not known.
     """
@@ -63,7 +67,7 @@ def numa_nodes(machine: MachineType | None, policy: str, *, memory_aligned: bool
     of_each = Counter(machine.numa_nodes)
     if len(of_each) == 1:
         return None
-    count = max(of_each) + 1  # NUMA nodes with CPUs; NUMA nodes for GPU memory have higher numbers
+    count = max(of_each) + 1  # number of NUMA nodes with CPUs; those with only GPU memory have higher numbers
     return NumaNodes(
         policy="restricted" if policy == "restricted" else "single-numa-node",
         gpus=tuple(of_each[node] for node in sorted(of_each)),
@@ -75,7 +79,7 @@ def numa_nodes(machine: MachineType | None, policy: str, *, memory_aligned: bool
 
 
 def of_pool(pool: PoolPlan, catalog: Catalog) -> NumaNodes | None:
-    """Return the NUMA nodes that the kubelet aligns pods with on a pool's nodes, or None."""
+    """Return the NUMA nodes to which the kubelet aligns pods on a pool's nodes, or None."""
     if pool.kubelet is None or pool.devices:
         return None
     machine = catalog.machine_types.get(pool.machine_type)
@@ -84,10 +88,10 @@ def of_pool(pool: PoolPlan, catalog: Catalog) -> NumaNodes | None:
 
 
 def alignable_cpu(cpu: str, resource: str, units: int, pool: PoolPlan, catalog: Catalog) -> str:
-    """Return the CPUs, as a Kubernetes quantity, of a Guaranteed pod with `units` of a pool's resource.
+    """Return the CPU request, as a Kubernetes quantity, for a Guaranteed pod with `units` of a pool's resource.
 
-    If the kubelet could not align whole CPUs with the GPUs, the result is a thousandth less, because fractional
-    CPUs are not exclusive.
+    If the kubelet could not align whole CPUs with the GPUs, the result is a thousandth of a CPU less, because
+    fractional CPUs are not exclusive.
     """
     nodes = of_pool(pool, catalog) if units else None
     cpus = parse_quantity(cpu)
@@ -100,13 +104,17 @@ def alignable_cpu(cpu: str, resource: str, units: int, pool: PoolPlan, catalog: 
 
 
 def most_parts(units: int, parts: Sequence[int], policy: Policy) -> int:
-    """Return the maximum number of NUMA nodes for a pod's units, or 0 if the kubelet always rejects the pod."""
+    """Return the maximum number of NUMA nodes that may provide a pod's units, or 0 if the kubelet always rejects
+    the pod.
+    """
     needed = fewest(units, parts) or 0
     return needed if policy == "restricted" or needed <= 1 else 0
 
 
 def fewest(amount: int, parts: Sequence[int]) -> int | None:
-    """Return the minimum number of parts that together contain an amount, or None if all of them contain less."""
+    """Return the minimum number of parts whose sum is at least `amount`, or None if the sum of all parts is
+    smaller.
+    """
     left = amount
     for number, part in enumerate(sorted(parts, reverse=True), start=1):
         left -= part
@@ -116,6 +124,6 @@ def fewest(amount: int, parts: Sequence[int]) -> int | None:
 
 
 def spreads(units: int, parts: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
-    """Return each way to take `units` from the parts that uses at most `most` parts."""
+    """Return all ways to take `units` from at most `most` of the parts."""
     ways = product(*(range(min(units, part) + 1) for part in parts))
     return [way for way in ways if sum(way) == units and sum(one > 0 for one in way) <= most]

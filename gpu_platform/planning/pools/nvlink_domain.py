@@ -1,4 +1,4 @@
-"""Checks pools of rack-scale machines, whose GPUs are connected by one NVLink fabric across several nodes.
+"""Check pools of rack-scale machines, whose GPUs are connected by one NVLink fabric across several nodes.
 
 A pool is one NVLink domain or a part of one. On EC2, it names one reservation, which is sold as one UltraServer.
 On GKE, it has one workload policy, which places nodes in one domain. Pods that share GPU memory over NVLink then

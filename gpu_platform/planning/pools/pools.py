@@ -1,4 +1,4 @@
-"""Plans every node pool of an environment."""
+"""Plan every node pool of an environment."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         placement=cloud.value.nodes.placement or (pool.placement.type if pool.placement else "none"),
         sharing=needed.sharing,
         resources=needed.resources,
-        # A pod can run on any of the machine types, so it can request only what the smallest one has.
+        # A pod can run on any of the machine types, so it can request only as much CPU as the smallest type has.
         cpu_millicores=min(node.cpu_millicores for node in nodes),
         memory_mib=min(node.memory_mib for node in nodes),
         labels=needed.labels,
@@ -90,8 +90,8 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
 
 
 def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
-    """Yield the decision that states when a pool with a schedule has nodes, and what happens to its pods when it
-    stops.
+    """Yield the decision that states when a pool with a schedule has nodes, and what happens to its pods when the
+    nodes stop.
     """
     if (schedule := pool.schedule) is not None:
         yield Decision(
@@ -105,8 +105,8 @@ def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
 
 
 def _price(context: CompleteContext, pool: Pool, machine: MachineType) -> NodePrice:
-    """Return the price in the stack file or, without one, the list price in the cluster's region. Prices of other
-    regions are not used.
+    """Return the price that the stack file sets or, if it sets none, the list price in the cluster's region.
+    Prices of other regions are not used.
     """
     if pool.usd_per_hour is not None:
         return NodePrice(usd_per_hour=pool.usd_per_hour, most_usd_per_hour=pool.usd_per_hour, declared=True)

@@ -1,4 +1,4 @@
-"""Refuses pools that declare the same reservation with different machine types, zones or times."""
+"""Refuse pools that declare the same reservation with different machine types, zones or times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS: Final = {"machine_type": "with", "zone": "in", "starts": "from", "ends":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """A reservation as declared by a pool.
+    """A reservation as a pool declares it.
 
     `path` is the place of its name in the stack file. `project` is the project of its owner, or None for the
     cluster's project.
@@ -31,7 +31,9 @@ class _Declared:
     ends: datetime | None
 
     def differs(self, other: _Declared) -> tuple[str, str] | None:
-        """Return the differing fields of both reservations as texts, or None. Undeclared fields never differ."""
+        """Return, as two texts, the fields in which the reservations differ, or None. Undeclared fields never
+        differ.
+        """
         found = [
             (f"{word} {_text(mine)}", f"{word} {_text(theirs)}")
             for field, word in _WORDS.items()

@@ -1,4 +1,4 @@
-"""Checks that the cloud sells the machine types of a pool with the pool's capacity type."""
+"""Check that the cloud sells the machine types of a pool with the pool's capacity type."""
 
 from __future__ import annotations
 

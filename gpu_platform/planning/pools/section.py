@@ -33,7 +33,7 @@ class NodesPlan:
 
     `ownership` is `created` for nodes that this program creates, `labelled` for nodes that it labels by name,
     `selected` for nodes that a selector selects, and `cloud` for nodes that a cloud creates. `vary` means that an
-    autoscaler changes the number of nodes, so that any node may be missing, even a desired one.
+    autoscaler changes the number of nodes, so that even desired nodes may be missing.
     """
 
     ownership: Literal["created", "labelled", "selected", "cloud"]
@@ -69,7 +69,7 @@ class NodePrice:
 
 
 BOTH_ADD_NODES: Final = "Karpenter and the Cluster Autoscaler would both add nodes for a pod"
-"""The result if a pod fits on new nodes of pools of both autoscalers."""
+"""Warning for a pod that fits on new nodes of pools with different autoscalers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class PoolPlan:
     daemonsets: tuple[DaemonSet, ...] = ()
     """DaemonSets on a node. Their requests are not available to teams (`pools/free.py`)."""
     devices: tuple[DeviceOffer, ...] = ()
-    """Devices that claims can request. Used only with DRA."""
+    """Devices that pods can request through claims. Used only with DRA."""
     startup_taints: tuple[Taint, ...] = ()
     """Taints of new nodes until they pass validation. No team pod tolerates them."""
     failed_taints: tuple[Taint, ...] = ()
@@ -126,16 +126,17 @@ class PoolPlan:
     schedule: SchedulePlan | None = None
     """When the pool has nodes. None means always."""
     autoscaler: AutoscalerPlan | None = None
-    """The autoscaler that adds nodes to the nodes that the program creates, or None."""
+    """The autoscaler that adds nodes to a pool whose first nodes the program creates, or None."""
 
     @property
     def autoscaled(self) -> bool:
-        """Whether an autoscaler changes the number of nodes for pending pods, as far as the stack file shows."""
+        """Whether the stack file shows that an autoscaler changes the number of nodes for pending pods."""
         return self.autoscaler is not None or self.cloud_nodes.autoscaled
 
     @property
     def mounts_shared_memory(self) -> bool:
-        """Whether the device plugin mounts its MPS daemon's /dev/shm. A pod's volume at this path would hide it.
+        """Whether the device plugin mounts the /dev/shm of its MPS daemon in pods. A pod's volume at this path
+        would hide it.
 
         Source: k8s-device-plugin, internal/plugin/mps.go and cmd/mps-control-daemon/mps/daemon.go (ShmDir), issues
         647 and 805; the kubelet appends volume mounts to device mounts; read 2026-11-29.
@@ -144,7 +145,7 @@ class PoolPlan:
 
     @property
     def by_karpenter(self) -> bool:
-        """Whether a Karpenter NodePool creates the nodes, or additional nodes in a sandbox."""
+        """Whether a Karpenter NodePool creates the nodes or, in a sandbox, additional nodes."""
         return self.autoscaler is not None or self.cloud_nodes.replaced_by_claim
 
     @property
@@ -156,8 +157,8 @@ class PoolPlan:
     def keeping_annotations(self) -> Mapping[str, str]:
         """Annotations that keep autoscalers from removing the node of a pod that runs to completion.
 
-        The Cluster Autoscaler moves pods from nodes with few requests, and Karpenter replaces nodes on drift. For
-        selected nodes of an existing cluster, it is not known which of them scales the nodes.
+        The Cluster Autoscaler moves pods from nodes with few requests, and Karpenter replaces nodes on drift. If a
+        selector selects nodes of an existing cluster, it is not known which autoscaler removes them.
         """
         unknown = self.nodes.ownership == "selected"
         found = {KEEP_FROM_KARPENTER: "true"} if self.by_karpenter or unknown else {}
@@ -175,7 +176,7 @@ class PoolPlan:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether the nodes have GPUs. Otherwise the pool is a CPU pool."""
+        """Whether the nodes have GPUs. A pool without GPUs is a CPU pool."""
         return self.gpus_per_node > 0
 
     @property
@@ -196,8 +197,8 @@ class PoolPlan:
 
     @property
     def claimed_with_gpus(self) -> Mapping[str, int]:
-        """Devices of a node that pods claim in addition to GPUs, by device class: NICs, and the channel of a
-        ComputeDomain.
+        """Devices of a node that pods claim in addition to GPUs, by device class. These are NICs, and the channel
+        of a ComputeDomain.
         """
         claimed: dict[str, int] = {}
         if (nics := self.cloud_nodes.nic_devices) is not None:
@@ -221,8 +222,8 @@ class PoolPlan:
         """All taints that the platform's DaemonSets must tolerate, because they make nodes ready and run on
         failing nodes.
 
-        The value of `gate_nodes` does not matter, because a node that was held back before a change passes
-        validation only if these DaemonSets run.
+        The result does not depend on `gate_nodes`, because nodes that were tainted under an earlier setting pass
+        validation only if these DaemonSets run on them.
         """
         return (*self.all_taints, *(HOLDING_TAINTS if self.has_gpus else ()))
 
@@ -233,8 +234,8 @@ class PoolPlan:
 
     @property
     def units_in_container(self) -> Mapping[str, int]:
-        """Maximum units of each extended resource that a device plugin gives to one container. For shares, this is
-        one.
+        """Maximum units of each extended resource that a device plugin gives to one container. For shares, the
+        maximum is one.
         """
         return {
             name: SHARES_PER_CONTAINER if self.sharing.shares(name) else units
@@ -253,5 +254,5 @@ class PoolPlan:
 
 
 def claimed_with_gpus(pools: Iterable[PoolPlan]) -> Sequence[str]:
-    """Return the device classes that pods of the pools claim in addition to GPUs."""
+    """Return the device classes that the pools' pods claim in addition to GPUs."""
     return sorted({name for pool in pools for name in pool.claimed_with_gpus})

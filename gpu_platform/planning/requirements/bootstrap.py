@@ -1,6 +1,6 @@
-"""Plans the field `bootstrap`: scripts and kubelet settings for new nodes.
+"""Plan scripts and kubelet settings for new nodes from the field `bootstrap`.
 
-Each cloud refuses what it cannot run.
+Each cloud refuses scripts and settings that its nodes cannot use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gpu_platform.stack.pool import Pool
 
 
 def plan_bootstrap(pool: Pool) -> Decided[NodeBootstrap | None]:
-    """Return the additions to the nodes of a pool, or None."""
+    """Return the scripts and settings that are added to the nodes of a pool, or None."""
     declared = pool.bootstrap
     if declared is None:
         return Decided(None)

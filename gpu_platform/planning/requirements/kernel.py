@@ -1,4 +1,4 @@
-"""Chooses the kernel settings of a pool's nodes for their intended use."""
+"""Choose the kernel settings of a pool's nodes for their intended use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST_SHARE = 0.5
 
 
 def check_kernel(pool: Pool, machine: MachineType, problems: Problems) -> None:
-    """Record problems with kernel settings that nodes of no cloud can have. `problems` points to the pool."""
+    """Record problems with kernel settings that nodes cannot have on any cloud. `problems` points to the pool."""
     if pool.tuning is None:
         return
     here = problems.at("tuning")

@@ -1,4 +1,6 @@
-"""Plans the requirements for the nodes of a pool: software, kubelet settings, labels, taints, GPU resources."""
+"""Plan the requirements for the nodes of a pool, such as software, kubelet settings, labels, taints and GPU
+resources.
+"""
 
 from __future__ import annotations
 
@@ -106,10 +108,10 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
 
 
 def node_gate(pool: Pool, validation: Validation, *, partitioned: bool) -> NodeGate:
-    """Return when the nodes of a pool are tainted.
+    """Return at which times the nodes of a pool are tainted.
 
-    A new node offers whole GPUs until the MIG manager has partitioned them. Such a pool is therefore gated at
-    startup, unless the stack file sets `gate_nodes`.
+    A new node with MIG offers whole GPUs until the MIG manager has partitioned them. The nodes of such a pool are
+    therefore tainted at startup, unless the stack file sets `gate_nodes`.
     """
     if pool.gate_nodes is not None:
         return pool.gate_nodes
@@ -158,7 +160,7 @@ def _partition_decisions(
 
 
 def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequirements) -> tuple[Decision, ...]:
-    """Return the taints that keep team pods off unvalidated and failing nodes."""
+    """Return the decisions about taints that keep team pods off nodes that are not validated or fail checks."""
     subject = f"pool {pool.name}"
     by = "the Node Readiness Controller" if context.environment.validation.node_readiness else "the node agent"
     why = f"no team pod starts on a node that has not passed validation; {by} removes the taint when it does"
@@ -183,14 +185,14 @@ def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequ
 
 
 def _short(taint: Taint) -> str:
-    """Return a taint without its key's prefix, which is too long for a table column."""
+    """Return a taint without the prefix of its key, because the prefix is too long for a table column."""
     return f"{taint.key.rpartition('/')[2]}:{taint.effect}"
 
 
 def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware) -> str | None:
-    """Return the exact driver version.
+    """Return the exact driver version, or None if it is not known.
 
-    If another owner installs the operator, return only the declared version.
+    If another owner installs the operator, the result is the declared version.
     """
     if gpu_parts(context.cloud.cluster).gpu_operator == "present":
         return context.operator.driver.version
@@ -199,8 +201,8 @@ def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware
 
 
 def _check_label_values(context: CompleteContext, resolved: ResolvedPool, labels: Labels) -> None:
-    """Record a problem for each label that Kubernetes rejects because its value is composed of long names in the
-    stack file.
+    """Record a problem for each label whose value Kubernetes rejects because the names in the stack file that it
+    is composed of are too long.
     """
     for key, value in labels.items():
         if is_label_value(value):
@@ -228,7 +230,9 @@ def _check_selector(context: CompleteContext, resolved: ResolvedPool, sharing: S
 
 
 def _configures_plugin(context: CompleteContext) -> bool:
-    """Return whether the program configures the device plugin. Another owner's config has no key for the label."""
+    """Return whether the program configures the device plugin. If another owner does, its config has no key for
+    the pool's label.
+    """
     parts = gpu_parts(context.cloud.cluster)
     return parts.gpu_operator == "install" and parts.device_plugin == "install"
 
@@ -310,7 +314,7 @@ def _taint_decisions(pool: Pool, taints: Sequence[Taint]) -> tuple[Decision, ...
 
 
 def class_place(pool: str, classes: Sequence[ComputeClass]) -> ClassPlace | None:
-    """Return the place of a pool in its compute class, or None if it is in no class."""
+    """Return the position of a pool in its compute class, or None if it is in no class."""
     for one in classes:
         if pool in one.pools:
             return ClassPlace(name=one.name, rank=one.pools.index(pool), pools=len(one.pools))
@@ -350,7 +354,7 @@ def _software_decision(context: CompleteContext, pool: Pool, software: NodeSoftw
 
 
 def has_topology_policy(pool: Pool, gpus: int) -> bool:
-    """Return whether nodes with `gpus` GPUs that the program creates get a Topology Manager policy."""
+    """Return whether a Topology Manager policy is set on nodes that the program creates and that have `gpus` GPUs."""
     return pool.topology is not None or (pool.workload == "training" and gpus > 1)
 
 
@@ -363,12 +367,12 @@ def _kubelet(pool: Pool, gpus: int, cloud: Cloud) -> Decided[Kubelet | None]:
         policy, scope = "restricted", "container"
         why = "training on several GPUs needs GPUs, CPUs and NICs on the same NUMA node"
     else:
-        # The program sets no policy on existing nodes, so a label with a policy would be wrong.
+        # The program sets no policy on existing nodes, so a label that names a policy would be wrong.
         return Decided(None)
     kubelet = Kubelet(
         topology_policy=policy,
         topology_scope=scope,
-        # A topology policy aligns nothing unless the CPU manager policy is static.
+        # A Topology Manager policy has no effect on CPUs unless the CPU manager policy is static.
         cpu_manager_policy="static" if policy != "none" else "none",
         memory_manager_policy="Static" if memory == "static" else "None",
     )

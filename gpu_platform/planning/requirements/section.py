@@ -1,4 +1,4 @@
-"""Types for the requirements for nodes, which are decided before the cloud plans how to create the nodes."""
+"""Types for the requirements for nodes. They are decided before the cloud plans how to create the nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.stack.pool import Pool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPlace:
-    """The place of a pool in a compute class. `rank` is 0 for the pool that gets nodes first."""
+    """The position of a pool in a compute class. Nodes are added first to the pool with `rank` 0."""
 
     name: str
     rank: int
@@ -26,8 +26,8 @@ class NodeRequirements:
     """The requirements for the nodes of one pool.
 
     `path` is the place of the pool in the stack file. `pool` has concrete sharing, without names or GPU models.
-    `gpu` is None if the nodes have no GPUs. `kubelet` is None to keep the image's settings. `driver_version` is
-    None if it is not known before a deployment.
+    `gpu` is None if the nodes have no GPUs. `kubelet` is None if the nodes keep the image's settings.
+    `driver_version` is None if it is not known before a deployment.
     """
 
     path: str
@@ -50,4 +50,4 @@ class NodeRequirements:
     kernel: KernelSettings | None = None
     """Kernel settings, or None to keep the image's settings."""
     bootstrap: NodeBootstrap | None = None
-    """A company's additions to the nodes before they join the cluster."""
+    """Scripts and kubelet settings that a company adds to nodes before they join the cluster."""
