@@ -136,7 +136,9 @@ def _of_stack_file(context: CompleteContext, path: Sequence[str]) -> Mapping[str
 def _left_volumes(
     section: AddonsPlan, context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPlan]
 ) -> Iterator[Decision]:
-    """Warn about volumes that are tied to one zone although their pod may later start on a node in another zone."""
+    """Warn about volumes that are tied to one zone although their pod may later start on a node in another
+    zone.
+    """
     if not any(one.name == "prometheus" and one.install for one in section.addons):
         return
     created = cluster.cloud.create if cluster.cloud is not None else None

@@ -37,5 +37,7 @@ class AddonsPlan:
     gateway_class: str | None = None
 
     def has(self, name: str) -> bool:
-        """Return whether the cluster has an add-on. It may be installed by the program or by the cluster's owner."""
+        """Return whether the cluster has an add-on. It may be installed by the program or by the cluster's
+        owner.
+        """
         return any(addon.name == name for addon in self.addons)

@@ -95,7 +95,9 @@ class _PlacementTest:
 
 
 def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
-    """Return a group with at least as many pods, and pods at least as large, as any `few` owners have in `groups`."""
+    """Return a group with at least as many pods, and pods at least as large, as any `few` owners have in
+    `groups`.
+    """
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.owner] = counts.get(group.owner, 0) + group.count

@@ -220,7 +220,9 @@ def _hardness(group: PodGroup) -> tuple[int, int, int, str, str]:
 
 
 def _add_parts(model: Any, node: _Node, held: Sequence[tuple[PodGroup, Any]]) -> None:  # noqa: ANN401 - a CpModel
-    """Constrain the model so that each pod takes its units from the NUMA nodes in a way that the kubelet accepts."""
+    """Constrain the model so that each pod takes its units from the NUMA nodes in a way that the kubelet
+    accepts.
+    """
     free: list[list[Any]] = [[] for _ in node.parts_free[held[0][0].resource]]
     for group, pods in held:
         ways = [(way, model.new_int_var(0, group.count, "")) for way in node.ways(group)]

@@ -14,7 +14,9 @@ from gpu_platform.stack.pool import Pool
 
 
 def fields_text(platform: str, name: str, pool_path: str) -> str:
-    """Return the fields that set a property of a node pool as text, such as `pools[0].image.family or image.ami`."""
+    """Return the fields that set a property of a node pool as text, such as `pools[0].image.family or
+    image.ami`.
+    """
     fields = declared_properties()[platform, name]
     of_pool = [field for field in fields if not field.startswith("cluster.")]
     return joined([f"{pool_path}.{of_pool[0]}", *of_pool[1:]] if of_pool else fields, "or")

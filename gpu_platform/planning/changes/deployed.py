@@ -86,12 +86,16 @@ def _is_own(label: str) -> bool:
 
 
 def driver_of(pool: PoolPlan) -> str:
-    """Return the driver version that the GPU Operator installs on the nodes, or `(none)` if it installs no driver."""
+    """Return the driver version that the GPU Operator installs on the nodes, or `(none)` if it installs no
+    driver.
+    """
     return pool.driver_version or NOT_DEPLOYED if pool.software.driver == "operator" else NOT_DEPLOYED
 
 
 def driver_at_boot(pool: PoolPlan) -> str:
-    """Return the driver version that the platform's installer puts on new nodes, or `(none)` without an installer."""
+    """Return the driver version that the platform's installer puts on new nodes, or `(none)` without an
+    installer.
+    """
     if pool.software.driver != "installer":
         return NOT_DEPLOYED
     return pool.driver_version or "that of the node image"
@@ -125,7 +129,9 @@ def layout_text(pool: PoolPlan) -> str:
 
 
 def team_facts(plan: Plan) -> Mapping[str, Any]:
-    """Return the stack output `teams`, with quota, queue, members, priorities, workloads and volumes by namespace."""
+    """Return the stack output `teams`, with quota, queue, members, priorities, workloads and volumes by
+    namespace.
+    """
     volumes = plan.volumes if plan.kind == "team" else ()  # the output `cluster` has the volumes of an environment
     queues = team_queues(plan.queues)
     return {

@@ -138,7 +138,9 @@ def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
 
 
 def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = False) -> Duration:
-    """Return how long new MIG layouts on live nodes can take. `again` means that the last change of a node failed."""
+    """Return how long new MIG layouts on live nodes can take. `again` means that the last change of a node
+    failed.
+    """
     drain = duration_text(rules.drain_timeout_seconds)
     parts = [f"disruption budgets {drain}", f"drain {drain}"] if rules.drains else []
     parts.append(f"restart of the MIG manager {duration_text(MIG_MANAGER_SECONDS)}")

@@ -159,7 +159,9 @@ class MigNodeChange:
 
 
 def short(resource: str) -> str:
-    """Return the name of an extended resource or its quota key without the vendor's prefix, such as `gpu.shared`."""
+    """Return the name of an extended resource or its quota key without the vendor's prefix, such as
+    `gpu.shared`.
+    """
     return resource.removeprefix("requests.").removeprefix("nvidia.com/")
 
 

@@ -513,7 +513,9 @@ def _of_nodes(
 def _of_owners(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, plan: EnvironmentPlan
 ) -> Iterator[Impact]:
-    """Yield the impact of a changed driver from the operator, and of components that the operator adds or removes."""
+    """Yield the impact of a changed driver from the operator, and of components that the operator adds or
+    removes.
+    """
     before, now = old.get("driver", new["driver"]), new["driver"]
     if before != now and NOT_DEPLOYED in (before, now):
         yield _of_driver_owner(pool, before, now, live)

@@ -1,4 +1,6 @@
-"""Sort the parts of all changes in the order in which `up` makes them. The order is the same with either engine."""
+"""Sort the parts of all changes in the order in which `up` makes them. The order is the same with either
+engine.
+"""
 
 from __future__ import annotations
 

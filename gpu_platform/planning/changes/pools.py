@@ -237,7 +237,9 @@ def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) 
 
 
 def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -> bool:
-    """Return whether the last deployment scheduled the start of this block. This is assumed for an older release."""
+    """Return whether the last deployment scheduled the start of this block. This is assumed for an older
+    release.
+    """
     if deployed is None:
         return False
     if "windows" not in deployed:

@@ -77,5 +77,7 @@ def plan(context: CompleteContext, team_namespaces: Iterable[str]) -> Decided[Ob
 
 
 def plan_one(environment: Environment) -> ObjectsPlan:
-    """Return the shared settings for the objects of a team's separate stack. The team's environment declares them."""
+    """Return the shared settings for the objects of a team's separate stack. The team's environment declares
+    them.
+    """
     return ObjectsPlan(labels=environment.objects.labels, annotations=environment.objects.annotations)

@@ -255,7 +255,9 @@ def _copies_by_gdr(pool: PoolPlan, catalog: Catalog) -> bool:
 
 
 def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
-    """Return a ResourceQuota so that pods with system-critical priority classes are admitted outside kube-system."""
+    """Return a ResourceQuota so that pods with system-critical priority classes are admitted outside
+    kube-system.
+    """
     return PriorityQuotaPlan(
         name="gpu-operator-system-critical",
         pods=PODS_BESIDE + OPERANDS_PER_NODE * sum(pool.nodes.max for pool in pools),

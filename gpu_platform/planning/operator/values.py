@@ -166,7 +166,9 @@ class OperatorValues:
 
 
 def camel_case(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return a typed value as in Helm values and Kubernetes objects, with camelCase keys and without unset fields."""
+    """Return a typed value as in Helm values and Kubernetes objects, with camelCase keys and without unset
+    fields.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
         return {re.sub(r"_(\w)", lambda m: m[1].upper(), k): camel_case(v) for k, v in pairs if v is not None}

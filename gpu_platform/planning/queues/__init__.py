@@ -1,4 +1,6 @@
-"""Decide Kueue's queues: resource flavors, quotas of teams, and how much teams may borrow and lend."""
+"""Decide Kueue's queues, which are its resource flavors, the quotas of teams, and how much teams may borrow and
+lend.
+"""
 
 from gpu_platform.planning.queues.kueue import queue_parts
 from gpu_platform.planning.queues.queues import check, check_one, plan, plan_one, queue_of, team_queues

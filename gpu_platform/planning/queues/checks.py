@@ -20,14 +20,15 @@ from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import GpuUnits, Team
 
-# Source: CRDs of Kueue v0.19.2 and its ClusterQueue webhook (validateFlavorResourceCombinations); read 2026-11-23.
+# Maximum number of flavors. Source: CRDs of Kueue v0.19.2 and its ClusterQueue webhook
+# (validateFlavorResourceCombinations); read 2026-11-23.
 _MAX_FLAVORS: Final = 64
 _MAX_COMBINATIONS: Final = 512
 _MAX_TAINTS: Final = 8
 
 
 def check_queueing(environment: Environment, cloud: Cloud, available: Available, problems: Problems) -> None:
-    """Record problems with `queueing`, given the pools and their cloud."""
+    """Record problems with `queueing`, given the pools and the cloud."""
     queueing = environment.queueing
     if queueing is None:
         return
@@ -85,7 +86,7 @@ def check_teams(
 ) -> None:
     """Record a problem if a team has a `queue` without `queueing`, or if its limits exceed its quota or the pools.
 
-    Each entry of `teams` is a place in the file and a team.
+    Each entry of `teams` is a team's place in the stack file, and the team.
     """
     offers = offers_of(available)
     for path, team in teams:
@@ -115,7 +116,7 @@ def check_teams(
 
 
 def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team_stack: bool = False) -> None:
-    """Record a problem for each pool whose nodes are only added for ProvisioningRequests, if teams have no queues.
+    """Record a problem for each pool whose nodes are added only for ProvisioningRequests, if teams have no queues.
 
     Members may not create such requests, so a quota for these GPUs could never be used.
     """
@@ -135,8 +136,8 @@ def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team
 def _check_by_pool(
     units: GpuUnits, queueing: Queueing | None, offers: Offers, here: Problems, *, counts: bool = True
 ) -> None:
-    """Record a problem for units by pool that the pool does not offer, or that are declared without queues,
-    because only queues count units by pool.
+    """Record a problem if a pool does not offer the units that are declared for it, or if units by pool are
+    declared without queues, because only queues count units by pool.
 
     If `counts` is not set, the pool may offer fewer units, because `check_limits` compares the limits with its
     free units.
@@ -165,8 +166,8 @@ def _check_by_pool(
 
 
 def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, problems: Problems) -> None:
-    """Record a problem if quotas by pool together exceed a pool. Each entry of `teams` is the place of a quota and
-    the quota.
+    """Record a problem if quotas by pool together exceed a pool. Each entry of `teams` is a quota's place in the
+    stack file, and the quota.
     """
     for name, of_resource in offers.items():
         for offer in of_resource:
@@ -183,7 +184,7 @@ def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, pr
 
 
 def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, problems: Problems) -> None:
-    """Record a problem if quotas of several resources together take more GPUs of a pool than its maximum.
+    """Record a problem if quotas of several resources together take more GPUs than a pool has at its maximum size.
 
     Device classes may share the same GPUs. `nominal` contains quotas by place of the team, resource and pool.
     """
@@ -208,7 +209,9 @@ def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, prob
 
 
 def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> None:
-    """Record a problem if limits by pool exceed the team's quota to lend, or the units that are left to borrow."""
+    """Record a problem if a team's limits by pool are too high. It can lend at most its quota on the pool, and
+    borrow at most the units that other teams leave.
+    """
     settings = queue_settings(team)
     for field, units in (("lend", settings.lend), ("borrow", settings.borrow)):
         for name, by_pool in units_by_pool(units).items() if units is not None else ():
@@ -227,10 +230,10 @@ def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> 
 
 
 def check_starts(starts: Iterable[Start], here: Problems) -> None:
-    """Record a problem for work that cannot start with the team's quota on its pool, even with all that others
-    could lend.
+    """Record a problem for work that cannot start on its pool, even if the team borrows everything that others
+    could lend there.
     """
-    # Pools with too few resources for pods that always run, which are reported once and not for each job.
+    # Pools with too few resources for pods that always run. Each is reported once, and not for every job.
     refused: set[str] = set()
     for start in sorted(starts, key=lambda one: one.job.ends):
         job = start.job

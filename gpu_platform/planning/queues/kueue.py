@@ -23,8 +23,8 @@ from gpu_platform.stack.queueing import Queueing
 MAX_DEVICE_CLASSES: Final = 16
 """Maximum number of device classes that Kueue maps to quotas (validateDeviceClassMappings of Kueue)."""
 
-# Kueue watches a kind that is absent as soon as its CRD is installed. The pods of Deployments and StatefulSets are
-# queued as single pods, because Kueue's StatefulSet integration refuses a change of their size.
+# If a framework's CRD is absent, Kueue starts to watch the kind when the CRD is installed. Pods of Deployments and
+# StatefulSets are queued as single pods, because Kueue's StatefulSet integration rejects a change of their size.
 _FRAMEWORKS: Final = (
     "batch/job",
     "jobset.x-k8s.io/jobset",
@@ -37,7 +37,7 @@ _FRAMEWORKS: Final = (
 )
 # GKE's firewall lets the control plane reach ports 443 and 10250 of private nodes. Kueue's default is 9443.
 _WEBHOOK_PORT: Final = 10250
-# Number of replicas, so that webhooks of team namespaces answer while one replica restarts.
+# Number of replicas. With two, webhooks for team namespaces still respond while one replica restarts.
 _REPLICAS: Final = 2
 _RETRY_SECONDS: Final = 60
 _MOST_RETRY_SECONDS: Final = 3600
@@ -59,8 +59,8 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
 
 
 def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
-    """Return Kueue as a controller that a cluster must have only once. In the sandbox there is none, because the
-    sandbox itself runs Kueue.
+    """Return Kueue as a part of which a cluster must have only one copy. In the sandbox there is no such part,
+    because the sandbox itself runs Kueue.
     """
     if queues is None or queues.kueue.install == "config":
         return ()
@@ -111,7 +111,9 @@ def _config(queueing: Queueing, cloud: Cloud, available: Available) -> Mapping[s
 
 
 def _resources(cloud: Cloud, available: Available) -> Mapping[str, Any]:
-    """Return the resources that queues do not limit, and the names of the resources that are claimed with DRA."""
+    """Return the resources that queues do not limit, and the names of the resources that pods claim through
+    DRA.
+    """
     networks = {*cloud.added_resources, *_network_resources(available.pools)}
     excluded = ["ephemeral-storage", "hugepages-", *sorted(networks)]
     resources: dict[str, Any] = {"excludeResourcePrefixes": excluded}

@@ -1,7 +1,7 @@
 """Plan the quotas of a team's queue by flavor, from the team's shares of the pools.
 
-Pods without GPUs start on nodes that no pool describes. A GPU comes with its share of the CPU and memory that
-DaemonSets leave free on its node, so that a job that Kueue starts fits the nodes.
+Pods without GPUs start on nodes that belong to no pool. With each GPU, a quota includes its share of the CPU and
+memory that DaemonSets leave free on its node, so that a job that Kueue starts fits on the nodes.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from gpu_platform.planning.queues.section import CohortPlan, FlavorQuota, Limits
 from gpu_platform.planning.queues.shares import ByPool, Division, Offers, Shares, in_order
 from gpu_platform.stack.team import Quota
 
-_CPU_FLAVOR: Final = "nodes-without-gpus.gpu-platform.dev"  # pools have no dots in their names
+_CPU_FLAVOR: Final = "nodes-without-gpus.gpu-platform.dev"  # pool names contain no dots, so no pool has this name
 _CPU_FLAVOR_WITH_TOPOLOGY: Final = "nodes-without-gpus.topology.gpu-platform.dev"
-_UNLIMITED: Final = {"cpu": "1M", "memory": "1Ei"}  # a queue needs a number for every resource
+_UNLIMITED: Final = {"cpu": "1M", "memory": "1Ei"}  # Kueue requires a number for every resource
 _MIB: Final = 1024 * 1024
 
 
 def cpu_flavor(*, aware: bool) -> str:
-    """Return the name of the flavor for nodes that no pool describes.
+    """Return the name of the flavor for nodes that belong to no pool.
 
     A flavor with a topology has another name, because its fields are immutable, and it is not deleted while queues
-    name it.
+    refer to it.
     """
     return _CPU_FLAVOR_WITH_TOPOLOGY if aware else _CPU_FLAVOR
 
 
 def is_cpu_flavor(name: str) -> bool:
-    """Return whether a flavor is for nodes that no pool describes."""
+    """Return whether a flavor is for nodes that belong to no pool."""
     return name in (_CPU_FLAVOR, _CPU_FLAVOR_WITH_TOPOLOGY)
 
 
@@ -49,13 +49,15 @@ def flavor_quotas(
     flavors: Mapping[str | None, str],
     checks: Mapping[str, str],
 ) -> tuple[FlavorQuota, ...]:
-    """Return the quotas of a team by flavor: first nodes without GPUs, then the pools that the team may use.
+    """Return the quotas of a team by flavor, first for nodes without GPUs and then for the pools that the team may
+    use.
 
     Kueue tries the flavors in this order. `priority` is the team's class; pools for the same purpose come first.
-    `flavors` contains the flavor name by pool. `checks` contains the admission check by pool, if its nodes are
-    provisioned.
+    `flavors` contains the flavor name by pool. `checks` contains the admission check by pool, for pools whose
+    nodes are provisioned by requests.
 
-    Every team gets all of a pool's resources that pods claim in addition to GPUs, because GPUs are the limit.
+    Every team has quota for all of a pool's resources that pods claim in addition to GPUs, because the GPU quota
+    already limits them.
     """
     claimed = claimed_with_gpus(pools)
     without = [
@@ -106,7 +108,9 @@ def _claimed(pool: PoolPlan, classes: Sequence[str]) -> Iterator[Limits]:
 
 
 def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fraction:
-    """Return how many nodes of a pool the units of all its resources take, in proportion to their GPUs."""
+    """Return how many nodes of a pool are needed for the units of all its resources, in proportion to their
+    GPUs.
+    """
     gpus = sum(
         (
             part[name].get(pool.name, 0) * offer.gpus
@@ -122,7 +126,8 @@ def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fracti
 def cohort_quotas(
     division: Division, offers: Offers, pools: Sequence[PoolPlan], flavors: Mapping[str, str]
 ) -> tuple[CohortPlan, ...]:
-    """Return the cohorts of an environment with the capacity that no quota takes, including its CPU and memory.
+    """Return the cohorts of an environment with the capacity that belongs to no quota, including its CPU and
+    memory.
 
     `flavors` contains the name of the flavor by pool.
     """
@@ -137,8 +142,8 @@ def cohort_quotas(
 def cohort_amounts(
     division: Division, teams: Sequence[Shares], offers: Offers, pool: PoolPlan
 ) -> Mapping[str, Mapping[str, int]]:
-    """Return the part of a pool that each cohort lends and that no quota takes. Cohorts that lend none are left
-    out.
+    """Return, by cohort, the part of a pool that belongs to no quota and that the cohort lends. Cohorts that lend
+    nothing are left out.
 
     `teams` are the shares of the environment's teams. CPU is in millicores, memory in bytes.
     """
@@ -163,23 +168,25 @@ def cohort_amounts(
 
 
 def amounts(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Mapping[str, int]:
-    """Return a part of a pool by resource, with the CPU (millicores) and memory (bytes) of its GPUs."""
+    """Return the amount of each resource in a part of a pool, including the CPU (millicores) and memory (bytes)
+    that belong to its GPUs.
+    """
     cpu, mib = _of_node(pool, _nodes(pool, part, offers))
     return {"cpu": cpu, "memory": mib * _MIB, **{name: part[name].get(pool.name, 0) for name in offers}}
 
 
 def _of_node(pool: PoolPlan, nodes: Fraction) -> tuple[int, int]:
-    """Return the CPU in millicores and the memory in MiB of a number of nodes of a pool."""
+    """Return the free CPU in millicores and the free memory in MiB on a number of nodes of a pool."""
     free = free_resources(pool)
     return math.floor(nodes * free.cpu_millicores), math.floor(nodes * free.memory_mib)
 
 
 def ceiling(quota: Quota, flavors: Sequence[FlavorQuota], gpus: Collection[str]) -> Mapping[str, str]:
-    """Return the maximum that a queue can start, by key of a ResourceQuota: nominal quota plus borrowing limit.
+    """Return the nominal quota plus the borrowing limit of a queue, by ResourceQuota key.
 
     `gpus` are the GPU resources and device classes that quotas name.
 
-    A ResourceQuota with only the nominal quota would refuse the pods of a workload that Kueue has started on
+    A ResourceQuota with only the nominal quota would reject the pods of a workload that Kueue has started on
     borrowed quota. CPU and memory are included only if the quota names them.
     """
     limits = [limit for flavor in flavors for limit in flavor.limits]

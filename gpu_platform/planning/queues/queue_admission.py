@@ -1,7 +1,8 @@
-"""Values of a team's queue for its admission rules, and the defaults of queued objects.
+"""Parameters of the admission rules for a team's queue, and the defaults of queued objects.
 
-The rules are in gpu_platform/catalog/rules/queues.yaml. Kueue takes the priority of a workload from the label, or
-else from its pods as declared. The team's class is too late for Kueue, because pods get it when they are created.
+The rules are in gpu_platform/catalog/rules/queues.yaml. Kueue takes the priority of a workload from its label or
+from the pod templates. The class that admission adds to pods is too late for Kueue, because pods are created
+later.
 
 Sources: kubernetes-sigs/kueue v0.19.2, pkg/controller/constants; Kubernetes API reference,
 MutatingAdmissionPolicy; read 2026-11-23.
@@ -36,7 +37,7 @@ def queue_policy(queue: TeamQueuePlan) -> AdmissionPolicy:
 
 
 def names_no_class(queue: TeamQueuePlan) -> str:
-    """Return a CEL condition that neither an object nor its pods name a priority class.
+    """Return a CEL condition that is true if neither an object nor its pods name a priority class.
 
     The condition also requires that the object has no owner or that a CronJob owns it.
     """
@@ -73,8 +74,9 @@ def _values(queue: TeamQueuePlan) -> Mapping[str, Value]:
 
 
 def _pool_sizes(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
-    """Yield each resource that the pools offer in different amounts, with its units on a node or in a container of
-    each pool.
+    """Yield each resource if the pools offer different numbers of units of it on a node or to a container.
+
+    Each record contains these numbers by pool.
     """
     for resource in (one for one in queue.resources if "/" in one):
         flavors = [(one.pool, one) for one in queue.flavors if one.pool and one.serves(resource)]
@@ -101,7 +103,7 @@ def _sizes(resource: str, whose: str, units: Mapping[str, int]) -> Iterator[Mapp
 
 
 def _queued_classes(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
-    """Yield the compute classes that do not contain all pools of the queue."""
+    """Yield each compute class that does not contain all pools of the queue, with the pools that it lacks."""
     pools = {
         flavor.pool
         for flavor in queue.flavors
@@ -119,7 +121,7 @@ def _queued_classes(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
 
 
 def _requested_pools(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
-    """Yield the pools whose nodes are requested, with the other pools that offer the same resources."""
+    """Yield each pool whose nodes are added by request, with the other pools that offer the same resources."""
     for flavor in (one for one in queue.flavors if one.pool and one.check is not None):
         resources = tuple(flavor.on_node)
         others = [
@@ -135,7 +137,7 @@ def _requested_pools(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
 
 
 def priority_patch(priority: str) -> str:
-    """Return a JSON patch, as CEL, that sets the WorkloadPriorityClass of an object."""
+    """Return a JSON patch, as a CEL expression, that sets the WorkloadPriorityClass of an object."""
     key = _PRIORITY_LABEL.replace("/", "~1")
     return (
         f"has(object.metadata.labels) ? [JSONPatch{{op: 'add', path: '/metadata/labels/{key}', "
@@ -148,7 +150,9 @@ _TOLERATION: Final = f"{{'key': '{names.GPU_TAINT_KEY}', 'operator': 'Exists', '
 
 
 def _lacks_toleration(spec: str) -> str:
-    """Return a CEL condition that a pod spec requests GPUs and does not tolerate the taint of GPU nodes."""
+    """Return a CEL condition that is true if a pod spec requests GPUs and does not tolerate the taint of GPU
+    nodes.
+    """
     return (
         f"({asks_for_gpus(spec)}) && !{spec}.?tolerations.orValue([]).exists(each, "
         f"each.?key.orValue('') in ['', '{names.GPU_TAINT_KEY}'] && "
@@ -157,7 +161,10 @@ def _lacks_toleration(spec: str) -> str:
 
 
 def _tolerate(template: str, pointer: str) -> str:
-    """Return CEL for at most one JSON patch of a template. `pointer` is its path as an unclosed CEL string."""
+    """Return a CEL expression with at most one JSON patch, which makes a template tolerate the taint of GPU nodes.
+
+    `pointer` is the path of the template as an unclosed CEL string.
+    """
     spec = f"{template}.spec"
     return (
         f"!({_lacks_toleration(spec)}) ? [] : has({spec}.tolerations) ? "
@@ -166,7 +173,8 @@ def _tolerate(template: str, pointer: str) -> str:
     )
 
 
-# The pods of a TrainJob come from its runtime, with patches. Trainer names the Job of its nodes `node`.
+# A TrainJob's pods come from its runtime, to which these patches are applied. Trainer names the Job of the nodes
+# `node`.
 _PATCHES: Final = "object.spec.?runtimePatches.orValue([])"
 _NODE_JOB: Final = f"dyn({{'spec': {{'template': {{'spec': {{'tolerations': [{_TOLERATION}]}}}}}}}})"
 _RUNTIME_PATCH: Final = (
@@ -189,7 +197,7 @@ _HAS_GPUS: Final = container_asks_for_gpus("each")
 
 
 def _has_limit_alone(container: str, size: str) -> str:
-    """Return a CEL condition that a container has a CPU or memory limit but no request."""
+    """Return a CEL condition that is true if a container has a CPU or memory limit but no request."""
     return (
         f"{container}.?resources.?limits[?{size}].hasValue() && "
         f"!{container}.?resources.?requests[?{size}].hasValue()"
@@ -197,7 +205,7 @@ def _has_limit_alone(container: str, size: str) -> str:
 
 
 def _has_request_alone(container: str, size: str) -> str:
-    """Return a CEL condition that a container has a CPU or memory request but no limit."""
+    """Return a CEL condition that is true if a container has a CPU or memory request but no limit."""
     return (
         f"{container}.?resources.?requests[?{size}].hasValue() && "
         f"!{container}.?resources.?limits[?{size}].hasValue()"
@@ -205,7 +213,7 @@ def _has_request_alone(container: str, size: str) -> str:
 
 
 def _request_limits(template: str, pointer: str) -> str:
-    """Return the JSON patches of a template that set missing requests of its containers to their limits."""
+    """Return the JSON patches of a template that set the missing requests of its containers to their limits."""
     return " + ".join(_request_limits_of(kind, template, pointer) for kind in ("containers", "initContainers"))
 
 
@@ -221,7 +229,7 @@ def _request_limits_of(kind: str, template: str, pointer: str) -> str:
 
 
 def _limit_requests(template: str, pointer: str, cpu_limit: str) -> str:
-    """Return the JSON patches of a template that set missing limits of containers with GPUs and requests."""
+    """Return the JSON patches of a template that set the missing limits of containers with GPUs and requests."""
     limits = f"{pointer}/spec/containers/' + string(j) + '/resources/limits/"
     fits = f"quantity(string(each.resources.requests['cpu'])).compareTo(quantity('{cpu_limit}')) <= 0"
     return (
@@ -241,13 +249,14 @@ TEMPLATE_RESOURCES: Final = (
 
 
 def template_patches(cpu_limit: str) -> tuple[str, ...]:
-    """Return the JSON patches, as CEL, that give pod templates the same defaults as their pods get at creation.
+    """Return JSON patches, as CEL expressions, that add the defaults to pod templates that pods get at creation.
 
-    Templates that request GPUs tolerate the taint of GPU nodes. A limit of CPU or memory without a request becomes
-    the request, too. A container with GPUs and a request without a limit gets the limit of its pods: `cpu_limit`,
-    and the memory that it requests. Kueue reads templates, so the same defaults on pods come too late for it, and
-    it would use the namespace's LimitRange for missing values (kubernetes-sigs/kueue#15020; a request above its
-    limit never starts, pkg/workload/resources.go; v0.19.2, read 2026-11-29).
+    Templates that request GPUs tolerate the taint of GPU nodes. If a container has a CPU or memory limit but no
+    request, its request is set to the limit. If a container with GPUs has a request but no limit, its CPU limit
+    becomes `cpu_limit`, and its memory limit becomes its memory request. Kueue reads templates, so defaults that
+    are added only to pods come too late for it, and it would use the namespace's LimitRange for missing values
+    (kubernetes-sigs/kueue#15020; a request above its limit never starts, pkg/workload/resources.go; v0.19.2, read
+    2026-11-29).
     """
 
     def limit_requests(template: str, pointer: str) -> str:

@@ -57,7 +57,7 @@ DEFAULT_QUEUE: Final = "default"
 
 
 def check(context: CompleteContext, available: Available) -> None:
-    """Record problems with the queues of an environment whose teams have no other problems."""
+    """Record problems with the queues of an environment. The teams must have no other problems."""
     environment = context.environment
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     check_queueing(environment, context.cloud, available, context.problems)
@@ -95,8 +95,8 @@ def _check_starts(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record problems with quotas that count a GPU twice, and with work that cannot start even with everything
-    that other teams can lend.
+    """Record problems with quotas that count a GPU twice, and with work that cannot start even if other teams lend
+    everything that they can lend.
     """
     divided = _divide(environment, own_stack, available)
     shares = divided.division.teams
@@ -122,7 +122,7 @@ def _divide(environment: Environment, own_stack: Sequence[Team], available: Avai
 def plan(
     context: CompleteContext, available: Available, team_plans: Sequence[TeamPlan]
 ) -> Decided[QueuesPlan | None]:
-    """Return the queues of an environment without problems, or None without `queueing`."""
+    """Return the queues of an environment that has no problems, or None if it has no `queueing`."""
     environment = context.environment
     queueing = environment.queueing
     if queueing is None:
@@ -157,9 +157,7 @@ def plan(
 def plan_one(
     team: Team, environment: Environment, cloud: Cloud, available: Available, team_plans: Sequence[TeamPlan]
 ) -> Decided[tuple[TeamQueuePlan, ...]]:
-    """Return the queue of a team with its own stack. The quota of the queue is what the environment's teams leave
-    free.
-    """
+    """Return the queue of a team with its own stack. Its quota comes from what the environment's teams leave."""
     if environment.queueing is None:
         return Decided(())
     divided = _divide(environment, (team,), available)
@@ -175,7 +173,7 @@ def team_queues(queues: QueuesPlan | Sequence[TeamQueuePlan] | None) -> Sequence
 
 
 def queue_of(namespace: str, queues: Sequence[TeamQueuePlan]) -> TeamQueuePlan | None:
-    """Return the queue of a namespace, if it has one."""
+    """Return the queue of a namespace, or None if it has no queue."""
     return next((queue for queue in queues if queue.namespace == namespace), None)
 
 
@@ -252,7 +250,9 @@ def _topologies(cloud: Cloud, pools: Sequence[PoolPlan]) -> tuple[TopologyPlan, 
 
 
 def _topology_name(levels: tuple[str, ...]) -> str:
-    """Return the name of a topology. Its levels are immutable, and it is not deleted while flavors name it."""
+    """Return the name of a topology. A topology with other levels needs another name, because levels are immutable
+    and a topology is not deleted while flavors refer to it.
+    """
     return "nodes" if len(levels) == 1 else f"network-{_digest(levels)}"
 
 
@@ -260,7 +260,7 @@ def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[F
     without = FlavorPlan(
         name=cpu_flavor(aware=aware),
         pool=None,
-        node_labels=names.OS_LABELS if aware else {},  # a flavor with a topology must have a label
+        node_labels=names.OS_LABELS if aware else {},  # Kueue requires a label on a flavor with a topology
         topology=_topology_name((names.HOSTNAME_LABEL,)) if aware else None,
     )
     return (
@@ -280,7 +280,9 @@ def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[F
 
 
 def _flavor_name(pool: PoolPlan, levels: tuple[str, ...]) -> str:
-    """Return the name of a flavor with a topology. Its labels, tolerations and topology are immutable."""
+    """Return the name of a flavor with a topology. It depends on the labels, tolerations and topology, because
+    these are immutable.
+    """
     taints = [str(one) for one in pool.all_taints]
     content = [sorted(pool.node_selector.items()), taints, levels, _topology_name(levels)]
     return f"{pool.name}-{_digest(content)}"

@@ -64,7 +64,7 @@ def _why_topology(queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolP
 def queue_decisions(
     teams: Sequence[Team], queues: Sequence[TeamQueuePlan], divided: DividedPools
 ) -> tuple[Decision, ...]:
-    """Return the decision about each queue, whether declared work starts, and a warning about limits that are too
+    """Return decisions about each queue, about whether declared work starts, and about limits that are too
     high.
     """
     by_name = {queue.namespace: queue for queue in queues}
@@ -100,15 +100,15 @@ def _limits_text(shares: Shares, cohort: str, offers: Offers) -> str:
 
 
 def _lent(resource: str, shares: Shares) -> str:
-    """Return how much a team can borrow, and how much of it the cohort cannot lend yet."""
+    """Return how much a team can borrow, and how much of this amount the cohort cannot lend yet."""
     lent = sum(shares.lent[resource].values())
     rest = sum(shares.borrow[resource].values()) - lent
     return f"{lent}" + (f" ({rest} more once teams of the cohort with their own stack lend them)" if rest else "")
 
 
 def _start(team: Team, start: Start) -> Decision:
-    """Return the decision about whether a declared entry starts on the team's own quota while all other teams use
-    theirs.
+    """Return the decision about whether declared work starts on the team's own quota while all other teams use
+    their quotas.
     """
     job = start.job
     what = f"{job.path} ({job.name})"

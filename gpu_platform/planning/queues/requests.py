@@ -1,7 +1,7 @@
 """Check that declared work can start on pools whose nodes are requested for one workload at a time.
 
-Kueue writes one PodSet of a request for each kind of pods with resources of the pool, whichever pool they run on,
-and a request contains one kind (kubernetes-sigs/kueue v0.19.2, requiredPodSets and mergePodSets of
+A request contains one kind of pods, but Kueue adds a PodSet for each kind of pods that requests resources of the
+pool, even if they run on another pool (kubernetes-sigs/kueue v0.19.2, requiredPodSets and mergePodSets of
 pkg/controller/admissionchecks/provisioning, and podSets of pkg/controller/jobs/leaderworkerset; read 2026-11-29).
 The rule for members is in gpu_platform/catalog/rules/queues.yaml.
 """
@@ -18,8 +18,8 @@ from gpu_platform.stack.team import Team
 
 
 def check_requests(team: Team, available: Available, here: Problems) -> None:
-    """Record a problem for each entry with several kinds of GPU pods, if one kind is on a pool whose nodes are
-    requested.
+    """Record a problem for each entry with several kinds of GPU pods if one kind runs on a pool whose nodes are
+    added by request.
     """
     requested = {
         pool.name: {offer.name for offer in pool.resources}
@@ -44,7 +44,9 @@ def check_requests(team: Team, available: Available, here: Problems) -> None:
 
 
 def _kinds(team: Team, available: Available) -> Iterator[tuple[str, str, str]]:
-    """Yield the entry, pool and resource of each kind of pods. The leader of several nodes is a separate kind."""
+    """Yield the entry, pool and resource of each kind of pods. If an entry uses several nodes, its leader is a
+    separate kind.
+    """
     for one, resource, units in gpu_pods(team, declared_pods(team, available), available.pools):
         for _ in range(min(one.nodes, 2) if units and one.spec.replicas else 0):
             yield one.path.partition(".")[0], one.spec.pool, resource

@@ -1,4 +1,4 @@
-"""Types of the plan of queues: Kueue, its flavors and topologies, and the queue of each team."""
+"""Types for the plan of queues, with Kueue, its flavors and topologies, and the queue of each team."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.section import PriorityClassPlan
 
 CHART = "kueue"
-CONFIG_MAP = "kueue-manager-config"  # as the chart names it
+CONFIG_MAP = "kueue-manager-config"  # the name that Kueue's chart uses
 CONFIG_KEY = "controller_manager_config.yaml"
 HELM_SECONDS = 600
 
@@ -36,7 +36,7 @@ class KueuePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyPlan:
-    """A Topology. Its levels are node labels, with the widest level first."""
+    """A Kueue Topology. Its levels are node labels, ordered from the widest to the narrowest level."""
 
     name: str
     levels: tuple[str, ...]
@@ -44,12 +44,12 @@ class TopologyPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorPlan:
-    """A ResourceFlavor for nodes of one kind. Pods that start on it get its labels as node selector, and its
-    tolerations.
+    """A ResourceFlavor for nodes of one kind. Pods that start on the flavor get its labels as node selector, and
+    its tolerations.
 
-    `pool` is the pool of its nodes, or None for nodes that no pool describes. A flavor without a pool does not
-    tolerate the taint of GPU nodes, because pods without GPUs would start on the free CPU of GPU nodes, which
-    refuse them.
+    `pool` is the pool of its nodes, or None for nodes that belong to no pool. A flavor without a pool does not
+    tolerate the taint of GPU nodes. Otherwise Kueue would count the free CPU of GPU nodes, which do not accept
+    pods without GPUs.
     """
 
     name: str
@@ -79,7 +79,7 @@ class ProvisioningPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Quantities of one resource of a flavor: nominal quota, borrowing limit and lending limit."""
+    """Limits for one resource of a flavor, which are its nominal quota, borrowing limit and lending limit."""
 
     resource: str
     nominal: str
@@ -91,9 +91,9 @@ class Limits:
 class FlavorQuota:
     """Limits of all resources of a queue on one flavor.
 
-    `pool` is the pool of the flavor, or None for nodes that no pool describes. `check` is the admission check of
-    its nodes if they are provisioned. `on_node` contains the units of GPU resources on one of its nodes.
-    `in_container` contains the maximum number of these units that one container can use there.
+    `pool` is the pool of the flavor, or None for nodes that belong to no pool. `check` is the admission check that
+    provisions its nodes, if any. `on_node` contains the units of GPU resources on one of its nodes. `in_container`
+    contains the maximum number of these units that one container can use there.
     """
 
     flavor: str
@@ -110,7 +110,9 @@ class FlavorQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortPlan:
-    """A Cohort, with the resources outside all quotas that its teams may borrow, by flavor and resource."""
+    """A Cohort, with the resources that belong to no quota and that its teams may borrow, by flavor and
+    resource.
+    """
 
     name: str
     flavors: Mapping[str, Mapping[str, str]]
@@ -118,7 +120,7 @@ class CohortPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedClass:
-    """A compute class, with the node label and value that pods select its pools by."""
+    """A compute class, with the node label and the value that pods use to select its pools."""
 
     label: str
     name: str
@@ -127,14 +129,14 @@ class SelectedClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamQueuePlan:
-    """The ClusterQueue of a team, with the name of its namespace, and its LocalQueue there.
+    """A team's ClusterQueue, which has the name of the team's namespace, and the LocalQueue in that namespace.
 
-    `ceiling` is the nominal quota plus the borrowing limit, by key of a ResourceQuota. `required` indicates
-    whether Jobs and pods must name the queue themselves. `priorities` are the classes that the team may use.
-    `default_priority` is the class of queued objects that name none. If it is None, the cluster cannot add a
-    class, and such Jobs have priority 0. `tainted` indicates whether all GPU nodes have the taint of GPUs, which
-    no queue tolerates for its workloads. `accounts` are the user names of service accounts in other namespaces
-    that are members.
+    `ceiling` is the nominal quota plus the borrowing limit, by ResourceQuota key. `required` indicates whether
+    Jobs and pods must name the queue themselves. `priorities` are the classes that the team may use.
+    `default_priority` is the class of queued objects that name no class. If it is None, the cluster cannot add a
+    class, and such Jobs have priority 0. `tainted` indicates whether all GPU nodes have the taint for GPUs. Queues
+    do not add a toleration for it to their workloads. `accounts` are the user names of service accounts in other
+    namespaces that are members.
     """
 
     namespace: str
@@ -150,7 +152,7 @@ class TeamQueuePlan:
     default_priority: str | None = None
     cpu_limit: str = ""
     """CPU limit for containers with GPUs that request CPU and set no limit. It is empty if the cluster cannot add
-    it.
+    limits.
     """
     default_limit: Mapping[str, str] = field(default_factory=dict[str, str])
     """Limits of CPU and memory that the namespace sets on containers without limits."""
@@ -161,7 +163,7 @@ class TeamQueuePlan:
 
     @property
     def mutates(self) -> bool:
-        """Whether the cluster changes the team's templates when they are created."""
+        """Whether the cluster adds defaults to the team's templates when they are created."""
         return self.default_priority is not None
 
     def limits(self, pool: str) -> Mapping[str, Limits]:
@@ -176,7 +178,7 @@ class TeamQueuePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuesPlan:
-    """The queues of an environment. `teams` are the queues of teams in its stack file."""
+    """The queues of an environment. `teams` are the queues of the teams in its stack file."""
 
     kueue: KueuePlan
     topologies: tuple[TopologyPlan, ...]

@@ -1,10 +1,10 @@
 """Divide the quotas of teams over pools, so that a job that fits its team's quota also fits the quota of a pool.
 
 Kueue starts all pods of a job on one flavor, which is a pool (kubernetes-sigs/kueue v0.19.2,
-pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). If a quota is split into parts, no job larger
-than a part can start. A quota therefore goes to the pools that the stack file names, then to the pools of the
-team's declared work, then to pools for the team's purpose. Among these, it goes to one pool if the quota fits it,
-and to existing nodes before new nodes.
+pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). If a quota is split into parts, a job larger than
+each part cannot start. A quota is therefore assigned to the pools that the stack file names, then to the pools of
+the team's declared work, then to pools for the team's purpose. Among these, one pool is preferred if the quota
+fits into it, and existing nodes are preferred to new nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ ByPool = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One resource of one pool: units per node, units at the pool's maximum size, and GPUs per unit."""
+    """One resource of one pool, with its units per node, its units at the pool's maximum size, and the GPUs per
+    unit.
+    """
 
     pool: PoolPlan
     per_node: int
@@ -44,7 +46,8 @@ Offers = Mapping[str, Sequence[Offer]]
 class Shares:
     """Nominal quota of a team, and its borrowing and lending limits, by resource and pool.
 
-    `lent` is the part of `borrow` that the cohort can lend now. Only teams with their own stack can lend the rest.
+    `lent` is the part of `borrow` that the cohort can lend now. Teams with their own stack may lend the rest
+    later.
     """
 
     nominal: Mapping[str, ByPool]
@@ -59,10 +62,10 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """How the pools are divided: the shares of each team, and the remaining units by resource and pool.
+    """The shares of each team in the pools, and the remaining units by resource and pool.
 
-    `cohorts` are the units outside all quotas that each cohort lends. `reserve` is kept for teams with their own
-    stack.
+    `cohorts` contains the units outside all quotas that each cohort lends. `reserve` is kept for teams with their
+    own stack.
     """
 
     teams: Mapping[str, Shares]
@@ -103,7 +106,10 @@ def _most_on_a_node(name: str, declared_type: str, pool: PoolPlan, available: Av
 
 @dataclass(slots=True, kw_only=True)
 class _Claim:
-    """The units of one resource that one team, or the reserve, still needs and already has during the division."""
+    """A team's claim on units of one resource, or the claim of the reserve, during the division.
+
+    `left` is the number of units that the claim still needs, and `given` contains the units that it already has.
+    """
 
     purpose: str
     left: int
@@ -121,7 +127,7 @@ def divide_pools(
 ) -> Division:
     """Divide the pools among the teams of an environment, and its reserve among teams with their own stack.
 
-    `work` is the declared work of each team. The caller has checked that the quotas fit the pools together.
+    `work` is the declared work of each team. The caller has checked that all quotas together fit the pools.
     """
     queueing = environment.queueing
     reserve = queueing.reserve if queueing is not None else GpuUnits()
@@ -140,7 +146,7 @@ def divide_pools(
     unassigned = _unassigned(environment.teams, nominal, kept, offers, available.pools)
     teams = (*environment.teams, *own_stack)
     lend = {team.name: _lend(team, nominal[team.name], offers) for team in teams}
-    # If the environment has no teams, teams with their own stack borrow in the default cohort.
+    # If the environment has no teams, its spare units are lent in the default cohort, where other teams borrow.
     cohorts = sorted({queue_settings(team).cohort for team in environment.teams}) or [TeamQueue().cohort]
     divided: dict[str, dict[str, ByPool]] = {cohort: {} for cohort in cohorts}
     borrow: dict[str, dict[str, ByPool]] = {team.name: {} for team in teams}
@@ -184,8 +190,8 @@ def _claim(resource: str, quota: GpuUnits, purpose: str, work: Iterable[Declared
 
 
 def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, int]) -> None:
-    """Give each claim its units: first as declared by pool, then for declared work, then by purpose, then
-    anywhere.
+    """Assign units to each claim. Units declared by pool come first, then units for declared work, then units of
+    pools for the claim's purpose, then units of any pool.
     """
     by_name = {offer.pool.name: offer for offer in offers}
     for claim in claims:
@@ -199,7 +205,7 @@ def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, i
                 _give(claim, pool, units, free)
     matching = [[offer for offer in offers if offer.pool.workload == claim.purpose] for claim in claims]
     for suitable in (matching, [offers] * len(claims)):
-        # Start with the largest claim, because a small quota fits into what a large quota leaves.
+        # Start with the largest claim, because a small quota fits into the units that a large quota leaves.
         for claim, of_claim in sorted(zip(claims, suitable, strict=True), key=lambda one: -one[0].left):
             for offer in _in_order(claim, of_claim, free):
                 name, there = offer.pool.name, free[offer.pool.name]
@@ -217,7 +223,7 @@ def _in_order(claim: _Claim, offers: Sequence[Offer], free: Mapping[str, int]) -
     def key(offer: Offer) -> tuple[bool, bool, bool, int, bool]:
         name = offer.pool.name
         fits = free[name] >= claim.left
-        # Among pools that fit the whole claim, prefer the smallest, because smaller quotas come later.
+        # Among pools that fit the whole claim, prefer the smallest pool.
         room = free[name] if fits else 0
         return (offer.gpus < 1, not fits, offer.pool.nodes.vary, room, name not in claim.given)
 
@@ -270,7 +276,8 @@ def _unassigned(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Borrowing:
-    """Inputs that decide how much of one resource is borrowed: its pools, and the quotas and lending of each team.
+    """Inputs that determine how much of one resource teams borrow, such as its pools, and each team's quota and
+    lending.
 
     `teams` are the teams of the environment. Other teams borrow from them.
     """
@@ -283,7 +290,7 @@ class _Borrowing:
 
 
 def _for_cohorts(borrowing: _Borrowing, cohorts: Sequence[str], spare: ByPool) -> dict[str, dict[str, int]]:
-    """Divide the units of a resource outside all quotas among cohorts, separately for each pool.
+    """Divide the units of a resource that belong to no quota among cohorts, separately for each pool.
 
     No cohort gets more of a pool than its teams may borrow. If one pool does not satisfy a team's borrowing limit,
     the rest of the limit applies to the next pool. The remaining units are for teams with their own stack, which
@@ -291,7 +298,7 @@ def _for_cohorts(borrowing: _Borrowing, cohorts: Sequence[str], spare: ByPool) -
     """
     most = {cohort: dict(spare) for cohort in cohorts}
     asked = _asked(borrowing, most)
-    # Cohorts with low borrowing limits come first, because the others can still use what these leave.
+    # Cohorts with low borrowing limits come first, because the other cohorts can use the units that remain.
     limits = {cohort: sum(by_pool.values()) for cohort, by_pool in asked.items()}
     while True:
         divided: dict[str, dict[str, int]] = {cohort: {} for cohort in cohorts}
@@ -313,7 +320,9 @@ def _for_cohorts(borrowing: _Borrowing, cohorts: Sequence[str], spare: ByPool) -
 
 
 def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[str, int]]:
-    """Return how much each cohort's teams borrow from each pool, if the cohort lends at most `most` of it."""
+    """Return how much of each pool a cohort's teams borrow, by cohort and pool, if the cohort lends at most
+    `most`.
+    """
     asked: dict[str, dict[str, int]] = {cohort: {} for cohort in most}
     for team in borrowing.teams:
         cohort = queue_settings(team).cohort
@@ -323,14 +332,14 @@ def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[
 
 
 def _digest(pool: str, cohort: str) -> str:
-    """Return a sort key for cohorts that depends only on names, and that puts different cohorts first on each
-    pool.
-    """
+    """Return a sort key for cohorts. It depends only on names, and a different cohort comes first on each pool."""
     return hashlib.sha256(f"{pool}/{cohort}".encode()).hexdigest()
 
 
 def _in_turn(units: int, per_node: int, most: Mapping[str, int]) -> Mapping[str, int]:
-    """Divide units in turn, one node at a time, until every cohort has its maximum or no units are left."""
+    """Divide units among cohorts in turn, one node at a time, until every cohort has its maximum or no units are
+    left.
+    """
     given = dict.fromkeys(most, 0)
     while units and given != most:
         for one in most:
@@ -341,7 +350,9 @@ def _in_turn(units: int, per_node: int, most: Mapping[str, int]) -> Mapping[str,
 
 
 def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str, ByPool]:
-    """Return the maximum that a team lends. If it lends only a part, pools for its purpose come last."""
+    """Return the maximum number of units that a team lends, by resource and pool. If the team lends only a part of
+    its quota, pools for its purpose come last.
+    """
     declared = queue_settings(team).lend
     if declared is None:
         return {name: dict(units) for name, units in nominal.items()}
@@ -362,10 +373,10 @@ def _lendable(borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool]) 
 def _borrow(
     borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool], of_stacks: ByPool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the maximum that a team borrows of a resource by pool, and the part of it that can be lent now.
+    """Return the maximum that a team borrows of a resource, by pool, and the part that others can already lend.
 
     `cohorts` are the units that each cohort lends. `of_stacks` is the quota of teams with their own stack, which
-    lend it as soon as they have it.
+    lend it once they are deployed.
     """
     declared, resource = queue_settings(team).borrow, borrowing.resource
     lendable = _lendable(borrowing, team, cohorts)
@@ -386,8 +397,8 @@ def _borrow(
 def _limited(
     resource: str, declared: GpuUnits, most: ByPool, offers: Iterable[Offer], without: ByPool | None = None
 ) -> dict[str, int]:
-    """Return declared units by pool. Units that the file does not divide by pool go to the pools in the given
-    order.
+    """Return declared units by pool. If the stack file does not divide them by pool, they are assigned to the
+    pools in the given order.
 
     `without` are declared units that are already used.
     """
@@ -408,5 +419,7 @@ def _for_purpose(team: Team, offers: Sequence[Offer]) -> list[Offer]:
 
 
 def in_order(purpose: str, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
-    """Return pools in the order in which a team uses them: pools for its purpose, then existing nodes."""
+    """Sort pools in the order in which a team uses them: pools for its purpose first, and existing nodes before
+    new nodes.
+    """
     return sorted(pools, key=lambda pool: (pool.workload != purpose, pool.nodes.vary))

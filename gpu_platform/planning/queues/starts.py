@@ -1,9 +1,9 @@
-"""Compare what declared work requests with the quota on its pool: the team's own quota and the quota that others
-can lend.
+"""Compare the requests of declared work with the quota on its pool. This is the team's quota and the quota that
+others can lend.
 
 Kueue starts work when one flavor has quota for all resources of all its pods (kubernetes-sigs/kueue v0.19.2,
-pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A team gets back what it has lent. No team can
-use the quota on which another team's own work always runs.
+pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A team can reclaim the quota that it has lent. A
+team cannot borrow quota that another team uses at all times for its own work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpu_platform.stack.team import Team
 class DividedPools:
     """The resources of the pools, how they are divided, and the declared work of all teams.
 
-    `teams` are the teams of the environment. The division may contain one more team, which has its own stack.
+    `teams` are the teams of the environment. The division may contain one more team that has its own stack.
     """
 
     teams: Sequence[Team]
@@ -40,8 +40,8 @@ class DividedPools:
 class Lack:
     """A resource for which the team's own quota on the pool is too small.
 
-    `lent` is the maximum that others can lend now. `later` also includes what teams with their own stack will
-    lend.
+    `lent` is the maximum that others can lend now. `later` also includes units that teams with their own stack
+    will lend.
     """
 
     resource: str
@@ -57,9 +57,10 @@ class Lack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Whether declared work starts. `beside` indicates whether other work of the team always runs on the pool.
+    """Whether declared work starts. `beside` indicates whether other work of the team always runs on the same
+    pool.
 
-    `advice` is the change that makes the work start on the team's own quota.
+    `advice` describes the change that allows the work to start on the team's own quota.
     """
 
     job: DeclaredJob
@@ -69,12 +70,12 @@ class Start:
 
     @property
     def impossible(self) -> tuple[Lack, ...]:
-        """Resources that the work cannot get, even if others lend everything."""
+        """Resources that the work cannot get, even if others lend everything they can."""
         return tuple(one for one in self.lacks if one.needed > one.own + one.later)
 
     @property
     def waits_for_stacks(self) -> bool:
-        """Whether the work cannot start before teams with their own stack lend."""
+        """Whether the work cannot start until teams with their own stack lend their quota."""
         return any(one.needed > one.own + one.lent for one in self.lacks)
 
 
@@ -98,15 +99,16 @@ def starts(team: Team, divided: DividedPools) -> Iterator[Start]:
 
 
 def main_lacks(job: DeclaredJob, lacks: Sequence[Lack]) -> Sequence[Lack]:
-    """Return the resources to report. CPU and memory come with GPUs, so if GPUs are missing, only these are
-    reported.
+    """Return the missing resources to report. If GPUs are missing, only GPUs are reported, because a quota for
+    GPUs also adds CPU and memory.
     """
     return [one for one in lacks if one.resource == job.resource] or lacks
 
 
 def _lendable(team: Team, pool: PoolPlan, divided: DividedPools) -> Mapping[str, int]:
-    """Return how much of a pool a team's cohort can lend: units outside all quotas, and units that others can
-    spare.
+    """Return how much of a pool the other members of a team's cohort can lend.
+
+    This includes units that belong to no quota, and quota that other teams do not always use.
     """
     division, cohort = divided.division, queue_settings(team).cohort
     of_environment = [division.teams[one.name] for one in divided.teams]
@@ -122,12 +124,12 @@ def _lendable(team: Team, pool: PoolPlan, divided: DividedPools) -> Mapping[str,
 
 
 def _always(team: Team, resource: str, pool: PoolPlan, divided: DividedPools) -> int:
-    """Return how much of a pool a team's work uses at all times."""
+    """Return how much of a resource a team's work uses on a pool at all times."""
     return sum(job.always.get(resource, 0) for job in divided.work[team.name] if job.pool == pool.name)
 
 
 def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan, divided: DividedPools) -> str:
-    """Return the quota to set if the pool has enough units, or else whose quota can be lowered.
+    """Return advice to raise the quota if the pool has enough units, or otherwise whose quota can be lowered.
 
     Only the environment can give more to a team with its own stack, by raising the reserve.
     """
@@ -165,7 +167,7 @@ def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan,
 
 
 def _units(lack: Lack, job: DeclaredJob, pool: PoolPlan, offers: Offers) -> int:
-    """Return how many more units of the job's GPU resource provide the missing amount."""
+    """Return how many more units of the job's GPU resource would add the missing amount of another resource."""
     free = free_resources(pool)
     of_node = {"cpu": free.cpu_millicores, "memory": free.memory_mib * 2**20}.get(lack.resource)
     offer = next((one for one in offers[job.resource] if one.pool is pool), None)

@@ -1,8 +1,8 @@
-"""Decide whether queues consider nodes (topology-aware scheduling).
+"""Decide whether queues take the free room of nodes into account (topology-aware scheduling).
 
-Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/flavorassigner/tas_flavorassigner.go: flavors with a topology
-serve workloads that request a topology, or all workloads of a queue in which every flavor has a topology. A
-workload gets one such flavor. Kueue counts only nodes that exist, and no claimed devices. Read 2026-11-23.
+Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/flavorassigner/tas_flavorassigner.go. Flavors with a topology
+serve workloads that request a topology, or all workloads of a queue if every flavor of the queue has a topology.
+Kueue counts only nodes that exist, and does not count claimed devices. Read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan], cloud: Clou
 
 
 def closest_level(levels: Sequence[str]) -> str | None:
-    """Return the narrowest level with several nodes, or None. `levels` start with the widest and end with
-    hostname.
+    """Return the narrowest level whose domains contain several nodes, or None. `levels` start with the widest
+    level and end with the hostname.
     """
     return levels[-2] if len(levels) > 1 else None
 
 
 def unsuitable(pools: Sequence[PoolPlan], cloud: Cloud) -> tuple[str, ...]:
-    """Return the nodes that may not exist yet and the pools whose devices are claimed, each with the reason."""
+    """Return what prevents topology-aware scheduling: pools whose devices are claimed, and nodes that may not
+    exist yet.
+
+    Each is returned with its reason.
+    """
     growing = cloud.growing_nodes
     return (
         *(
@@ -40,9 +44,9 @@ def unsuitable(pools: Sequence[PoolPlan], cloud: Cloud) -> tuple[str, ...]:
 
 
 def what_to_write(pools: Sequence[PoolPlan], cloud: Cloud) -> str:
-    """Return all changes that make unsuitable nodes suitable, or an empty string if there are none.
+    """Return the changes to the stack file that make topology-aware scheduling possible, or an empty string.
 
-    Claimed devices stay claimed, and nodes that are created on demand have no fixed number.
+    No change helps if devices are claimed or if nodes are created on demand, because their number is not fixed.
     """
     if any(pool.devices or pool.cloud_nodes.created_on_demand for pool in pools):
         return ""

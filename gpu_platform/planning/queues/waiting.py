@@ -1,8 +1,8 @@
 """Compare how long Kueue waits for the pods of a started workload with how long the pods need to become ready.
 
-Kueue counts from admission until all pods are ready. After the timeout it stops the workload, whose model then
-loads again from the beginning. The pods that Kueue deletes were also the request for nodes. With queued
-provisioning, Kueue admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2,
+Kueue counts from admission until all pods are ready. After the timeout it stops the workload, and its model has to
+be loaded again from the beginning. Kueue also deletes the pending pods, and with them the request for nodes. With
+queued provisioning, Kueue admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2,
 admittedNotReadyWorkload of pkg/controller/core/workload_controller.go and PodsReady of
 pkg/controller/jobs/pod/pod_controller.go; read 2026-11-28).
 """
@@ -21,15 +21,16 @@ from gpu_platform.stack.queueing import Queueing
 from gpu_platform.stack.team import Team
 
 NODE_SECONDS: Final = 600
-"""The project's estimate of the time from a pending pod to a ready new node."""
+"""Estimated time in seconds from a pending pod to a ready new node."""
 _STEP_SECONDS: Final = 600
 
 
 def check_startup(
     team: Team, teams: Sequence[Team], queueing: Queueing, pools: Sequence[PoolPlan], here: Problems
 ) -> None:
-    """Record a problem for each service that Kueue would stop before its model is loaded. `teams` are the
-    environment's teams.
+    """Record a problem for each service that Kueue would stop before its model is loaded.
+
+    `teams` are the teams of the environment.
     """
     timeout, where = queueing.pods_ready_timeout, "" if team in teams else " in the environment"
     for index, service in enumerate(team.inference_services):
@@ -43,7 +44,7 @@ def check_startup(
 
 
 def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing: Queueing) -> Iterator[Decision]:
-    """Yield a warning for each pool if new nodes and the startup of services may take longer than Kueue waits."""
+    """Yield a warning for each pool where starting new nodes and services may take longer than Kueue waits."""
     timeout = queueing.pods_ready_timeout
     for pool in pools:
         if pool.capacity.get("type") == "flex-start":

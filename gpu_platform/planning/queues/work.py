@@ -1,4 +1,4 @@
-"""Declared work of teams as their queues count it: entries of the stack file with the units of their pods."""
+"""Declared work of teams, as counted by their queues: entries of the stack file with the units of their pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class DeclaredJob:
     """The GPU pods of one entry of a team.
 
     `path` is the entry's place below the team. `requests` contains the amounts of all its pods by resource. An
-    entry that `ends` waits for its turn in the queue. An entry that does not end always uses its quota.
+    entry that `ends` waits in the queue until there is room. An entry that does not end uses its quota at all
+    times.
     """
 
     path: str
@@ -25,7 +26,7 @@ class DeclaredJob:
     pool: str
     resource: str
     requests: Mapping[str, int]
-    """Units of the GPU resource, CPU in millicores, memory in bytes."""
+    """Units of the GPU resource, CPU in millicores, and memory in bytes."""
     always: Mapping[str, int]
     """The part of `requests` that the minimum number of replicas uses at all times."""
     ends: bool
@@ -56,7 +57,9 @@ def declared_work(team: Team, available: Available) -> tuple[DeclaredJob, ...]:
 
 
 def units_of_work(resource: str, work: Iterable[DeclaredJob]) -> dict[str, int]:
-    """Return the units that a team's work needs by pool: all work that always runs, plus the largest job."""
+    """Return the units that a team's work needs, by pool. They are enough for all work that always runs and the
+    largest job.
+    """
     always: dict[str, int] = {}
     largest: dict[str, int] = {}
     for job in work:

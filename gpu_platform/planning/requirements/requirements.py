@@ -354,7 +354,9 @@ def _software_decision(context: CompleteContext, pool: Pool, software: NodeSoftw
 
 
 def has_topology_policy(pool: Pool, gpus: int) -> bool:
-    """Return whether a Topology Manager policy is set on nodes that the program creates and that have `gpus` GPUs."""
+    """Return whether a Topology Manager policy is set on nodes that the program creates and that have `gpus`
+    GPUs.
+    """
     return pool.topology is not None or (pool.workload == "training" and gpus > 1)
 
 

@@ -1,4 +1,4 @@
-"""Decide which quotas and workloads cannot be used while pools are off by their schedule."""
+"""Decide which quotas and workloads cannot be used while schedules keep pools off."""
 
 from gpu_platform.planning.schedules.schedules import off_notices
 

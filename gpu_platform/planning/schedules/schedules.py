@@ -1,6 +1,6 @@
 """Find quotas and workloads that teams cannot use while pools have no nodes.
 
-Pools have no nodes when they are off by their schedule, or between capacity blocks.
+Pools have no nodes when their schedule keeps them off, or between capacity blocks.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from gpu_platform.planning.workloads import workloads_of
 
 def off_notices(plan: EnvironmentPlan) -> tuple[str, ...]:
     """Return a warning for each pool that sometimes has no nodes, with the quotas and workloads that cannot be
-    used meanwhile.
+    used during this time.
 
-    Reserved capacity costs money at any time, so it is included only if a quota or queue counts on it at other
-    times.
+    A pool with reserved capacity for certain times is included only if a quota, a workload or a queue depends on it.
     """
     return tuple(_notices(plan))
 
@@ -69,7 +68,7 @@ def _unreachable(pool: PoolPlan, plan: EnvironmentPlan, lost: Sequence[str]) -> 
 
 
 def _quotas(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
-    """Yield the quotas of the pool's resources that cannot be used without the pool.
+    """Yield the quotas of the pool's resources that cannot be used while the pool is off.
 
     A queue has a quota on each pool. Without queues, a quota is included if the other pools do not cover it at
     their maximum size.
@@ -105,7 +104,7 @@ def _queued_quotas(pool: PoolPlan, queues: QueuesPlan) -> Iterator[str]:
 
 
 def _workloads(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
-    """Yield the declared workloads that only run on the pool."""
+    """Yield the declared workloads that can run only on the pool."""
     for team in plan.teams:
         run = workloads_of(team.namespace, plan.workloads)
         gangs = {job.pod.workload.name for job in run.training_jobs} if run is not None else set[str]()

@@ -1,4 +1,4 @@
-"""Decide how the GPUs of each pool are shared: whole, time-slicing, MPS, MIG or DRA."""
+"""Decide how the GPUs of each pool are shared. The modes are whole GPUs, time-slicing, MPS, MIG and DRA."""
 
 from gpu_platform.planning.sharing.named import ResolvedPool, plan
 

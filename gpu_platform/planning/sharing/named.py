@@ -1,8 +1,8 @@
-"""Resolves sharing by name, by GPU model and by node for each pool, before other decisions.
+"""Resolve sharing by name, by GPU model and by node for each pool, before other decisions.
 
-A named sharing is written once and may have different values for each GPU model. A pool in which some nodes have
-another sharing is planned as several pools over the same nodes, so that quotas, expectations and scheduling are
-right for each of them.
+A named sharing is written once and may have different values for each GPU model. If some nodes of a pool use
+another sharing, the pool is planned as several pools, so that quotas, expectations and scheduling are right for
+each group of nodes.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ from gpu_platform.stack.sharing import Mig, MigDevices, Mps, NoSharing, Sharing,
 
 DEFAULT_KEY: Final = "default"
 RESERVED_KEYS: Final = {DEFAULT_KEY: "for nodes without a pool", names.MIG_ALL_DISABLED: "that disables MIG"}
-"""The program's configs in the files of the device plugin and of mig-parted, where sharing names are keys too."""
+"""Config names that the program uses in the files of the device plugin and of mig-parted. Sharing names are also
+config names there, so they must differ.
+"""
 
 
 def reserved_key(name: str) -> tuple[str, str, str]:
-    """Return what was found, what is allowed and the fix for a reserved name."""
+    """Return the parts of a problem for a reserved name, which are the name, the allowed values, and the fix."""
     reserved = " and ".join(f"{key!r}, the config {what}" for key, what in RESERVED_KEYS.items())
     return repr(name), f"any name except {reserved}", "rename it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPool:
-    """A pool with concrete sharing, as it is planned.
+    """A pool as it is planned, with concrete sharing.
 
     `index` and `path` are the place of the pool in the stack file. `declared` is the sharing in the file, at
     `sharing_path`, and `name` is its name, if any. `nodes` are the names of the nodes in the file. `sound` is
     false if the sharing could not be resolved. In that case a problem has been recorded, and the GPUs are planned
-    whole. `layout_places` contains, for each MIG layout of the concrete sharing, its index in the file's
+    as whole GPUs. `layout_places` contains, for each MIG layout of the concrete sharing, its index in the file's
     `layouts`, or None for `layout`.
     """
 
@@ -121,7 +123,7 @@ def _filterable(catalog: Catalog) -> Iterator[str]:
 def _by_node(
     pool: Pool, cloud: Cloud | None, named: Mapping[str, Sharing], here: Problems
 ) -> Iterator[tuple[Pool, str | None, tuple[str, ...] | None]]:
-    """Yield the pool without its nodes that have a different sharing, and a pool for each such sharing."""
+    """Yield the pool without the nodes that use another sharing mode, and one pool for each of these modes."""
     own = pool.declared_sharing if isinstance(pool.declared_sharing, str) else None
     names = cloud.pools.names(pool) if cloud is not None else None
     if not pool.per_node or cloud is None:
@@ -148,7 +150,7 @@ def _by_node(
 def _moved(
     entries: Sequence[NodeSharing], nodes: Sequence[str], named: Mapping[str, Sharing], here: Problems
 ) -> dict[str, str]:
-    """Return the sharing of each node for which the pool declares a different one."""
+    """Return the name of the sharing for each node that does not use the pool's own sharing."""
     moved: dict[str, str] = {}
     for index, entry in enumerate(entries):
         place = here.at(f"[{index}]")
@@ -168,11 +170,11 @@ def _moved(
 
 
 def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
-    """Return the pool with only some of its nodes.
+    """Return the pool reduced to some of its nodes.
 
-    Their number is fixed, because such nodes have no autoscaler.
+    The number of nodes is fixed, because nodes that are named in the stack file have no autoscaler.
     """
-    # Copy which fields the stack file sets, because a later check refuses `min` only if the file sets it.
+    # Copy the record of which fields the stack file sets. A later check refuses `min` only if the file sets it.
     count = Count.model_construct(pool.count.model_fields_set, min=0, desired=len(nodes), max=len(nodes))
     existing = pool.nodes and ExistingNodes.model_construct(names=nodes, selector=None)
     return pool.model_copy(update={"name": name, "count": count, "nodes": existing, "per_node": ()})
@@ -233,7 +235,7 @@ def _name_fix(name: str, named: Mapping[str, Sharing]) -> str:
 def concrete_sharing(
     sharing: Sharing, gpu: Gpu, catalog: Catalog, here: Problems | None = None, pool: str = ""
 ) -> Sharing | None:
-    """Return a sharing for one GPU model.
+    """Return the sharing with its values for one GPU model.
 
     If the sharing has no value for the model, record a problem at `here` and return None.
     """
@@ -311,7 +313,7 @@ def _layout(declared: str | Mapping[str, int], gpu: Gpu, here: Problems | None) 
     if not isinstance(declared, str):
         return declared
     if gpu.mig is None:
-        return {}  # `check_sharing` records the problem of a GPU without MIG
+        return {}  # `check_sharing` records a problem for a GPU without MIG
     layout = gpu.mig.named_layout(declared)
     if layout is None and here is not None:
         names = [f"all-{profile.name}" for profile in gpu.mig.profiles]

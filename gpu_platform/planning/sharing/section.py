@@ -1,4 +1,4 @@
-"""Types for the plan of a pool's sharing: how pods request its GPUs."""
+"""Types for the plan of a pool's sharing, which determines how pods request its GPUs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gpu_platform.base import names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOffer:
-    """An extended resource that each node of a pool offers: its units on a node, and the number of GPUs behind
-    them.
+    """An extended resource that each node of a pool offers, with its units on a node and the number of GPUs that
+    they represent.
     """
 
     name: str
@@ -30,7 +30,7 @@ class MigDevicesPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpsShare:
-    """Limits for a replica of a GPU that is shared by MPS: memory in MiB, and threads in percent of the GPU's
+    """Limits for one replica of a GPU that MPS shares: memory in MiB, and threads in percent of the GPU's
     threads.
     """
 
@@ -40,8 +40,8 @@ class MpsShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigRollPlan:
-    """How running nodes get another MIG layout. With `drains`, `up` evicts their pods; otherwise it waits for the
-    pods.
+    """How running nodes get another MIG layout. With `drains`, `up` evicts their pods. Otherwise it waits until
+    the pods end.
     """
 
     drains: bool
@@ -70,14 +70,16 @@ class SharingPlan:
     """How nodes get another MIG layout, or None if the operator partitions no GPU of the pool."""
     device_plugin_key: str | None
     device_plugin_config: Mapping[str, Any] | None
-    """None, like its key and `mig_config`, if the node image or GKE runs the device plugin."""
+    """Config of the device plugin. It is None, like its key and `mig_config`, if the device plugin comes from the
+    node image or GKE.
+    """
     mig_config: str | None
     partitions: bool = False
-    """With DRA, whether the driver creates MIG instances for claims that request them."""
+    """Whether the DRA driver creates MIG instances for claims that request them. Used only with DRA."""
 
     def shares(self, resource: str) -> bool:
-        """Return whether units of a resource are shares. GPUs without a layout stay whole next to shared MIG
-        instances.
+        """Return whether units of a resource are shares of a GPU or MIG instance. GPUs without a layout stay whole
+        in a pool with shared MIG instances.
         """
         whole = self.mode == "mig" and self.mig_strategy != "single" and resource == names.GPU_RESOURCE
         return self.replicas > 1 and not whole

@@ -1,4 +1,4 @@
-"""Plans how pods request a pool's GPUs: device-plugin config, MIG layouts and extended resources.
+"""Plan how pods request a pool's GPUs, with the device plugin's config, MIG layouts and extended resources.
 
 Sources: NVIDIA k8s-device-plugin README (sharing, migStrategy), GPU Operator docs (time-slicing, MIG), mig-parted;
 read 2026-11-21.
@@ -34,7 +34,7 @@ def plan_sharing(resolved: ResolvedPool, gpu: Gpu, device_plugin: Owner) -> Shar
     replicated = sharing if isinstance(sharing, TimeSlicing | Mps | Mig) else None
     replicas = replicated.replicas if replicated else 1
     by_plugin = not isinstance(sharing, Dra)
-    # Nodes change to a new layout one by one, so the old and new layout need different names.
+    # Nodes change to a new layout one by one, so the old and the new layout need different names.
     cut = pinned_name(resolved.pool.name, plan_to_json(layouts)) if layouts else None
     # This config disables MIG on GPUs that were partitioned before. With DRA, there is no MIG manager.
     whole = names.MIG_ALL_DISABLED if gpu.mig is not None and by_plugin else None
@@ -75,7 +75,7 @@ def changes_label(sharing: SharingPlan, key: str) -> bool:
 
 
 def no_sharing(resolved: ResolvedPool) -> SharingPlan:
-    """Return the plan for a pool whose nodes have no GPUs: nothing is offered or configured."""
+    """Return the plan for a pool whose nodes have no GPUs. It offers and configures nothing."""
     return SharingPlan(
         mode="none",
         name=None,
@@ -94,7 +94,7 @@ def no_sharing(resolved: ResolvedPool) -> SharingPlan:
 
 
 def _mig_roll(sharing: Sharing) -> MigRollPlan:
-    """Return how nodes get another layout. GPUs without MIG have the defaults."""
+    """Return how nodes get another layout. For GPUs without MIG, return the defaults."""
     roll = sharing if isinstance(sharing, Mig) else MigRoll()
     return MigRollPlan(
         drains=not isinstance(sharing, Mig) or sharing.change == "drain",
@@ -104,8 +104,10 @@ def _mig_roll(sharing: Sharing) -> MigRollPlan:
 
 
 def device_plugin_key(resolved: ResolvedPool, gpu: Gpu) -> str:
-    """Return the key of a pool's device-plugin config: the name of its sharing, with the GPU model if replicas
-    depend on it.
+    """Return the key of a pool's config in the device plugin's ConfigMap.
+
+    It is the name of the pool's sharing, with the GPU model if replicas depend on the model. Without a named
+    sharing, it is the name of the pool.
     """
     if resolved.name is None:
         return resolved.pool.name
@@ -157,7 +159,9 @@ def _mps_share(sharing: Sharing, gpu: Gpu) -> MpsShare | None:
 
 
 def sharing_decisions(pool: str, sharing: SharingPlan, resolved: ResolvedPool) -> Iterator[Decision]:
-    """Yield the program's choices for a pool's sharing: by name, by GPU model, and the size of a share."""
+    """Yield decisions about a pool's sharing that the program made because of its name, its GPU model or the size
+    of a share.
+    """
     if resolved.name is not None:
         yield Decision(
             subject=f"pool {pool}",
@@ -185,7 +189,7 @@ def sharing_decisions(pool: str, sharing: SharingPlan, resolved: ResolvedPool) -
 
 
 def _depends_on_model(declared: Sharing) -> bool:
-    """Return whether the GPU model determines a MIG layout."""
+    """Return whether the instances of a declared MIG layout depend on the GPU model."""
     if not isinstance(declared, Mig):
         return False
     layouts = [declared.declared_layout, *(entry.declared_layout for entry in declared.layouts or ())]
@@ -212,7 +216,7 @@ def _shared_by_provider(
         # Both plugins support one profile on all GPUs, and offer its instances as nvidia.com/gpu.
         mig_strategy="single" if layouts else "none",
         mig_layouts=layouts,
-        # The layout is part of the node pool, so only new nodes get a new layout.
+        # The layout is a property of the node pool, so only new nodes get a new layout.
         mig_change="replace" if layouts else None,
         mig_roll=None,
         device_plugin_key=None,
@@ -264,7 +268,7 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
     sizes = {profile.name: profile.memory_slices for profile in gpu.mig.profiles}
     for index in range(gpus):
         layout = layout_of_gpu(sharing, index)
-        # Other pods cannot use the part of a GPU that a layout leaves free.
+        # Pods cannot use the part of a GPU that a layout leaves free.
         whole = sum(sizes[profile] * count for profile, count in layout.items())
         for profile, count in layout.items():
             name = _instance_resource(sharing, profile)
@@ -277,7 +281,7 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
 
 
 def check_sharing(resolved: ResolvedPool, machine: MachineType, gpu: Gpu, problems: Problems) -> None:
-    """Record the problems of a pool's concrete sharing on its GPU. `problems` points to the file's root."""
+    """Record problems with a pool's concrete sharing on its GPU. `problems` points to the file's root."""
     sharing = resolved.pool.sharing
     here = Problems(resolved.sharing_path, problems.found)
     match sharing:

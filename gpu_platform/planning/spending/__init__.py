@@ -1,4 +1,4 @@
-"""Decide how the cost is split by pool, team and workload, and which changes to the stack file reduce it."""
+"""Decide how the cost is split among pools, teams and workloads, and which changes to the stack file reduce it."""
 
 from gpu_platform.planning.spending.report import (
     PoolSpending,

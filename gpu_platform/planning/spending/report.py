@@ -1,9 +1,9 @@
-"""Split the cost of the desired nodes by pool, team and workload.
+"""Split the cost of the desired nodes among pools, teams and workloads.
 
-A team pays for the part of a pool that its quota covers. A quota names no pool, so its units count for every pool
-that offers them, in proportion. If quotas exceed what is offered, all quotas are reduced in the same proportion.
-GPUs that no quota covers are not allocated. Teams, unallocated GPUs and nodes without GPUs add up to the cost of
-the pools.
+A team pays for the part of a pool that its quota covers. A quota names no pool, so its units are divided in
+proportion among all pools that offer them. If quotas exceed the offered units, all quotas are reduced in the same
+proportion. GPUs that no quota covers are not allocated. The costs of teams, unallocated GPUs and nodes without
+GPUs add up to the cost of the pools.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpu_platform.planning.workloads import workloads_of
 class PoolSpending:
     """Cost of one pool in USD/h, or None if its price is unknown.
 
-    `capacity` is how the pool is bought. `price_source` and `price_date` belong to the price of a node. The idle
+    `capacity` is the pool's capacity type. `price_source` and `price_date` belong to the price of a node. The idle
     cost is the cost of GPUs that are paid for but not in use, from the measured or declared utilisation. It is
     None if the utilisation is not known.
     """
@@ -38,7 +38,7 @@ class PoolSpending:
     price_source: str
     price_date: str
     hours_per_week: float
-    """Hours in which the pool has nodes. `usd_per_hour` is the average over the week."""
+    """Hours per week in which the pool has nodes. `usd_per_hour` is the average over the whole week."""
     usd_per_hour: float | None
     unallocated_usd_per_hour: float | None
     gpus: int
@@ -70,13 +70,13 @@ class TeamSpending:
 
     @property
     def usd_per_hour(self) -> float:
-        """Cost over all pools with a known price."""
+        """Cost of the team's parts of all pools with a known price."""
         return fsum(self.by_pool.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """Cost of an environment at its desired size in USD/h, over pools with a known price."""
+    """Cost of an environment at its desired size in USD/h. Only pools with a known price are included."""
 
     pools: tuple[PoolSpending, ...]
     teams: tuple[TeamSpending, ...]
@@ -86,13 +86,15 @@ class Spending:
     without_gpus_usd_per_hour: float
     """Cost of pools without GPUs, which no GPU quota divides."""
     idle_usd_per_hour: float | None
-    """Idle cost over pools with known price and utilisation, or None if there are no such pools."""
+    """Idle cost of pools with a known price and utilisation, or None if there are no such pools."""
     by_capacity: Mapping[str, float]
     unknown: tuple[str, ...]
 
 
 def spending_of(plan: EnvironmentPlan, report: CapacityReport) -> Spending:
-    """Return the cost by pool, team and workload. `report` is for the same plan, with any measured utilisation."""
+    """Return the cost by pool, team and workload. `report` is the capacity report for the same plan. Its
+    utilisation may be measured.
+    """
     shares = _shares(plan)
     pools = tuple(
         _pool(pool, use, fsum(of_team.get(pool.name, 0.0) for of_team in shares.values()))
@@ -143,7 +145,7 @@ def _shares(plan: EnvironmentPlan) -> dict[str, dict[str, float]]:
         if not pool.has_gpus:
             continue
         of_pool = {team: _share(pool, units, offered, asked) for team, units in quota.items()}
-        # With DRA, a GPU is offered whole and as instances. Together they count as at most one GPU.
+        # With DRA, each GPU is offered both whole and as instances. The limit of 1 avoids counting it twice.
         total = max(1.0, fsum(of_pool.values()))
         for team, share in of_pool.items():
             found[team][pool.name] = share / total

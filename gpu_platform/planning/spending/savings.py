@@ -1,7 +1,7 @@
-"""Changes to the stack file that reduce the cost, each proved by a plan of the changed file.
+"""Find changes to the stack file that reduce the cost, and prove each one with a plan of the changed file.
 
-A candidate is a list of edits. It counts only if the changed file is planned without a problem, all quotas and
-declared workloads fit its nodes at once, and it costs less.
+A candidate is a list of edits. It is accepted only if the changed file is planned without a problem, all quotas
+and declared workloads fit its nodes at once, and it costs less.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.workloads import workloads_of
 
 Replan = Callable[[Mapping[str, Any]], "EnvironmentPlan | None"]
-"""Plans a changed platform object, or returns None if it is refused."""
+"""A function that plans a changed platform object, or returns None if the change is refused."""
 
 # Capacity types that are paid for whether nodes run or not.
 _PAID: Final = ("capacity-block", "reservation")
@@ -47,7 +47,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """One change and its saving in USD/h. The saving is None if no source has the price, so nothing is promised.
+    """One change and its saving in USD/h. The saving is None if no source has the price, so no amount is promised.
 
     `proof` explains why every workload still fits.
     """
@@ -86,7 +86,7 @@ def savings(
     held: Mapping[str, float] | None = None,
     seconds: float = 5.0,
 ) -> tuple[Saving, ...]:
-    """Return changes that save money, with the largest first and changes without a known price last.
+    """Return changes that save money. The largest saving comes first, and changes without a known price come last.
 
     `platform` is the source of `plan`. `measured` is the utilisation by pool. `held` is the maximum number of GPUs
     that each team has used. `seconds` limits one proof.
@@ -109,7 +109,7 @@ def savings(
 
 
 class _Trial:
-    """Plans edits and compares their cost with the cost of the unchanged file."""
+    """Plan edits of the stack file, and compare their cost with the cost of the unchanged file."""
 
     def __init__(
         self, platform: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog, replan: Replan, seconds: float
@@ -118,7 +118,7 @@ class _Trial:
         self._replan, self._seconds = replan, seconds
 
     def edit(self, path: str, after: object) -> Edit:
-        """Return an edit, with the present value of the file as `before`."""
+        """Return an edit, with the current value in the stack file as `before`."""
         place: Any = self.platform
         for part in _parts(path):
             try:
@@ -129,10 +129,9 @@ class _Trial:
         return Edit(path=path, before=place, after=after)
 
     def saves(self, edits: Sequence[Edit]) -> float | None:
-        """Return the saving of edits in USD/h, or None if there is none.
+        """Return the saving of edits in USD/h, or None if they save nothing.
 
-        There is none if the edits are refused, if something does not fit, if nothing is saved, or if a price is
-        unknown.
+        The result is also None if the edits are refused, if something does not fit, or if a price is unknown.
         """
         changed = self._replan(apply(self.platform, edits))
         if changed is None or changed.cost.unknown != self.plan.cost.unknown or not self.fits(changed):
@@ -151,7 +150,9 @@ class _Trial:
         return prove(node_capacities(plan.pools, self.catalog), groups, seconds=self._seconds).verdict == "placed"
 
     def fewest(self, pool: PoolPlan, edits: Sequence[Edit], most: int) -> tuple[int, float] | None:
-        """Return the minimum number of nodes, up to `most`, that fits everything, with the saving."""
+        """Return the minimum number of nodes, up to `most`, on which everything fits, with the saving. Return None
+        if there is no such number.
+        """
         low, high = 0, most + 1
         while low < high:
             nodes = (low + high) // 2
@@ -163,7 +164,7 @@ class _Trial:
         return None if saved is None else (low, saved)
 
     def count(self, pool: PoolPlan, nodes: int) -> list[Edit]:
-        """Return the edits for a pool's number of nodes.
+        """Return edits that set a pool's number of nodes.
 
         They lower `min` or raise `max` if the number requires it.
         """
@@ -176,7 +177,7 @@ class _Trial:
 
 
 def _parts(path: str) -> list[str | int]:
-    """Return the keys and indices of a path. For `pools[0].count` they are pools, 0 and count."""
+    """Return the keys and indices of a path. For `pools[0].count`, these are pools, 0 and count."""
     return [int(index) if index else name for index, name in re.findall(r"\[(\d+)\]|([^.\[\]]+)", path)]
 
 
@@ -204,7 +205,8 @@ def _fewer_nodes(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
 
 
 def _shared(pool: PoolPlan, trial: _Trial, used: float | None) -> Iterator[Saving]:
-    """Yield the saving from two pods per GPU, for services and notebooks that use at most half of a GPU.
+    """Yield the saving from running two pods on each GPU, for services and notebooks that use at most half of a
+    GPU.
 
     This applies only if no other pool has whole GPUs, so that every GPU quota becomes a quota of shares.
     """
@@ -233,8 +235,8 @@ def _shared(pool: PoolPlan, trial: _Trial, used: float | None) -> Iterator[Savin
 
 
 def _other_types(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield the savings from cheaper machine types with the same GPU or, except for training, a GPU with as much
-    memory.
+    """Yield the savings from cheaper machine types. They have the same GPU or, except for training, a GPU with at
+    least as much memory.
     """
     if _is_paid(pool) or pool.price.declared or pool.price_usd_per_hour is None:
         return
@@ -271,8 +273,8 @@ def _can_replace(gpu: Gpu, now: Gpu, pool: PoolPlan) -> bool:
 
 
 def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield the saving from spot capacity for training that continues from checkpoints. No price list contains its
-    price.
+    """Yield the saving from spot capacity for training that resumes from checkpoints. No price list contains the
+    price of spot capacity.
     """
     on_demand = pool.capacity.get("type", "on-demand") == "on-demand"
     if not on_demand or pool.workload != "training" or pool.cloud is None:
@@ -294,7 +296,7 @@ def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
 
 
 def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
-    """Yield the saving from a schedule for a development pool without one, if its cloud supports schedules."""
+    """Yield the saving from adding a schedule to a development pool, if its cloud supports schedules."""
     if pool.workload != "development" or pool.schedule is not None or _is_paid(pool):
         return
     edits = (trial.edit(f"{pool.path}.schedule", dict(_OFFICE_HOURS)),)
@@ -310,11 +312,12 @@ def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
 
 
 def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | None) -> Iterator[Saving]:
-    """Yield the saving from smaller quotas of whole GPUs for teams that use less, if a pool then needs fewer
-    nodes.
+    """Yield the saving from smaller quotas of whole GPUs for teams that use less than their quota, if a pool then
+    needs fewer nodes.
 
-    The use of a team is the GPUs that its declared workloads need and the maximum that it has used. It is unknown
-    without a measurement or a declaration, because members may run pods that are not in the stack file.
+    A team's use is the larger number of the GPUs that its declared workloads need and the maximum that it has
+    used. The use is unknown without a measurement or a declaration, because members may run pods that are not in
+    the stack file.
     """
     if _is_paid(pool) or pool.sharing.mode != "none":
         return
@@ -340,7 +343,7 @@ def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | Non
 
 
 def _on_all_pools(team: Mapping[str, Any], field: str) -> int:
-    """Return a team's quota of GPUs or shares, or 0 if only the file divides it by pool."""
+    """Return a team's quota of GPUs or shares, or 0 if the stack file declares it only by pool."""
     units = team.get("quota", {}).get(field) or 0
     return units if isinstance(units, int) else 0
 
@@ -348,7 +351,9 @@ def _on_all_pools(team: Mapping[str, Any], field: str) -> int:
 def _used(
     team: Mapping[str, Any], plan: EnvironmentPlan, held: Mapping[str, float] | None
 ) -> tuple[int, str] | None:
-    """Return the maximum number of GPUs that a team uses and the source of it, or None if it is not known."""
+    """Return the maximum number of GPUs that a team uses and the source of this number, or None if it is not
+    known.
+    """
     name = str(team["name"])
     run = workloads_of(name, plan.workloads)
     of_jobs = [pod.workload for pod in run.all_pods] if run is not None else []

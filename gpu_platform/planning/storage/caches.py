@@ -1,4 +1,4 @@
-"""Compares the bucket caches with the disks of nodes, because the drivers limit each cache but not their sum.
+"""Compare the bucket caches with the disks of nodes. The drivers limit each cache, but not the sum of all caches.
 
 Sources: mountpoint-s3-csi-driver, docs/CACHING.md (a cache for each volume on a node); GKE docs, gcsfuse, file
 cache (in the ephemeral storage of each pod); Kubernetes docs, Node-pressure Eviction (pods are evicted if less
@@ -25,7 +25,7 @@ _USABLE: Final = 0.9
 def by_caches(
     storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog, *, in_pod: bool
 ) -> Iterator[Decision]:
-    """Yield a warning for each pool in which caches may fill the disk of a node.
+    """Yield a warning for each pool whose nodes have a disk that caches may fill.
 
     `storage` must contain the names of all teams. `in_pod` means that each pod has its own cache for a bucket.
     """
@@ -37,7 +37,7 @@ def by_caches(
     for pool in pools if teams else ():
         if pool.cloud is None:
             continue
-        # Each pod with a unit of the node can mount all buckets of its team.
+        # Each pod that uses a unit of the node can mount all buckets of its team.
         pods = max(1, sum(pool.units_per_node.values())) if in_pod else 1
         sizes = max(teams.values(), key=sum) if in_pod else itertools.chain(*teams.values())
         caches = list(sizes) * pods

@@ -1,4 +1,4 @@
-"""Checks declared storage classes and team volumes, and plans them together with the cloud's additions.
+"""Check declared storage classes and team volumes, and plan them together with the cloud's additions.
 
 Source: Kubernetes docs, Storage Classes: claims without a class get the newest of the classes that are marked as
 default; read 2026-11-23.
@@ -30,8 +30,8 @@ def check(
     catalog: Catalog,
     teams: Sequence[str] = (),
 ) -> Problems:
-    """Return the problems of the declared storage on its cloud, at the place `storage`. `teams` are the names of
-    all teams.
+    """Return problems with the declared storage on its cloud, at the place `storage`. `teams` are the names of all
+    teams.
     """
     problems = Problems("storage")
     if not storage:
@@ -76,7 +76,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | 
 
 
 def plan_one(team: str, storage: StoragePlan) -> Decided[tuple[VolumePlan, ...]]:
-    """Return the volumes that the environment gives to a team with a separate stack."""
+    """Return the volumes that the environment provides for a team with a separate stack."""
     volumes = tuple(one for one in storage.team_stack_volumes if one.namespace == team)
     decisions = [
         Decision(
@@ -113,7 +113,7 @@ def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> Non
 
 
 def _check_places(storage: Mapping[str, StorageClass], problems: Problems) -> None:
-    """Record a problem for each file system that one team would get twice with the same directory.
+    """Record a problem for each file system of which one team would get two volumes with the same directory.
 
     The kubelet identifies a CSI volume by its driver and its handle. A pod that mounts both volumes gets one of
     them twice, or never starts. The kubelet mounts Filestore itself, and names those volumes after the pod.
@@ -136,7 +136,7 @@ def _check_places(storage: Mapping[str, StorageClass], problems: Problems) -> No
 
 
 def _for_teams(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> Mapping[str, StorageClass]:
-    """Return the entries with the names of all their teams. An entry without names gets all teams of the
+    """Return the entries with the names of all their teams. An entry that names no teams is for all teams of the
     environment.
     """
     return {
