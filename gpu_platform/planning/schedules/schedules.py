@@ -20,7 +20,8 @@ def off_notices(plan: EnvironmentPlan) -> tuple[str, ...]:
     """Return a warning for each pool that sometimes has no nodes, with the quotas and workloads that cannot be
     used during this time.
 
-    A pool with reserved capacity for certain times is included only if a quota, a workload or a queue depends on it.
+    A pool with reserved capacity for certain times is included only if a quota, a workload or a queue depends on
+    it.
     """
     return tuple(_notices(plan))
 

@@ -1,4 +1,4 @@
-"""Decide quotas, priorities, members, claims and workloads of teams."""
+"""Decide the quotas, priorities, members, claims and workloads of teams."""
 
 from gpu_platform.planning.teams.allocated import over_allocated, quota_limits
 from gpu_platform.planning.teams.available import available_resources

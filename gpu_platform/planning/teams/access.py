@@ -1,4 +1,4 @@
-"""Rights of a team's members: rules of the roles viewer, user and admin, and of the cluster-wide read role.
+"""Rights of a team's members, as rules of the roles viewer, user and admin, and of the cluster-wide read role.
 
 No role may change quotas, limits, network policies, Roles or RoleBindings, because a member could use them to
 exceed the team's share. No role may impersonate, bind, escalate or request tokens of service accounts.
@@ -20,7 +20,7 @@ _WRITE = (*READ, *CHANGE)
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """One rule of a role: verbs on resources of one API group. The core group is an empty string."""
+    """One rule of a role, which allows verbs on resources of one API group. The core group is an empty string."""
 
     group: str
     resources: tuple[str, ...]
@@ -31,7 +31,7 @@ class AccessRule:
 class _Kinds:
     """Kinds of one API group that users create.
 
-    `addons` are the add-ons of the stack file that install their CRDs.
+    `addons` are the add-ons in the stack file that install the CRDs of these kinds.
     """
 
     group: str
@@ -60,7 +60,7 @@ _OBJECTS: tuple[_Kinds, ...] = (
     _Kinds("ray.io", ("rayclusters", "rayjobs", "rayservices"), ("kuberay",)),
     _Kinds("keda.sh", ("scaledobjects", "scaledjobs", "triggerauthentications"), ("keda",)),
 )
-# The platform or controllers manage these objects, so no member of the team may change them.
+# The platform or controllers manage these objects, so team members may not change them.
 _READ_ALONE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ("pods/log", "events", "resourcequotas", "limitranges")),
     ("events.k8s.io", ("events",)),
@@ -69,7 +69,8 @@ _READ_ALONE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("networking.k8s.io", ("networkpolicies",)),
     ("rbac.authorization.k8s.io", ("roles", "rolebindings")),
     ("kueue.x-k8s.io", ("localqueues", "workloads")),
-    # Kueue creates these for admitted workloads. A member's request would add nodes in spite of queue and quota.
+    # Kueue creates these for admitted workloads. A member's own request would add nodes without regard to queue
+    # and quota.
     ("autoscaling.x-k8s.io", ("provisioningrequests",)),
 )
 _SCALES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -81,7 +82,9 @@ VIEWER: tuple[AccessRule, ...] = tuple(
     AccessRule(group, resources, READ)
     for group, resources in (*((kinds.group, kinds.resources) for kinds in _OBJECTS), *_READ_ALONE)
 )
-"""Reads the team's objects, logs, quota and queues, but no Secrets, and cannot open a shell in a pod."""
+"""Rules of the role that reads the team's objects, logs, quota and queues. It reads no Secrets, and cannot open a
+shell in a pod.
+"""
 USER: tuple[AccessRule, ...] = (
     *(AccessRule(kinds.group, kinds.resources, _WRITE) for kinds in _OBJECTS),
     *(AccessRule(group, resources, READ) for group, resources in _READ_ALONE),
@@ -90,16 +93,16 @@ USER: tuple[AccessRule, ...] = (
     AccessRule("", ("pods/ephemeralcontainers",), ("get", "update", "patch")),
     *(AccessRule(group, resources, ("get", "update", "patch")) for group, resources in _SCALES),
 )
-"""Runs workloads. Users in `members` have this role."""
+"""Rules of the role that runs workloads. Users in `members` have this role."""
 ADMIN: tuple[AccessRule, ...] = (
     *USER,
     *(AccessRule(kinds.group, kinds.resources, ("deletecollection",)) for kinds in _OBJECTS),
     AccessRule("", ("secrets",), ("deletecollection",)),
     AccessRule("", ("pods/eviction",), ("create",)),
 )
-"""A user who may also delete whole collections and evict pods."""
+"""Rules of a user who may also delete whole collections and evict pods."""
 COMPUTE_DOMAINS = AccessRule("resource.nvidia.com", ("computedomains",), _WRITE)
-"""Allows ComputeDomains for a team's jobs if NVLink connects nodes. The DRA driver's controller serves them."""
+"""Allow ComputeDomains for a team's jobs if NVLink connects nodes. The DRA driver's controller handles them."""
 COMPUTE_DOMAINS_READ = AccessRule("resource.nvidia.com", ("computedomains",), READ)
 ADDONS_BY_GROUP: Mapping[str, tuple[str, ...]] = {kinds.group: kinds.addons for kinds in _OBJECTS if kinds.addons}
 """Add-ons of the stack file that install the CRDs of an API group."""
@@ -116,9 +119,9 @@ CLUSTER_READ: tuple[AccessRule, ...] = (
         "kueue.x-k8s.io", ("clusterqueues", "resourceflavors", "topologies", "workloadpriorityclasses"), READ
     ),
 )
-"""Lets every member read cluster-wide which objects a pod may name and where the pod could run."""
+"""Let every member read, in the whole cluster, the objects that a pod may name and where the pod could run."""
 
 
 def cluster_role_name(namespace: str) -> str:
-    """Return the name of the ClusterRole for a team's members. Its binding has the same name."""
+    """Return the name of the ClusterRole for a team's members. The ClusterRoleBinding has the same name."""
     return f"gpu-platform-team-{namespace}"

@@ -29,16 +29,16 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 MINIMUM_KUBERNETES: Final = "1.36"
 
-# An operating system reports up to 7.5 % less memory than its machine type advertises, and DaemonSets need some.
+# An operating system reports up to 7.5 % less memory than its machine type advertises, and DaemonSets need memory.
 # Source: aws/karpenter-provider-aws, VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-23.
 MEMORY_PART: Final = Fraction(9, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultToleration:
-    """Toleration of a GPU taint, for pods that request one of `resources`.
+    """Toleration of a GPU taint, which is added to pods that request one of `resources`.
 
-    `claims` adds pods with resource claims.
+    `claims` indicates whether it is also added to pods with resource claims.
     """
 
     taint: str
@@ -50,7 +50,7 @@ class DefaultToleration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolShares:
-    """CPU and memory that a pod gets with one unit of each GPU resource on the nodes of a pool."""
+    """CPU and memory that a pod gets for one unit of each GPU resource on the nodes of a pool."""
 
     pool: str
     node_selector: Labels
@@ -70,10 +70,10 @@ class PodDefaults:
     shares: tuple[PoolShares, ...]
     cpu_limit_millicores: int
     read_only: tuple[str, ...] = ()
-    """Host paths of a fabric that pods always mount read-only, because Google's test pods do not set `readOnly`.
-    """
+    """Host paths of a fabric that pods always mount read-only. Google's test pods do not set `readOnly`."""
     sidecar: VolumeSidecar | None = None
-    """A container that the cloud adds to pods with its annotations, after these defaults are applied."""
+    """A container that the cloud adds, after these defaults are applied, to pods with the container's annotations.
+    """
 
 
 def plan_pod_defaults(
@@ -86,7 +86,7 @@ def plan_pod_defaults(
     read_only: tuple[str, ...] = (),
     sidecar: VolumeSidecar | None = None,
 ) -> Decided[PodDefaults | None]:
-    """Return the defaults of a team's pods, or None if no pool has GPUs or the cluster may not apply defaults.
+    """Return the defaults of a team's pods, or None if no pool has GPUs or the cluster may not support defaults.
 
     `quota` contains the team's units by resource. `limits` are its quotas of CPU and memory, or None. `kubernetes`
     is the cluster's minor version, or None if it is unknown. `read_only` are host paths that the team's pods may
@@ -130,7 +130,7 @@ def plan_pod_defaults(
 
 
 def _lacks(kubernetes: str | None) -> str | None:
-    """Return why the cluster may not have the API, or None if it has the API."""
+    """Return why the cluster may lack the API for admission defaults, or None if it has the API."""
     if kubernetes is None:
         return (
             f"the cluster's Kubernetes version is unknown, and defaults need {MINIMUM_KUBERNETES}: declare it as "
@@ -171,7 +171,9 @@ def _tolerations(pools: Sequence[PoolPlan]) -> tuple[DefaultToleration, ...]:
 
 
 def _extended_resources(pool: PoolPlan) -> Mapping[str, Fraction]:
-    """Return the fraction of a node's GPUs that one unit of each extended resource takes. Empty with DRA."""
+    """Return the fraction of a node's GPUs that one unit of each extended resource takes. The result is empty with
+    DRA.
+    """
     if pool.devices:
         return {}
     offers = [offer for offer in pool.resources if offer.per_node and names.is_gpu_resource(offer.name)]
@@ -206,13 +208,15 @@ def _shares(
 
 
 def share_of_node(pool: PoolPlan, part: Fraction) -> NodeResources:
-    """Return the CPU and memory of a fraction of a node, minus the resources that the node itself needs."""
+    """Return the CPU and memory of a fraction of a node, excluding resources that are reserved for the node
+    itself.
+    """
     cpu, memory = _exact_share(pool, part)
     return NodeResources(int(cpu), int(memory))
 
 
 def _exact_share(pool: PoolPlan, part: Fraction) -> tuple[Fraction, Fraction]:
-    """Return the millicores and MiB of a fraction of a node."""
+    """Return the exact millicores and MiB of a fraction of a node, before rounding."""
     return (
         part * free_resources(pool).cpu_millicores,
         part * min(free_resources(pool).memory_mib, pool.memory_mib * MEMORY_PART - pool.huge_pages_mib),
@@ -225,7 +229,7 @@ def _scale(
     pools: Collection[Mapping[str, tuple[Fraction, Fraction]]],
     index: int,
 ) -> Fraction:
-    """Return the factor that scales the shares of all GPUs of a team to fit its quota of CPU or memory."""
+    """Return the factor by which the shares of all GPUs of a team are scaled to fit its quota of CPU or memory."""
     if most is None:
         return Fraction(1)
     needed = sum(

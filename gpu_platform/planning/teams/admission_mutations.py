@@ -1,12 +1,12 @@
-"""CEL expressions with which the API server sets default values on pods.
+"""CEL expressions that set default values on pods in the API server.
 
 They run after the other plugins: LimitRanger has set requests and limits, and the priority plugin has written
 `priority: 0`. All plugins then run once more. This leads to the following decisions:
 
-- A request that LimitRanger set counts as not set by the user. LimitRanger notes this in an annotation; the value
-  is compared too, because a copy of a live pod keeps the annotation.
-- A container with a CPU request does not keep a lower default CPU limit. The limit is raised and not removed,
-  because LimitRanger would set a missing limit again in the second run.
+- A request that LimitRanger set counts as not set by the user. LimitRanger records such requests in an annotation.
+  The value is compared too, because a copy of a live pod keeps the annotation.
+- If a container's CPU request is above the default CPU limit, the limit is raised. It is not removed, because
+  LimitRanger would add the default limit again in the second run.
 - `priority` is removed when the class is set, because the second run computes it and refuses any other number.
 - Tolerations are one atomic list, which only a JSON patch can extend.
 
@@ -34,7 +34,9 @@ _CLAIMS: Final = "(has(object.spec.resourceClaims) && size(object.spec.resourceC
 def variables(
     defaults: PodDefaults, default_request: Mapping[str, str], default_limit: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return the variables of the mutations. `default_request` and `default_limit` come from the LimitRange."""
+    """Return the variables that the mutations use. `default_request` and `default_limit` come from the
+    LimitRange.
+    """
     if not defaults.shares:
         return {}
     found = {
@@ -56,8 +58,8 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
         f"[JSONPatch{{op: 'add', path: '/spec/priorityClassName', value: '{defaults.priority_class}'}}]"
     )
     if defaults.shares:
-        # A container with more GPUs than a node has gets no request above the limit; another rule reports its
-        # GPUs.
+        # If a container requests more GPUs than a node has, its request would exceed the limit and is not set.
+        # Another rule reports its GPUs.
         fits = f"variables.cpuRequests[i] > 0 && variables.cpuRequests[i] <= {defaults.cpu_limit_millicores}"
         patches = " + ".join(
             (
@@ -84,7 +86,8 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
                 ),
             )
         )
-        # Skip pods with pod-level resources, because the defaults of their containers might exceed these.
+        # Skip pods with pod-level resources, because the defaults of their containers might exceed the pod-level
+        # resources.
         found.append(f"has(object.spec.resources) ? [] : {patches}")
     if defaults.read_only:
         found += [_mount_read_only(kind, defaults.read_only) for kind in ("containers", "initContainers")]
@@ -92,7 +95,7 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
 
 
 def _mount_read_only(kind: str, paths: Sequence[str]) -> str:
-    """Set readOnly on the mounts of host paths."""
+    """Return a mutation that makes all mounts of the host paths read-only in one kind of containers."""
     return (
         f"object.spec.?{kind}.orValue([]).transformList(i, one, one.?volumeMounts.orValue([]).transformList(j, "
         "mount, !mount.?readOnly.orValue(false) && object.spec.?volumes.orValue([]).exists(volume, "
@@ -120,7 +123,7 @@ def _add_toleration(toleration: DefaultToleration) -> str:
 
 
 def _requests(resources: Sequence[str]) -> str:
-    """Return a CEL condition that a container requests one of the resources."""
+    """Return a CEL condition that is true if a container requests one of the resources."""
     return " || ".join(
         f"(has(object.spec.{kind}) && object.spec.{kind}.exists(one, {_texts(resources)}.exists(name, "
         "one.?resources.?limits[?name].hasValue() && "
@@ -135,8 +138,8 @@ def _amounts(
     """Return the CEL variables for CPU (millicores) or memory (MiB). Lists have one entry for each container.
 
     `Shares` is the default share for the container's GPUs, or 0 without GPUs. `Open` indicates whether the
-    container sets no request, and `Unlimited` whether it sets no limit. `Taken` is the total that containers of
-    the pod request themselves. `Requests` is the default request, or 0 to leave the container unchanged.
+    container sets no request, and `Unlimited` whether it sets no limit. `Taken` is the sum of the requests that
+    the pod's containers set themselves. `Requests` is the default request, or 0 to leave the container unchanged.
     """
     offered = "[" + ", ".join(_offered(one, index) for one in defaults.shares) + "]"
     factor = _FACTORS[resource]
@@ -168,7 +171,10 @@ def _amounts(
 
 
 def _added_later(resource: str, sidecar: VolumeSidecar | None) -> str:
-    """Return the request of a sidecar that the cloud adds later. A sidecar already in the pod counts itself."""
+    """Return the resource requests of a sidecar that the cloud adds later, as a term of a CEL sum.
+
+    The term is 0 if the sidecar is already in the pod, because it is then counted as one of the pod's containers.
+    """
     if sidecar is None:
         return ""
     amount = int(amount_of(resource, getattr(sidecar, resource)) / (1 if resource == "cpu" else 2**20))
@@ -181,7 +187,9 @@ def _added_later(resource: str, sidecar: VolumeSidecar | None) -> str:
 
 
 def _offered(shares: PoolShares, index: int) -> str:
-    """Return the amounts by resource of a pool, or none if the pod selects nodes of another pool."""
+    """Return a CEL map with a pool's default amounts by resource. It is empty if the pod selects nodes of another
+    pool.
+    """
     units = "{" + ", ".join(f"'{name}': {share[index]}" for name, share in sorted(shares.units.items())) + "}"
     elsewhere = " || ".join(
         f"('{key}' in variables.selector && variables.selector['{key}'] != '{value}')"
@@ -191,7 +199,9 @@ def _offered(shares: PoolShares, index: int) -> str:
 
 
 def _not_named(kind: str, resource: str, default: str) -> str:
-    """Return a CEL condition that container `one` sets no request or limit, or only the LimitRanger default."""
+    """Return a CEL condition that is true if container `one` sets no request or limit, or only has LimitRanger's
+    default.
+    """
     note = f" {kind.removesuffix('s')} for container "
     return (
         f"!one.?resources.?{kind}[?'{resource}'].hasValue() || "

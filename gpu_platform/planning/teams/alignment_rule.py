@@ -1,4 +1,4 @@
-"""Pools whose kubelets refuse pods that they cannot align to NUMA nodes (`pools/numa.py`).
+"""Find the pools whose kubelets reject pods that they cannot align to NUMA nodes (`pools/numa.py`).
 
 The rule `gpu-numa-alignment` is in gpu_platform/catalog/rules/pods.yaml.
 """
@@ -21,11 +21,11 @@ _GPUS: Final = names.GPU_RESOURCE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignedPool:
-    """NUMA nodes of a pool whose kubelets refuse pods that they cannot align.
+    """NUMA nodes of a pool whose kubelets reject pods that they cannot align.
 
-    `needed` is the minimum number of NUMA nodes for each number of GPUs, from 0. `cpus` is the number of CPUs of
-    one NUMA node. `single` indicates whether a pod must fit on one NUMA node. `whole_pods` indicates whether the
-    containers of a pod are aligned together.
+    `needed` is the minimum number of NUMA nodes for each number of GPUs, starting with 0 GPUs. `cpus` is the
+    number of CPUs of one NUMA node. `single` indicates whether a pod must fit on one NUMA node. `whole_pods`
+    indicates whether the containers of a pod are aligned together.
     """
 
     needed: tuple[int, ...]
@@ -35,7 +35,7 @@ class AlignedPool:
 
 
 def aligned_pools(pools: Sequence[PoolPlan], catalog: Catalog) -> Mapping[str, AlignedPool]:
-    """Return, by name, the pools whose kubelets are known to refuse certain pods."""
+    """Return, by name, the pools whose kubelets are known to reject pods that they cannot align."""
     found = {pool.name: _aligned(pool, catalog) for pool in pools}
     return {name: one for name, one in found.items() if one is not None}
 
@@ -60,7 +60,7 @@ def _aligned(pool: PoolPlan, catalog: Catalog) -> AlignedPool | None:
 def alignment_values(
     pools: Sequence[PoolPlan], aligned: Mapping[str, AlignedPool], *, no_other_gpus: bool
 ) -> Mapping[str, Value]:
-    """Return the values for the rule about pods that no kubelet of the pools can align."""
+    """Return the parameters of the admission rule about pods that no kubelet of the pools can align."""
     gpus = {pool.name: pool.units_per_node.get(_GPUS, 0) for pool in pools}
     here = {name: one for name, one in sorted(aligned.items()) if name in gpus}
     return {

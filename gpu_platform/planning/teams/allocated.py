@@ -12,7 +12,7 @@ from gpu_platform.planning.teams.section import TeamPlan
 from gpu_platform.stack.environment import Environment
 
 Quotas = Mapping[str, Mapping[str, str]]
-"""Quotas of teams by namespace, each as Kubernetes writes it: `requests.nvidia.com/gpu: "4"`."""
+"""Quotas of teams by namespace, in the notation of Kubernetes, such as `requests.nvidia.com/gpu: "4"`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class OverAllocation:
 
     @property
     def grows(self) -> bool:
-        """Whether this deployment raises the sum. Otherwise the sum was already too large."""
+        """Whether this deployment raises the sum. If it does not, the sum was already too large."""
         return self.total > self.deployed
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class OverAllocation:
 
 
 def quota_limits(environment: Environment, available: Available) -> Mapping[str, float]:
-    """Return the maximum sum of the quotas of all stacks, by key of a ResourceQuota.
+    """Return the maximum sum of the quotas of all stacks, by ResourceQuota key.
 
     With queues, the maximum is the sum of the quotas of the environment's teams and the reserve, because queues
     lend the rest.
@@ -60,10 +60,10 @@ def quota_limits(environment: Environment, available: Available) -> Mapping[str,
 def over_allocated(
     teams: Sequence[TeamPlan], limits: Mapping[str, float], own: Quotas, others: Quotas
 ) -> tuple[OverAllocation, ...]:
-    """Return the resources for which the quotas of all stacks exceed what the pools offer.
+    """Return the resources for which the quotas of all stacks exceed the units that the pools offer.
 
-    `own` are the deployed quotas of the stack that `teams` are planned for. `others` are the deployed quotas of
-    all other stacks on the environment.
+    `own` are the deployed quotas of the stack that contains `teams`. `others` are the deployed quotas of all other
+    stacks on the environment.
     """
     planned: Quotas = {team_plan.namespace: team_plan.quota for team_plan in teams}
     found: list[OverAllocation] = []

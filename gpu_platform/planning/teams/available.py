@@ -1,4 +1,4 @@
-"""Resources of the pools that teams can use, by their names in a quota."""
+"""Resources of the pools that teams can use, named as in a quota."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def max_at_once(
 ) -> int:
     """Return the maximum number of devices that meet the demands and can be used at once.
 
-    The pools have their maximum size. Of several MIG profiles on the same GPUs only the smallest is counted.
+    The pools have their maximum size. If several MIG profiles use the same GPUs, only the smallest profile is
+    counted.
     """
     return sum(
         max(

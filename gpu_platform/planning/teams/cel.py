@@ -11,7 +11,7 @@ IS_GPU_RESOURCE: Final = f"name.matches('^{names.GPU_RESOURCES}')"
 
 
 def container_asks_for_gpus(container: str) -> str:
-    """Return a CEL condition that a container requests GPUs."""
+    """Return a CEL condition that is true if a container requests GPUs."""
     return (
         f"has({container}.resources) && has({container}.resources.limits) && "
         f"{container}.resources.limits.exists(name, {IS_GPU_RESOURCE} && "
@@ -20,7 +20,7 @@ def container_asks_for_gpus(container: str) -> str:
 
 
 def asks_for_gpus(spec: str) -> str:
-    """Return a CEL condition that a pod spec requests GPUs or claims devices."""
+    """Return a CEL condition that is true if a pod spec requests GPUs or claims devices."""
     claims = f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0)"
     containers = (
         f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, {container_asks_for_gpus('one')}))"

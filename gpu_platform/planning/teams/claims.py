@@ -53,7 +53,8 @@ def claim_of(workload: Workload, team: Team) -> Claim | None:
 
 
 def device_units(claim: Claim, pool: PoolPlan, available: Available) -> tuple[str, int]:
-    """Return a claim's resource on a pool, which is a device class of the driver, and its units.
+    """Return the resource of a claim on a pool, which is a device class of the driver, and the number of its
+    units.
 
     A unit of mig.nvidia.com is the smallest instance. A larger instance counts as the number of smallest instances
     that fit in it, rounded down.
@@ -70,8 +71,8 @@ def device_units(claim: Claim, pool: PoolPlan, available: Available) -> tuple[st
 def check_claim_of_workload(
     workload: Workload, team: Team, pool: PoolPlan, available: Available, here: Problems
 ) -> None:
-    """Record a problem if a workload has a claim that its pool cannot satisfy, or lacks a claim that its pool
-    requires.
+    """Record a problem if a workload has a claim that its pool cannot satisfy, or has no claim although its pool
+    requires one.
     """
     if not pool.devices:
         if workload.claim is not None:

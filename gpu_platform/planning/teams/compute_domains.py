@@ -25,8 +25,8 @@ def channel_of(name: str) -> str:
 def check_compute_domain(
     workload: Workload, team: Team, pool: PoolPlan, available: Available, problems: Problems
 ) -> None:
-    """Record a problem for a ComputeDomain on a pool without NVLink between nodes, or with a name too long for its
-    template.
+    """Record a problem for a ComputeDomain on a pool without NVLink between nodes, or with a name that is too long
+    for its template.
     """
     if pool.nvlink_domain is None or pool.nodes.ownership == "created":
         racks = [one.name for one in available.pools if one.nvlink_domain is not None]

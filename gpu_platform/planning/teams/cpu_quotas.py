@@ -1,4 +1,4 @@
-"""Warn if quotas of CPU and memory add up to more than the nodes provide."""
+"""Warn if quotas of CPU and memory add up to more than the nodes have."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from gpu_platform.stack.team import Team
 def cpu_quota_decisions(
     teams: Sequence[Team], pools: Sequence[PoolPlan], system: Sequence[Room] | None, *, queues: bool
 ) -> Iterator[Decision]:
-    """Yield a warning for CPU and for memory if the quotas exceed all nodes at the pools' maximum size.
+    """Yield a warning for CPU and for memory if the quotas exceed the capacity of all nodes at the pools' maximum
+    size.
 
-    `system` are the system nodes, or None if the cluster has nodes that the stack file does not describe. With
-    `queues`, the quotas apply to pods without GPUs, which do not run on GPU nodes.
+    `system` is the free room on the system nodes, or None if the cluster has nodes that the stack file does not
+    describe. With `queues`, the quotas apply to pods without GPUs, which do not run on GPU nodes.
     """
     if system is None:
         return

@@ -1,4 +1,4 @@
-"""Check team workloads on CPU pools, whose pods have no GPU and only need enough CPU and memory."""
+"""Check team workloads on CPU pools. Their pods have no GPUs and only need enough CPU and memory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _MIB = 2**20
 
 
 def check_on_cpu_pool(workload: Workload, pool: PoolPlan, here: Problems) -> None:
-    """Record a problem if a workload requests GPUs on nodes without GPUs, or more CPU or memory than fixed nodes
-    have.
+    """Record a problem if a workload requests GPUs on nodes without GPUs, or more CPU or memory than the pool's
+    fixed nodes have.
     """
     if workload.gpus:
         here.at("gpus").add(
@@ -33,8 +33,8 @@ def check_on_cpu_pool(workload: Workload, pool: PoolPlan, here: Problems) -> Non
 
 
 def _check_replicas(workload: Workload, pool: PoolPlan, here: Problems) -> None:
-    """Record a problem if not all pods fit on the nodes. If one pod fits no node, the problem is about its CPU and
-    memory.
+    """Record a problem if not all pods fit on the nodes. If not even one pod fits, the problem is about its CPU
+    and memory.
     """
     cpu, memory = parse_quantity(workload.cpu) * 1000, parse_quantity(workload.memory) / _MIB
     free = free_resources(pool)

@@ -1,4 +1,6 @@
-"""All pods that a stack file declares for a team, whatever runs them, as input for the checks of single pods."""
+"""Collect all pods that a stack file declares for a team, whatever kind of entry runs them, for checks of single
+pods.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.stack.team import Team, Workload
 from gpu_platform.stack.team_workloads import RayHead, RequestedResources
 
-_CPU_ONLY = ("1", "4Gi")  # CPU and memory of a pod without GPUs that sets neither
+_CPU_ONLY = ("1", "4Gi")  # CPU and memory of a pod without GPUs if the stack file sets neither
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,7 @@ class DeclaredPods:
     """Identical pods of one entry of the stack file.
 
     `path` is the place of the entry below the team. `runs` indicates whether the pods always run, run until they
-    end, or run while a member uses them. `together` indicates whether no pod runs without the others.
+    end, or run while a member uses them. `together` indicates whether the pods can only run all together.
     """
 
     path: str
@@ -29,13 +31,13 @@ class DeclaredPods:
     runs: Literal["always", "to-the-end", "on-demand"] = "always"
     together: bool = False
     nodes: int = 1
-    """Pods of each replica, each of which runs on a different node. `spec.replicas` counts all pods."""
+    """Number of pods in each replica. Each runs on a different node. `spec.replicas` counts all pods."""
     least: int | None = None
     """Minimum number of pods that an autoscaler keeps. `spec.replicas` is the maximum."""
 
 
 def declared_pods(team: Team, available: Available) -> list[DeclaredPods]:
-    """Return the pods of a team's entries, without Ray heads that have no pool."""
+    """Return the pods of a team's entries. Ray heads without a pool are left out."""
     return list(_declared(team, available))
 
 
@@ -88,7 +90,7 @@ def head_as_workload(name: str, head: RayHead) -> Workload:
 
 
 def as_workload(name: str, requested: RequestedResources, pods: int, available: Available, team: Team) -> Workload:
-    """Return pods as a workload. CPU and memory that are not set follow their share of the node's GPUs."""
+    """Return pods as a workload. CPU and memory that are not set depend on the pods' share of the node's GPUs."""
     pool = next((one for one in available.pools if one.name == requested.pool), None)
     cpu, memory = _CPU_ONLY if pool is None else _default_size(requested, pool, team)
     given: dict[str, Any] = {
@@ -96,7 +98,8 @@ def as_workload(name: str, requested: RequestedResources, pods: int, available: 
         for field in ("gpus", "profile", "claim", "gpu_memory")
         if field in requested.model_fields_set
     }
-    # The values are already validated. Several replicas together may need more than one workload may declare.
+    # The values are already validated. The sum over several replicas may exceed the maximum for one declared
+    # workload.
     return Workload.model_construct(
         name=name,
         pool=requested.pool,
@@ -108,7 +111,7 @@ def as_workload(name: str, requested: RequestedResources, pods: int, available: 
 
 
 def _default_size(requested: RequestedResources, pool: PoolPlan, team: Team) -> tuple[str, str]:
-    """Return the default CPU and memory of a pod."""
+    """Return the CPU and memory that a pod gets if the stack file sets neither."""
     if not pool.has_gpus:
         return _CPU_ONLY
     if pool.devices:
@@ -122,7 +125,7 @@ def _default_size(requested: RequestedResources, pool: PoolPlan, team: Team) -> 
 
 
 def _unit(requested: RequestedResources, pool: PoolPlan) -> Fraction:
-    """Return the fraction of a node that one GPU, share or MIG instance (of the named profile) takes."""
+    """Return the fraction of a node that one GPU or share takes, or one MIG instance of the requested profile."""
     offers = [offer for offer in pool.resources if offer.per_node]
     named = [offer for offer in offers if requested.profile is not None and requested.profile in offer.name]
     gpus = sum((Fraction(offer.gpus) for offer in offers), Fraction(0))

@@ -39,7 +39,7 @@ from gpu_platform.stack.team import GpuUnits, Team
 
 
 def check_alone(environment: Environment, catalog: Catalog, problems: Problems) -> None:
-    """Record problems with priorities and teams that do not depend on pools and cloud."""
+    """Record problems with priorities and teams that do not depend on the pools or the cloud."""
     check_priorities(environment.priorities, problems.at("priorities"))
     check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
     priorities, cloud = priority_values(environment.priorities), cloud_of(environment.cluster)
@@ -62,7 +62,7 @@ def check(context: CompleteContext, available: Available) -> None:
 
 
 def _check_values(context: CompleteContext, available: Available) -> None:
-    """Record a problem for each priority whose pods add no nodes, or which headroom pods preempt."""
+    """Record a problem for each priority whose pods add no nodes or are preempted by headroom pods."""
     grown = [pool.name for pool in available.pools if pool.by_cluster_autoscaler]
     headroom = any(pool.headroom is not None for _, pool in context.pools)
     for name, value in context.environment.priorities.items():
@@ -94,7 +94,7 @@ def _check_quotas(
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
-    """Record problems with a team with its own stack, together with the teams of its environment."""
+    """Record problems with a team that has its own stack, checked together with the teams of its environment."""
     taken = [one.name for one in environment.teams]
     if team.name in taken:
         problems.at("team").at("name").add(
@@ -125,7 +125,7 @@ def _check_teams(
 ) -> None:
     """Record problems with each team in `own`, and with all `teams` together.
 
-    Each entry is a place in the file and a team.
+    Each entry is a team's place in the stack file, and the team.
     """
     queues = environment.queueing is not None
     for path, team in own:
@@ -135,7 +135,7 @@ def _check_teams(
 
 
 def plan(context: CompleteContext, available: Available, kubernetes: str | None) -> Decided[tuple[TeamPlan, ...]]:
-    """Return the plans of the teams of an environment without problems.
+    """Return the plans of the teams of an environment that has no problems.
 
     `kubernetes` is the cluster's planned minor version, or None if it is unknown.
     """
@@ -143,7 +143,7 @@ def plan(context: CompleteContext, available: Available, kubernetes: str | None)
 
 
 def plan_identities(context: CompleteContext) -> Decided[CloudIdentities | None]:
-    """Return the cloud resources for the identities of an environment without problems."""
+    """Return the cloud resources for the identities of an environment that has no problems."""
     return context.cloud.identities.plan(identities_of(context.environment))
 
 

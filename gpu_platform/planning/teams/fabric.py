@@ -1,6 +1,6 @@
 """Decide the Pod Security exceptions for pods that use the GPU NICs of a pool.
 
-The exceptions are facts in the catalogue, taken from the vendor's test pods. The rules that enforce the Pod
+The catalogue contains the exceptions as facts, taken from the vendor's test pods. The rules that enforce the Pod
 Security level with these exceptions are in gpu_platform/catalog/rules/pod_security.yaml.
 """
 
@@ -27,7 +27,7 @@ _POLICIES: Final = (names.POD_SECURITY_POLICY, names.EXEC_POLICY)
 class FabricAccess:
     """Rules that replace Pod Security in the namespace of a team that uses a fabric.
 
-    `fabrics` are names in the catalogue. `pools` are the pools whose nodes the exceptions apply to. `policies`
+    `fabrics` are names in the catalogue. `pools` are the pools on whose nodes the exceptions apply. `policies`
     enforce the level. `device_annotations` are the annotations that may name devices, with regular expressions for
     their values.
     """
@@ -43,15 +43,16 @@ class FabricAccess:
 def plan_fabric_access(
     team: Team, pools: Sequence[PoolPlan], catalog: Catalog, *, queues: bool
 ) -> Decided[FabricAccess | None]:
-    """Return what replaces Pod Security in a team's namespace, or None if the team uses no fabric that needs it.
+    """Return the rules that replace Pod Security in a team's namespace, or None if the team uses no fabric that
+    needs them.
 
-    `queues` indicates whether the team has a queue, in which it may borrow.
+    `queues` indicates whether the team has a queue and may borrow quota.
     """
     level = team.pod_security
     found: dict[str, list[tuple[PoolPlan, NodeFabric]]] = {}
     for pool in pools:
         fabric = pool.cloud_nodes.node_fabric
-        # Only pods with whole GPUs, which have the vendor's resource name, can use the fabric.
+        # Only pods with whole GPUs can use the fabric. The vendor's resource name then means a whole GPU.
         whole = any(offer.name == names.GPU_RESOURCE for offer in pool.resources) and pool.sharing.mode == "none"
         most = most_units(team, names.GPU_RESOURCE, pool.name, queues=queues)
         if fabric is not None and whole and (most is None or most >= pool.gpus_per_node):
@@ -104,7 +105,10 @@ def _decision(team: str, level: PodSecurity, facts: Sequence[FabricPods], pools:
 
 
 def _record(fact: FabricPods, pools: Sequence[tuple[PoolPlan, NodeFabric]]) -> Mapping[str, Value]:
-    """Return a value for the rules that describes the pods of a fabric and what they may use."""
+    """Return the part of the admission rules' parameters that describes one fabric.
+
+    It contains the pools with the fabric, and the host paths, images and capabilities that their pods may use.
+    """
     daemon = fact.daemon
     mounted = daemon.mounts.values() if daemon is not None else ()
     record: dict[str, Value] = {

@@ -1,4 +1,4 @@
-"""Check that pods have enough GPU memory on a whole GPU, a MIG instance or an MPS share, or on a time-sliced GPU.
+"""Check that pods have enough GPU memory on a whole GPU, a MIG instance, an MPS share or a time-sliced GPU.
 
 MPS limits each replica to 1/replicas of the memory. Time-slicing does not divide memory: pods on one GPU share all
 of it, so all pods that may be scheduled there must fit together. Source: NVIDIA k8s-device-plugin, "Shared Access
@@ -22,7 +22,7 @@ from gpu_platform.stack.team import Workload as WorkloadSpec
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """Pods of one workload with `gpu_memory`, and the device that they share."""
+    """Pods of one workload that declares `gpu_memory`, and the device that they share."""
 
     path: str
     name: str
@@ -33,8 +33,8 @@ class _Need:
 
 
 def check_gpu_memory(teams: Sequence[tuple[str, Team]], available: Available, problems: Problems) -> None:
-    """Record a problem for each workload with too little GPU memory. Each entry of `teams` is a place in the file
-    and a team.
+    """Record a problem for each workload whose GPUs have too little memory. Each entry of `teams` is a team's
+    place in the stack file, and the team.
     """
     for pool in available.pools:
         needs = [
@@ -83,7 +83,7 @@ def _check_alone(need: _Need, pool: PoolPlan, problems: Problems) -> None:
 
 
 def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) -> None:
-    """Check the worst case, in which the replicas of one device are used by the largest pods."""
+    """Record a problem if the largest pods that may share one device need more memory than it has."""
     replicas, left = pool.sharing.replicas, pool.sharing.replicas
     meeting: list[tuple[_Need, int]] = []
     for need in sorted(needs, key=lambda need: -need.memory_mib):
@@ -92,7 +92,7 @@ def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) 
             meeting.append((need, taken))
         left -= taken
     total = sum(need.memory_mib * pods for need, pods in meeting)
-    # A pod that exceeds the device even by itself is already recorded.
+    # Another problem already covers a pod that is too large for the device even without other pods.
     if not meeting or total <= meeting[0][0].device_mib or meeting[0][0].memory_mib > meeting[0][0].device_mib:
         return
     largest = meeting[0][0]

@@ -1,4 +1,4 @@
-"""Values for a team in the rules about all objects of its namespace.
+"""Parameters for a team in the admission rules about all objects of its namespace.
 
 The rules are in gpu_platform/catalog/rules/objects.yaml.
 """
@@ -19,7 +19,7 @@ from gpu_platform.planning.teams.object_limits import (
 
 
 def object_values(objects: Mapping[str, Sequence[str]], *, queued: bool) -> Mapping[str, Value]:
-    """Return the values for the rules about objects.
+    """Return the parameters of the admission rules about objects.
 
     `objects` are names of the platform's objects by resource, such as `configmaps`. `queued` indicates whether
     Kueue queues the team's pods.

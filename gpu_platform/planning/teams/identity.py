@@ -1,8 +1,8 @@
-"""Check and plan the identities of teams: their cloud permissions and their image pull secrets.
+"""Check and plan the identities of teams, which are their cloud permissions and their image pull secrets.
 
 On EKS and GKE the stack of an environment declares all identities, because only it has permissions in the cloud.
 `team_identities` contains the identities of teams with their own stack. Identities and pull secrets belong to one
-service account, `team`, which pods name.
+service account, `team`. Pods use it by naming it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def check_pull_secrets(team: Team, problems: Problems) -> None:
 def check_own_identity(team: Team, environment: Environment, cloud: Cloud, problems: Problems) -> None:
     """Record problems with an identity in the stack of a team. `problems` is at the team.
 
-    On a cluster of another owner the identity is only an annotation, which grants no permissions.
+    On a cluster of another owner, the identity is only an annotation, which grants no permissions.
     """
     if team.identity is None:
         return
@@ -86,7 +86,9 @@ def check_own_identity(team: Team, environment: Environment, cloud: Cloud, probl
 
 
 def plan_service_account(team: Team, identity: TeamIdentity | None, cloud: Cloud) -> ServiceAccountPlan | None:
-    """Return the service account of a team's pods, or None if the team has no identity and no pull secrets."""
+    """Return the service account for a team's pods, or None if the team has neither an identity nor pull
+    secrets.
+    """
     if identity is None and not team.image_pull_secrets:
         return None
     return ServiceAccountPlan(
@@ -106,8 +108,8 @@ def _places(environment: Environment, problems: Problems) -> Iterator[tuple[str,
 
 
 def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
-    """Record problems with unsupported fields, a missing or second alternative, and directories that are listed
-    twice.
+    """Record problems with unsupported fields, with alternatives if none or several are set, and with directories
+    that are listed twice.
     """
     provider = cloud.cluster.provider
     if not cloud.has_identities:

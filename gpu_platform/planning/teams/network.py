@@ -22,11 +22,11 @@ from gpu_platform.stack.team_network import Destination, Egress
 INTERNET: Final = "internet"
 CLOUD_APIS: Final = "cloud-apis"
 _HTTPS: Final = 443
-# Addresses of the node itself or of nobody. A team's service never has such an address.
+# Addresses that belong to the node itself or to no host. A team's service never has such an address.
 _FORBIDDEN: Final = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
-# Address ranges of the nodes, pods and services of a cluster, and of its neighbours.
+# Address ranges that nodes, pods and services of a cluster and neighbouring networks may use.
 _PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
-# Domains of the cluster and the node. A host rule must not open the addresses that their names resolve to.
+# Domains of the cluster and the node. A host rule must not allow the addresses that these names resolve to.
 _OF_THE_CLUSTER: Final = ("cluster.local", "google.internal")
 _NOT_PUBLIC: Final = tuple(sorted((*_FORBIDDEN, *_PRIVATE, "192.0.0.0/24", "198.18.0.0/15")))
 
@@ -158,7 +158,7 @@ def text_of_ingress(one: PodIngress) -> str:
 
 
 def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return the decisions about the egress and ingress of a team, including what stays denied."""
+    """Return the decisions about the egress and ingress of a team. They include what is still denied."""
     found: list[Decision] = []
     subject = f"team {team.name}"
     for what, chosen, beside in (

@@ -1,7 +1,8 @@
-"""Limits on the number and size of a team's objects, which bound how much the team stores in etcd.
+"""Limits on the number and size of a team's objects, which limit how much the team stores in etcd.
 
-The counted kinds follow from the rights of members: every kind that they may create has a limit. A ResourceQuota
-counts objects but does not know their sizes, so admission rules check sizes (catalog/rules/objects.yaml).
+The counted kinds follow from the rights of members, because every kind that they may create has a limit. A
+ResourceQuota counts objects but does not know their sizes, so admission rules check sizes
+(catalog/rules/objects.yaml).
 
 Sources: Kubernetes docs, Resource Quotas, object count; kubernetes v1.36.3, pkg/controller, resourcequota (new
 definitions after 30 s, all counts after 5 min), deployment and statefulset (history); read 2026-11-29.
@@ -26,9 +27,10 @@ _FIELDS: Final[Mapping[str, str]] = {
     # A controller creates one claim for each pod that names a template.
     "resourceclaims": "pods",
 }
-"""Fields of `quota.objects` by resource. All other resources use `other_kinds`."""
+"""Fields of `quota.objects` by resource. The limit for all other resources is `other_kinds`."""
 _OWN_KEYS: Final = ("pods", "services", "configmaps", "secrets", "persistentvolumeclaims")
-# Controllers create these from members' objects, and keep as many as the object sets as its history limit.
+# Controllers create these from members' objects, and keep as many old revisions as the object's history limit
+# allows.
 _HISTORY: Final = ("replicasets", "controllerrevisions")
 # A Deployment or StatefulSet keeps ten old revisions by default, as well as the current and the next revision.
 _REVISIONS: Final = 12
@@ -46,7 +48,7 @@ _DOMAINS: Final = tuple((COMPUTE_DOMAINS.group, resource) for resource in COMPUT
 
 LARGE: Final = ("configmaps", "secrets")
 LARGE_KIB: Final = 512
-"""Maximum size of objects in `LARGE`, such as Helm releases. The API server's limit is 1 MiB."""
+"""Maximum size in KiB of objects in `LARGE`, such as Helm releases. The API server's limit is 1 MiB."""
 SEVERAL_TEMPLATES: Final = (
     *(
         kind.resource
@@ -57,11 +59,12 @@ SEVERAL_TEMPLATES: Final = (
 )
 SEVERAL_TEMPLATES_KIB: Final = 128
 OTHERS_KIB: Final = 64
-"""Maximum size of objects of other kinds. `kubectl apply` stores the object a second time in an annotation."""
+"""Maximum size in KiB of objects of other kinds. `kubectl apply` stores the object a second time in an annotation.
+"""
 
 
 def object_quota(limits: ObjectLimits, addons: Collection[str]) -> Mapping[str, str]:
-    """Return limits by key of a ResourceQuota, without the kinds of the given add-ons of the stack file."""
+    """Return limits by ResourceQuota key, except for kinds that belong to the given add-ons."""
     counts = {
         _key(group, resource): str(_limit(resource, limits))
         for group, resource in _CREATED
@@ -78,9 +81,9 @@ def object_quota(limits: ObjectLimits, addons: Collection[str]) -> Mapping[str, 
 def addon_object_quota(
     limits: ObjectLimits, addons: Collection[str], *, compute_domains: bool
 ) -> Mapping[str, str]:
-    """Return limits by key of a ResourceQuota for the kinds whose CRDs the program may install.
+    """Return limits by ResourceQuota key for the kinds whose CRDs the program may install.
 
-    If a quota is older than a CRD, the API server refuses all objects of the kind until Kubernetes has counted
+    If a quota is older than a CRD, the API server rejects all objects of the kind until Kubernetes has counted
     them, which takes 30 seconds to five and a half minutes. This quota is therefore created after the declared
     workloads.
 

@@ -1,4 +1,4 @@
-"""Values of a stack and a team for the rules about pods, pod templates and claims.
+"""Parameters of a stack and a team for the admission rules about pods, pod templates and claims.
 
 The rules are in gpu_platform/catalog/rules/pods.yaml and claims.yaml.
 """
@@ -32,10 +32,11 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_values
 
 POLICY_SECONDS: Final = 2.0
-"""How long an API server may ignore a policy after the policy is created.
+"""Seconds after the creation of a policy during which an API server may not apply it yet.
 
-It reads admission policies once a second (apiserver v0.36.3, plugin/policy/generic/policy_source.go; read
-2026-11-25). Pods that members create before that do not get the defaults of their namespace and are not checked.
+An API server reads admission policies once a second (apiserver v0.36.3, plugin/policy/generic/policy_source.go;
+read 2026-11-25). Pods that members create during this time do not get the defaults of their namespace and are not
+checked.
 """
 _DAY: Final = 86_400
 
@@ -46,10 +47,10 @@ class PodLimits:
 
     `devices` are the annotations that give devices to a fabric's daemon, with regular expressions for their
     values. Other rules reserve the daemons' names for these daemons. `accounts` are the user names of service
-    accounts in other namespaces that are members. `drivers` are the CSI drivers of inline volumes. `grace_seconds`
-    is the maximum time between SIGTERM and SIGKILL. `bare` indicates whether pods may run without a controller.
-    `aligned` are the pools whose kubelets align pods, by name. `no_other_gpus` indicates whether all GPUs of the
-    cluster belong to the pools.
+    accounts in other namespaces that are members. `drivers` are the CSI drivers that inline volumes may use.
+    `grace_seconds` is the maximum time between SIGTERM and SIGKILL. `bare` indicates whether pods may run without
+    a controller. `aligned` are the pools whose kubelets align pods, by name. `no_other_gpus` indicates whether all
+    GPUs of the cluster belong to the pools.
     """
 
     devices: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -62,7 +63,9 @@ class PodLimits:
 
 
 def pod_values(pools: Sequence[PoolPlan], limits: PodLimits) -> Mapping[str, Value]:
-    """Return the values for the rules about a team's pods and pod templates on the pools of the environment."""
+    """Return the parameters of the admission rules about a team's pods and pod templates on the environment's
+    pools.
+    """
     return {
         "member_accounts": limits.accounts,
         "gpu_resource": names.GPU_RESOURCE,
@@ -108,15 +111,15 @@ def _records(taints: Sequence[Taint]) -> tuple[Mapping[str, str], ...]:
 
 
 def _unproven(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the taints of nodes that validation holds back."""
+    """Return the taints of nodes that have not passed validation or fail checks."""
     taints = _records([taint for pool in pools for taint in (*pool.startup_taints, *pool.failed_taints)])
     return {"unproven_taints": taints, "unproven_taint_keys": sorted({taint["key"] for taint in taints})}
 
 
 def _shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the GPU resources that are shares although their names lack the suffix for shares.
+    """Return the GPU resources that are shares although their names do not end in the suffix for shares.
 
-    If some pools offer a resource as whole GPUs, a request is certain to be for shares only
+    If some pools offer a resource as whole GPUs and others as shares, a request is certain to be for shares only
     if it exceeds the whole GPUs of a node.
     """
     whole: dict[str, int] = {}
@@ -152,7 +155,7 @@ def _units(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def _efa_shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the EFA interfaces and GPUs of nodes, if it is known which nodes have interfaces."""
+    """Return the pairs of EFA interfaces and GPUs that nodes have, if this is known for all nodes."""
     shares = sorted(
         {
             (count, pool.gpus_per_node)
@@ -169,7 +172,7 @@ def _efa_shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def claim_values(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the values for the rules about device claims."""
+    """Return the parameters of the admission rules about device claims."""
     return {
         "gpu_device_class": names.GPU_DEVICE_CLASS,
         "gpus_of_largest_node": max((pool.gpus_per_node for pool in pools), default=0),

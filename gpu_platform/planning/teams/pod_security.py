@@ -16,11 +16,11 @@ _STRICTEST: PodSecurity = "restricted"
 
 
 def pod_security_labels(level: PodSecurity, *, by_policy: bool = False) -> Labels:
-    """Return the labels of a namespace that enforces a level. At any level, the namespace also warns about and
-    audits `restricted`.
+    """Return the labels of a namespace that enforces a level. With any level, violations of `restricted` cause
+    warnings and audit entries.
 
-    Members see the warning at once if their Deployment is admitted but its pods will not be. `by_policy` indicates
-    whether a ValidatingAdmissionPolicy enforces the level, with exceptions.
+    A warning tells members at once that their Deployment is admitted but its pods will not be. `by_policy`
+    indicates whether a ValidatingAdmissionPolicy enforces the level, with exceptions.
     """
     enforced = {f"{_PREFIX}/enforce": level}
     if by_policy:
@@ -29,7 +29,9 @@ def pod_security_labels(level: PodSecurity, *, by_policy: bool = False) -> Label
 
 
 def pod_security_decisions(team: Team) -> tuple[Decision, ...]:
-    """Return the decision of a team that chose less than the default, or none for a team with the default."""
+    """Return the decision for a team with a weaker level than the default, or none for a team with the default
+    level.
+    """
     if team.pod_security == _STRICTEST:
         return ()
     return (

@@ -14,7 +14,7 @@ from gpu_platform.stack.team import Team
 
 
 def policy_settings(teams: Sequence[Team], cloud: Cloud) -> Mapping[str, Mapping[str, Any]]:
-    """Return settings by rule, with the rights of any team, for rules that are not specific to a team."""
+    """Return settings by rule for rules that apply to all teams. The settings contain the rights of any team."""
     hosts, annotations = routes_of(teams)
     drivers = dict.fromkeys(one for team in teams for one in team.inline_csi_drivers)
     found: dict[str, Mapping[str, Any]] = {}

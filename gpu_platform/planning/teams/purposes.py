@@ -1,4 +1,4 @@
-"""Decide which pools are for a team's work, and warn of quotas that these pools cannot satisfy."""
+"""Decide which pools are for a team's work, and warn about quotas that these pools cannot satisfy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.planning.teams.team_plans import DEFAULT_PRIORITIES
 
 
 def is_for(workload: str, priorities: Collection[str]) -> bool:
-    """Return whether a pool with a workload type is for a team that may use these priority classes.
+    """Return whether a pool with this workload type is for a team that may use these priority classes.
 
     A pool for training or inference is for teams that may use the priority class with the same name.
     """
@@ -22,9 +22,10 @@ def is_for(workload: str, priorities: Collection[str]) -> bool:
 def gpu_quota_decisions(
     teams: Sequence[TeamPlan], pools: Sequence[PoolPlan], overcommit: float
 ) -> Iterator[Decision]:
-    """Yield a warning for quotas that only pools for other work could satisfy.
+    """Yield a warning for quotas that only pools for other kinds of work could satisfy.
 
-    A quota counts units with the same name. On GKE these can be whole GPUs of one pool and GPU shares of another.
+    A quota counts all units of a resource name. On GKE the same name can mean whole GPUs of one pool and GPU
+    shares of another.
     """
     for resource in dict.fromkeys(name for pool in pools for name in pool.max_units):
         offering = [pool for pool in pools if pool.max_units.get(resource)]

@@ -31,13 +31,16 @@ def units_by_pool(quota: GpuUnits) -> dict[str, Mapping[str, int]]:
 
 
 def may_borrow(team: Team, resource: str) -> bool:
-    """Return whether a team in a queue may borrow a resource, by its `borrow` setting or because it has quota."""
+    """Return whether a team with a queue may borrow a resource, because of its `borrow` setting or because it has
+    quota.
+    """
     declared = team.queue.borrow if team.queue is not None else None
     return bool(quota_units(team.quota if declared is None else declared).get(resource))
 
 
 def most_units(team: Team, resource: str, pool: str, *, queues: bool) -> int | None:
-    """Return the maximum units of a resource that a team can use on a pool, including borrowed units in a queue.
+    """Return the maximum units of a resource that a team can use on a pool, including units that its queue
+    borrows.
 
     Return None if `borrow` does not limit them.
     """
@@ -79,9 +82,9 @@ def quota_place(resource: str) -> str:
 
 
 def held(workload: WorkloadSpec, team: Team, pool: PoolPlan) -> tuple[str, int]:
-    """Return the resource and the units that one pod of a workload uses.
+    """Return the resource that one pod of a workload uses, and the number of its units.
 
-    It is an extended resource or a device class.
+    The resource is an extended resource or a device class.
     """
     claim = claim_of(workload, team)
     if pool.devices and claim is not None:
@@ -94,7 +97,8 @@ def resource_of(workload: WorkloadSpec, pool: PoolPlan) -> str:
         return ""  # a pod without GPUs
     if workload.profile is not None and pool.sharing.mig_strategy == "mixed":
         return names.mig_resource(workload.profile) + (names.SHARED_SUFFIX if pool.sharing.renamed else "")
-    # On a pool with several resources, no profile means its instances, or its only resource.
+    # On a pool with several resources, a pod without a profile uses the MIG instances, or the pool's only
+    # resource.
     return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
 
 
@@ -117,11 +121,11 @@ def check_names_of_workloads(team: Team, problems: Problems) -> None:
 def check_quota_of_pods(
     team: Team, pods: Sequence[DeclaredPods], available: Available, problems: Problems, *, queues: bool
 ) -> None:
-    """Record a problem if pods exceed the quota: all pods that always run, and each other entry together with
-    these pods.
+    """Record a problem if declared pods exceed the quota. All pods that always run are added up, and each other
+    entry is added to this sum separately.
 
-    With `queues`, a job may also use what other teams lend, which is compared by pool elsewhere. With queues, pods
-    of GPU pools also get CPU and memory with their GPUs, which do not count towards the quota.
+    With `queues`, a job may also use quota that other teams lend, which another check compares by pool. With
+    queues, pods of GPU pools also get CPU and memory with their GPUs, which do not count towards the quota.
     """
     always = [one for one in pods if one.runs == "always"]
     before = len(problems.found)
@@ -137,7 +141,9 @@ def check_quota_of_pods(
 def quota_use(
     team: Team, entry: Sequence[DeclaredPods], pods: Sequence[DeclaredPods], available: Available
 ) -> Mapping[str, tuple[int, int, int]]:
-    """Return, by resource, the units of an entry, their sum with pods that always run, and the team's quota."""
+    """Return the units of an entry, the sum of these units and of pods that always run, and the team's quota, by
+    resource.
+    """
     always = [one for one in pods if one.runs == "always"]
     ends = any(one.runs != "always" for one in entry)
     own, in_all = (
@@ -148,7 +154,9 @@ def quota_use(
 
 
 def _lists(pods: Sequence[DeclaredPods]) -> str:
-    """Return the list of the stack file that contains the pods. If they are in several lists, return the first."""
+    """Return the name of the stack file's list that contains the pods. If there are several lists, return the
+    first.
+    """
     return pods[0].path.partition("[")[0] if pods else "workloads"
 
 
@@ -161,7 +169,7 @@ def _check_sum(
     *,
     queues: bool,
 ) -> None:
-    """Record a problem at `here` if pods that run at the same time need more than the quota."""
+    """Record a problem at `here` if pods that run at the same time need more than the team's quota."""
     always = all(one.runs == "always" for one in pods)
     in_all = "in all" if always else "together with pods that always run"
     count = sum(one.spec.replicas for one in pods)
@@ -205,7 +213,7 @@ def _wanted(team: Team, pods: Sequence[DeclaredPods], pools: Sequence[PoolPlan])
 def gpu_pods(
     team: Team, pods: Sequence[DeclaredPods], pools: Sequence[PoolPlan]
 ) -> Iterator[tuple[DeclaredPods, str, int]]:
-    """Yield the declared pods that use GPUs, with the resource and the units of one pod."""
+    """Yield the declared pods that use GPUs, with the resource and units of one pod."""
     by_name = {pool.name: pool for pool in pools}
     for one in pods:
         pool = by_name.get(one.spec.pool)

@@ -1,4 +1,5 @@
-"""Hosts and annotations of a team's Ingresses, routes and Services, whose controllers serve all namespaces.
+"""Limit hosts and annotations of a team's Ingresses, routes and Services, because their controllers serve all
+namespaces.
 
 The limits are in gpu_platform/catalog/route_limits.py, and the rules in gpu_platform/catalog/rules/routes.yaml.
 """
@@ -20,14 +21,14 @@ def hosts_of(team: Team) -> tuple[str, ...]:
 
 
 def _of_all_hosts(team: Team) -> tuple[str, ...]:
-    """Return the names of the declared routes that match all hosts of their gateway."""
+    """Return the names of a team's declared routes that match all hosts of their gateway."""
     return tuple(
         one.name for one in team.inference_services if one.route is not None and one.route.hostname is None
     )
 
 
 def routes_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the hosts and annotations of all teams, for rules that are not specific to a team."""
+    """Return the hosts and annotations of all teams, for rules that apply to all teams together."""
     hosts = dict.fromkeys(host for team in teams for host in hosts_of(team))
     if any(_of_all_hosts(team) for team in teams):
         hosts[EVERY_HOST] = None
@@ -35,8 +36,8 @@ def routes_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def check_routes(teams: Sequence[tuple[str, Team]], problems: Problems) -> None:
-    """Record a problem for each host that two teams share. Each entry of `teams` is a place in the file and a
-    team.
+    """Record a problem for each host that two teams declare. Each entry of `teams` is a team's place in the stack
+    file, and the team.
     """
     for index, (path, team) in enumerate(teams):
         for number, host in enumerate(team.routes.hosts):
@@ -57,7 +58,9 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def route_values(team: Team) -> Mapping[str, Value]:
-    """Return the values for the rules about a team's Ingresses, HTTPRoutes, GRPCRoutes and Services."""
+    """Return the parameters of the admission rules about a team's Ingresses, HTTPRoutes, GRPCRoutes and
+    Services.
+    """
     hosts = hosts_of(team)
     return {
         "every_host": EVERY_HOST in hosts,

@@ -1,4 +1,4 @@
-"""Servers and triggers of a team's KEDA objects, which the KEDA operator handles with rights that the team lacks.
+"""Limit servers and triggers of a team's KEDA objects, because the KEDA operator has rights that the team lacks.
 
 The limits are in gpu_platform/catalog/scaling_triggers.py, and the rules in
 gpu_platform/catalog/rules/scaling.yaml.
@@ -20,14 +20,18 @@ from gpu_platform.stack.team import Team
 
 
 def servers_of(team: Team) -> tuple[str, ...]:
-    """Return the servers that a team's triggers may query: the platform's Prometheus and declared servers."""
+    """Return the servers that a team's triggers may query, which are the platform's Prometheus and declared
+    servers.
+    """
     services = [one.autoscaling.server for one in team.inference_services if one.autoscaling is not None]
     named = (PROMETHEUS, *(one for one in services if one is not None), *team.scaling.servers)
     return tuple(dict.fromkeys(one.rstrip("/") for one in named))
 
 
 def scaling_values(team: Team) -> Mapping[str, Value]:
-    """Return the values for the rules about a team's ScaledObjects, ScaledJobs and TriggerAuthentications."""
+    """Return the parameters of the admission rules about a team's ScaledObjects, ScaledJobs and
+    TriggerAuthentications.
+    """
     return {
         "free_triggers": (*HARMLESS_TRIGGERS, *team.scaling.triggers),
         "trigger_addresses": ADDRESSES,
@@ -39,6 +43,6 @@ def scaling_values(team: Team) -> Mapping[str, Value]:
 
 
 def scaling_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the servers and trigger types of all teams, for rules that are not specific to a team."""
+    """Return the servers and trigger types of all teams, for rules that apply to all teams together."""
     servers = dict.fromkeys(one for team in teams for one in servers_of(team))
     return tuple(servers), tuple(dict.fromkeys(one for team in teams for one in team.scaling.triggers))

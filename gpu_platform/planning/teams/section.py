@@ -1,4 +1,4 @@
-"""Types of the plan of teams: namespaces, quotas, members, priorities and workloads."""
+"""Types for the plan of teams, with namespaces, quotas, members, priorities and workloads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.fabric import FabricAccess
 from gpu_platform.stack.team import PodSecurity
 
-# Requests of containers without requests, because a quota on cpu and memory refuses pods without them.
+# Requests of containers that set none. A quota on cpu and memory rejects pods without requests.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
 
 
@@ -58,7 +58,9 @@ class WorkloadPlan:
     """
 
     compute_domain: str | None = None
-    """ResourceClaimTemplate that the DRA driver creates for its ComputeDomain, or None without a ComputeDomain."""
+    """ResourceClaimTemplate that the DRA driver creates for the workload's ComputeDomain, or None without a
+    ComputeDomain.
+    """
     shared_memory: str | None = None
     """Size of the in-memory volume at /dev/shm, which counts towards `memory`.
 
@@ -67,26 +69,27 @@ class WorkloadPlan:
     gpu_memory: str | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances."""
     run_as_user: int | None = None
-    """User id of its processes, or None for the user id of the image."""
+    """User ID of the container's processes, or None for the user ID of the image."""
     nic_claim: str | None = None
     """ResourceClaimTemplate for all NICs of a node, or None if pods use no NICs or request them in another way."""
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The claims of each pod, by their templates."""
+        """Names of the ResourceClaimTemplates that each pod uses."""
         return tuple(claim for claim in (self.claim, self.compute_domain, self.nic_claim) if claim is not None)
 
     @property
     def requests(self) -> Mapping[str, str]:
-        """Requests and limits of its container."""
+        """Requests and limits of the pod's container."""
         held = {} if self.claim is not None or not self.units else {self.resource: str(self.units)}
         return {"cpu": self.cpu, "memory": self.memory, **held, **self.network}
 
     @property
     def user_environment(self) -> Mapping[str, str]:
-        """Variables for a user that the image may not know, because programs need a user name and a writable home.
+        """Environment variables for a user ID that may be missing from the image.
 
-        Without a name, Python's getpass fails, and with it vLLM and torch. The runtime's home is then `/`
+        Programs need a user name and a writable home directory. Without a user name, Python's getpass fails, so
+        vLLM and torch fail too. For an unknown user, the container runtime sets the home directory to `/`
         (vllm-project/vllm#44548, kserve/kserve#5666, read 2026-11-28).
         """
         return {} if self.run_as_user is None else {"USER": "member", "HOME": "/tmp"}  # noqa: S108
@@ -94,7 +97,7 @@ class WorkloadPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamMember:
-    """A team member in the form that RBAC uses."""
+    """A team member, named as in RBAC."""
 
     kind: Literal["User", "Group", "ServiceAccount"]
     name: str
@@ -105,19 +108,21 @@ class TeamMember:
 class ServiceAccountPlan:
     """The service account with a team's cloud identity and image pull secrets.
 
-    `rights` lists as text what pods may use in the cloud, such as `read s3://acme-datasets/`.
+    `rights` lists as text the cloud resources that pods may use, such as `read s3://acme-datasets/`.
     """
 
     name: str
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     image_pull_secrets: tuple[str, ...] = ()
-    """Names of Secrets in the namespace. The team creates them."""
+    """Names of Secrets in the namespace. The team creates these Secrets."""
     rights: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEgress:
-    """Hosts outside the cluster that pods of a team may reach by TCP: one name, or `*.` and a domain."""
+    """Hosts outside the cluster that a team's pods may reach over TCP. This is one name, or `*.` followed by a
+    domain.
+    """
 
     host: str
     ports: tuple[int, ...]
@@ -125,7 +130,7 @@ class HostEgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodIngress:
-    """Sources that may connect to pods of a team by TCP: all pods of a namespace, or addresses."""
+    """Sources that may connect to a team's pods over TCP. These are all pods of a namespace, or addresses."""
 
     namespace: str | None
     cidr: str | None
@@ -134,10 +139,11 @@ class PodIngress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamPlan:
-    """One team's namespace and everything in it.
+    """The namespace of one team and everything in it.
 
-    `quota` contains every GPU resource of the environment, with 0 if the team has no share, so that no MIG profile
-    is unlimited. `priorities` are the priority classes that the team may use. Pods may also have no class.
+    `quota` contains every GPU resource of the environment. A resource that the team has no share of has the quota
+    0, because otherwise its use would be unlimited. `priorities` are the priority classes that the team may use.
+    Pods may also have no class.
     """
 
     namespace: str
@@ -146,25 +152,25 @@ class TeamPlan:
     admins: tuple[TeamMember, ...] = ()
     viewers: tuple[TeamMember, ...] = ()
     object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Maximum number of objects by kind and maximum requested storage, by key of a ResourceQuota.
+    """Maximum number of objects by kind and maximum requested storage, by ResourceQuota key.
 
-    Empty means unlimited.
+    If it is empty, they are unlimited.
     """
     addon_object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Maximum number of objects whose CRDs the program may install.
+    """Maximum number of objects of the kinds whose CRDs the program may install.
 
     This quota is created after the declared workloads.
     """
     egress: tuple[PodEgress, ...] = ()
-    """Addresses that its pods may reach because of the cloud, for identity and DNS."""
+    """Addresses that the team's pods may reach because the cloud requires it for identity and DNS."""
     declared_egress: tuple[PodEgress, ...] = ()
-    """Addresses that its pods may reach because of the stack file."""
+    """Addresses that the team's pods may reach because the stack file allows it."""
     hosts: tuple[HostEgress, ...] = ()
-    """Hosts that its pods may reach by name."""
+    """Hosts that the team's pods may reach by name."""
     host_policy: HostPolicy | None = None
     """The kind of network policies that name `hosts`, or None if there are no hosts."""
     ingress: tuple[PodIngress, ...] = ()
-    """Sources that may reach its pods, in addition to pods of its namespace."""
+    """Sources that may reach the team's pods, in addition to pods of the same namespace."""
     labels: Labels = field(default_factory=dict[str, str])
     priorities: tuple[str, ...] = ()
     default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))
@@ -176,20 +182,26 @@ class TeamPlan:
     accounts: tuple[str, ...] = ()
     """User names of service accounts in other namespaces that are members."""
     pod_defaults: PodDefaults | None = None
-    """Defaults at admission for its pods that request GPUs, or None if pods get no defaults."""
+    """Defaults that admission adds to the team's pods that request GPUs, or None if pods get no defaults."""
     service_account: ServiceAccountPlan | None = None
     """Service account for pods that name it, or None if the team has neither an identity nor image pull secrets.
     """
     pod_security: PodSecurity = "restricted"
-    """Level that the namespace enforces, by its label or by `fabric`, and that the workloads satisfy."""
+    """Pod Security level of the namespace, which its label or `fabric` enforces. The workloads satisfy this level.
+    """
     fabric: FabricAccess | None = None
-    """Rules that enforce `pod_security` instead of the label, for a fabric whose pods need more than the level."""
+    """Rules that enforce `pod_security` instead of the label, for a fabric whose pods need more rights than the
+    level allows.
+    """
     permissions: tuple[str, ...] = ()
-    """Additional permissions that the stack file gives members' objects, such as `routes of ml.example.com`."""
+    """Additional permissions that the stack file grants to members' objects, such as `routes of ml.example.com`.
+    """
     compute_domains: bool = False
     """Whether members may create ComputeDomains, because NVLink connects the nodes of a pool."""
 
     @property
     def all_egress(self) -> tuple[PodEgress | HostEgress, ...]:
-        """Destinations that its pods may connect to, in addition to their namespace and the cluster's DNS."""
+        """Destinations that the team's pods may connect to, in addition to their namespace and the cluster's
+        DNS.
+        """
         return (*self.egress, *self.declared_egress, *self.hosts)

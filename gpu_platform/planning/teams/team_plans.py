@@ -1,4 +1,4 @@
-"""Check and plan teams: quotas for every GPU resource, priorities, limits, members and workloads."""
+"""Check and plan teams, with quotas for every GPU resource, priorities, limits, members and workloads."""
 
 from __future__ import annotations
 
@@ -58,24 +58,28 @@ PAUSE_IMAGE = "pause"  # image name in the catalogue
 DEFAULT_PRIORITIES: Mapping[str, int] = {"training": 100, "inference": 1000}
 
 _POLICIES: Final = ("pods-of", "templates-of", "services-of", "claims-of", "scalers-of", "routes-of", "objects-of")
-"""Policies in the catalogue that every team gets."""
+"""Policies in the catalogue that are created for every team."""
 
 
 def is_reserved_namespace(namespace: str, catalog: Catalog) -> bool:
-    """Return whether no team may use a namespace, because controllers run there now or after a later edit."""
+    """Return whether no team may use a namespace, because controllers run there now or may run there after an
+    edit.
+    """
     of_charts = (chart.namespace for chart in catalog.charts.values())
     return namespace == "default" or names.is_platform_namespace(namespace) or namespace in of_charts
 
 
 def priority_values(declared: Mapping[str, int]) -> dict[str, int]:
-    """Return every priority class by name, both the defaults and the classes of the stack file."""
+    """Return the value of every priority class by name, including the defaults and the classes of the stack
+    file.
+    """
     return {**DEFAULT_PRIORITIES, **declared}
 
 
 def plan_priority_classes(declared: Mapping[str, int]) -> tuple[PriorityClassPlan, ...]:
-    """Return the PriorityClasses, lowest first.
+    """Return the PriorityClasses in ascending order.
 
-    None is the cluster's default, because a default applies to all pods.
+    None of them is the cluster's default, because a default would apply to all pods.
     """
     values = priority_values(declared)
     return tuple(
@@ -101,7 +105,9 @@ def total_quota(teams: Sequence[Team]) -> dict[str, int]:
 
 
 def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog, problems: Problems) -> None:
-    """Record problems with one team that do not depend on the pools, with the given priority classes."""
+    """Record problems with one team that do not depend on the pools. `priorities` are the values of the priority
+    classes.
+    """
     if is_reserved_namespace(team.name, catalog):
         problems.at("name").add(
             f"{team.name!r}",
@@ -120,10 +126,10 @@ def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog
 
 
 def check_team(team: Team, available: Available, problems: Problems, *, queues: bool = False) -> None:
-    """Record problems with one team, with the resources of the pools.
+    """Record problems with one team, given the resources of the pools.
 
-    `queues` indicates whether the teams have queues, in which a GPU comes with a share of its node's CPU and
-    memory.
+    `queues` indicates whether the teams have queues. With queues, a quota of GPUs includes a share of CPU and
+    memory of their nodes.
     """
     check_offered(team.quota, available, problems.at("quota"))
     pods = declared_pods(team, available)
@@ -165,7 +171,7 @@ def _check_roles(team: Team, problems: Problems) -> None:
 
 
 def check_workload(workload: WorkloadSpec, team: Team, available: Available, here: Problems) -> None:
-    """Record problems with one workload of a team, with the resources of the pools."""
+    """Record problems with one workload of a team, given the resources of the pools."""
     by_name = {pool.name: pool for pool in available.pools}
     pool = by_name.get(workload.pool)
     if pool is None:
@@ -251,9 +257,9 @@ def check_quotas(
 ) -> None:
     """Record a problem if quotas together exceed the resources of the pools.
 
-    Each entry of `quotas` is a place, a team and a quota.
+    Each entry of `quotas` is a place in the stack file, a team's name and its quota.
 
-    `queues` indicates whether the teams have queues. Queues exclude `overcommit`.
+    `queues` indicates whether the teams have queues. `overcommit` does not apply with queues.
     """
     for resource, capacity in available.units.items():
         shares = [(path, team, quota_units(units).get(resource, 0)) for path, team, units in quotas]
@@ -305,7 +311,7 @@ def check_reserve(
 
 
 def _written(place: str, units: int) -> str:
-    """Return a quota of one resource as YAML. `place` comes from `quota_place`."""
+    """Return the quota of one resource as YAML. `place` comes from `quota_place`."""
     field, _, key = place.partition(".")
     return f"{{{field}: {{{key}: {units}}}}}" if key else f"{{{field}: {units}}}"
 
@@ -322,7 +328,7 @@ def plan_team(
     queues: bool = False,
     identified: bool = False,
 ) -> Decided[TeamPlan]:
-    """Return the plan of a team without problems. Workloads that name no image get a pause image.
+    """Return the plan of a team that has no problems. Workloads that name no image get a pause image.
 
     `kubernetes` is the cluster's minor version, or None if it is unknown. `addons` are the add-ons of the
     environment, by name. `queues` indicates whether the team has a queue. `identified` indicates whether its pods
@@ -330,7 +336,7 @@ def plan_team(
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
-    # The policy pack requires a quota of whole GPUs for any set of pools.
+    # If no pool has GPUs, limit whole GPUs, because the policy pack always requires a quota of whole GPUs.
     limited = available.limited or (names.GPU_RESOURCE,)
     quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in limited}
     if team.quota.cpu is not None:
@@ -347,7 +353,7 @@ def plan_team(
     )
     workloads = tuple(plan_workload(workload, team, available, pause_image) for workload in team.workloads)
     all_pods = [plan_workload(one.spec, team, available, pause_image) for one in declared_pods(team, available)]
-    # A queue adds CPU and memory for GPUs to the team's quota.
+    # With a queue, the CPU and memory that belong to GPUs are added to the team's quota.
     cpu_and_memory = (None, None) if queues else (team.quota.cpu, team.quota.memory)
     fabric = plan_fabric_access(team, available.pools, available.catalog, queues=queues)
     defaults = plan_pod_defaults(
@@ -433,7 +439,7 @@ def plan_team(
 
 
 def _permissions(team: Team) -> Iterator[str]:
-    """Yield as text the additional permissions that the stack file gives members' objects."""
+    """Yield, as text, the additional permissions that the stack file grants to members' objects."""
     yield from (f"routes of {host}" for host in team.routes.hosts)
     yield from (f"annotation {name}" for name in team.routes.annotations)
     yield from (f"triggers that ask {server}" for server in team.scaling.servers)
@@ -444,7 +450,7 @@ def _permissions(team: Team) -> Iterator[str]:
 
 
 def longest_grace(team: Team) -> int:
-    """Return the maximum time between SIGTERM and SIGKILL of a team's pods, in seconds."""
+    """Return the maximum time between SIGTERM and SIGKILL that a team's pods may have, in seconds."""
     declared = (*team.training_jobs, *team.inference_services)
     return max((LONGEST_GRACE_SECONDS, *(int(parse_duration(one.grace)) for one in declared)))
 
@@ -458,7 +464,7 @@ def _subject(member: str) -> TeamMember:
 
 
 def plan_workload(workload: WorkloadSpec, team: Team, available: Available, pause_image: str) -> WorkloadPlan:
-    """Return the plan of a workload without problems. A workload that names no image gets `pause_image`."""
+    """Return the plan of a workload that has no problems. A workload that names no image gets `pause_image`."""
     pool = next(pool for pool in available.pools if pool.name == workload.pool)
     claim = claim_of(workload, team)
     if claim is None:
@@ -491,8 +497,8 @@ def plan_workload(workload: WorkloadSpec, team: Team, available: Available, paus
 def _shared_memory(workload: WorkloadSpec, pool: PoolPlan, units: int) -> str | None:
     """Return the size of /dev/shm for training pods with several GPUs, which is a quarter of the pod's memory.
 
-    NCCL and data loaders pass tensors between processes through it, and need far more than a container's default
-    of 64 MiB (PyTorch docs, multiprocessing). The contents of /dev/shm count as memory of the container.
+    NCCL and data loaders pass tensors between processes through /dev/shm, and need far more than a container's
+    default of 64 MiB (PyTorch docs, multiprocessing). The contents of /dev/shm count as memory of the container.
     """
     if pool.workload != "training" or units < 2:
         return None
@@ -500,6 +506,9 @@ def _shared_memory(workload: WorkloadSpec, pool: PoolPlan, units: int) -> str | 
 
 
 def _network_requests(pool: PoolPlan, resource: str, units: int) -> Mapping[str, str]:
-    """Return a pod's requests for the network between nodes. They apply to whole GPUs, claimed or not."""
+    """Return a pod's requests for the network between nodes.
+
+    Only pods that request or claim all GPUs of their node have such requests.
+    """
     whole = resource == names.GPU_DEVICE_CLASS or pool.sharing.mode == "none"
     return pool.cloud_nodes.network_requests if whole and units >= pool.gpus_per_node else {}

@@ -1,4 +1,6 @@
-"""List the software of a stack with its support: Kubernetes, nodes, GPU Operator, drivers, DRA driver, images."""
+"""List the software of a stack with its support status. This includes Kubernetes, nodes, the GPU Operator,
+drivers, the DRA driver and images.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,15 @@ from gpu_platform.planning.upgrades.support import (
     platform_of,
 )
 
-_KUBELET = re.compile(r"v\d+\.\d+")  # a simulated node reports the version of its simulator
+_KUBELET = re.compile(r"v\d+\.\d+")  # excludes simulated nodes, which report the version of their simulator
 
 
 def upgrade_items(
     plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
 ) -> tuple[Item, ...]:
-    """Return the software of a stack with the support of the running version, or else of the planned version."""
+    """Return the software of a stack with the support of the running version or, if none was read, of the planned
+    version.
+    """
     return (
         _kubernetes(plan, running, today, catalog),
         *_nodes(plan, running),
@@ -39,7 +43,9 @@ def upgrade_items(
 
 
 def current_kubernetes(plan: EnvironmentPlan, running: RunningVersions | None) -> str | None:
-    """Return the running minor version of Kubernetes, or else the planned one. None if neither is known."""
+    """Return the minor version of Kubernetes that runs or, if it was not read, that is planned. Return None if
+    neither is known.
+    """
     return minor_version(running.kubernetes) if running is not None else plan.cluster.kubernetes
 
 
@@ -59,7 +65,7 @@ def _kubernetes(
 
 
 def newest_kubernetes(platform: str, today: datetime.date, catalog: Catalog) -> str | None:
-    """Return the newest minor version that a platform has in standard support."""
+    """Return the newest minor version with standard support on a platform, or None."""
     fact = catalog.kubernetes_platforms[platform]
     known = [
         version.version
@@ -74,7 +80,7 @@ def newest_kubernetes(platform: str, today: datetime.date, catalog: Catalog) -> 
 def kubernetes_warnings(
     plan: EnvironmentPlan, argument: str, today: datetime.date, catalog: Catalog
 ) -> tuple[str, ...]:
-    """Return why a planned Kubernetes version is not in standard support, or will soon not be.
+    """Return a warning if the planned Kubernetes version is not in standard support, or will soon leave it.
 
     `argument` is the name of the stack in commands.
     """
@@ -95,7 +101,7 @@ def kubernetes_warnings(
 
 
 def _nodes(plan: EnvironmentPlan, running: RunningVersions | None) -> Iterator[Item]:
-    """Yield the pools whose nodes are older than the control plane."""
+    """Yield an item for each pool with nodes that are older than the control plane."""
     if running is None or (control_plane := minor_version(running.kubernetes)) is None:
         return
     for pool in plan.pools:
@@ -118,7 +124,7 @@ _SKEW = "Kubernetes version skew policy, 2026-11-22"
 
 
 def _operator(plan: EnvironmentPlan, running: RunningVersions | None, catalog: Catalog) -> Iterator[Item]:
-    """Yield the operator, unless the owner of the cluster installs and upgrades it."""
+    """Yield an item for the operator, unless the cluster's owner installs and upgrades it."""
     if plan.operator.install == "none":
         return
     current = running.operator if running is not None else None
@@ -134,7 +140,7 @@ def _operator(plan: EnvironmentPlan, running: RunningVersions | None, catalog: C
 def _drivers(
     plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
 ) -> Iterator[Item]:
-    """Yield one item for the GPU pools of each driver version."""
+    """Yield an item for each driver version, with the GPU pools that use it."""
     groups: dict[tuple[str | None, tuple[str, ...], str], list[PoolPlan]] = {}
     for pool in (one for one in plan.pools if one.gpus_per_node):
         drivers = running.drivers.get(pool.name, ()) if running is not None else ()
@@ -166,7 +172,9 @@ def _dra_driver(plan: EnvironmentPlan) -> Iterator[Item]:
 
 
 def _images(running: RunningVersions | None, catalog: Catalog) -> Iterator[Item]:
-    """Yield the running images of the platform for which the catalogue contains another release."""
+    """Yield an item for each running image of the platform whose release differs from the release in the
+    catalogue.
+    """
     if running is None:
         return
     wanted = {_repository(image.reference): image for image in catalog.images.values()}
@@ -191,6 +199,6 @@ def _repository(reference: str) -> str:
 
 
 def _release(reference: str) -> str:
-    """Return the tag and the beginning of the digest, such as `3.13-slim@sha256:966241`."""
+    """Return the tag of an image and the beginning of its digest, such as `3.13-slim@sha256:966241`."""
     rest = reference.removeprefix(_repository(reference)).removeprefix(":")
     return re.sub(r"(sha256:\w{6})\w+", r"\1", rest)

@@ -1,4 +1,4 @@
-"""Types of the upgrade report: versions with their support status, and the steps of an upgrade."""
+"""Types for the upgrade report, with the support status of versions and the steps of an upgrade."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RunningVersions:
     """Versions that a cluster reports.
 
     `kubernetes` is the version of its API server as text (`v1.35.2-eks-4f4795d`). `kubelets` and `drivers` contain
-    the versions of the nodes by pool. `images` contains the images of the platform's workloads, by `Kind name`.
+    the versions on nodes by pool. `images` contains the images of the platform's workloads, by `Kind name`.
     """
 
     kubernetes: str
@@ -26,7 +26,9 @@ class RunningVersions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One piece of software: its planned, running (None if not read) and newest version, and its support."""
+    """One piece of software, with its planned version, its running version (None if it was not read), its newest
+    version, and its support.
+    """
 
     subject: str
     planned: str | None
@@ -51,11 +53,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of an upgrade: one edit of the stack file, followed by `up`.
+    """One step of an upgrade, which is one edit of the stack file, followed by `up`.
 
-    `edits` contains new values by their places in the stack file. It is empty if `up` is the only step. `why` is
-    the reason for the step and for its place in the order. `order` describes what happens, in order.
-    `replaces_nodes` indicates whether all nodes are drained, even if no resource of the stack shows it.
+    `edits` contains new values by their places in the stack file. It is empty if the step is only `up`. `why` is
+    the reason for the step and for its position. `order` lists what happens in the step, in order.
+    `replaces_nodes` indicates whether all nodes are drained, even if no resource of the stack changes.
     """
 
     subject: str

@@ -1,8 +1,8 @@
 """Order the steps of an upgrade.
 
-The operator comes before a Kubernetes version that its release does not support, by one major release at a time.
-Kubernetes is upgraded by one minor version at a time, with the control plane before the nodes. The driver is
-upgraded with the operator or after it.
+The operator is upgraded before Kubernetes if its release does not support the next Kubernetes version, and by at
+most one major release at a time. Kubernetes is upgraded by one minor version at a time, with the control plane
+before the nodes. The driver is upgraded with the operator or after it.
 
 Sources, read 2026-11-22: NVIDIA GPU Operator life-cycle policy (upgrades within a major release or to the next one
 only); Kubernetes version skew policy; EKS user guide, "Update existing cluster to new Kubernetes version".
@@ -25,7 +25,7 @@ from gpu_platform.planning.upgrades.support import Status, driver_branch, driver
 class Steps:
     """The steps in their order.
 
-    `blocked` are versions that no release in the catalogue leads to, each with the reason.
+    `blocked` lists versions that cannot be reached with the releases in the catalogue, each with the reason.
     """
 
     steps: tuple[Step, ...]
@@ -40,10 +40,11 @@ def upgrade_steps(
     *,
     declared_driver: bool,
 ) -> Steps:
-    """Return the steps from the running (or else the planned) versions to the newest supported versions.
+    """Return the steps to the newest supported versions. They start from the running versions or, if these were
+    not read, from the planned versions.
 
-    `declared_driver` indicates whether the stack file sets the driver version, so that another operator release
-    keeps it.
+    `declared_driver` indicates whether the stack file sets the driver version. If it does, a new operator release
+    keeps this driver.
     """
     git_version = running.kubernetes if running is not None else None
     platform = platform_of(plan.cluster.provider, git_version, catalog)
@@ -55,7 +56,7 @@ def upgrade_steps(
 
 
 class _Walk:
-    """The state of the stack after the steps so far."""
+    """Versions of the stack after the steps that were added so far."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class _Walk:
         self.blocked: list[str] = []
 
     def catch_up(self, running: RunningVersions | None) -> None:
-        """Add steps to the version that the stack file plans, if the cluster is older."""
+        """Add steps up to the version that the stack file plans, if the cluster's version is older."""
         if running is None or (current := minor_version(running.kubernetes)) is None:
             return
         planned = self._plan.cluster.kubernetes
@@ -95,7 +96,11 @@ class _Walk:
             pass
 
     def _next_operator(self) -> bool:
-        """Add the newest release of the same or the next major release that supports the current Kubernetes."""
+        """Add the newest operator release that supports the current Kubernetes version, if it is newer than the
+        current release.
+
+        The release is from the next or the same major release. Return whether a release was added.
+        """
         if not self._installed:
             return False
         majors = sorted({_major(release) for release in self._catalog.operator_releases.values()})
@@ -170,7 +175,7 @@ class _Walk:
         return (create.upgrade_order if create is not None else None) or self._platform.order
 
     def driver(self) -> None:
-        """Add a driver from a supported branch if the support of the present branch has ended or ends soon."""
+        """Add a driver from a supported branch if the support of the current branch has ended or ends soon."""
         if self._driver is None:
             return
         status = driver_support(self._driver, self._today, self._catalog).status
@@ -196,7 +201,10 @@ class _Walk:
         )
 
     def _driver_of(self, release: OperatorRelease) -> str | None:
-        """Return a supported driver that all GPUs can use: of the same branch, the default, or any."""
+        """Return a supported driver of an operator release that all GPUs can use, or None.
+
+        A declared driver's branch comes first, then the release's default driver, then any driver of the release.
+        """
         branch = driver_branch(self._driver or "")
         same = [one for one in release.drivers if self._declared_driver and driver_branch(one) == branch]
         return next((one for one in (*same, release.default_driver, *release.drivers) if self._fits(one)), None)

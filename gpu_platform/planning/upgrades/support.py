@@ -1,4 +1,6 @@
-"""Support of Kubernetes versions, driver branches and operator releases on a given day, from the catalogue."""
+"""Decide the support status of Kubernetes versions, driver branches and operator releases on a given day, from the
+catalogue.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, KubernetesPlatform
 
 NEAR_DAYS: Final = 90
-"""Support is reported as ending from this number of days before its end."""
+"""Number of days before the end of support from which a version is reported as ending."""
 
 
 class Status(StrEnum):
-    """How a version is supported. `extended` and `ended` are past the end of standard support."""
+    """Support status of a version. `extended` and `ended` apply after the end of standard support."""
 
     SUPPORTED = "supported"
     OUTDATED = "outdated"  # supported, but a newer version exists
     ENDING = "ending"  # support ends within NEAR_DAYS
-    EXTENDED = "extended"  # past standard support, with paid or special support
+    EXTENDED = "extended"  # after standard support, with paid or special support
     ENDED = "ended"
     UNKNOWN = "unknown"
 
@@ -34,8 +36,8 @@ class Status(StrEnum):
 class Support:
     """The support of one version.
 
-    `until` is the last day of its present support, or None if it is not known. `text` describes the support.
-    `source` is the source of the dates.
+    `until` is the last day of the support in its current status, or None if it is not known. `text` describes the
+    support. `source` is the source of the dates.
     """
 
     status: Status
@@ -45,10 +47,10 @@ class Support:
 
 
 def platform_of(provider: str, git_version: str | None, catalog: Catalog) -> KubernetesPlatform:
-    """Return the platform that supports the Kubernetes versions of a cluster.
+    """Return the platform that determines the support of a cluster's Kubernetes versions.
 
     `git_version` is the version of its API server, if it was read. Values such as `v1.35.2-eks-4f4795d` and
-    `v1.35.1-gke.1616000` show the provider of a cluster that the stack file reaches through a kubeconfig.
+    `v1.35.1-gke.1616000` identify the provider of a cluster that the stack file reaches through a kubeconfig.
     """
     if provider not in catalog.kubernetes_platforms:
         found = (name for name in catalog.kubernetes_platforms if f"-{name}" in (git_version or ""))

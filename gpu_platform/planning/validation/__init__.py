@@ -1,4 +1,4 @@
-"""Decide the validation gate: how the node agent runs, and how long `up` waits for it."""
+"""Decide how the node agent runs for the validation gate, and how long `up` waits for it."""
 
 from gpu_platform.planning.validation.gate import (
     check,

@@ -1,4 +1,4 @@
-"""Values for the admission rules that limit the node agent's account to the agent's own node.
+"""Parameters of the admission rules that limit a node agent to changing its own node.
 
 The rules are in gpu_platform/catalog/rules/nodes.yaml.
 """
@@ -11,13 +11,13 @@ from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy, Value, admission_rules
 
 REPORT_PREFIX: Final = "node-validation-"
-"""Prefix of the name of a report's ConfigMap, followed by the node's name."""
+"""Prefix in the name of a report's ConfigMap. The name of the node follows it."""
 _POLICIES: Final = ("gpu-node-agent-reports", "gpu-node-agent-nodes", "gpu-node-agent-leases")
 _OF_REPLACED_NODES: Final = "gpu-node-agent-node-claims"
 
 
 def agent_policies(*, cordons: bool, replaces: bool) -> tuple[AdmissionPolicy, ...]:
-    """Return the admission policies that restrict the agents.
+    """Return the admission policies that limit what node agents may do.
 
     `cordons` allows an agent to cordon its node, and `replaces` allows it to delete the node's NodeClaim.
     """

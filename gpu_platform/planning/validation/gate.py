@@ -1,4 +1,4 @@
-"""Plans the validation gate."""
+"""Plan the validation gate."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from gpu_platform.planning.validation.section import AgentMetricsPlan, Validatio
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Mig
 
-_METRICS_PORT: Final = 9401  # dcgm-exporter uses 9400
+_METRICS_PORT: Final = 9401  # differs from dcgm-exporter's port, 9400
 _WARM_CELSIUS: Final = 85
 _ANY_NUMBER_OF_PODS: Final = 1_000_000  # the quota only admits the pods and does not limit their number
 AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue
 
 
 def gate_name(pool: str) -> str:
-    """Return the name of the DaemonSet whose pods are ready on those nodes of a pool that pass validation."""
+    """Return the name of the DaemonSet whose ready pods mark the nodes of a pool that pass validation."""
     return f"validate-{pool}"
 
 
 def check(context: CompleteContext) -> None:
-    """Record a problem if settings for held-back nodes are set, but no pool holds such nodes back."""
+    """Record a problem for each setting for held-back nodes that has no effect, because no pool holds such nodes
+    back.
+    """
     validation = context.environment.validation
     gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
     if "max_held_percent" in validation.model_fields_set and "always" not in gates:
@@ -68,8 +70,10 @@ def _is_mig(pool: Pool, context: CompleteContext) -> bool:
 
 
 def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem for `on_failure: replace` if nothing replaces nodes, and for `host_processes` if no pool
-    has a fabric manager.
+    """Record a problem for settings that nothing in the pools supports.
+
+    These are `on_failure: replace` if nothing replaces nodes, `host_processes` if no pool has a fabric manager,
+    and `node_readiness` if the cloud's autoscaler does not know the taint.
     """
     if context.environment.validation.host_processes and not any(map(_has_fabric_manager, pools)):
         context.at("validation").at("host_processes").add(
@@ -78,7 +82,7 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             "remove host_processes",
         )
     if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "nobody":
-        # A pool whose nodes are created when the cloud has capacity cannot have a fixed size.
+        # If a pool's nodes are created only when the cloud has capacity, the pool cannot have a fixed size.
         sized = not any(pool.cloud_nodes.created_on_demand for pool in grown)
         context.at("validation").at("node_readiness").add(
             f"true, but the cloud's autoscaler adds nodes to {', '.join(pool.name for pool in grown)}",
@@ -111,8 +115,8 @@ def _grown_with_readiness(context: CompleteContext, pools: Sequence[PoolPlan]) -
 
 
 def readiness_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield what the cluster's owner must set up for the Node Readiness Controller and for an autoscaler next to
-    it.
+    """Yield decisions about what the cluster's owner must set up for the Node Readiness Controller, and for an
+    autoscaler in the same cluster.
     """
     if not context.environment.validation.node_readiness:
         return
@@ -137,7 +141,7 @@ def readiness_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> 
 
 
 def decisions(validation: ValidationPlan, pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:
-    """Return what happens to nodes that keep failing, with the reason."""
+    """Return decisions about what happens to nodes that keep failing, with the reason."""
     after = duration_text(validation.failing_seconds)
     why = {
         "cordon": "the node agent cordons its node, and uncordons it when the node passes",
@@ -167,14 +171,15 @@ def _replaceable(pool: PoolPlan) -> bool:
 def plan(
     context: CompleteContext, pools: Sequence[PoolPlan], *, pod_monitor: bool, pod_monitoring: bool
 ) -> ValidationPlan:
-    """Return the gate. The agent is privileged only if no runtime adds NVML to its container.
+    """Return the plan of the validation gate. The agent is privileged only if no runtime adds NVML to its
+    container.
 
-    `pod_monitor` and `pod_monitoring` tell whether the Prometheus operator or Google's managed Prometheus scrapes
-    the cluster's GPU metrics.
+    `pod_monitor` and `pod_monitoring` indicate whether the Prometheus operator or Google's managed Prometheus
+    scrapes the cluster's GPU metrics.
     """
     validation = context.environment.validation
     access = [pool.software.gpu_access for pool in pools if pool.has_gpus]
-    # The parts of a pool with per_node share the limit of the whole pool.
+    # The parts of a pool with `per_node` together have the limit of the whole pool.
     declared_pools = {f"pools[{index}]": pool.name for index, pool in enumerate(context.environment.pools)}
     nodes = Counter[str]()
     for pool in pools:

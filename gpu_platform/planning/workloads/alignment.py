@@ -1,7 +1,7 @@
-"""Checks that the kubelet can align a declared pod, with its GPUs, whole CPUs and memory on the same NUMA nodes.
+"""Check that the kubelet can align a declared pod, with its GPUs, whole CPUs and memory on the same NUMA nodes.
 
-Declared pods are Guaranteed, so whole CPUs are exclusive. The node would repeatedly reject a pod whose CPUs could
-be on fewer NUMA nodes than its GPUs (`pools/numa.py`). Such a pod gets a thousandth of a CPU less, because the
+Declared pods are Guaranteed, so whole CPUs are exclusive. A node would reject a pod whose CPUs could be on fewer
+NUMA nodes than its GPUs (`pools/numa.py`). Such a pod therefore gets a thousandth of a CPU less, because the
 kubelet does not align fractional CPUs. Memory cannot be changed in this way.
 """
 
@@ -22,7 +22,7 @@ _MIB = 2**20
 
 
 def cpu_decisions(team: Team, available: Available) -> tuple[Decision, ...]:
-    """Return why pods of a team get a different number of CPUs than declared."""
+    """Return decisions about pods of a team that get fewer CPUs than declared, with the reason."""
     return tuple(
         Decision(
             subject=f"{team.name}/{one.spec.name}",
@@ -40,7 +40,7 @@ def cpu_decisions(team: Team, available: Available) -> tuple[Decision, ...]:
 
 
 def check_alignment(one: DeclaredPods, team: Team, available: Available, here: Problems) -> None:
-    """Record a problem if the kubelets of a pool could never start a declared pod."""
+    """Record a problem if no kubelet of a pool could ever start a declared pod."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
     if pool is None or not pool.has_gpus or not one.spec.gpus:
         return
@@ -51,7 +51,7 @@ def check_alignment(one: DeclaredPods, team: Team, available: Available, here: P
     parts = nodes.units(pool.units_per_node.get(resource, 0))
     fewest = numa.fewest(units, parts)
     if fewest is None:
-        return  # a request for more than a node has is refused elsewhere
+        return  # another check refuses a request for more units than a node has
     if nodes.policy == "single-numa-node" and fewest > 1:
         here.at("gpus").add(
             str(units),

@@ -1,4 +1,4 @@
-"""Checks the declared workloads of teams: their pods, and the requirements of each entry."""
+"""Check the declared workloads of teams, with their pods and the requirements of each entry."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ _LONGEST_ANSWER = 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Storage:
-    """The storage that the environment gives to one team.
+    """The storage that one team can use in its environment.
 
-    `known` indicates whether the stack file names all classes; otherwise the cluster's owner may have other
-    classes too. `declared` contains the classes that the stack file can change.
+    `known` indicates whether the stack file names all classes. If not, the cluster's owner may have created other
+    classes. `declared` contains the classes that the stack file can change.
     """
 
     volumes: Mapping[str, TeamStorage]
@@ -67,13 +67,13 @@ class _Storage:
 
     @property
     def default(self) -> str | None:
-        """Name of the default class, or None."""
+        """Name of the cluster's default class among these classes, or None."""
         of_disks = ((name, one) for name, one in self.classes.items() if isinstance(one, DiskStorage))
         return next((name for name, one in of_disks if one.default), None)
 
 
 def check(context: CompleteContext, available: Available) -> None:
-    """Record the problems of the declared workloads of an environment's teams."""
+    """Record problems with the declared workloads of an environment's teams."""
     cloud = context.cloud
     for index, team in enumerate(context.environment.teams):
         storage = _storage_of(team, context.environment, cloud, available, own_stack=False)
@@ -83,7 +83,7 @@ def check(context: CompleteContext, available: Available) -> None:
 def check_one(
     team: Team, environment: Environment, available: Available, cloud: Cloud, problems: Problems
 ) -> None:
-    """Record the problems of the declared workloads of a team with a separate stack."""
+    """Record problems with the declared workloads of a team with a separate stack."""
     storage = _storage_of(team, environment, cloud, available, own_stack=True)
     _check(team, environment, available, cloud, storage, problems.at("team"))
 
@@ -162,7 +162,7 @@ def _check(
 
 
 def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
-    """Return which object of an entry cannot have a name that begins with a digit, or an empty string.
+    """Return which object of an entry cannot have a name that begins with a digit, or an empty string if all can.
 
     Sources: kubernetes/enhancements, KEP-5311 (names of Services); kubernetes/kubernetes#96147; 2026-11-28.
     """
@@ -182,7 +182,7 @@ def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
 def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:
     """Record a problem for each deadline that exceeds the maximum time for which a pod may keep its node.
 
-    Only pools whose pods keep their nodes until they end have such a maximum.
+    The maximum applies only to pools whose pods keep their nodes until they end.
     """
     kept = {pool.name for pool in available.pools if pool.keeping_annotations}
     for field in ("training_jobs", "notebooks", "batch_jobs"):
@@ -197,10 +197,10 @@ def _check_deadlines(team: Team, available: Available, problems: Problems) -> No
 
 
 def _check_starts(team: Team, available: Available, problems: Problems) -> None:
-    """Record a problem for each batch job whose deadline always passes before its pool has nodes.
+    """Record a problem for each scheduled batch job whose deadline always passes before its pool has nodes.
 
-    The deadline counts while pods wait for nodes. With queues, a waiting job is suspended, and its deadline with
-    it.
+    The deadline also counts while pods wait for nodes. With queues, a waiting job is suspended, and its deadline
+    does not count.
     """
     pools = {pool.name: pool.schedule for pool in available.pools if pool.schedule is not None}
     for index, job in enumerate(team.batch_jobs):
@@ -218,7 +218,7 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
 
 
 def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
-    """Record a problem for exit codes that would both end the job and start it again."""
+    """Record a problem for exit codes that would both end the job and restart it."""
     both = sorted(set(job.stop_on) & set(job.interrupted_on))
     if both:
         here.at("interrupted_on").add(
@@ -232,7 +232,7 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
     """Record a problem for pods that must run at the same time but never fit on the pool's nodes together."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
     if pool is None or one.path.startswith("workloads"):
-        return  # other checks refuse these pods
+        return  # other checks refuse pods without a known pool, and pods of `workloads`
     if pool.has_gpus and pool.devices and one.spec.claim is None:
         return
     place = here.at("replicas")
@@ -276,7 +276,7 @@ def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
                 "write the command that the image would run",
             )
         for name, directory in entry.volumes.items():
-            # A volume in a directory with the node's libraries would hide them or be hidden by them.
+            # The node's libraries are mounted at fixed paths, which a volume of the pod must not overlap.
             taken = next((one for one in fact.mounts if f"{directory}/".startswith(f"{one}/")), None)
             if taken is not None:
                 of_entry.at("volumes").at(name).add(
@@ -285,7 +285,9 @@ def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
 
 
 def _on_several_nodes(team: Team) -> Iterator[tuple[str, bool, ContainerSettings]]:
-    """Yield the places of pods, whether the pods communicate between nodes, and their entry."""
+    """Yield, for the pods of each declared entry, their place in the stack file, whether they communicate between
+    nodes, and the entry.
+    """
     for index, job in enumerate(team.training_jobs):
         yield f"training_jobs[{index}]", job.replicas > 1, job
     for index, service in enumerate(team.inference_services):
@@ -354,7 +356,7 @@ def _check_topology(
 
 def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, shared: bool) -> None:
     """Record a problem for a kept directory that has no storage. `shared` means that pods on several nodes write
-    to it.
+    to the directory.
     """
     if kept.volume is not None:
         for field in ("storage_class", "size"):
@@ -453,7 +455,7 @@ def _check_mounts(
     cloud: Cloud,
     problems: Problems,
 ) -> None:
-    """Record a problem for each volume of the team that no node of a pool can mount."""
+    """Record a problem for each volume of the team that the nodes of a pool cannot mount."""
 
     def unable(one: TeamStorage) -> Mapping[str, str]:
         found = (
@@ -487,8 +489,8 @@ def _other_class(
     *,
     shared: bool,
 ) -> str:
-    """Return how a claim gets a class that the pool can mount. `shared` means that pods on several nodes write to
-    it.
+    """Return a fix that gives a claim a class that the pool can mount. `shared` means that pods on several nodes
+    write to the volume.
     """
     if problem.field and name in storage.declared:
         return f"write {problem.field} in storage.{name}, or name another class"
@@ -522,7 +524,9 @@ def _check_volumes(volumes: Mapping[str, str], storage: _Storage, here: Problems
 def _check_sidecars(
     team: Team, storage: _Storage, declared: Sequence[DeclaredPods], cloud: Cloud, problems: Problems
 ) -> None:
-    """Record a problem for pods that request no more than the sidecar that reads their buckets uses."""
+    """Record a problem for pods whose requests are not larger than the requests of the sidecar that reads their
+    buckets.
+    """
     sidecar = cloud.storage.bucket_sidecar
     mounting = {
         f"{field}[{index}]"
@@ -543,7 +547,7 @@ def _check_sidecars(
 
 
 def _mounted(entry: _Entry) -> Iterator[tuple[str, str]]:
-    """Yield the volumes of `storage` that pods of an entry mount, each as its place in the entry and its name."""
+    """Yield each volume of `storage` that the pods of an entry mount, as its place in the entry and its name."""
     for name in entry.volumes:
         yield f"volumes.{name}", name
     field, kept = "", None

@@ -1,7 +1,7 @@
-"""Lists the times of a cron schedule in UTC, as the CronJob controller calculates them.
+"""List the times of a cron schedule in UTC, as the CronJob controller calculates them.
 
-A day must match both day fields, or either of them if neither begins with `*`. Source: robfig/cron v3, which the
-CronJob controller uses; read 2026-11-28.
+A day must match both day fields. If neither field begins with `*`, matching one of them is enough. Source:
+robfig/cron v3, which the CronJob controller uses; read 2026-11-28.
 """
 
 from __future__ import annotations

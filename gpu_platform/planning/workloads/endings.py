@@ -1,4 +1,5 @@
-"""Compares the deadlines and grace periods of declared workloads with what ends pods on their pool's nodes.
+"""Compare the deadlines and grace periods of declared workloads with the events that end pods on their pool's
+nodes.
 
 A pod may run for a shorter time than calculated here, because its node may be older than the pod. Kueue writes the
 node selector of a ProvisioningRequest into a RayCluster only once. It never requeues a RayCluster that has been
@@ -32,14 +33,16 @@ _WAITS_FOR_EVER: Final = (
 
 
 def notice_seconds(pool: PoolPlan, grace: int) -> int:
-    """Return the seconds from SIGTERM to SIGKILL that a pod with this grace period is guaranteed to have."""
+    """Return the number of seconds between SIGTERM and SIGKILL that a pod with the grace period `grace` certainly
+    has.
+    """
     return min([grace, *(one.notice for one in _endings(pool) if one.notice is not None)])
 
 
 def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
     """Yield warnings about deadlines and grace periods that are longer than the nodes allow.
 
-    A workload that continues from saved state may be ended at any time, so only its grace period matters.
+    A workload that resumes from saved state may be stopped at any time, so only its grace period matters.
     """
     pools = {pool.name: pool for pool in available.pools}
     for workload in team.workloads:
@@ -71,7 +74,9 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
 
 
 def _deadline(subject: str, declared: str, pool: PoolPlan, then: str, *, rounds: int = 1) -> Iterator[Decision]:
-    """Yield a warning if a deadline, divided by `rounds` consecutive pods, exceeds the lifetime of a node."""
+    """Yield a warning if a deadline, divided by the number `rounds` of consecutive pods, exceeds the lifetime of a
+    node.
+    """
     endings = ((one.after, one.why) for one in _endings(pool))
     if limit := _below(parse_duration(declared) // rounds, endings):
         several = f" for {rounds} parts one after another" if rounds > 1 else ""
@@ -84,7 +89,9 @@ def _deadline(subject: str, declared: str, pool: PoolPlan, then: str, *, rounds:
 
 
 def _left_without_nodes(subject: str, pool: PoolPlan, then: str) -> Iterator[Decision]:
-    """Yield a warning if an always-on workload loses its nodes after a time limit and may not get new ones."""
+    """Yield a warning if a workload that always runs loses its nodes after a time limit and may not get new
+    nodes.
+    """
     if pool.capacity["type"] != "flex-start":
         return
     for ending in _endings(pool):

@@ -1,9 +1,9 @@
-"""Chooses the mounts, annotations and sidecars for pods that use GPU NICs, as in the vendor's test pods.
+"""Choose the mounts, annotations and sidecars for pods that use GPU NICs, as in the vendor's test pods.
 
 EFA is not included, because pods request it as a resource. The admission policies of a team's namespace allow only
-these settings (`teams/fabric.py`). Sources: GoogleCloudPlatform/container-engine-accelerators, gpudirect-*; its
-best-practice.md for the daemon as sidecar, without which no Job would end; catalog/facts/fabric_pods.yaml. Read
-2026-11-24.
+these settings (`teams/fabric.py`). The fabric's daemon runs as a sidecar, because otherwise no Job would end.
+Sources: GoogleCloudPlatform/container-engine-accelerators, gpudirect-*, and its best-practice.md for the sidecar;
+catalog/facts/fabric_pods.yaml. Read 2026-11-24.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def plan_pod_fabric(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) ->
 
 
 def _networks(networks: tuple[str, ...], fact: FabricPods) -> Mapping[str, str]:
-    """Return the annotations that connect a pod to the GPU networks. A pod that claims the NICs needs none."""
+    """Return the annotations that connect a pod to the GPU networks, or none if the pod claims the NICs."""
     if not networks:
         return {}
     joined = [
@@ -77,7 +77,9 @@ def _sidecar(daemon: FabricDaemon, fact: FabricPods, catalog: Catalog) -> Sideca
 
 
 def _mount(path: str, host: str, fact: FabricPods) -> MountPlan:
-    """Return a mount of a host path. A folder that the daemon and the job share is a volume of the pod instead."""
+    """Return a mount of a host path. If the daemon and the job share a directory, a volume of the pod is mounted
+    instead.
+    """
     shared = fact.daemon is not None and host in fact.writable and host in fact.daemon.mounts.values()
     return MountPlan(
         name="gpudirect" + host.replace("/", "-").replace("_", "-"),

@@ -1,6 +1,6 @@
-"""Environment variables GPU_PLATFORM_* with the GPUs, memory and network of a pod.
+"""Environment variables GPU_PLATFORM_* that describe the GPUs, memory and network of a pod.
 
-`gpu_platform_training.granted` reads them. A process in the container cannot otherwise find out its share of a
+`gpu_platform_training.granted` reads them. Otherwise a process in the container cannot find out its share of a
 GPU, the network between nodes or the grace period.
 """
 
@@ -25,7 +25,9 @@ _SCRATCH: Final = "/scratch"
 def granted_environment(
     workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog, fabric: PodFabricPlan | None, *, together: bool
 ) -> Mapping[str, str]:
-    """Return the variables for a pod with GPUs. `together` means that it communicates with pods on other nodes."""
+    """Return the variables for a pod with GPUs. `together` means that the pod communicates with pods on other
+    nodes.
+    """
     if not workload.units:
         return {}
     found: dict[str, str | int | None] = {
@@ -52,7 +54,7 @@ def scratch_of(pod: PodPlan, pool: PoolPlan) -> MountPlan | None:
 
 
 def _sharing(pool: PoolPlan) -> str:
-    """Return how the pod's GPU is shared. A MIG instance that several pods share is time-sliced."""
+    """Return the mode in which the pod's GPU is shared. A MIG instance that several pods share is time-sliced."""
     if pool.devices:
         return "none"
     if pool.sharing.mode == "mig" and pool.sharing.replicas > 1:
@@ -61,8 +63,8 @@ def _sharing(pool: PoolPlan) -> str:
 
 
 def _memory(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) -> int | None:
-    """Return the MiB of each GPU, instance or share. For a time-sliced GPU, this is the declared memory or an
-    equal part.
+    """Return the memory in MiB of each GPU, instance or share. For a time-sliced GPU, this is the declared memory
+    or an equal part of the GPU's memory.
     """
     if pool.devices:
         return pool.gpu_memory_mib if workload.resource == names.GPU_DEVICE_CLASS else None
@@ -84,7 +86,7 @@ def _memory(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) -> int | N
 
 
 def _interconnect(workload: WorkloadPlan, pool: PoolPlan, fabric: PodFabricPlan | None) -> str:
-    """Return the fastest network between the nodes of a job that its pods can use."""
+    """Return the fastest network that a job's pods can use between nodes."""
     if workload.compute_domain is not None:
         return "nvlink"
     node = pool.cloud_nodes.node_fabric
@@ -98,8 +100,8 @@ def _interconnect(workload: WorkloadPlan, pool: PoolPlan, fabric: PodFabricPlan 
 
 
 def _peak(pool: PoolPlan, catalog: Catalog) -> str | None:
-    """Return the dense tensor-core throughput of a whole GPU in TFLOP/s, or None if unknown or for a part of a
-    GPU.
+    """Return the dense tensor-core throughput of a whole GPU in TFLOP/s. Return None if it is unknown, or if pods
+    use only a part of a GPU.
     """
     whole = bool(pool.devices) or pool.sharing.mode == "none"
     peak = catalog.gpus[pool.gpu_model].tensor_tflops if whole else None

@@ -1,9 +1,9 @@
-"""Checks that a team's object quota has room for the objects of the workloads in the stack file.
+"""Check that a team's object quota has room for the objects of the workloads in the stack file.
 
-Otherwise the API server would reject these objects only after the cluster exists. A JobSet creates a headless
-Service, a RayCluster creates a Service for its head, and a LeaderWorkerSet uses the declared Service, which has
-its name (kubernetes-sigs/jobset, createHeadlessSvcIfNecessary; ray-project/kuberay, raycluster_controller.go;
-kubernetes-sigs/lws, CreateHeadlessServiceIfNotExists; read 2026-11-28).
+Without this check, the API server would reject these objects only after the cluster exists. A JobSet creates a
+headless Service, a RayCluster creates a Service for its head, and a LeaderWorkerSet uses the declared Service,
+which has the same name (kubernetes-sigs/jobset, createHeadlessSvcIfNecessary; ray-project/kuberay,
+raycluster_controller.go; kubernetes-sigs/lws, CreateHeadlessServiceIfNotExists; read 2026-11-28).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gpu_platform.stack.addons import Addons
 from gpu_platform.stack.team import Team
 
 _OF_A_VOLUME: Final = "1Gi"
-"""The size that a claim for a bucket or for an existing file system requests."""
+"""Size that claims for buckets and existing file systems request."""
 
 
 def check_object_quota(team: Team, volumes: Collection[str], addons: Addons, problems: Problems) -> None:
     """Record a problem for each limit in `quota.objects` that is too low. `volumes` are the volumes that `storage`
-    gives to the team.
+    provides for the team.
     """
     sizes = [*(_OF_A_VOLUME for _ in volumes), *_sizes(team)]
     limits = team.quota.objects
@@ -62,7 +62,7 @@ def _sizes(team: Team) -> Iterator[str]:
 
 
 def _of_other_kinds(team: Team) -> int:
-    """Return the maximum number of objects of any kind that has no separate limit."""
+    """Return the largest number of objects of one kind, among the kinds that have no separate limit."""
     deployments = len(team.workloads) + len(team.inference_services)
     cron_jobs = len(team.notebooks) + sum(one.schedule is not None for one in team.batch_jobs)
     return max(deployments, cron_jobs, len(team.training_jobs), len(team.ray_clusters), len(team.claims))

@@ -1,4 +1,4 @@
-"""Plans the declared workloads of teams. The entries must have no problems."""
+"""Plan the declared workloads of teams. The entries must have no problems."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _BEFORE_THE_START_SECONDS: Final = 1800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TeamContext:
-    """Inputs for the plan of one team's entries. `levels` contains the topology levels of each pool's nodes."""
+    """Inputs for the plan of one team's entries. `levels` contains the topology levels of nodes by pool."""
 
     team: Team
     available: Available
@@ -86,7 +86,7 @@ class _TeamContext:
     levels: Mapping[str, tuple[str, ...]]
     classes: Mapping[str, bool]
     provisioned: Mapping[str, int]
-    """Lifetime in seconds of the nodes that a queue provisions for one workload, by pool."""
+    """Lifetime in seconds of nodes that are provisioned for one queued workload, by pool."""
     compute_domains: bool
     """Whether the DRA driver is installed on nodes that are connected by NVLink."""
 
@@ -97,7 +97,7 @@ def plan(
     queues: QueuesPlan | None,
     storage: StoragePlan,
 ) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
-    """Return the workloads of each team in a valid environment. Teams without entries are left out."""
+    """Return the workloads of each team in a valid environment. Teams that declare no workloads are left out."""
     environment = context.environment
     planned = [
         _plan(team, available, environment, queue_of(team.name, queues.teams if queues else ()), queues, storage)
@@ -175,8 +175,8 @@ def _plan(
 
 
 def _mps_users(plan: TeamWorkloadsPlan, team: Team, available: Available) -> Iterator[Decision]:
-    """Yield a warning for each pool on which a GPU's MPS server could get clients of several users, although it
-    serves only one.
+    """Yield a warning for each pool where pods of several users could share a GPU's MPS server, although the
+    server serves only one user at a time.
 
     Source: NVIDIA, Multi-Process Service, Client-Server Architecture (other users wait); read 2026-11-29.
     """
@@ -205,14 +205,14 @@ def provisioned_by(queues: QueuesPlan | None) -> Mapping[str, int]:
 def node_seconds(deadline: int, most: int | None) -> int | None:
     """Return how long the nodes must live for a workload that ends after `deadline` seconds.
 
-    They must live longer than it runs, because the nodes first boot and pull its image. `most` is the maximum
-    lifetime of the nodes, or None if they are not provisioned for the workload.
+    They must live longer than the workload runs, because the nodes first boot and pull its image. `most` is the
+    maximum lifetime of the nodes, or None if they are not provisioned for the workload.
     """
     return None if most is None else min(deadline + _BEFORE_THE_START_SECONDS, most)
 
 
 def levels_of(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
-    """Return the topology levels of each pool's nodes, widest first."""
+    """Return the topology levels of nodes by pool, from the widest to the narrowest level."""
     if queues is None:
         return {}
     topologies = {one.name: one.levels for one in queues.topologies}
@@ -237,7 +237,7 @@ def _pod(
     *,
     together: bool = False,
 ) -> PodPlan:
-    """Return the pods of an entry. `together` means that they communicate between nodes."""
+    """Return the pods of an entry. `together` means that the pods communicate between nodes."""
     spec = as_workload(name, requested, pods, of.available, of.team)
     planned = plan_workload(spec, of.team, of.available, image)
     pool = next(one for one in of.available.pools if one.name == planned.pool)
@@ -271,7 +271,9 @@ def _shares_nvlink(workload: WorkloadPlan, pool: PoolPlan, of: _TeamContext) -> 
 
 
 def _shared_memory(workload: WorkloadPlan, pool: PoolPlan) -> str | None:
-    """Return the size of /dev/shm in a pod with GPUs: a quarter of its memory, for data loaders and NCCL."""
+    """Return the size of /dev/shm in a pod with GPUs. It is a quarter of the pod's memory, for data loaders and
+    NCCL.
+    """
     if not workload.units or pool.mounts_shared_memory:
         return None
     return f"{int(parse_quantity(workload.memory)) // (4 * 2**20)}Mi"
@@ -303,7 +305,9 @@ def _mounts(volumes: Mapping[str, str], of: _TeamContext) -> tuple[MountPlan, ..
 def _with_kept(
     pod: PodPlan, kept: KeptDirectory | None, claim: str, of: _TeamContext, *, shared: bool
 ) -> tuple[PodPlan, KeptClaimPlan | None]:
-    """Return a pod with a kept directory, and the claim that the entry creates for the directory, if any."""
+    """Return a pod that mounts a kept directory, and the claim that the entry creates for the directory, if
+    any.
+    """
     if kept is None:
         return pod, None
     if kept.volume is not None:
@@ -322,7 +326,7 @@ def _with_kept(
 
 
 def _with_scratch(pod: PodPlan, of: _TeamContext) -> PodPlan:
-    """Return a pod with a directory on its node's local NVMe disks, if there are any."""
+    """Return a pod that mounts a directory on its node's local NVMe disks, if there are any."""
     pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
     scratch = scratch_of(pod, pool)
     if scratch is None:
@@ -383,21 +387,24 @@ def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
 
 
 def processes_of(workload: WorkloadPlan) -> int:
-    """Return the number of processes in a training pod: one per GPU, and one for an instance or a share."""
+    """Return the number of processes in a training pod. There is one process per GPU, or one for an instance or a
+    share.
+    """
     return workload.units if workload.resource in (names.GPU_RESOURCE, names.GPU_DEVICE_CLASS) else 1
 
 
 def api_of(job: TrainingJob, addons: Addons) -> TrainingApi:
-    """Return the Kubernetes API that runs a job."""
+    """Return the kind of Kubernetes object that runs a job."""
     if job.api is not None:
         return job.api
     return "trainjob" if addons.trainer else "jobset" if addons.jobset else "job"
 
 
 def _topology(job: TrainingJob, pod: PodPlan, of: _TeamContext) -> Mapping[str, str]:
-    """Return the annotation with which Kueue starts the pods on nodes that are close to each other.
+    """Return the annotation that makes Kueue start the pods on nodes that are close to each other.
 
-    The level is the narrowest one that contains several nodes. Kueue widens a preferred level that has no room.
+    It names the narrowest level that contains several nodes. If a preferred level has no room, Kueue uses a wider
+    level.
     """
     return topology_annotation(of.levels.get(pod.workload.pool, ()), job.replicas, job.topology or "preferred")
 
@@ -405,8 +412,8 @@ def _topology(job: TrainingJob, pod: PodPlan, of: _TeamContext) -> Mapping[str, 
 def topology_annotation(
     levels: Sequence[str], pods: int, choice: Literal["required", "preferred", "unconstrained"] = "preferred"
 ) -> Mapping[str, str]:
-    """Return the annotation for pods that start together on nodes with a topology. `levels` starts with the
-    widest.
+    """Return the annotation for pods that start together on nodes with a topology. `levels` starts with the widest
+    level.
     """
     if pods == 1 or not levels:
         return {}
@@ -419,7 +426,7 @@ def _service(service: InferenceService, of: _TeamContext) -> InferenceServicePla
     pods, several = service.replicas * service.nodes, service.nodes > 1
     pod = _pod(service.name, service, service, service.image, service.command, pods, of, together=several)
     near = topology_annotation(of.levels.get(service.pool, ()), service.nodes)
-    if near:  # otherwise Kueue would place the leader and the workers of a replica apart
+    if near:  # otherwise Kueue might place the leader far from the workers of a replica
         near = {**near, _POD_GROUP_ANNOTATION: service.name}
     scaling = service.autoscaling
     return InferenceServicePlan(
@@ -458,7 +465,9 @@ def _route(route: Route, of: _TeamContext) -> RoutePlan:
 
 
 def _kafka(lag: KafkaLag) -> dict[str, str]:
-    """Return the metadata of KEDA's Kafka trigger. An unknown lag is an error, not a lag of 0."""
+    """Return the metadata of KEDA's Kafka trigger. If the lag is unknown, KEDA reports an error instead of a lag
+    of 0.
+    """
     return {
         "bootstrapServers": ",".join(lag.servers),
         "consumerGroup": lag.consumer_group,

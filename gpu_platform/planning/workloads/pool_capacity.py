@@ -1,4 +1,4 @@
-"""Counts the pods of an entry that its pool can run at the same time, and the pods that must start together.
+"""Count the pods of an entry that its pool can run at the same time, and the pods that must start together.
 
 Kueue starts a workload as a whole. For an indexed Job, these are all parts that run at the same time. The Job is
 not ready until this number of parts are ready or have ended. After queueing.pods_ready_timeout, Kueue stops a Job
@@ -26,9 +26,10 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCapacity:
-    """The pods of one entry that fit on an empty node of its pool, and the maximum number of nodes in the pool.
+    """The number of an entry's pods that fit on an empty node of its pool, and the maximum number of nodes in the
+    pool.
 
-    `limit` is the field of the pool's `count` that limits the nodes.
+    `limit` is the field of the pool's `count` that limits the number of nodes.
     """
 
     on_node: int
@@ -37,12 +38,12 @@ class PoolCapacity:
 
     @property
     def most(self) -> int:
-        """Maximum number of pods that run at the same time in the empty pool."""
+        """Maximum number of pods that can run at the same time if the pool is otherwise empty."""
         return self.on_node * self.nodes
 
 
 def pool_capacity(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> PoolCapacity:
-    """Return how many of an entry's pods fit into a pool, by GPUs or claimed devices, CPU and memory."""
+    """Return how many of an entry's pods fit into a pool, given their GPUs or claimed devices, CPU and memory."""
     on_node = _on_a_node(one, team, pool, available)
     if pool.has_fixed_nodes:
         return PoolCapacity(on_node=on_node, nodes=pool.nodes.desired, limit="desired")

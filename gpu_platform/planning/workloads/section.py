@@ -1,4 +1,6 @@
-"""Types for the plan of workloads: training jobs, inference services, Ray clusters, notebooks, batch jobs."""
+"""Types for the plan of workloads, which are training jobs, inference services, Ray clusters, notebooks and batch
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ TrainingApi = Literal["job", "jobset", "trainjob"]
 class MountPlan:
     """A volume of a pod and its mount path.
 
-    The volume is a claim in the namespace, a ConfigMap or a path on the node. Otherwise it ends with the pod.
+    The volume is a claim in the namespace, a ConfigMap or a path on the node. If it is none of these, it is
+    deleted with the pod.
     """
 
     name: str
@@ -33,8 +36,8 @@ class MountPlan:
 class KeptClaimPlan:
     """A PersistentVolumeClaim of one entry.
 
-    If `storage_class` is None, it uses the cluster's default class. `shared` means that pods on several nodes
-    write to it.
+    If `storage_class` is None, the claim uses the cluster's default class. `shared` means that pods on several
+    nodes write to the volume.
     """
 
     name: str
@@ -65,8 +68,8 @@ class SidecarPlan:
 class PodFabricPlan:
     """Mounts, annotations and sidecar for a pod with all GPUs of a node, so that NCCL uses the node's GPU NICs.
 
-    `library_path` contains directories to search before the image's directories. `profile` is the vendor's script
-    on the node that sets NCCL's variables, if there is one.
+    `library_path` contains directories that are searched before the image's directories. `profile` is the vendor's
+    script on the node that sets NCCL's variables, if there is one.
     """
 
     annotations: Mapping[str, str]
@@ -79,7 +82,7 @@ class PodFabricPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlan:
-    """The pods of an entry. `workload.replicas` is how many run at the same time. Times are in seconds."""
+    """The pods of an entry. `workload.replicas` is the number that run at the same time. Times are in seconds."""
 
     workload: WorkloadPlan
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -90,11 +93,11 @@ class PodPlan:
     grace_seconds: int | None = None
     """Time from SIGTERM to SIGKILL, or None for Kubernetes' default of 30 s."""
     node_seconds: int | None = None
-    """Required lifetime of the nodes that are provisioned for the pods, or None if no nodes are provisioned for
-    them.
-    """
+    """Required lifetime of the nodes that are provisioned for the pods, or None if no nodes are provisioned."""
     fabric: PodFabricPlan | None = None
-    """None if the pods communicate only within a node, or need only their requests and claims to communicate."""
+    """Settings for the GPU NICs. None if the pods communicate only within a node, or if their requests and claims
+    are enough.
+    """
 
     @property
     def volume_sidecar(self) -> VolumeSidecar | None:
@@ -122,10 +125,10 @@ class TrainingJobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalingPlan:
-    """A KEDA ScaledObject with a Prometheus query, the lag of a Kafka topic, or both.
+    """A KEDA ScaledObject that scales on a Prometheus query, on the lag of a Kafka topic, or on both.
 
     `query` and `threshold` are empty without a query. `kafka` contains the metadata of the Kafka trigger, or is
-    empty without one. `kafka_authentication` is the name of its TriggerAuthentication, or empty.
+    empty without a trigger. `kafka_authentication` is the name of its TriggerAuthentication, or empty.
     """
 
     min_replicas: int
@@ -142,8 +145,8 @@ class AutoscalingPlan:
 class RoutePlan:
     """An HTTPRoute.
 
-    If `hostname` is None, it has all hostnames of the gateway. If `timeout_seconds` is None, the gateway's limit
-    applies.
+    If `hostname` is None, the route matches all hostnames of the gateway. If `timeout_seconds` is None, the
+    gateway's limit applies.
     """
 
     gateway_namespace: str
@@ -155,7 +158,7 @@ class RoutePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceServicePlan:
-    """Pods behind a Service. `nodes` is the number of pods per replica; if it exceeds 1, they form a
+    """Pods behind a Service. `nodes` is the number of pods per replica. If it is greater than 1, the pods form a
     LeaderWorkerSet.
     """
 
@@ -178,7 +181,7 @@ class NotebookPlan:
 
     pod: PodPlan
     home: str
-    """Directory that contains its files."""
+    """Directory that contains the notebook's files."""
     idle_seconds: int
     deadline_seconds: int
     claim: KeptClaimPlan | None = None
@@ -207,9 +210,9 @@ class RayWorkersPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayClusterPlan:
-    """A KubeRay RayCluster. With `recreates`, a change to its pods ends them and starts new ones.
+    """A KubeRay RayCluster. If `recreates` is set, changing its pods ends them and starts new pods.
 
-    This is only used with the operator that the program installs, because other operators may not have the field
+    It is set only with the operator that the program installs, because other operators may not have the field
     (v1.6.0, ray-project/kuberay#4185, read 2026-11-28).
     """
 

@@ -1,4 +1,6 @@
-"""Decisions for `check` about each workload of a team: pods, queue, topology, storage and whether the pods fit."""
+"""Decisions that `check` prints about each workload of a team: pods, queue, topology, storage and whether the pods
+fit.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from gpu_platform.planning.workloads.section import (
 from gpu_platform.stack.addons import Addons
 from gpu_platform.stack.team import Team
 
-_LAUNCHER: Final = "gpu_platform_training.train"  # its checkpoints do not need to rename files
+_LAUNCHER: Final = "gpu_platform_training.train"  # this launcher writes checkpoints without renaming files
 _APART: Final = "different zones and nodes where possible: replicas do not fail together"
 _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}
 
@@ -49,12 +51,13 @@ class StatementContext:
     levels: Mapping[str, tuple[str, ...]]
     queue: TeamQueuePlan | None
     disks: frozenset[str | None] = frozenset()
-    """Classes whose volumes are in the zone of their first pod. Contains None if the default class is one of them.
+    """Storage classes whose volumes are in the zone of their first pod. Contains None if the default class is one
+    of them.
     """
 
 
 def disk_classes(storage: StoragePlan) -> frozenset[str | None]:
-    """Return the classes whose volumes are in the zone of their first pod.
+    """Return the storage classes whose volumes are in the zone of their first pod.
 
     The result contains None if the default class is one of them.
     """
@@ -66,8 +69,8 @@ def disk_classes(storage: StoragePlan) -> frozenset[str | None]:
 class _Entry:
     """Texts for the decisions about one entry.
 
-    `pods` contains the pods by their name in the entry, which is empty if the entry has only one kind of pod.
-    `start` describes how Kueue starts them.
+    `pods` contains the pods by their name in the entry. The name is empty if the entry has only one kind of pod.
+    `start` describes how Kueue starts the pods.
     """
 
     subject: str
@@ -77,14 +80,14 @@ class _Entry:
     why: str
     start: str
     most: int | None = None
-    """Maximum number of pods with an autoscaler."""
+    """Maximum number of pods, if an autoscaler changes the number."""
     spread: str = ""
-    """Where its pods run if no topology determines it, followed by a colon and the reason."""
+    """Where the entry's pods run if no topology determines it, followed by a colon and the reason."""
     claim: KeptClaimPlan | None = None
 
 
 def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[Decision, ...]:
-    """Return the decisions about all entries of a team: pods, queue, topology, storage and room."""
+    """Return the decisions about all entries of a team. They are about pods, queue, topology, storage and room."""
     declared = declared_pods(asked.team, asked.available)
     return tuple(
         decision
@@ -232,7 +235,7 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementCont
 
 
 def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementContext) -> list[str]:
-    """Return texts with the units of an entry and the limit of the team's ResourceQuota."""
+    """Return texts that compare the units of an entry with the limit of the team's ResourceQuota."""
     own = [one for one in declared if one.path.startswith(entry.field)]
     return [
         _units(units, in_all, name) + f" of the {allowed} that the team's quota allows"
@@ -241,7 +244,7 @@ def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementC
 
 
 def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> list[str]:
-    """Return texts with the units of an entry and the queue's limit on its pool."""
+    """Return texts that compare the units of an entry with the queue's limit on its pool."""
     work, texts = declared_work(asked.team, asked.available), list[str]()
     for job in (one for one in work if one.path.startswith(entry.field)):
         name, units = job.resource, job.requests[job.resource]
@@ -299,7 +302,7 @@ def _storage(entry: _Entry) -> Decision:
 
 
 def _left_volume(entry: _Entry, asked: StatementContext) -> Iterator[Decision]:
-    """Yield a warning if a claim's disk is in one zone but the pod's next node may be in another."""
+    """Yield a warning if a claim's disk is in one zone but the pod's next node may be in another zone."""
     claim = entry.claim
     if claim is None or claim.shared or claim.storage_class not in asked.disks:
         return
