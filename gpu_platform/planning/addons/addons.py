@@ -70,7 +70,7 @@ def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPla
 
 
 def addon_parts(addons: AddonsPlan) -> tuple[PartPlan, ...]:
-    """Return the add-ons as parts of which a cluster must have only one copy."""
+    """Return the add-ons as parts that a cluster must have only once."""
     return tuple(
         PartPlan(
             name=addon.name,

@@ -59,8 +59,8 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
 
 
 def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
-    """Return Kueue as a part of which a cluster must have only one copy. In the sandbox there is no such part,
-    because the sandbox itself runs Kueue.
+    """Return Kueue as a part that a cluster must have only once, or nothing in the sandbox, which itself runs
+    Kueue.
     """
     if queues is None or queues.kueue.install == "config":
         return ()

@@ -113,7 +113,7 @@ def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> Non
 
 
 def _check_places(storage: Mapping[str, StorageClass], problems: Problems) -> None:
-    """Record a problem for each file system of which one team would get two volumes with the same directory.
+    """Record a problem for each file system that one team would get as two volumes with the same directory.
 
     The kubelet identifies a CSI volume by its driver and its handle. A pod that mounts both volumes gets one of
     them twice, or never starts. The kubelet mounts Filestore itself, and names those volumes after the pod.

@@ -45,8 +45,9 @@ class ValidationPlan:
     host_processes: tuple[str, ...]
     """Pools whose agents can see the processes of their host."""
     most_held: Mapping[str, int]
-    """Maximum number of failing nodes that are held back at the same time, for each pool that holds failing nodes
-    back.
+    """Maximum number of failing nodes that are held back at once, for each pool that holds new nodes back.
+
+    It is 0 if the pool does not hold failing nodes back.
     """
     held_with: Mapping[str, str]
     """For each part of a pool with `per_node`, the name of that pool. All its parts share one limit for failing
