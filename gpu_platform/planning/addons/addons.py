@@ -119,7 +119,7 @@ def _values(name: str, context: CompleteContext) -> Mapping[str, Any]:
 
 
 def _has_volume(context: CompleteContext) -> bool:
-    """Return whether the stack file gives Prometheus a volume. If it does, it also sets the retention."""
+    """Return whether the stack file gives Prometheus a volume. Such a stack file also sets the retention."""
     *spec, volume = _VOLUMES["Prometheus"]
     return volume in _of_stack_file(context, spec)
 

@@ -42,11 +42,11 @@ _GPU_CLAIM: Final = "burn-in-gpus"
 _GRACE_SECONDS: Final = 1  # the pod has no state to save when it ends
 # Cordoned nodes are checked too, because somebody often cordons a node in order to check it.
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
-# Run time of the program's fixed part, which starts PyTorch and NCCL and repeats copies and reductions.
+# Seconds that the program needs in every run to start PyTorch and NCCL and to repeat copies and reductions.
 _START_SECONDS: Final = 40
 _SECONDS_PER_GPU: Final = 4
 _REDUCE_SECONDS: Final = 20
-# Suggested time limits include this time for the image pull. It is about the same as in the default limit.
+# Seconds for the image pull in suggested time limits. The default time limit includes about the same time.
 _PULL_SECONDS: Final = 900
 # MiB for a PyTorch process with CUDA and NCCL, pinned memory for copies, and NCCL's buffers in /dev/shm.
 _MIB_PER_GPU: Final = 6144

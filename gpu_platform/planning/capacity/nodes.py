@@ -88,10 +88,10 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     """Return the pods that use every team's whole GPU quota at once.
 
     A team's declared workloads are included unchanged. The rest of its quota becomes pods with one unit (a GPU, a
-    share or an instance). Each of these pods gets an equal part, by GPU, of the team's remaining CPU and memory.
-    If the team has no quota for CPU or memory, each pod gets the default request of the LimitRange. A pod requests
-    no more than its GPU's share of the node. A CPU quota is a limit for all pods of a team, and pods without a GPU
-    need no GPU node.
+    share or an instance). The team's remaining CPU and memory are divided among these pods in proportion to their
+    GPUs. If the team has no quota for CPU or memory, each pod gets the default request of the LimitRange. A pod
+    requests no more than its GPU's share of the node. A CPU quota is a limit for all pods of a team, and pods
+    without a GPU need no GPU node.
 
     With queues, the pods are on the pools on which the team has its quota. Without queues, nodes for training or
     inference are for teams that may use the priority class with that name, if other pools offer the same resource.

@@ -67,7 +67,10 @@ def objects_of_volumes(outputs: Mapping[str, Any]) -> frozenset[tuple[str, str, 
 
 
 def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
-    """Return the settings that a preview compares: cloud settings, shared file system classes and team volumes."""
+    """Return the settings that a preview compares with the last deployment.
+
+    They describe the cloud, file system classes, team volumes, and the identities of teams with their own stack.
+    """
     if plan.cluster.cloud is None:
         return ()
     classes = ClusterSetting(

@@ -69,7 +69,7 @@ def platform_of(pool: PoolPlan) -> str:
 
 
 def properties(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, str]:
-    """Return the properties that replace a pool or its nodes when they change. An unset property is an empty
+    """Return the properties whose change causes a pool or its nodes to be replaced. An unset property is an empty
     string.
     """
     if pool.name in plan.cluster.pool_properties:

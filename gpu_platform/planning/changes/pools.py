@@ -217,9 +217,9 @@ def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
 def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) -> tuple[str, ...]:
     """Return the node groups whose number of nodes the next `up` sets to `desired`.
 
-    They belong to pools whose `count` was edited, except pools that their schedule currently keeps off. Of
-    capacity blocks with a start, only the block that may have nodes now is included. It is included even without
-    an edit if it began before a deployment could schedule its start. `now` needs a time zone.
+    They belong to pools whose `count` was edited, except pools that are currently off because of their schedule.
+    Of capacity blocks with a start, only the block that may have nodes now is included. It is included even
+    without an edit if it began before a deployment could schedule its start. `now` needs a time zone.
     """
     edited, before = resized_pools(previous, plan), _readable(previous)
     found: list[str] = []
@@ -237,8 +237,9 @@ def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) 
 
 
 def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -> bool:
-    """Return whether the last deployment scheduled the start of this block. This is assumed for an older
-    release.
+    """Return whether the last deployment scheduled the start of this block.
+
+    If an older release made the deployment, this is assumed.
     """
     if deployed is None:
         return False

@@ -18,7 +18,7 @@ _COST, _BUDGET = "cost_usd_per_hour", "budget_usd_per_month"
 
 @dataclass(frozen=True, slots=True)
 class SizeChange:
-    """A changed size of a pool, a team, `cost` or `budget`, with its values before and after as text."""
+    """A change in the size of a pool or team, in `cost` or in `budget`, with the old and the new value as text."""
 
     subject: str
     what: str

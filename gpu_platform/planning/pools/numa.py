@@ -5,10 +5,11 @@ kube-scheduler does not know NUMA nodes. It binds a pod to a node with enough re
 then rejects the pod (`TopologyAffinityError`). The controller of a Job creates such pods again and again. The
 policy `restricted` rejects a pod in these cases:
 - Its GPUs are on more NUMA nodes than this number of GPUs needs.
-- Its exclusive CPUs could be on fewer NUMA nodes than its GPUs, or need more NUMA nodes. With the static policy
-  for
-  memory, the same applies to its memory. The hints of all resources must be equal, and each as narrow as possible.
-  Exclusive CPUs are the whole CPUs of a container in a Guaranteed pod, with the CPU manager's static policy.
+- Its exclusive CPUs could be on fewer NUMA nodes than its GPUs, or need more NUMA nodes.
+- With the static policy for memory, the same applies to its memory.
+
+The hints of all resources must be equal, and each as narrow as possible. Exclusive CPUs are the whole CPUs of a
+container in a Guaranteed pod, with the CPU manager's static policy.
 
 The policy `single-numa-node` rejects a pod whose resources are not all on one NUMA node. The devices of a claim
 have no hints. GPUs have no hints if the machine hides their NUMA node. Sources: kubernetes v1.36.3,

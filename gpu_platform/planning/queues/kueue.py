@@ -1,4 +1,4 @@
-"""Plan Kueue's controller: its configuration and the values of its chart.
+"""Plan the configuration of Kueue's controller and the values of its chart.
 
 Sources: kubernetes-sigs/kueue v0.19.2, apis/config/v1beta2/configuration_types.go, charts/kueue/values.yaml and
 templates/webhook/manifests.yaml; read 2026-11-23.

@@ -74,9 +74,10 @@ def _values(queue: TeamQueuePlan) -> Mapping[str, Value]:
 
 
 def _pool_sizes(queue: TeamQueuePlan) -> Iterator[Mapping[str, Value]]:
-    """Yield each resource if the pools offer different numbers of units of it on a node or to a container.
+    """For each resource, yield a record if the pools offer different numbers of its units per node or per
+    container.
 
-    Each record contains these numbers by pool.
+    The record contains the number for each pool.
     """
     for resource in (one for one in queue.resources if "/" in one):
         flavors = [(one.pool, one) for one in queue.flavors if one.pool and one.serves(resource)]

@@ -238,7 +238,9 @@ def _configures_plugin(context: CompleteContext) -> bool:
 
 
 def _without_gpus(resolved: ResolvedPool, machine: MachineType, catalog: Catalog) -> Decided[NodeRequirements]:
-    """Return the requirements for the nodes of a CPU pool: no GPU software, and only declared taints."""
+    """Return the requirements for the nodes of a CPU pool, which have no GPU software and only the declared
+    taints.
+    """
     pool = resolved.pool
     taints = _declared_taints(pool)
     kernel = plan_kernel(pool, catalog)

@@ -123,7 +123,9 @@ def _filterable(catalog: Catalog) -> Iterator[str]:
 def _by_node(
     pool: Pool, cloud: Cloud | None, named: Mapping[str, Sharing], here: Problems
 ) -> Iterator[tuple[Pool, str | None, tuple[str, ...] | None]]:
-    """Yield the pool without the nodes that use another sharing mode, and one pool for each of these modes."""
+    """Yield the pool without the nodes for which it names another sharing configuration, and one pool for each of
+    these configurations.
+    """
     own = pool.declared_sharing if isinstance(pool.declared_sharing, str) else None
     names = cloud.pools.names(pool) if cloud is not None else None
     if not pool.per_node or cloud is None:
@@ -150,7 +152,9 @@ def _by_node(
 def _moved(
     entries: Sequence[NodeSharing], nodes: Sequence[str], named: Mapping[str, Sharing], here: Problems
 ) -> dict[str, str]:
-    """Return the name of the sharing for each node that does not use the pool's own sharing."""
+    """Return the name of the sharing configuration for each node that does not use the pool's own
+    configuration.
+    """
     moved: dict[str, str] = {}
     for index, entry in enumerate(entries):
         place = here.at(f"[{index}]")
@@ -235,9 +239,9 @@ def _name_fix(name: str, named: Mapping[str, Sharing]) -> str:
 def concrete_sharing(
     sharing: Sharing, gpu: Gpu, catalog: Catalog, here: Problems | None = None, pool: str = ""
 ) -> Sharing | None:
-    """Return the sharing with its values for one GPU model.
+    """Return a sharing configuration with its values for one GPU model.
 
-    If the sharing has no value for the model, record a problem at `here` and return None.
+    If the configuration has no value for the model, record a problem at `here` and return None.
     """
     match sharing:
         case TimeSlicing() | Mps():

@@ -226,7 +226,7 @@ def _shared_by_provider(
 
 
 def layouts_of(sharing: Mig) -> Iterator[MigDevicesPlan]:
-    """Yield the layouts of a concrete sharing."""
+    """Yield the MIG layouts of a pool's sharing."""
     if sharing.layout is not None:
         yield MigDevicesPlan(devices=None, layout=sharing.layout)
     for entry in sharing.layouts or ():

@@ -140,7 +140,7 @@ class _Trial:
         return None if before is None or after is None or before - after < _LEAST_USD else before - after
 
     def is_possible(self, edits: Sequence[Edit]) -> bool:
-        """Return whether the edits are accepted and everything fits."""
+        """Return whether the edits are accepted and all quotas and declared workloads fit."""
         changed = self._replan(apply(self.platform, edits))
         return changed is not None and self.fits(changed)
 
@@ -315,9 +315,9 @@ def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | Non
     """Yield the saving from smaller quotas of whole GPUs for teams that use less than their quota, if a pool then
     needs fewer nodes.
 
-    A team's use is the larger number of the GPUs that its declared workloads need and the maximum that it has
-    used. The use is unknown without a measurement or a declaration, because members may run pods that are not in
-    the stack file.
+    A team's use is the number of GPUs that its declared workloads need or the maximum that it has used, whichever
+    is larger. The use is unknown without a measurement or a declaration, because members may run pods that are not
+    in the stack file.
     """
     if _is_paid(pool) or pool.sharing.mode != "none":
         return

@@ -105,7 +105,7 @@ COMPUTE_DOMAINS = AccessRule("resource.nvidia.com", ("computedomains",), _WRITE)
 """Allow ComputeDomains for a team's jobs if NVLink connects nodes. The DRA driver's controller handles them."""
 COMPUTE_DOMAINS_READ = AccessRule("resource.nvidia.com", ("computedomains",), READ)
 ADDONS_BY_GROUP: Mapping[str, tuple[str, ...]] = {kinds.group: kinds.addons for kinds in _OBJECTS if kinds.addons}
-"""Add-ons of the stack file that install the CRDs of an API group."""
+"""Add-ons in the stack file that install the CRDs of each API group."""
 CLUSTER_READ: tuple[AccessRule, ...] = (
     AccessRule("", ("nodes",), READ),
     AccessRule("storage.k8s.io", ("storageclasses",), READ),

@@ -72,8 +72,7 @@ class PodDefaults:
     read_only: tuple[str, ...] = ()
     """Host paths of a fabric that pods always mount read-only. Google's test pods do not set `readOnly`."""
     sidecar: VolumeSidecar | None = None
-    """A container that the cloud adds, after these defaults are applied, to pods with the container's annotations.
-    """
+    """A container that the cloud adds to pods with certain annotations, after these defaults are applied."""
 
 
 def plan_pod_defaults(

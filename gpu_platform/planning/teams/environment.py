@@ -94,7 +94,7 @@ def _check_quotas(
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
-    """Record problems with a team that has its own stack, checked together with the teams of its environment."""
+    """Check a team with its own stack together with the teams of its environment, and record the problems."""
     taken = [one.name for one in environment.teams]
     if team.name in taken:
         problems.at("team").at("name").add(

@@ -560,7 +560,7 @@ def _mounted(entry: _Entry) -> Iterator[tuple[str, str]]:
 
 
 def _entries(team: Team) -> Iterator[tuple[str, int, _Entry]]:
-    """Yield each entry with its field and its index in that field."""
+    """Yield each entry with the name of its list in the stack file and its index in the list."""
     fields: Mapping[str, Sequence[_Entry]] = {
         "training_jobs": team.training_jobs,
         "inference_services": team.inference_services,
