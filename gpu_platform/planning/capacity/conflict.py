@@ -114,8 +114,9 @@ def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
 def _without_the_small(
     owners: frozenset[str], can_place: _PlacementTest, resources: Sequence[str]
 ) -> frozenset[str]:
-    """Remove as many of the smallest owners as possible so that the rest cannot all be placed. Use bisection to
-    limit the number of tests.
+    """Remove as many of the smallest owners as possible while the remaining owners still cannot all be placed.
+
+    Bisection keeps the number of tests low.
     """
     order = sorted(owners, key=lambda owner: (can_place.size(owner, resources), can_place.size(owner), owner))
     spare, needed = 0, len(order)

@@ -20,7 +20,7 @@ from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TeamPlan, Workl
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 QUOTA = "quota"
-"""Name of the pods that stand for the part of a quota that the team's declared workloads leave."""
+"""Name of the pods that use the part of a quota that the team's declared workloads leave unused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

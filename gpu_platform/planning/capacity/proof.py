@@ -80,7 +80,7 @@ def _merged(groups: Sequence[PodGroup]) -> list[list[PodGroup]]:
 
 
 def _distributed(places: Sequence[PodsOnNode], groups: Sequence[PodGroup]) -> Iterator[PodsOnNode]:
-    """Distribute the places of identical pods to their groups, one group after the other."""
+    """Assign the places of identical pods to the groups that the pods belong to, one group after another."""
     rest = list(places)
     for group in groups:
         left = group.count
@@ -164,7 +164,9 @@ class _Node:
         return numa.most_parts(group.units, self._parts_empty[group.resource], self._numa.policy)
 
     def aligned(self, groups: Sequence[PodGroup]) -> set[str]:
-        """Return the resources whose units the kubelet might have to take from too many NUMA nodes for a pod."""
+        """Return the resources whose free units may be spread over more NUMA nodes than the kubelet allows for a
+        pod.
+        """
         return {
             group.resource
             for group in groups
@@ -196,8 +198,8 @@ def _taken(free: list[int], units: int, most: int) -> bool:
 
 
 def _fill(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
-    """Place the hardest groups first, on the fullest nodes that fit. Return the placement and the number of pods
-    that were not placed.
+    """Place the hardest groups first, on the fullest nodes that have room. Return the placement and the number of
+    pods that were not placed.
     """
     nodes = [_Node(capacity, number) for capacity in capacities for number in range(capacity.count)]
     placed: list[PodsOnNode] = []

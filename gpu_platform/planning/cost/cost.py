@@ -18,7 +18,8 @@ HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as used in the clouds' bills
 def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dict[str, float]:
     """Return the share of each pool's GPU capacity that a quota covers. `quota` contains units by resource.
 
-    A quota names no pool. If several pools offer a resource, every pool has the same share of its units covered.
+    A quota names no pool. If several pools offer a resource, its units are divided among these pools in proportion
+    to the units that they offer.
     """
     totals: dict[str, int] = {}
     for pool in pools:

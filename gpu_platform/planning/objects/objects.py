@@ -15,7 +15,8 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.objects import Objects
 
-_ANNOTATIONS_BYTES = 64 * 1024  # of all annotations; Kubernetes allows 256 KiB, and the program adds some too
+# Kubernetes allows 256 KiB for all annotations of an object, and the program adds some of them.
+_ANNOTATIONS_BYTES = 64 * 1024
 
 
 def check(environment: Environment, catalog: Catalog) -> list[Problem]:

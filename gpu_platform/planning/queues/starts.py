@@ -129,7 +129,8 @@ def _always(team: Team, resource: str, pool: PoolPlan, divided: DividedPools) ->
 
 
 def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan, divided: DividedPools) -> str:
-    """Return advice to raise the quota if the pool has enough units, or otherwise whose quota can be lowered.
+    """Return the advice to raise the quota if the pool has enough units. Otherwise, name the quotas that can be
+    lowered.
 
     Only the environment can give more to a team with its own stack, by raising the reserve.
     """

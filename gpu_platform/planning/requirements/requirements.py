@@ -201,8 +201,8 @@ def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware
 
 
 def _check_label_values(context: CompleteContext, resolved: ResolvedPool, labels: Labels) -> None:
-    """Record a problem for each label whose value Kubernetes rejects because the names in the stack file that it
-    is composed of are too long.
+    """Record a problem for each label whose value is too long for Kubernetes. Values are composed of names in the
+    stack file.
     """
     for key, value in labels.items():
         if is_label_value(value):

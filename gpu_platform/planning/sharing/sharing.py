@@ -159,8 +159,8 @@ def _mps_share(sharing: Sharing, gpu: Gpu) -> MpsShare | None:
 
 
 def sharing_decisions(pool: str, sharing: SharingPlan, resolved: ResolvedPool) -> Iterator[Decision]:
-    """Yield decisions about a pool's sharing that the program made because of its name, its GPU model or the size
-    of a share.
+    """Yield decisions about a pool's sharing, such as its name, the size of an MPS share, and the MIG layout for
+    the GPU model.
     """
     if resolved.name is not None:
         yield Decision(

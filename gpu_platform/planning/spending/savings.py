@@ -28,7 +28,7 @@ Replan = Callable[[Mapping[str, Any]], "EnvironmentPlan | None"]
 # Capacity types that are paid for whether nodes run or not.
 _PAID: Final = ("capacity-block", "reservation")
 _OTHER_TYPES: Final = 3
-_OFFICE_HOURS: Final = {"start": "07:00", "stop": "20:00"}  # Monday to Friday is the default
+_OFFICE_HOURS: Final = {"start": "07:00", "stop": "20:00"}  # the default days of a schedule are Monday to Friday
 _HALF: Final = 0.5
 _LEAST_USD: Final = 0.005
 
@@ -109,7 +109,7 @@ def savings(
 
 
 class _Trial:
-    """Plan edits of the stack file, and compare their cost with the cost of the unchanged file."""
+    """Planner of edits to the stack file. It compares their cost with the cost of the unchanged file."""
 
     def __init__(
         self, platform: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog, replan: Replan, seconds: float

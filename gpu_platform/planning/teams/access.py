@@ -100,7 +100,7 @@ ADMIN: tuple[AccessRule, ...] = (
     AccessRule("", ("secrets",), ("deletecollection",)),
     AccessRule("", ("pods/eviction",), ("create",)),
 )
-"""Rules of a user who may also delete whole collections and evict pods."""
+"""Rules of the role that includes the rules of users, and may also delete whole collections and evict pods."""
 COMPUTE_DOMAINS = AccessRule("resource.nvidia.com", ("computedomains",), _WRITE)
 """Allow ComputeDomains for a team's jobs if NVLink connects nodes. The DRA driver's controller handles them."""
 COMPUTE_DOMAINS_READ = AccessRule("resource.nvidia.com", ("computedomains",), READ)
@@ -119,7 +119,7 @@ CLUSTER_READ: tuple[AccessRule, ...] = (
         "kueue.x-k8s.io", ("clusterqueues", "resourceflavors", "topologies", "workloadpriorityclasses"), READ
     ),
 )
-"""Let every member read, in the whole cluster, the objects that a pod may name and where the pod could run."""
+"""Let every member read cluster-wide objects that workloads refer to, and the nodes on which pods could run."""
 
 
 def cluster_role_name(namespace: str) -> str:

@@ -24,7 +24,7 @@ CLOUD_APIS: Final = "cloud-apis"
 _HTTPS: Final = 443
 # Addresses that belong to the node itself or to no host. A team's service never has such an address.
 _FORBIDDEN: Final = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
-# Address ranges that nodes, pods and services of a cluster and neighbouring networks may use.
+# Address ranges that a cluster may use for its nodes, pods and services, or that neighbouring networks may use.
 _PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
 # Domains of the cluster and the node. A host rule must not allow the addresses that these names resolve to.
 _OF_THE_CLUSTER: Final = ("cluster.local", "google.internal")

@@ -97,8 +97,7 @@ def resource_of(workload: WorkloadSpec, pool: PoolPlan) -> str:
         return ""  # a pod without GPUs
     if workload.profile is not None and pool.sharing.mig_strategy == "mixed":
         return names.mig_resource(workload.profile) + (names.SHARED_SUFFIX if pool.sharing.renamed else "")
-    # On a pool with several resources, a pod without a profile uses the MIG instances, or the pool's only
-    # resource.
+    # A pod without a profile uses the pool's first resource other than whole GPUs, or the pool's only resource.
     return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
 
 
