@@ -1,4 +1,4 @@
-"""Nodes and pods for tests of the capacity planner, and the rules that hold for every placement."""
+"""Nodes and pods for tests of the capacity planner, and the rules that every placement must satisfy."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def _placed(found: Sequence[PodsOnNode]) -> Counter[_Key]:
 
 
 def fits_by_trying_all(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> bool:
-    """Try every pod on every node. The answer is slow but certain, and tests compare the search with it."""
+    """Return whether all pods fit, by trying every pod on every node. This is slow but always correct, so the
+    tests compare the planner's search with it.
+    """
     nodes = [each.pool for each in rooms for _ in range(each.count)]
     by_pool = {each.pool: each for each in rooms}
     single = [group for group in groups for _ in range(group.count)]

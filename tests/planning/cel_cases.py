@@ -65,7 +65,7 @@ VALID = [
 ]
 
 INVALID = {
-    # syntax errors; each expression has the problem that is found, and the fix
+    # syntax errors: for each expression, the problem and the fix that the check reports
     "": ("mismatched input the end expecting a value at line 1, column 1", ""),
     "device.driver = 'x'": ("an invalid CEL token: = at line 1, column 15", "write =="),
     "device.driver == 'x' & true": ("an invalid CEL token: & at line 1, column 22", "write &&"),

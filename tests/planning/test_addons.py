@@ -1,4 +1,4 @@
-"""Which add-ons are installed, what they require of each other, and which ones a cluster cannot have."""
+"""Which add-ons are installed, which other add-ons they require, and which add-ons a cluster cannot have."""
 
 from __future__ import annotations
 

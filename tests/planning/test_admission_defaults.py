@@ -1,4 +1,4 @@
-"""Defaults that a team's pods receive at admission, by pools, quota and the cluster's Kubernetes version."""
+"""Defaults that a team's pods receive at admission, for different pools, quotas and Kubernetes versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time that admission rules take in the API server, whose cost limits do not cover all of it."""
+"""The API server's cost limits do not cover all the time that admission rules take, so these tests limit it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpu_platform.catalog.admission_rules import admission_rules
 
 
 def test_each_annotation_costs_one_call_and_no_operator() -> None:
-    # With 50 operators for each annotation, 5,000 annotations occupied the API server for seven seconds.
+    # With 50 CEL operators for each annotation, 5,000 annotations kept the API server busy for seven seconds.
     rule = next(one for one in admission_rules().rules if one.id == "route-annotation")
     loop, _, rest = rule.cel.partition(".all(")
     assert loop.count("matches(") == 1

@@ -1,4 +1,6 @@
-"""Where the policy pack and the API server refuse team pods without a controller, and what members read."""
+"""On which clusters the policy pack and the API server refuse team pods without a controller, and the reported
+decision.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def planned(cluster: dict[str, Any], **of_team: Any) -> EnvironmentPlan:
 
 
 def refuses(plan: EnvironmentPlan) -> dict[str, int]:
-    """Return, for each team, how many rules on pods and members' requests refuse pods without a controller."""
+    """Return, for each team, how many of the rules for pods and for members' requests refuse pods without a
+    controller.
+    """
     return {
         one.namespace: sum(
             rule.id == "bare-pod" for rule in (*rules_of(one, "pods-of"), *rules_of(one, "objects-of"))

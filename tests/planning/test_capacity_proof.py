@@ -83,7 +83,9 @@ def test_a_conflict_over_cpu_or_memory_says_which() -> None:
 
 
 def test_the_smallest_conflict_is_found_where_deletion_fails() -> None:
-    """Deletion drops small owners first and would end with x and y, although `large` by itself is a conflict."""
+    """If the smallest owners were removed first, x and y would remain, although the pods of `large` already do not
+    fit.
+    """
     rooms = [room("a", gpus=4), room("b", gpus=8)]
     groups = [
         pods("large", 5, pools=("a",)),
@@ -105,7 +107,8 @@ def test_single_gpu_teams_conflict_with_one_team_more_than_gpus() -> None:
 
 def test_a_packing_that_a_plain_one_misses_is_found() -> None:
     rooms = [room(gpus=100, count=2, cpu=12_000)]
-    # 5 + 4 + 3 fits twice. Largest first packs 5 + 5, then 4 + 4 + 3, and has no room for the last pod.
+    # 5 + 4 + 3 fits on each node. Packing the largest first yields 5 + 5 and 4 + 4 + 3, so the last pod has no
+    # room.
     groups = [pods(f"t{index}", 1, cpu=size) for index, size in enumerate((5000, 5000, 4000, 4000, 3000, 3000))]
     found = prove(rooms, groups)
     assert found.verdict == "placed"
@@ -119,7 +122,7 @@ def test_a_thousand_nodes_and_twenty_teams_are_proven_in_a_second_or_two() -> No
 
 
 def test_the_smallest_conflict_of_a_hundred_teams_is_found() -> None:
-    """A search team by team would take minutes, because there are over 10^12 sets of 81 teams."""
+    """A search through every set of 81 teams would take minutes, because there are over 10^12 of them."""
     names = [f"pool-{index}" for index in range(50)]
     rooms = [room(name, count=10, gpus=8, cpu=100_000) for name in names]
     groups = [pods(f"t{index}", 50, cpu=12_000 - index, pools=names) for index in range(100)]
@@ -152,7 +155,9 @@ def test_places_shared_by_equal_teams_overfill_no_node() -> None:
 
 
 def test_large_requests_for_a_sufficient_resource_do_not_conflict() -> None:
-    """If owners were ordered by all their requests, owners with many shares and few GPUs would be kept first."""
+    """40 GPUs are too few, but the shares suffice. If owners were ordered by the sum of both, teams with many
+    shares and few GPUs would be kept first.
+    """
     rooms = [room(gpus=40), room_of_shares()]
     gpus = [pods(f"t{index}", 1 + index % 2) for index in range(40)]
     shares = [

@@ -1,5 +1,5 @@
-"""The order in which `up` makes changes, before the engine runs, in parallel in the engine, and with deletions
-last.
+"""The order of the changes that `up` makes. Some are made before the engine runs, others in parallel in the
+engine, and deletions come last.
 """
 
 from __future__ import annotations

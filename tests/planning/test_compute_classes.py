@@ -1,4 +1,4 @@
-"""Compute classes list pools that replace each other, in the order in which nodes are added to them."""
+"""A compute class lists interchangeable pools in the order in which nodes are added to them."""
 
 from __future__ import annotations
 

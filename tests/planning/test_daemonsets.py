@@ -104,7 +104,7 @@ def test_a_machine_type_promises_no_more_than_its_pools_have() -> None:
 
 
 def test_a_queue_starts_only_the_free_cpu_and_memory_of_its_nodes() -> None:
-    """The plan has two teams, which together have a quota of all GPUs of a pool."""
+    """The quotas of the plan's two teams add up to all GPUs of a pool."""
     team = {"quota": {"gpus": 8}, "priority": "training", "members": ["group:a@example.com"]}
     plan = planned(
         EKS,

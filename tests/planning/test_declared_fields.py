@@ -1,4 +1,4 @@
-"""Which fields are refused because the provider does not support them, with their places and the messages."""
+"""Which fields are refused because the provider does not support them, and the place and message of each error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_field_of_cloud_nodes_is_refused_elsewhere_even_with_its_default(provi
         f"pool.local_nvme: found local_nvme on provider {provider}; allowed: local_nvme only on EKS and GKE: "
         "elsewhere the program creates no cloud nodes. Fix: remove local_nvme"
     )
-    # Fields below a refused field are not separate mistakes.
+    # Fields below a refused field are not reported separately.
     assert set(found) == {"pool.local_nvme", "pool.zones", "pool.disk"}
 
 

@@ -1,4 +1,6 @@
-"""The pods that reserve headroom in autoscaled pools, unsuitable pools, and what stays unchanged."""
+"""The pods that reserve headroom in autoscaled pools, headroom that is refused, and quotas and sums that ignore
+it.
+"""
 
 from __future__ import annotations
 

@@ -282,7 +282,9 @@ def test_another_driver_of_an_operator_of_the_owner_rolls_no_node() -> None:
 
 
 def on_hosts(operator: Mapping[str, Any], **parts: str) -> EnvironmentPlan:
-    """Return a plan for an owner's existing nodes. `operator` sets what the program installs on them."""
+    """Return a plan for existing nodes. `operator` selects what the program installs, and `parts` what the nodes
+    already have.
+    """
     document = {
         "kind": "environment",
         "cluster": {"provider": "existing", "kubernetes": "1.35", "parts": parts},
@@ -572,7 +574,9 @@ QUEUED = {"quota": {**TEAM["quota"], "gpus": {"train": 4, "other": 4}}}
 def queued_plan(
     *teams: Mapping[str, Any], queueing: Mapping[str, Any] | None = None, **changed: Any
 ) -> EnvironmentPlan:
-    """Return the plan of two pools with different GPUs and queues. `changed` sets fields of team vision."""
+    """Return the plan of a stack with queues and two pools of different GPUs. `changed` sets fields of team
+    vision.
+    """
     pools = [
         {"name": name, "machine_type": machine, "count": {"desired": 1}, "workload": "training"}
         for name, machine in (("train", "p4de.24xlarge"), ("other", "g6.48xlarge"))

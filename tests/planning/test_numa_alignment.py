@@ -30,7 +30,7 @@ def masks(nodes: int) -> list[frozenset[int]]:
 
 
 def after_one(room: NodeCapacity, free: tuple[int, ...], units: int) -> Iterator[tuple[int, ...]]:
-    """Yield the free GPUs of each NUMA node after a pod starts, for each choice of the kubelet.
+    """Yield the free GPUs of each NUMA node after a pod starts, for each choice that the kubelet can make.
 
     Like the kubelet's source, the model compares masks of NUMA nodes.
     """

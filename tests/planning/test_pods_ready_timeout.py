@@ -1,4 +1,4 @@
-"""Whether queues wait long enough for pods, until their node exists and their model is loaded."""
+"""Whether queues wait long enough for a pod's node to be created and for its model to be loaded."""
 
 from __future__ import annotations
 

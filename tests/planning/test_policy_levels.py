@@ -1,4 +1,4 @@
-"""In the plan's configuration of the policy pack, the level of the stack limits the levels of the rules."""
+"""The planned configuration of the policy pack, in which the stack's level limits the levels of the rules."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def limits(queue: TeamQueuePlan, resource: str) -> Mapping[str, tuple[str, str, 
 
 
 def plan_of_cloud(cloud: str, pool: Mapping[str, Any] | None = None) -> EnvironmentPlan:
-    """Return the plan of a stack with queues on a cloud, with `pool` as changed fields of its only pool."""
+    """Return the plan of a stack with queues on a cloud. `pool` changes fields of its only pool."""
     stack = STACKS[cloud]
     one, granted = {**stack["pools"][0], **(pool or {})}, {**stack["teams"][0], "quota": {"gpus": 8}}
     plan = plan_platform({**stack, "queueing": {}, "pools": [one], "teams": [granted]}, "test")

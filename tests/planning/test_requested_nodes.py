@@ -1,4 +1,4 @@
-"""Workloads on pools whose nodes are requested, because a GKE provisioning request has pods of only one kind."""
+"""Workloads on pools whose nodes are requested from GKE. All pods of one provisioning request must be equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How machine types are sold. The commands `check`, `suggest`, `init` and `machines` use this fact."""
+"""How machine types are sold, as the commands `check`, `suggest`, `init` and `machines` report it."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_costs_of_teams_and_the_rest_add_up(
     try:
         plan = planned(environment(*pools, teams=teams, overcommit=overcommit))
     except BadInput:
-        return  # the quotas exceed what the pools offer
+        return  # the quotas exceed the capacity of the pools
     adds_up(spent(plan))
 
 

@@ -195,8 +195,8 @@ def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
 @given(stack=teams_on_one_pool())
 @settings(max_examples=size(60, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_job_starts_exactly_when_kueue_would_start_it(stack: dict[str, Any]) -> None:
-    """Refused work never starts. Work that is planned to start on borrowed quota starts while others lend all of
-    theirs.
+    """Refused jobs never start. A job that is planned to start on borrowed quota starts if other teams lend all
+    their quota.
     """
     (declared,) = stack["teams"][0]["training_jobs"]
     try:

@@ -1,4 +1,6 @@
-"""Which addresses pods may reach with the egress and ingress of teams, decided without the planner."""
+"""Which addresses a team's egress and ingress settings allow. The tests evaluate the NetworkPolicies without the
+planner's code.
+"""
 
 from __future__ import annotations
 

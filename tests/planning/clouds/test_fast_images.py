@@ -1,4 +1,5 @@
-"""Node settings on each cloud with which container images start sooner, and combinations that are refused."""
+"""Node settings that shorten the time to pull container images on each cloud, and combinations that are refused.
+"""
 
 from __future__ import annotations
 

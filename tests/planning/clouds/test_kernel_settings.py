@@ -1,4 +1,4 @@
-"""Kernel settings of nodes by their workload, as written for each cloud, and the settings that are refused."""
+"""Kernel settings that suit a pool's workload, their format on each cloud, and settings that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A provider that the packages do not know is planned with the functions of its `Cloud`."""
+"""A provider that is not part of the program is planned with the functions of its `Cloud` object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Bootstrap settings that a company adds to nodes before they join, on each cloud, and the refused ones."""
+"""Bootstrap settings that a company applies to nodes before they join, on each cloud, and settings that are
+refused.
+"""
 
 from __future__ import annotations
 

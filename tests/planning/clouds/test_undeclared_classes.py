@@ -1,4 +1,5 @@
-"""Entries can name storage classes of a cluster without `storage`, and declared classes replace these classes."""
+"""Entries can use a new cluster's own storage classes. Declared classes replace the class that the program adds.
+"""
 
 from __future__ import annotations
 

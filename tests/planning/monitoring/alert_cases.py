@@ -28,7 +28,8 @@ ALL_ALERTS: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The samples of each series, one a minute, and how many alerts of a name fire at a given minute."""
+    """Samples of each series, one per minute, and the number of alerts named `alert` that fire at a given minute.
+    """
 
     name: str
     alert: str
@@ -244,7 +245,7 @@ def _healthy() -> dict[str, str]:
 
 
 def _dead_scrape() -> Iterator[Case]:
-    """Yield cases in which the metrics of a faulty GPU stop. Only the missing metrics raise an alert."""
+    """Yield cases in which a faulty GPU stops reporting metrics. Only the alert for missing metrics may fire."""
     sick = {
         **gpus(8, "99x10 stale"),
         **dict.fromkeys(_xid("79"), "5x10 stale"),

@@ -22,7 +22,7 @@ from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.size import THOROUGH
 
 ROOT = Path(__file__).parents[3]
-# For each exporter version, the operator release with it, or None for an exporter of the cluster's owner.
+# The operator release that installs each exporter version. None: the cluster's owner installs the exporter.
 VERSIONS = {"4.8.3": "v26.7.0", "4.8.2": "v26.3.3", "4.9.0": None}
 LIKE_THE_NEWEST = "4.8.2"  # rules like the newest ones, except for the name of the host label
 
@@ -91,7 +91,9 @@ def _test_group(case: Case) -> dict[str, Any]:
 
 
 def _rules_of(alert: str, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return an alert's rule and the rules it depends on, because all 81 rules take ten times as long."""
+    """Return an alert's rule and the rules that it depends on. Evaluating all 81 rules would take ten times as
+    long.
+    """
     if alert == ALL_ALERTS:
         return groups
     records = {rule["record"]: rule["expr"] for group in groups for rule in group["rules"] if "record" in rule}
@@ -108,14 +110,14 @@ def _rules_of(alert: str, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _test_file(path: Path, rules: str, tests: list[dict[str, Any]]) -> Path:
-    """Write a promtool test file next to its rule file."""
+    """Write a promtool test file for a rule file in the same folder."""
     document = {"rule_files": [rules], "evaluation_interval": "1m", "tests": tests}
     path.write_text(yaml.safe_dump(document))
     return path
 
 
 def _passes(folder: Path, *files: Path) -> None:
-    """Fail with the output of promtool if a test fails."""
+    """Run promtool's tests, and fail with its output if one of them fails."""
     assert PROMTOOL is not None
     done = subprocess.run(
         [PROMTOOL, "test", "rules", *map(str, files)], text=True, capture_output=True, check=False, cwd=folder
@@ -184,7 +186,9 @@ def test_pods_of_every_kind_that_owns_pods_have_a_workload(
 
 
 def test_rules_of_the_previous_exporter_differ_only_in_the_host_label() -> None:
-    """The older rules are equal, so only the newest are evaluated here; `make test-thorough` evaluates both."""
+    """Except for the label, the rules are equal, so only the newest are evaluated here. `make test-thorough`
+    evaluates both.
+    """
     before, newest = (
         yaml.safe_dump(rule_groups(monitoring_of(version))) for version in (LIKE_THE_NEWEST, "4.8.3")
     )

@@ -1,4 +1,4 @@
-"""Monitoring: ServiceMonitors and the Prometheus Operator, managed Prometheus, and alerts on cost and capacity."""
+"""ServiceMonitors and the Prometheus Operator, managed Prometheus, and alerts on cost and capacity."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from gpu_platform.base.paths import PROJECT_ROOT
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 
 _ROW = re.compile(r"\| ([^|`]+) \| `([^`]+)` \| `([0-9.]+)` \|")
-# Series, and the number of replicas that the load needs.
+# Series, and the number of replicas that their load requires.
 _POD = 'namespace="search", pod="chat-{}"'
 LOADS: Mapping[str, tuple[Mapping[str, str], int]] = {
     "GPUs in use": (

@@ -1,4 +1,4 @@
-"""Helpers that check and plan single EKS pools as the planner does. They plan no cluster."""
+"""Helpers that check and plan single EKS pools as the planner does, without planning a cluster."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def planned(cluster: EksCluster | None = None, **rest: Any) -> PoolPlan:
 
 
 def plan_and_decisions(cluster: EksCluster | None = None, **rest: Any) -> tuple[PoolPlan, Mapping[str, Decision]]:
-    """Return the plan of a pool that must have no problems, and its decisions by topic."""
+    """Return the plan of a pool, which must have no problems, and the pool's decisions by topic."""
     spec, cluster = pool(**rest), cluster or eks()
     assert problems_of(spec, cluster) == []
     planned = plan_pool(*context_and_share(spec, cluster, "pools[0]"))

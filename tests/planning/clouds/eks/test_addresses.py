@@ -1,4 +1,4 @@
-"""The addresses of a new VPC's zones, compared with the maximum number of nodes of the pools in them."""
+"""Whether the zones of a new VPC have enough addresses for the maximum number of nodes in their pools."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_pools_of_one_zone_are_counted_together() -> None:
         return half | {"name": "more", "provisioner": "karpenter", "count": {"desired": 0, "max": most}}
 
     problem = refused(half, more(130))
-    # 130 nodes and two for an update, plus 130 Karpenter nodes and a tenth of the sum for their replacement
+    # 130 nodes and two more during an update; 130 Karpenter nodes and 15 successors, a tenth of 145 rounded up
     assert "8187 addresses in us-east-2a (of 10.0.0.0/16) for 277 nodes of pool many, pool more" in problem.allowed
     assert problem.fix.startswith("write 101, or name more zones")
     assert warning(half, more(101))

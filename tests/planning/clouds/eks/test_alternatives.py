@@ -1,4 +1,4 @@
-"""Which alternative machine types the nodes of an EKS pool may have, and what pods can then request."""
+"""Which alternative machine types an EKS pool may have, and what pods can request on such a pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which managed node groups are scaled, and the tags that describe their nodes before the nodes exist."""
+"""Which managed node groups the Cluster Autoscaler scales, and the tags that describe the nodes of empty groups to
+it.
+"""
 
 from __future__ import annotations
 

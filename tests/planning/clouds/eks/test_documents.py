@@ -1,4 +1,6 @@
-"""Documents with a hard size limit are measured before anything is created."""
+"""IAM policies, user data, tags and Kubernetes objects are compared with their size limits before anything is
+created.
+"""
 
 from __future__ import annotations
 

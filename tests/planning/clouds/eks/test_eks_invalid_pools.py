@@ -1,4 +1,6 @@
-"""EKS pools that EC2 or EKS would refuse late, or that would waste what they pay for, are errors at preview."""
+"""EKS pools that EC2 or EKS would reject during a deployment, or that waste paid capacity, are errors in the
+preview.
+"""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_the_driver_of_fsx_may_change_and_delete_only_file_systems_of_the_stack(
         "StringEqualsIfExists": {"aws:ResourceTag/gpu-platform.dev/stack": "test"},
     }, "a file system of another stack cannot be taken over"
     assert tagging["Resource"] == "arn:aws:fsx:us-east-2:*:file-system/*"
-    # The storage class sets the tag, because otherwise the driver could not create a file system.
+    # IAM allows the driver to create only file systems with this tag, so the storage class sets the tag.
     assert the("fast", plan).parameters["extraTags"] == "gpu-platform.dev/stack=test"
     assert (driver.name, driver.managed_policies) == ("aws-fsx-csi-driver", ())
 

@@ -1,4 +1,4 @@
-"""How EKS and Karpenter name pinned releases of node images, and which releases are refused."""
+"""How a pinned release of the node image is written for EKS and for Karpenter, and which releases are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a pool whose nodes Karpenter creates is planned, and when such a pool is refused."""
+"""The plan of a pool whose nodes Karpenter creates, and the settings that are refused for such a pool."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ def test_a_pool_with_shares_is_limited_by_cpu():
 
 
 def created_in_one_pass(limits: dict[str, str], capacities: list[dict[str, int]], running: int) -> int:
-    """Return how many nodes Karpenter creates at once for any number of pods (scheduler.go, subtractMax).
+    """Return how many nodes Karpenter creates in one scheduling pass if any number of pods is pending.
 
-    The `running` nodes have the smallest machine type. Karpenter compares `limits["nodes"]` only with running
-    nodes.
+    Source: scheduler.go, subtractMax. The `running` nodes have the smallest machine type. Karpenter compares
+    `limits["nodes"]` only with running nodes.
     """
     if running >= int(limits["nodes"]):
         return 0
@@ -445,7 +445,7 @@ def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
 
 @st.composite
 def forms(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw pools of every kind. Most are valid, and the causes of invalid pools occur in all combinations."""
+    """Draw the fields of a pool. Most pools are valid; the others combine settings that are refused."""
     machine = draw(st.sampled_from(MACHINES))
     catalog = load_catalog()
     alike = [

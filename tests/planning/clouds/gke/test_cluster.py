@@ -33,12 +33,12 @@ from tests.support.sold import sold
 
 ZONE = "us-central1-a"
 OLD_NODES = {"image": {"release": "1.33.5-gke.2392000"}}
-"""A node version that still supports GPUDirect-TCPX on A3 High. Newer versions do not support it."""
+"""A node version that still supports GPUDirect-TCPX on A3 High; newer versions do not."""
 RACK = {
     "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
     "placement": {"type": "compact"},
 }
-"""A4X is sold only by reservation, and its nodes have a workload policy."""
+"""A4X is sold only through reservations, and its nodes have a workload policy."""
 
 
 def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_equally_named_clusters_in_a_project_share_no_vpc_or_account() -> None:
     assert len(created) == 6
     assert len(set(vpcs)) == len(vpcs) == 6 * 8 + 6
     assert len({place.node_account for place in places}) == 6
-    # The firewall of a VPC has the longest name derived from the VPC's name.
+    # Of the names derived from the VPC's name, the name of its firewall rule is the longest.
     assert all(len(f"{vpc}-internal") <= 63 for vpc in vpcs)
     assert all(len(place.node_account) <= 30 for place in places)
 
@@ -242,8 +242,8 @@ def test_ranges_and_system_nodes_that_gke_cannot_have_are_refused(
 
 @pytest.mark.parametrize(("field", "value"), [("nodes_cidr", "10.0.0.0/28"), ("pods_cidr", "10.16.0.0/20")])
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
-    """The pool's nodes and the system nodes, plus one of each during an upgrade, need 12 addresses and 16 ranges
-    of /24.
+    """With 4 nodes, the pool and the system nodes, plus one of each during an upgrade, need 12 addresses for nodes
+    and 16 ranges of /24 for pods.
     """
     many = on("g2-standard-48", count={"desired": 16})
     assert "enough for 21" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
@@ -396,7 +396,7 @@ def test_days_of_a_recurrence_that_are_none_of_the_week_are_refused() -> None:
         ("FREQ=WEEKLY;INTERVAL=4;BYDAY=SA,SU", 7, False),
         ("FREQ=DAILY", 4, True),
         ("FREQ=DAILY;INTERVAL=8", 4, False),
-        ("FREQ=WEEKLY;BYDAY=SA;BYMONTH=1", 4, True),  # the check of windows does not evaluate such a rule
+        ("FREQ=WEEKLY;BYDAY=SA;BYMONTH=1", 4, True),  # the check does not evaluate rules with BYMONTH
     ],
 )
 def test_windows_with_too_few_hours_in_92_days_are_refused(recurrence: str, hours: int, allowed: bool) -> None:
@@ -621,7 +621,7 @@ def test_driver_installer_runs_only_with_the_operators_device_plugin() -> None:
 def test_gpus_that_need_a_newer_branch_have_the_newest_driver() -> None:
     made = cloud(
         on("g2-standard-48", "old"),
-        on("a3-ultragpu-8g", "same", network={"rdma": False}),  # H200: every version of the branch supports it
+        on("a3-ultragpu-8g", "same", network={"rdma": False}),  # each default driver supports H200
         on("a4-highgpu-8g", "new", network={"rdma": False}),
     )
     assert pools_of(installer(made, "gpu-driver-installer")) == ["old", "same"]

@@ -185,7 +185,7 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 NODE: list[tuple[dict[str, Any], str, str]] = [
-    # what only EKS has
+    # settings that only EKS supports
     ({"provisioner": "karpenter"}, "provisioner", "a built-in autoscaler"),
     ({"karpenter": {"expire_after": "336h"}}, "karpenter", "a built-in autoscaler"),
     ({"image": {"ami": "ami-0a1b2c3d"}}, "image.ami", "Google's images"),

@@ -1,4 +1,4 @@
-"""GKE versions of nodes that pools declare or need, conflicts between them, and versions of live nodes."""
+"""The node versions that GKE pools declare or require, conflicts between them, and the versions of live nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GKE reservations for a fixed time, before they start and when they end."""
+"""GKE reservations with a fixed period, before their start and at their end."""
 
 from __future__ import annotations
 

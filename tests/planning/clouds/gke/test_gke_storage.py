@@ -285,7 +285,7 @@ def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
 
 @pytest.mark.parametrize(("iops", "fix"), [(100, "remove iops"), (256000, "write iops: 160000 or less")])
 def test_iops_that_no_hyperdisk_has_are_refused(iops: int, fix: str) -> None:
-    """Claims of a class with these IOPS would wait forever."""
+    """Claims of a class with these IOPS would stay pending forever."""
     hyperdisk = {"type": "disk", "disk": "hyperdisk-balanced", "iops": iops}
     [(place, text)] = refused(A4, fast=hyperdisk).items()
     assert place == "storage.fast.iops"
@@ -341,7 +341,9 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
     ],
 )
 def test_claims_below_the_smallest_instance_are_refused(declared: dict[str, Any], smallest: str | None) -> None:
-    """The cloud creates and bills the smallest instance, which a quota of 100Gi does not account for."""
+    """The cloud would create and bill the smallest instance, although the quota counts only the 100Gi of the
+    claim.
+    """
     home = {"directory": "/home/me", "size": "100Gi", "storage_class": "kept"}
     lab = {"name": "lab", "pool": "serve", "gpus": 1, "home": home}
     own = team("vision", quota={"gpus": 4}, members=["user:a@example.com"], notebooks=[lab])

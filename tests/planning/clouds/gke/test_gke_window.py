@@ -1,4 +1,4 @@
-"""The window of `changes` as a recurring GKE maintenance window, which is in UTC."""
+"""The window in `changes`, converted to a recurring GKE maintenance window in UTC."""
 
 from __future__ import annotations
 
