@@ -1,4 +1,5 @@
-"""A stack for each provider and, for every field, the context that it needs and other values that it can have.
+"""A stack for each provider. For every field, the tables contain other values and the context in which they are
+valid.
 
 A new field in the models needs an entry here only if its values are not a Literal, a bool or a number with a
 default. The test fails until the entry exists.
@@ -17,7 +18,7 @@ PROVIDERS = ("sandbox", "existing", "eks", "gke")
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """A value for each provider. `other` is the value for providers without their own value."""
+    """A value for each provider. `other` is the value for providers that `of` does not contain."""
 
     of: Mapping[str, Any]
     other: Any = None
@@ -29,7 +30,7 @@ def by(other: Any = None, **of: Any) -> By:
 
 
 def resolved(value: Any, provider: str) -> Any:
-    """Return the value that an entry of these tables has on a provider."""
+    """Return the value of a table entry for a provider."""
     if isinstance(value, By):
         return value.of.get(provider, value.other)
     return value
@@ -165,9 +166,9 @@ _EKS_NETWORK = {
 }
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
-# Values that the stack needs for a field to have an effect, by their place, for the field and all fields below it.
-# The values of the longest path are applied last. No value removes a field.
-# NVLink connects the nodes of these pools. Other providers refuse such pools without the matching capacity.
+# For each field and the fields below it, the values that the stack needs for the field to have an effect, by
+# place. The values of the longest path are applied last. No value removes a field. NVLink connects the nodes of
+# these pools. The other providers refuse such pools without the matching capacity.
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge"})
 
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
@@ -860,8 +861,8 @@ ALTERNATIVES: Mapping[str, Any] = {
 
 ALTERNATIVES = {**ALTERNATIVES, **dict(workload_cases.alternatives())}
 
-# Fields with only one effect: the stack is refused with the field and planned without it, or the other way round.
-# Their values and contexts above produce this effect.
+# Fields with only one effect, which their values and contexts above produce. With one value the stack is refused,
+# with another it is planned.
 ONLY_CHECKED = {
     "cluster(existing).network_policies": "host names are planned only with it",
     "cluster(eks).create.api_from_anywhere": "an API server for the whole internet is planned only with it",

@@ -1,4 +1,4 @@
-"""The stack in which a change to a field has an effect, and the values to set."""
+"""Functions that return the stack in which a change of a field has an effect, and the new values for the field."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHER_VARIANT: Mapping[str, Any] = {
 
 
 def stack_for(path: str, provider: str) -> dict[str, Any]:
-    """Return the provider's stack with the context that a field needs."""
+    """Return the provider's stack with the other fields that a field requires."""
     platform: dict[str, Any] = copy.deepcopy(dict(STACKS[provider]))
     key = table_key(path)
     for place, context in sorted(CONTEXTS.items(), key=lambda item: len(item[0])):
@@ -31,15 +31,15 @@ def stack_for(path: str, provider: str) -> dict[str, Any]:
 
 
 def table_key(path: str) -> str:
-    """Return the path of a field in the tables.
+    """Return the path under which the tables contain a field.
 
-    A named sharing is listed as a pool's sharing, and the team of a team stack as an entry of `teams`.
+    The tables contain a named sharing as a pool's sharing, and the team of a team stack as an entry of `teams`.
     """
     return re.sub(r"^team\.", "teams[].", path).replace("sharing{}", "pools[].sharing")
 
 
 def values_for(field: Field, found: Any, provider: str) -> list[Any] | str:
-    """Return the new values for a field, or a message about an entry that the tables lack."""
+    """Return the new values for a field. If the tables lack an entry for the field, return a message about it."""
     values = resolved(ALTERNATIVES.get(table_key(field.path)), provider)
     if field.variant is not None and values is None:
         kind = "mode" if "sharing" in field.path else "type"

@@ -1,7 +1,7 @@
-"""Every field of the stack file, read from the models, and functions that read and change a field in a document.
+"""Every field of the stack file, read from the models, and functions that read and change fields of a document.
 
-A field is named as in the file, with its variant if it has several: `pools[].capacity(spot)`,
-`cluster(eks).create.cidr`, `sharing{}(mig).layout`.
+A field's name is its path in the file. If the field has several variants, the name contains the variant:
+`pools[].capacity(spot)`, `cluster(eks).create.cidr`, `sharing{}(mig).layout`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Field:
 
 
 def fields_of(model: type[BaseModel], path: str = "") -> Iterator[Field]:
-    """Yield the fields below a model that have values, in the order of the models."""
+    """Yield the fields of a model and of its nested models, except for fields that only contain other fields, in
+    the order of the models.
+    """
     for name, info in model.model_fields.items():
         here = f"{path}.{info.alias or name}".removeprefix(".")
         if not (name in _DISCRIMINATORS and _single(info.annotation)):
@@ -96,7 +98,7 @@ _PART = re.compile(r"\.?([^.\[\](){}]+)(?:\([^)]*\))?|(\[\d*\])|(\{\})(?:\([^)]*
 
 
 def place_of(path: str, document: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """Return the place of a field in a document, in the first entry of each list and mapping."""
+    """Return the place of a field in a document. In lists and mappings, the place is in the first entry."""
     place: list[str | int] = []
     value: Any = document
     for key, index, entry in _PART.findall(path):

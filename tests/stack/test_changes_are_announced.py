@@ -1,4 +1,6 @@
-"""A preview reports how a changed field affects running resources. Fields without a row are listed here."""
+"""The preview reports how a changed field affects running resources. This module lists the fields without such a
+report.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ _LATER = "resources that are created later; running resources do not change"
 _LIVE = "a row if the preview has read the live nodes"
 _UP = "`up` and `destroy` themselves: how long they wait, what they refuse, how they connect"
 _MONEY = "estimates"
-# Fields whose change has no row without a live cluster, as regular expressions of their paths, and the reason.
+# Regular expressions for the paths of fields whose change adds no row without a live cluster, each with the
+# reason.
 WITHOUT_ROW: Mapping[str, str] = {
     r"teams\[\]\.(workloads|claims|training_jobs|inference_services)\[\]": _OBJECTS,
     r"teams\[\]\.(ray_clusters|notebooks|batch_jobs)\[\]": _OBJECTS,
@@ -44,7 +47,7 @@ WITHOUT_ROW: Mapping[str, str] = {
     r"(teams\[\]\.identity|team_identities\{\})\.buckets\[\]\.kms_key$": _OBJECTS,
     r"queueing\.(kueue|topology|pods_ready_timeout)$": _OBJECTS,
     r"compute_classes\[\]\.pools$|policy\.|budget\.": _OBJECTS,
-    # The stack has only one team, so nobody borrows. tests/planning/test_impact.py covers these fields.
+    # The stack has only one team, so no team borrows. tests/planning/test_impact.py covers these fields.
     r"teams\[\]\.queue\.(weight|lend\.\w+)$|queueing\.reserve\.\w+$": _LATER,
     r"cluster\(eks\)\.(subnets|create\.network\.control_plane_subnets)$": _LATER,
     r"pools\[\]\.(headroom|karpenter\.(consolidate_after|limits)|upgrade\.\w+|repair|image\.driver)$": _LATER,
@@ -92,7 +95,9 @@ def _has_row(before: EnvironmentPlan, after: EnvironmentPlan) -> bool:
 
 
 def _changes(field: Field) -> Iterator[tuple[EnvironmentPlan, EnvironmentPlan]]:
-    """Yield the plans before and after a change of a field, in both directions, for every provider with it."""
+    """For every provider that has the field, yield the plans before and after a change of the field, and the
+    reverse change.
+    """
     for provider in _PROVIDERS:
         stack = stack_for(field.path, provider)
         place = place_of(field.path, stack)

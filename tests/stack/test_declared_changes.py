@@ -1,4 +1,4 @@
-"""A changed field appears on existing nodes in the properties that are declared next to the field."""
+"""If a field changes, the properties that are declared next to the field change on existing nodes."""
 
 from __future__ import annotations
 

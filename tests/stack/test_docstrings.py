@@ -1,4 +1,4 @@
-"""Fields in the JSON Schema are described by the docstrings below them in the models."""
+"""The JSON Schema describes each field with the docstring below it in the model."""
 
 from __future__ import annotations
 

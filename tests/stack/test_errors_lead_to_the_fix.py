@@ -1,4 +1,4 @@
-"""Each independent mistake in a stack file is reported once, without its consequences, with a fix."""
+"""Each independent mistake in a stack file is reported once, with a fix. Its consequences are not reported."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _team_findings(folder: Path) -> Iterator[Finding]:
             units = ("gpus", "shared", "mig", "mig_shared", "devices")
             kept = {key: one for key, one in declared["quota"].items() if key in units}
             environment["queueing"] = {**environment["queueing"], "reserve": kept}
-            environment["pools"][0]["count"] = {"desired": 4}  # so that the team can borrow something
+            environment["pools"][0]["count"] = {"desired": 4}  # leaves GPUs that the team can borrow
         elsewhere = {**environment, "cluster": {"provider": "sandbox", "name": "elsewhere"}}
         for name, platform in (("here", environment), ("elsewhere", elsewhere)):
             text = yaml.safe_dump({"config": {CONFIG_KEY: platform}})
@@ -129,7 +129,7 @@ def _finding(field: Field, stack: Platform, provider: str, plan: Callable[[Platf
         if effects[-1] == "elsewhere":
             assert isinstance(after, tuple)
             return Finding(field.path, "inert", f"{told} is refused elsewhere; give another: {_told(after)}")
-        # If the field is unset, one of the options is equal to the value that the platform chooses.
+        # If the field is unset, one of the options equals the value that the program chooses.
         allowed = 1 if field.options and found is None and field.default is None else 0
         if effects.count("inert") > allowed:
             return Finding(field.path, "inert", f"{told} changes nothing in the plan and is not refused")

@@ -1,4 +1,4 @@
-"""Errors describe the values that a pattern allows in words, and name a value or an object as the fix."""
+"""Errors describe in words which values a pattern allows, and their fix contains a valid value or object."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def test_each_pattern_has_words_or_an_example(adapter: str) -> None:
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_each_pattern_that_limits_the_length_of_a_name_says_so(adapter: str) -> None:
-    """A short value can look like every example. Ids of fixed length, such as AWS ids, are copied."""
+    """The words must state the length, because a short name can look like every example. Ids of fixed length, such
+    as AWS ids, are copied.
+    """
     schema = ADAPTERS[adapter].json_schema(mode="validation")
     limits = re.compile(r"\[[^\]]*(a-z0-9|A-Za-z0-9)[^\]]*\]\{\d+,\d+\}")
     silent = {

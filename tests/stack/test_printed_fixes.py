@@ -1,4 +1,6 @@
-"""After a program applies a printed fix, a stack passes or has another problem, and no fix leads back."""
+"""If a program applies a printed fix, the stack is valid or has another problem, and no fix restores an earlier
+stack.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ REFUSED = {
     "mps_over_48_clients": "sharing-replicas-bounded",
     "replicas_of_a_gpu_model_too_many": "sharing-replicas-bounded",
 }
-"""Mandatory rules that refuse a fixed stack, as they set another limit. Planning accepts their fix."""
+"""Mandatory rules that refuse a stack to which a fix was applied, because the rules have another limit than
+planning.
+"""
 
 
 _verdicts: dict[str, Mapping[str, str]] = {}
@@ -75,7 +79,7 @@ def _load(document: Mapping[str, Any], folder: Path) -> tuple[tuple[Problem, ...
 def _chains(
     document: dict[str, Any], problems: tuple[Problem, ...], folder: Path, before: tuple[dict[str, Any], ...]
 ) -> Iterator[Step]:
-    """Yield every step of every chain of fixes. Fails if all fixes of a problem lead back."""
+    """Yield every step of every chain of fixes. Fails if all fixes of a problem lead to an earlier document."""
     if len(before) >= DEPTH:
         return
     first = problems if not before else problems[:1]  # one by one, as their order does not matter
@@ -90,9 +94,9 @@ def _chains(
 
 
 def _refused(loaded: LoadedStack) -> Mapping[str, str]:
-    """Return the messages of the violated mandatory rules of a stack, by rule.
+    """Return the messages of the mandatory rules that a stack violates, by rule.
 
-    The result is cached by plan, because many fixes lead to the same plan.
+    The result is cached for each plan, because many fixes lead to the same plan.
     """
     key = repr(loaded.plan)
     if key not in _verdicts:
@@ -180,7 +184,7 @@ def test_what_planning_accepts_or_advises_is_not_refused_by_the_pack(
         for step in steps:
             assert step.problem not in step.left, f"after {step.did!r}"
         ends = [(step.document, step.loaded) for step in steps if step.loaded is not None]
-        if ends:  # otherwise a program cannot decide the fix, and the pool stays unchanged
+        if ends:  # otherwise a program cannot choose the fix, and the pool stays unchanged
             (document, whole), *alternatives = ends
             others += [after for _, after in alternatives]
     for after in [whole, *others] if whole else []:

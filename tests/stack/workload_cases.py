@@ -1,4 +1,6 @@
-"""A stack with such an entry, and other values, for every field of the workloads that teams declare."""
+"""For every field of the workloads that teams declare, a stack that uses the field, and other values for the
+field.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ _MIXED = {"mode": "mig", "layout": {"1g.10gb": 1, "2g.20gb": 1}}
 
 
 def contexts(by: Any, other_pool: Any, dra: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the context of each field.
+    """Yield the path of each field and the values that the stack needs for it.
 
-    `by`, `other_pool` and `dra` are the helpers and values of the other tables.
+    `by`, `other_pool` and `dra` are helpers and values of `field_cases`.
     """
     kept = {"storage.fast": by(None, eks={"type": "disk"}, gke={"type": "disk"})}
     data = {"type": "bucket", "bucket": "acme-datasets", "read_only": False}
@@ -92,7 +94,7 @@ def contexts(by: Any, other_pool: Any, dra: Mapping[str, Any]) -> Iterator[tuple
 
 
 def alternatives() -> Iterator[tuple[str, list[Any]]]:
-    """Yield other values for each field."""
+    """Yield the path of each field and its other values."""
     for kind in _ENTRIES:
         at = f"teams[].{kind}[]"
         requests = f"{at}.workers[]" if kind == "ray_clusters" else at
