@@ -1,5 +1,4 @@
-"""Node settings that shorten the time to pull container images on each cloud, and combinations that are refused.
-"""
+"""Node settings that shorten the time to pull container images on each cloud, and combinations that are refused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Entries can use a new cluster's own storage classes. Declared classes replace the class that the program adds.
-"""
+"""Entries can use a new cluster's own storage classes. Declared classes replace the class that the program adds."""
 
 from __future__ import annotations
 
