@@ -25,7 +25,7 @@ RULES = admission_rules()
 
 
 class Names:
-    """The types of the values and variables in a policy's rules, each compiled on first use."""
+    """The types of the values and variables in a policy's rules. Each type is determined when it is first used."""
 
     def __init__(self, rules: AdmissionRules, policy: RulePolicy) -> None:
         self._variables = {**rules.variables, **policy.variables}

@@ -1,4 +1,4 @@
-"""For a catalogue with inconsistent files, the loader reports the file, the entry and what is missing."""
+"""If files of the catalogue are inconsistent, the loader reports the file, the entry and what is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE = "source: {title: a test, date: 2026-11-22}"
 
 
 class Broken(NamedTuple):
-    """A facts file, a text to replace, its replacement, and the place and words of the resulting problem."""
+    """A facts file, the text to replace in it, the replacement, and the place and words of the resulting problem."""
 
     file: str
     old: str

@@ -1,4 +1,4 @@
-"""The facts agree with each other and with published numbers."""
+"""The facts of the catalogue agree with each other and with published numbers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_no_entry_is_written_twice(catalog: Catalog):
 
 
 def test_every_fact_is_read_by_some_code():
-    """Nobody would notice if a fact that no code reads were wrong or missing."""
+    """If no code reads a fact, nobody notices that it is wrong or missing."""
     root = Path(str(resources.files("gpu_platform"))).parent
     code = "".join(
         file.read_text("utf-8")
@@ -105,7 +105,8 @@ def test_every_cloud_family_counts_against_a_known_quota(catalog: Catalog):
         for provider, spot, name in with_gpus
     }
     without = {(provider, spot, name.partition("-")[0]) for provider, spot, name in unknown - with_gpus}
-    # Spot VMs count as preemptible only if a project has such a quota. Newer series count by VM family.
+    # GCP counts Spot VMs against the preemptible quota only if a project has one. Quotas of newer series are per
+    # VM family.
     assert {series for _, spot, series in without if not spot} == {"c4", "c4a", "n4"}
     assert {provider for provider, _, _ in without} == {"gcp"}
     assert families == {

@@ -1,4 +1,4 @@
-"""GPU names in the spelling of NVML, GPU Feature Discovery, the clouds and people."""
+"""GPU names as NVML, GPU Feature Discovery, the clouds and people write them."""
 
 from __future__ import annotations
 
