@@ -314,13 +314,13 @@ def quota(hard: Any, namespace: str = "vision", **spec: Any) -> Record:
 
 
 def report_of(rule: str, *records: Record, **settings: Any) -> PolicyReport:
-    """Return the report on a stack of these records with only one rule enabled."""
+    """Evaluate only one rule on a stack of these records, and return the report."""
     config = {"all": "disabled", rule: {"enforcementLevel": "mandatory", **settings}}
     return evaluate(records, config, TODAY)
 
 
 def violations(rule: str, *records: Record, **settings: Any) -> list[Violation]:
-    """Return the violations of one rule. Fails if the rule could not check something."""
+    """Return the violations of one rule. Fails if the rule could not check a value."""
     found = report_of(rule, *records, **settings)
     assert not found.not_checked, found.not_checked
     return list(found.violations)

@@ -108,7 +108,7 @@ def test_pods_whose_cpus_are_not_exclusive_or_without_gpus_pass(pod: Record) -> 
 def test_each_container_is_evaluated_by_itself_init_containers_too() -> None:
     assert refused(simulated(), asking(container(4, "8"), container(4, "60", name="second")))
     assert refused(simulated(), asking(container(1, "8"), initContainers=[container(8, "8", name="first")]))
-    # With pod scope, both containers count together: 8 GPUs and 68 CPUs, each from two NUMA nodes.
+    # With pod scope, the requests of both containers are added up: 8 GPUs and 68 CPUs, each from two NUMA nodes.
     both = asking(container(4, "8"), container(4, "60", name="second"))
     assert not refused(simulated(**{"topology-scope": "pod"}), both)
     assert refused(simulated(**{"topology-scope": "pod"}), asking(EXCLUSIVE))
@@ -138,7 +138,7 @@ def test_a_pool_with_fewer_gpus_is_no_way_out_and_shares_named_as_gpus_are() -> 
         train="version: v1", few="version: v1", many=shared(replicas=4, rename=False)
     )
     assert violations(RULE, cluster_policy(), config, simulated(), few, asking(EXCLUSIVE))
-    many = simulated(name="many-0")  # 16 shares on each NUMA node
+    many = simulated(name="many-0")  # 16 shares on each of the two NUMA nodes
     assert not violations(RULE, cluster_policy(), config, simulated(), many, asking(EXCLUSIVE))
 
 
@@ -174,7 +174,7 @@ def test_machine_types_are_named_only_if_all_are_known_and_refused() -> None:
 
 
 def test_cpus_are_on_numa_nodes_without_gpus_too() -> None:
-    """The 256 CPUs of a DGX A100 are on eight NUMA nodes, but its GPUs are on only four of them."""
+    """The 256 CPUs of a DGX A100 are spread over eight NUMA nodes, but its GPUs over only four of them."""
     dgx = simulated(machine="dgx-a100-640gb")
     assert refused(dgx, asking(container(1, "33")))
     assert not refused(dgx, asking(container(1, "32")))

@@ -1,4 +1,6 @@
-"""Promised capacity and its cost: quotas compared with pools, shares across teams, and the hourly budget."""
+"""Rules about granted capacity and its cost: quotas compared with pools, shares across teams, and the hourly
+budget.
+"""
 
 from __future__ import annotations
 
@@ -190,7 +192,9 @@ def test_shares_of_one_team_and_whole_gpus_of_two_pass():
 
 
 def queue(team: str, flavor: str, nominal: int, borrowing: int | None = 0) -> list[Record]:
-    """Return a team's queue in a cohort, with a flavor of whole GPUs. None for `borrowing` means no limit."""
+    """Return a team's queue in a cohort, with a flavor of whole GPUs. If `borrowing` is None, it has no borrowing
+    limit.
+    """
     entry = {"name": "nvidia.com/gpu", "nominalQuota": nominal}
     entry |= {} if borrowing is None else {"borrowingLimit": borrowing}
     groups = [{"flavors": [{"name": flavor, "resources": [entry]}]}]

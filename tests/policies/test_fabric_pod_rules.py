@@ -1,4 +1,6 @@
-"""The clouds' own fabric test pods pass in a stack with pools of their machine type, and fail in others."""
+"""The fabric test pods that the clouds publish pass in a stack with pools of their machine type, and fail in
+others.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ FABRICS = {
     "a4-highgpu-8g": "rdma",
     "a4x-highgpu-4g": "rdma",
 }
-# The checks that this rule covers. Only admission checks users, devices in annotations and the GPUs' networks.
+# The checks that this rule covers. Users, devices in annotations and networks of GPUs are checked only at
+# admission.
 JUDGED = ("fabric-daemon", "pod-security-host-path", "pod-security-privileged", "pod-security-host-namespaces")
 
 

@@ -1,4 +1,4 @@
-"""The network between GPU nodes on AWS: EFA, placement groups, reservations."""
+"""Rules about the network between GPU nodes on AWS: EFA, placement groups and reservations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access to GPUs that were not granted, access to the node, and pods without GPUs on GPU nodes."""
+"""Rules about access to GPUs that were not granted, access to the node, and pods without GPUs on GPU nodes."""
 
 from __future__ import annotations
 

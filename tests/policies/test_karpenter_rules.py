@@ -1,4 +1,4 @@
-"""Karpenter: limits, disruption of training nodes, and device claims."""
+"""Rules about Karpenter: limits, disruption of training nodes, and device claims."""
 
 from __future__ import annotations
 

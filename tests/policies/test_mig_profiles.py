@@ -1,4 +1,4 @@
-"""The tables and the method that the MIG rules use, and where the rules differ from the planner."""
+"""The tables and the method that the MIG rules use, compared with the catalogue and with the planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MIG: supported GPUs, valid geometry, the strategy, and changes of the layout."""
+"""Rules about MIG: supported GPUs, valid geometry, the strategy, and changes of the layout."""
 
 from __future__ import annotations
 

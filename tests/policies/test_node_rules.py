@@ -1,4 +1,4 @@
-"""The taints of GPU node pools of every kind, and the Topology Manager policy of training pools."""
+"""Rules about the taints of all kinds of GPU node pools, and the Topology Manager policy of training pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""External addresses of Services, and device claims."""
+"""Rules about external addresses of Services, and device claims."""
 
 from __future__ import annotations
 

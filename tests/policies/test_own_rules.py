@@ -1,4 +1,4 @@
-"""A company's rules in addition to the pack: in `check`, in the Pulumi CLI's pack, and if they do not load."""
+"""A company's own rules, in `check` and in the Pulumi CLI's policy pack, and rules that cannot be loaded."""
 
 from __future__ import annotations
 

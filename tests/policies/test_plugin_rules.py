@@ -1,4 +1,4 @@
-"""Two device plugins on one pool: the plugin of GKE or Bottlerocket next to the GPU Operator's."""
+"""Rules about pools with two device plugins: the plugin of GKE or Bottlerocket, and the GPU Operator's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes of pods, and pods that keep their node from being removed."""
+"""Rules about pods' volumes, and about pods that prevent the removal of their node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a user configures levels, settings and exemptions of the rules, with clear errors for mistakes."""
+"""How a user configures levels, settings and exemptions of the rules, and the errors for mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The pack as the Pulumi CLI runs it: a process that serves the analyzer protocol, started in its folder."""
+"""The pack as the Pulumi CLI runs it: a process that is started in the pack's folder and serves the analyzer
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ class Pack:
         self._stub.Configure(request)
 
     def remedied(self, record: Record, *names: str, **settings: Any) -> tuple[Record | None, str]:
-        """Return the remediated inputs, or None if unchanged, and why a remediation could not be applied."""
+        """Return the remediated inputs, or None if nothing changed, and the reason if a remediation could not be
+        applied.
+        """
         configured: Any = proto.ConfigureAnalyzerRequest()
         for name in names:
             configured.policyConfig[name].enforcementLevel = proto.REMEDIATE

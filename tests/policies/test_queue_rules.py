@@ -1,4 +1,4 @@
-"""Queueing with Kueue: job queues, borrowing and topology."""
+"""Rules about queueing with Kueue: job queues, borrowing and topology."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts and annotations of routes."""
+"""Rules about hosts and annotations of routes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""On the rules' reference page, the wrong example violates its rule, and the right example does not.
+"""Each rule has a wrong example that violates it, and a right example that does not, on the rules' reference page.
 
-If any value of an example is unknown before the deployment, the rule reports neither a pass nor a violation.
+If a value of an example is unknown before the deployment, the rule reports neither a pass nor a violation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bare-pod": {"namespaces": ["vision"]},
     "cost-ceiling": {"maxUsdPerHour": 20},
 }
-"""Settings that the comment of an example mentions."""
+"""Rule settings that the comments of the examples mention."""
 
 
 def records(example: str) -> list[Record]:
@@ -55,12 +55,12 @@ def test_a_rule_is_satisfied_by_its_right_example_and_can_check_it(rule: str):
     assert not found.not_checked, found.not_checked
 
 
-# A ConfigMap that no operator in the stack names is recognised only by its content.
+# These rules recognise a ConfigMap only by its content if no operator in the stack names it.
 BY_CONTENT = {"sharing-replicas-bounded", "sharing-rename"}
 
 
 def hidden(example: str) -> Iterator[tuple[str, list[Record]]]:
-    """Yield the records of an example with one value unknown, and the place of the value, for every value."""
+    """For every value, yield its place and the example's records with this value unknown."""
     base = records(example)
     for index, one in enumerate(base):
         for path in places(one["inputs"]):

@@ -1,4 +1,4 @@
-"""Servers that KEDA triggers may query, and the credentials that they use."""
+"""Rules about the servers that KEDA triggers may query, and the credentials for these queries."""
 
 from __future__ import annotations
 

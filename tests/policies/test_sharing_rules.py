@@ -1,4 +1,6 @@
-"""Time-slicing and MPS: who may share GPUs, the maximum number of replicas, resource names and pod requests."""
+"""Rules about time-slicing and MPS: who may share GPUs, the maximum number of replicas, resource names and
+requests.
+"""
 
 from __future__ import annotations
 

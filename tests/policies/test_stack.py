@@ -1,4 +1,4 @@
-"""Values that are read once for all subjects of the rules, and the stack's objects by kind and namespace."""
+"""Values that a stack computes once for all rules, and the stack's objects by kind and namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules find pods in kinds that no list names. GPU requests outside a pod spec are reported as not checked."""
+"""Rules find pods in objects of unknown kinds. GPU requests outside a pod spec are reported as not checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULE = "gpu-visible-devices-bypass"
 
 
 def of(token: str, **inputs: Any) -> PolicyReport:
-    """Return the report of the pack on one object."""
+    """Evaluate the pack on one object of the resource type `token`, and return the report."""
     record = {
         "urn": f"urn:pulumi:s::p::{token}::one",
         "type": token,

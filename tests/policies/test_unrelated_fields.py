@@ -1,7 +1,7 @@
-"""No field hides an unrelated violation, because the findings are the same with any value of any field.
+"""No field hides an unrelated violation: the findings are the same for any value of any field.
 
-For each field, the test adds a violating pool and its teams to the stack, and the wrong examples of all rules to
-the resources that the program registers. It leaves out examples that need their own cluster.
+For each field, the test adds a violating pool and its teams to the stack. It also adds the wrong examples of all
+rules to the resources that the program registers, except for examples that need their own cluster.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ POOL: Mapping[str, Mapping[str, Any]] = {
 
 
 def violating(stack: Platform, provider: str) -> Platform:
-    """Return a stack with two more teams that have shares of the same GPUs."""
+    """Return a stack with another pool of shared GPUs, two teams that share these GPUs, and a low cost ceiling."""
     pool = {
         "name": "clients",
         "count": {"desired": 2},
@@ -73,7 +73,7 @@ def violating(stack: Platform, provider: str) -> Platform:
 
 @cache
 def wrong_examples() -> tuple[Record, ...]:
-    """Return the wrong example of every mandatory rule, with namespaces, pools and hosts that no stack has."""
+    """Return the wrong examples of all mandatory rules. Their namespaces, pools and hosts are in no stack."""
     found: list[Record] = []
     for rule in rules():
         if rule.level is Level.MANDATORY:
@@ -84,7 +84,9 @@ def wrong_examples() -> tuple[Record, ...]:
 
 
 def findings(stack: Platform, plan: Plan) -> Findings:
-    """Return the violations of the stack, and the examples that violate their rule next to it."""
+    """Return the violations of the stack, and the wrong examples that violate their rule if they are added to the
+    stack.
+    """
     registered = [one.to_json() for one in record_platform(stack).resources]
     own, all_ = (
         evaluate([*registered, *more], plan.policy.config, TODAY, plan.policy.own_rules).violations
@@ -119,7 +121,9 @@ def cases(provider: str, *, all_fields: bool) -> Iterator[tuple[str, Platform]]:
 
 
 def judge(provider: str, *, all_fields: bool) -> int:
-    """Compare the findings for each field with the plain stack, and return the number of planned stacks."""
+    """Compare the findings for each changed field with those of the unchanged stack. Return the number of planned
+    stacks.
+    """
     plain = violating(dict(STACKS[provider]), provider)
     expected = findings(plain, plan_platform(plain, "test"))
     assert {rule for rule, example in expected if not example} == OF_STACK

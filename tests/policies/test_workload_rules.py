@@ -1,4 +1,4 @@
-"""Pods that use GPUs have the needed tolerations, and their requests equal their limits."""
+"""Rules about pods that use GPUs: they need tolerations, and their requests must equal their limits."""
 
 from __future__ import annotations
 
