@@ -1,4 +1,4 @@
-"""Reads the fenced blocks of the documents with the comment before each block, and the commands in them."""
+"""Reads the fenced blocks of the documents, the comment before each block, and the commands in the blocks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def blocks(*languages: str) -> list[Block]:
 def commands() -> list[Command]:
     """Return every `gpu-platform` command in console blocks.
 
-    If the page copies a stack file, the commands name the original instead of the copy.
+    If a page copies a stack file, the returned commands name the original file, not the copy.
     """
     copies = {
         (block.page, copy): original
@@ -93,7 +93,7 @@ def inline_commands() -> Iterator[tuple[Path, str]]:
 
 
 def _calls(line: str) -> Iterator[list[str]]:
-    if line.startswith("pip "):  # the line names the package, not the command
+    if line.startswith("pip "):  # a package name, not a command
         return
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&>")
     lexer.whitespace_split = True

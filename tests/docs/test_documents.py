@@ -38,7 +38,9 @@ NAV = yaml.safe_load((PROJECT_ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
 
 
 def command_of(words: list[str] | tuple[str, ...]) -> tuple[Any, list[str]]:
-    """Return the command for these words, and the remaining words. Raises KeyError if there is no such command."""
+    """Return the command that these words call, and the remaining words. Raises KeyError if there is no such
+    command.
+    """
     found = COMMANDS
     rest = list(words)
     while hasattr(found, "commands"):
@@ -89,7 +91,7 @@ def yaml_blocks(kind: str) -> list[Block]:
 
 
 def kind_of(block: Block) -> str:
-    """Return the kind of a block, which selects its test. It is the comment before the block, or `stack file`."""
+    """Return the kind of a block, which selects its test: the comment before the block, or `stack file`."""
     if not block.mark and STACK_FILE in block.text:
         return "stack file"
     return block.mark.partition(":")[0]
@@ -117,15 +119,14 @@ ON_CLOUD: dict[str, dict[str, Any]] = {
     "existing": {"machine_type": "dgx-a100-640gb", "nodes": {"names": ["gpu-0"]}},
     "sandbox": {"machine_type": "p4de.24xlarge"},
 }
-"""For each provider, the fields of the pool that is added to a fragment without pools so that it can be checked.
-"""
+"""For each provider, the fields of a pool. A fragment without pools can only be checked with this pool."""
 
 
 @pytest.mark.parametrize("block", yaml_blocks(FRAGMENT), ids=str)
 def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    # The modules that a fragment names are in this folder, as if it were the root folder of a project.
+    # Fragments name modules of this folder. In a project, they would be in its root folder.
     monkeypatch.syspath_prepend(str(PROJECT_ROOT / "examples" / "policy-rules"))
     whole: dict[str, Any] = {
         "kind": "environment",
@@ -136,7 +137,9 @@ def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
     pool = {"name": "train", "count": {"desired": 1}, "workload": "training", **ON_CLOUD[provider]}
     whole.setdefault("pools", [pool])
     if provider != "sandbox" or "operator" in whole:
-        plan_platform(whole, "documented")  # the policies need more fields than the fragment has
+        plan_platform(
+            whole, "documented"
+        )  # no check of the whole stack, because the policies need more fields than the fragment has
         return
     path = tmp_path / "Pulumi.documented.yaml"
     path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": whole}}))
@@ -190,7 +193,7 @@ def test_a_command_of_a_console_block_is_accepted_by_the_parser(command: Command
 
 
 def offline() -> list[tuple[str, ...]]:
-    """Return every command line that needs neither a cluster nor a cloud, without repetitions."""
+    """Return every distinct command line that needs neither a cluster nor a cloud."""
     found = [one.arguments for one in commands() if not one.has_placeholder]
     return [words for words in dict.fromkeys(found) if {" ".join(words[:1]), " ".join(words[:2])} & OFFLINE]
 
@@ -276,7 +279,7 @@ def test_the_navigation_has_every_page_once():
 
 
 def limits_of(node: Any) -> list[int]:
-    """Return the maximum number of entries of a schema field, including its alternatives and nested entries."""
+    """Return the limits on the number of entries of a schema field, and of its alternatives and nested fields."""
     inner = [*node.get("anyOf", ()), *(node[key] for key in ("items", "additionalProperties") if node.get(key))]
     own = [node[key] for key in ("maxItems", "maxProperties") if key in node]
     return own + [limit for one in inner if isinstance(one, dict) for limit in limits_of(one)]

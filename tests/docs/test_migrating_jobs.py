@@ -1,4 +1,6 @@
-"""The example in docs/migrating-jobs.md keeps the values of its PyTorchJob in each kind, at the listed paths."""
+"""The example in docs/migrating-jobs.md keeps the values of its PyTorchJob, in each kind of job and at the listed
+paths.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, dict[str, Any]]:
-    """The example for each kind, with its `spec` and the parts that the page calls job, pod, main and runtime."""
+    """For each kind, the rendered spec of the example and the parts that the page calls job, pod, main and
+    runtime.
+    """
     plan = plan_platform({"kind": "environment", **ENTRY}, "page")
     assert plan.kind == "environment"
     (team,), (workloads,) = plan.teams, plan.workloads

@@ -1,4 +1,4 @@
-"""The messages on the troubleshooting page are messages of the code."""
+"""Every message on the troubleshooting page is a message in the code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def headings() -> list[str]:
 
 @functools.cache
 def texts() -> str:
-    """Return every string in the code, one per line. The pieces of an f-string are separate strings."""
+    """Return every string in the code, one per line. The parts of an f-string are separate strings."""
     found: set[str] = set()
     for package in PACKAGES:
         for path in (PROJECT_ROOT / package).rglob("*.py"):
