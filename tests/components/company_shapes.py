@@ -1,5 +1,6 @@
-"""Stacks like those of companies, with existing networks, racks, capacity blocks, spot nodes, CPU pools and own
-rules.
+"""Stacks like those that companies have, each with a name, called a shape.
+
+They have existing networks, racks, capacity blocks, spot nodes, CPU pools and the company's own rules.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ POD_SUBNETS: Final = {
     "us-east-2b": "subnet-6a1b2c3d4e5f60718",
     "us-east-2c": "subnet-7a1b2c3d4e5f60718",
 }
-# This layout leaves one interface of network card 0 free, which pods need if they have their own subnets.
+# With pod subnets, a pod's network needs an interface on network card 0, and this layout leaves one free.
 _TRAIN_WITH_POD_SUBNETS: Final = _pool(
     "train", "p5.48xlarge", "training", 2, zones=["us-east-2a"], network={"layout": "efa-primary"}
 )
@@ -207,5 +208,5 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
 
 
 def shape(name: str) -> dict[str, Any]:
-    """Return the platform object of a shape."""
+    """Return the platform object of the shape `name`."""
     return copy.deepcopy(SHAPES[name])

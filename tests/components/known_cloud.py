@@ -35,7 +35,7 @@ def deploy_on(cloud: Mocks, program: Callable[[], Any]) -> Any:
 
 
 def _run_to_the_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run to completion, and leave no task behind if the program stops early."""
+    """Run the coroutine to its end. If the program stops early, cancel the remaining tasks."""
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda _loop, _context: None)
     asyncio.set_event_loop(loop)

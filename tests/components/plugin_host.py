@@ -37,14 +37,14 @@ def output(value: str | None = None) -> dict[str, Any]:
 
 @dataclass
 class Refused(Exception):
-    """The error that the engine shows to its user, with a message and a reason for each property."""
+    """The error that the engine shows to the user, with a message and the reason for each refused property."""
 
     message: str
     reasons: Mapping[str, str]
 
 
 class _Monitor(resource_pb2_grpc.ResourceMonitorServicer):
-    """The embedded engine's recorder, for a program in another process."""
+    """Makes the recorder of the embedded engine available to a program in another process."""
 
     def __init__(self) -> None:
         self.recorder = _Recorder(

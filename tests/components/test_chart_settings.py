@@ -1,4 +1,4 @@
-"""`charts` and `chart_mirror`: additional Helm values and repositories for every chart that a stack installs."""
+"""The settings `charts` and `chart_mirror`: Helm values and repositories for the charts that a stack installs."""
 
 from __future__ import annotations
 

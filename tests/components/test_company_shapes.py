@@ -1,4 +1,6 @@
-"""Each company's stack shape can be planned, satisfies the rules, and renders with every output unknown."""
+"""For each shape of company stack, the stack can be planned, satisfies the rules, and renders with every output
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ from tests.components.gke.gke_api import node_pool
 from tests.components.gke.gke_cluster_api import cluster
 from tests.support.recorded import Recorded, record_platform
 
-pytestmark = pytest.mark.xdist_group("shapes")  # so that each shape is recorded only once
+pytestmark = pytest.mark.xdist_group("shapes")  # one worker, so that each shape is recorded only once
 
 TODAY = datetime.date(2026, 11, 25)
 EVERY = pytest.mark.parametrize("name", SHAPES)
 UNKNOWN = "'unknown' does not match"
-"""The error from a model of the AWS API for an id that is unknown in a preview."""
+"""The error from a model of the AWS API if an id is still unknown, as in a preview."""
 
 
 def rendered(name: str) -> Recorded:

@@ -1,4 +1,4 @@
-"""Every component of the folder has the signature `(name, args, opts)` and registers its outputs."""
+"""Every component in the folder `components` has the signature `(name, args, opts)` and registers its outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources that the components register for the shipped stacks. Each component also works by itself."""
+"""The resources that components register for the shipped stacks, and for programs that use one component."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_validation_pods_see_all_gpus_without_requesting_any(stack: Stack) -> No
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "all"
     assert pod["runtimeClassName"] == "nvidia"
     assert not any("nvidia.com" in name for name in container["resources"]["limits"])
-    # Container runtimes accept the variable only from privileged containers.
+    # Container runtimes ignore the variable unless the container is privileged.
     assert container["securityContext"] == {
         "privileged": True,
         "readOnlyRootFilesystem": True,

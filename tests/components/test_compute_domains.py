@@ -1,4 +1,4 @@
-"""The resources that the program registers for racks on each cloud, with every output unknown."""
+"""The resources that the program registers for rack-scale machines on each cloud, with every output unknown."""
 
 from __future__ import annotations
 

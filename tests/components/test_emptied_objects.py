@@ -1,7 +1,7 @@
-"""If part of a CRD object has fields for one stack file, no other stack file leaves this part empty.
+"""If a part of a CRD object contains fields in one stack, the part is not empty in any other stack.
 
 Server-side apply sets a mapping to null when its last field is removed, and a CRD refuses null for an object.
-kubectl and the Pulumi provider cannot deploy such a change (observed with a Cohort on Kubernetes 1.36,
+Neither kubectl nor the Pulumi provider can apply such a change (observed with a Cohort on Kubernetes 1.36,
 2026-11-29).
 """
 
@@ -17,7 +17,7 @@ from tests.stack.field_cases import STACKS
 from tests.support.recorded import record_platform, record_shipped
 
 SHIPPED = ("dev", "eks-monitoring", "eks-training", "gke-monitoring", "gke-training", "local")
-# For its built-in kinds, the API server accepts null as an object without fields.
+# For these built-in API groups, the API server accepts null as an object without fields.
 OF_KUBERNETES = ("rbac", "admissionregistration", "networking", "storage", "scheduling", "resource")
 
 Part = tuple[str, ...]
@@ -41,7 +41,9 @@ def is_of_extension(record: ResourceRecord) -> bool:
 
 
 def parts(value: object, path: Part) -> Iterator[tuple[Part, bool]]:
-    """Yield each mapping of a manifest and whether it is empty. Lists are replaced as a whole, so skip them."""
+    """Yield each mapping of a manifest and whether it is empty. Lists are skipped, because they are replaced as a
+    whole.
+    """
     if isinstance(value, Mapping):
         yield path, not value
         for key, inner in value.items():

@@ -22,7 +22,7 @@ from tests.support.fabric_pods import fabric_pods
 
 Object = dict[str, Any]
 PUBLISHED = {one.name: one for one in fabric_pods()}
-# The number of the first GPU network interface in Google's manifests.
+# The number of the first GPU network interface in Google's manifests, for each kind of fabric.
 FIRST = {"TCPX": 1, "TCPXO": 1, "RDMA of A3 Ultra": 2, "RDMA of A4": 2, "RDMA of A4X": 2}
 MEGA = MACHINES[1]
 with_machines = pytest.mark.parametrize("machine", MACHINES, ids=lambda one: one.published.replace(" ", "-"))
@@ -38,7 +38,7 @@ def containers(pod: Object) -> dict[str, Object]:
 
 
 def host_paths(pod: Object, container: Object) -> dict[str, str]:
-    """Return the host paths by their path in the container."""
+    """Return the host paths that a container mounts, by their path in the container."""
     volumes = {one["name"]: one.get("hostPath", {}).get("path") for one in pod["spec"]["volumes"]}
     return {
         mount["mountPath"]: path
@@ -107,7 +107,7 @@ def test_the_container_of_a_job_has_the_libraries_of_the_published_one_read_only
 def test_sockets_of_tcpx_are_in_a_folder_that_daemon_and_job_share() -> None:
     for pod in job_pods(platform_with_jobs(MACHINES[0])).values():
         folders = [one["name"] for one in pod["spec"]["volumes"] if one.get("emptyDir") == {}]
-        (socket,) = [name for name in folders if name != "scratch"]  # scratch is not for sockets
+        (socket,) = [name for name in folders if name != "scratch"]  # the other folder is not for sockets
         mounted = {
             name: [one["mountPath"] for one in container["volumeMounts"] if one["name"] == socket]
             for name, container in containers(pod).items()
@@ -146,7 +146,7 @@ def test_the_guide_s_training_on_several_nodes_is_as_complete_as_a_declared_job(
 def test_main_container_and_sidecar_request_what_the_pod_declares(machine: Machine) -> None:
     platform = platform_with_jobs(machine)
     for one in (*platform["teams"][0]["training_jobs"], *platform["teams"][0]["inference_services"]):
-        one |= {"cpu": "120", "memory": "400Gi"}  # CPUs of two NUMA nodes, like the GPUs
+        one |= {"cpu": "120", "memory": "400Gi"}  # these CPUs are on both NUMA nodes, like the GPUs
     pods = job_pods(platform)
     for kind in ("training", "inference"):
         requests = [one["resources"]["requests"] for one in containers(pods[kind]).values()]
@@ -184,7 +184,11 @@ def test_jobs_on_racks_whose_owner_installs_no_dra_driver_have_no_compute_domain
 
 
 def started(pod: Object, profile: Path, wanted: list[str]) -> dict[str, str]:
-    """the volume `scratch` is not for sockets"""
+    """Run the container's command with `env` in place of the command `wanted`, and return the variables that `env`
+    prints.
+
+    `profile` replaces the script of the node that the command reads.
+    """
     container = pod["spec"]["containers"][0]
     command = [*container["command"]]
     command[-len(wanted) :] = ["env"]

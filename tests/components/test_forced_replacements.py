@@ -1,8 +1,8 @@
 """The replacements that a preview announces for inputs that a cloud cannot change in place.
 
-The simulated clouds know these inputs for each kind of resource (`tests/support/played_cloud/kinds.yaml`). Each
-one that the program sets is a property of pools (`catalog/facts/pool_changes.yaml`), a cluster setting, or
-constant.
+The simulated clouds know these inputs for each kind of resource (`tests/support/played_cloud/kinds.yaml`). Each of
+these inputs that the program sets is a property of pools (`catalog/facts/pool_changes.yaml`), a cluster setting,
+or constant.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8
 
 
 def set_by(recorded: Recorded) -> Iterator[tuple[str, str]]:
-    """Yield the kind and path of each set input that cannot be changed in place and that updates do not ignore."""
+    """Yield the kind and path of each input that is set, is not ignored and cannot be changed in place."""
     for record in recorded.resources:
         for path in kinds()[record.type].replaces if record.type in ANNOUNCED else ():
             value: object = record.inputs

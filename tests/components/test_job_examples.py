@@ -1,7 +1,7 @@
 """The objects in the stack file of examples/jobs satisfy the policy pack and the CRDs of their kinds.
 
-tests/extensions/training/torch_needed/test_examples.py runs their programs, and tests/e2e/test_run_job_examples.py
-runs their pods.
+tests/extensions/training/torch_needed/test_examples.py runs the programs of these jobs, and
+tests/e2e/test_run_job_examples.py runs their pods.
 """
 
 from __future__ import annotations

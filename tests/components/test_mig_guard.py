@@ -64,7 +64,7 @@ def recorded(provider: str, layout: dict[str, int], folder: Any, **pool: Any) ->
 
 
 def nodes_of(provider: str, program: RecordedProgram) -> ResourceRecord:
-    """Return the resource whose labels are set on the live nodes of the pool."""
+    """Return the resource that sets the labels of the pool's nodes."""
     kind = CASES[provider][2]
     return next(
         one
@@ -85,7 +85,7 @@ def update(old: ResourceRecord, new: ResourceRecord) -> pulumi.ResourceHookArgs:
 
 @pytest.fixture
 def as_pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register hooks as in a program that the Pulumi CLI runs."""
+    """Make the program register hooks as if the Pulumi CLI ran it."""
     monkeypatch.setattr(mig_guard, "get_monitor", lambda: None)
 
 

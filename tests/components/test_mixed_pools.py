@@ -1,4 +1,4 @@
-"""Pools with different node images in one cluster: each rendered pool has exactly one device plugin."""
+"""Pools with different node images in one cluster. Exactly one device plugin runs on each rendered pool."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.support.ports import free_port
 
 pytestmark = pytest.mark.long
 
-SECOND = 0.1  # seconds that one second of the manifest takes in this test
+SECOND = 0.1  # duration in this test, in seconds, of one second in the manifest
 
 # The server behaves like common model servers (vLLM, TGI, Triton behind uvicorn). It does not listen while it
 # loads weights. It answers health requests from the request queue. After SIGTERM, it accepts no new requests and
@@ -107,7 +107,7 @@ class Kubelet:
             time.sleep(probe["periodSeconds"] * SECOND)
 
     def end(self) -> int:
-        """Run preStop, send SIGTERM, and send SIGKILL when the grace period is over. Return the exit code."""
+        """Run preStop, send SIGTERM, and send SIGKILL if the grace period has expired. Return the exit code."""
         asked = time.monotonic()
         time.sleep(self.container["lifecycle"]["preStop"]["sleep"]["seconds"] * SECOND)
         self.process.send_signal(signal.SIGTERM)
@@ -185,7 +185,7 @@ def test_late_clients_are_served_during_the_shutdown(start: Start) -> None:
     assert running.starts()
     ending = threading.Thread(target=running.end)
     ending.start()
-    time.sleep(5 * SECOND)  # endpoints and gateways are updated within seconds
+    time.sleep(5 * SECOND)  # within these seconds, endpoints and gateways stop routing requests to the pod
     with urllib.request.urlopen(f"http://127.0.0.1:{running.port}/healthz", timeout=60) as answer:
         assert answer.status == 200
     ending.join()

@@ -1,4 +1,6 @@
-"""Every kind that a team's Roles may create has a limit on the number of its objects in the API server."""
+"""For every kind of object that a team's Roles allow members to create, the API server limits the number of
+objects.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.planning.conftest import environment, pool, team
 from tests.support.recorded import Recorded, record_platform
 
 EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
-# The kinds that a ResourceQuota counts under their plain name.
+# The kinds that a ResourceQuota counts under the name of the resource, without the prefix `count/`.
 NAMED = {"pods", "services", "configmaps", "secrets", "persistentvolumeclaims"}
 # Controllers create objects of these kinds, as many as the members' objects require.
 MADE_BY_CONTROLLERS = {"count/controllerrevisions.apps"}
@@ -34,7 +36,7 @@ def hard(found: Recorded, name: str) -> dict[str, str]:
 
 
 def created(found: Recorded) -> Iterator[str]:
-    """Yield the quota key of each kind that a team's Roles may create."""
+    """Yield the quota key of each kind that a team's Roles allow members to create."""
     for name in ("team-member", "team-admin"):
         for rule in found.one("Role", name).inputs["rules"]:
             for group in rule["apiGroups"]:

@@ -1,4 +1,4 @@
-"""`quota.objects` must have room for the objects that a stack file declares."""
+"""`quota.objects` must not be lower than the number of objects that a stack file declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registries, pull secrets, labels and tags of a company, from `images`, `objects` and `pools[].tags`."""
+"""Registries, pull secrets, labels and tags of a company, which `images`, `objects` and `pools[].tags` set."""
 
 from __future__ import annotations
 

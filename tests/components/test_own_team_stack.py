@@ -1,4 +1,4 @@
-"""The volumes and service account that a team's stack takes from its environment, as resources."""
+"""The resources for the volumes and the service account that a team's stack takes from its environment."""
 
 from __future__ import annotations
 

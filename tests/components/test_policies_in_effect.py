@@ -1,4 +1,4 @@
-"""RoleBindings and workloads are created only after the API servers enforce the policies of their namespace."""
+"""RoleBindings and workloads are created only after all API servers enforce the policies of the namespace."""
 
 from __future__ import annotations
 

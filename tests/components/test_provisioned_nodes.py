@@ -1,4 +1,6 @@
-"""Queued provisioning on GKE: which nodes a workload gets before it starts, and how long it keeps them."""
+"""Queued provisioning on GKE: the nodes that are requested for a workload before it starts, and how long it keeps
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ BEFORE_THE_START = 1800
 
 
 def recorded(**flex: Any) -> Recorded:
-    """Return a platform with a queued pool and one job for each API. `flex` is added to the pool's capacity."""
+    """Record a stack with a queued pool and one job for each API. `flex` sets fields of the pool's capacity."""
     stack = STACKS["gke"]
     queued = {
         **stack["pools"][0],

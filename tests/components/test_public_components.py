@@ -1,4 +1,4 @@
-"""All public components except node pools register the same resources as a stack file."""
+"""All public components except node pools register the same resources as the corresponding stack file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEAM: dict[str, Any] = {"quota": {"gpus": 8}, "priority": "training", "members":
 
 
 def sections(stack: str) -> dict[str, Any]:
-    """Return the sections of a shipped stack that a platform accepts."""
+    """Return the sections of a shipped stack that `GpuPlatform` accepts as arguments."""
     platform: Any = read_stack_file(find_stack_file(stack)).platform
     return {key: value for key, value in platform.items() if key not in ("kind", "policy")}
 

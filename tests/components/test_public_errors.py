@@ -1,4 +1,4 @@
-"""For wrong arguments of the public components, one message lists every problem with its argument."""
+"""If arguments of the public components are wrong, a single message lists every problem and its argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def node_pool(**arguments: Any) -> GpuNodePool:
     return GpuNodePool("train", {"cluster": SANDBOX, **TRAIN, **arguments})
 
 
-OUTPUT = object()  # replaced by a real Output inside the program, because an Output needs its event loop
+OUTPUT = object()  # The program replaces this object by a real Output, because an Output needs an event loop.
 
 
 def with_outputs(value: Any) -> Any:

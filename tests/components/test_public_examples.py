@@ -1,4 +1,4 @@
-"""The programs in examples/: rendered in this process, or compared with the schema of the plugin that they use."""
+"""The programs in examples/ are rendered in this process, or compared with the schema of their plugin."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_pool_and_the_quota_of_python_on_an_existing_cluster_follow_the_node
 
 
 def misfits(schema: Any, properties: Mapping[str, Any], values: Mapping[str, Any], place: str) -> Iterator[str]:
-    """Yield each place where the schema does not allow the values: unknown names, wrong types and missing keys."""
+    """Yield each place where the values violate the schema: unknown names, wrong types and missing keys."""
     for name, value in values.items():
         if name not in properties:
             yield f"{place}.{name}"
@@ -160,7 +160,7 @@ def test_the_page_names_every_argument_and_output(schema: Any) -> None:
             r"[a-zA-Z_]+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)))
         )
     )
-    # The page refers to "All keys of a stack file's ...", which the generated reference lists.
+    # For these keys, the page refers to "All keys of a stack file's ...", and the generated reference lists them.
     of_models = {camel_case(key) for name in ("Pool", "Team", "ValidationSettings") for key in fields_of(name)}
     for resource in schema["resources"].values():
         for name in (*(resource["inputProperties"].keys() - of_models), *resource["properties"]):

@@ -1,4 +1,4 @@
-"""`GpuNodePool` in a user's program, on each cloud and with Outputs. It creates the same pool as a stack file."""
+"""`GpuNodePool` in a user's program creates the same pool as a stack file, on each cloud and with Outputs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
 
 
 def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]]:
-    """Return the cluster, pools and operator of a shipped stack on an existing cluster, once for each pool,
-    with this pool first.
+    """For each pool of a shipped stack, return its cluster, pools and operator. The pool is the first in the list.
+
+    The cluster is an existing one.
     """
     platform: Any = read_stack_file(find_stack_file(stack)).platform
     cluster = {key: value for key, value in platform["cluster"].items() if key not in ("create", "logins", "oidc")}
@@ -188,7 +189,7 @@ def test_the_declared_pool_has_the_components_name_and_no_cluster() -> None:
         assert pool(SANDBOX).pool == {"name": "train", **TRAIN}
         assert pool(SANDBOX, name="big").pool["name"] == "big"
 
-    # The engine refuses the second pool of that name, which proves that both lines have run.
+    # The engine refuses the second pool of the same name. This shows that both calls have run.
     assert "the same parent" in refused(declare)
 
 

@@ -1,4 +1,4 @@
-"""The schema of the Pulumi plugin, and components that it constructs for programs in other languages."""
+"""The schema of the Pulumi plugin, and the components that it constructs for programs in other languages."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_section_of_an_environment_is_an_argument_of_a_platform(schema: An
     from gpu_platform.stack import Environment
 
     declared = set(schema["resources"]["gpu-platform:index:GpuPlatform"]["inputProperties"])
-    # Left out: kind, named sharing settings, and fields that only the policy pack, `up` or `destroy` reads.
+    # No arguments: kind, named sharing settings, and fields that only the policy pack, `up` or `destroy` reads.
     left_out = {"kind", "policy", "sharing", "protect"}
     assert declared == {camel_case(name) for name in Environment.model_fields if name not in left_out}
 
@@ -101,7 +101,7 @@ def test_the_schema_and_the_components_agree_on_what_may_be_an_output(schema: An
     declared = inputs_of(schema, schema["resources"][f"gpu-platform:index:{component}"]["inputProperties"])
     sections = {place.split(".")[0] for place in declared}
     reachable = {place for place in in_camel_case if place.split(".")[0] in sections}
-    if component == "GpuPlatform":  # a platform's cluster accepts only these Outputs
+    if component == "GpuPlatform":  # of the cluster's fields, a platform accepts only these as Outputs
         reachable -= {place for place in reachable if place.startswith("cluster.")}
         reachable |= {"cluster.kubeconfig", "cluster.subnets.*"}
     assert declared == reachable

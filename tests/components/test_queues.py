@@ -126,7 +126,7 @@ def test_pulumi_does_not_wait_for_held_queues(
 
 
 def test_queues_that_somebody_holds_stay_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pulumi's provider takes over fields that kubectl set, and removes those that are not declared."""
+    """Pulumi's provider takes over the fields that kubectl set, and removes those that are not declared."""
     monkeypatch.setenv(names.HELD_VARIABLE, '{"vision": {"ClusterQueue": "Hold"}, "search": {}}')
     found = recorded(queued(), tmp_path)
     assert found.one("ClusterQueue", "vision").inputs["spec"]["stopPolicy"] == "Hold"
@@ -195,7 +195,7 @@ def test_flavors_do_not_tolerate_the_gpu_taint_but_job_templates_do(
 
 
 def test_all_patches_of_templates_are_one_mutation(tmp_path: Path) -> None:
-    # The API server encodes the object again for each mutation: 30 of them took a minute for an object of 1 MB.
+    # The API server encodes the object again after each mutation. 30 mutations of an object of 1 MB took a minute.
     policy = recorded(queued(), tmp_path).one("MutatingAdmissionPolicy", "queue-templates-of-vision")
     assert len(policy.inputs["spec"]["mutations"]) == 1
 

@@ -1,4 +1,4 @@
-"""Values of the operator's Helm release that NVIDIA's recipes set, on a new cluster of each cloud."""
+"""Values of the operator's Helm release that NVIDIA's recipes set, on new clusters of EKS and GKE."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.components.company_shapes import shape
 from tests.support.recorded import Recorded
 
-# Each stack has a pool that trains over RDMA, with AL2023 on EKS, or COS and the operator's device plugin on GKE.
+# Each stack has a training pool with RDMA. On EKS it uses AL2023, on GKE COS and the operator's device plugin.
 BY_CLOUD = {"eks": "existing-vpc", "gke": "shared-vpc"}
 each_cloud = pytest.mark.parametrize("cloud", BY_CLOUD)
 
@@ -65,9 +65,7 @@ def test_the_toolkit_ignores_the_gpu_variable_of_unprivileged_pods() -> None:
 
 @each_cloud
 def test_admission_refuses_pods_of_teams_that_ask_for_gpus_by_a_variable(cloud: str) -> None:
-    """On EKS, the toolkit and its settings are part of the node image. The admission policy applies on every
-    cloud.
-    """
+    """EKS node images contain the toolkit and its settings. The admission policy applies on every cloud."""
     assert values("eks")["toolkit"] == {"enabled": False}
     rules = [
         one

@@ -1,4 +1,4 @@
-"""No team may use a namespace of the program or of a chart, whether the chart is installed or not."""
+"""No team can use a namespace of the program or of a chart, even if the chart is not installed."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ Asked = Callable[[str, str, str, str], bool]
 
 @pytest.fixture(scope="module")
 def may(sandbox: Status) -> Iterator[Asked]:
-    """Return a function that reports whether a role may use a verb on a resource, in a sandbox with the team."""
+    """Return a function that reports whether a role allows a verb on a resource. A sandbox with the team gives the
+    answer.
+    """
     client = KubernetesClient(sandbox.kubeconfig)
     program = record_program(
         HERE / "programs" / "team_with_roles.py",

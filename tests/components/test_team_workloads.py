@@ -1,4 +1,4 @@
-"""The objects of declared workloads, read as the API server, the policy pack and the controllers read them."""
+"""The objects of declared workloads, as the API server, the policy pack and the controllers evaluate them."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_pods_satisfy_pod_security_restricted_and_are_queued(found: Recorded, ki
     for spec in specs:
         assert violations(spec) == []
         assert spec["automountServiceAccountToken"] is False
-    if kind != "TrainingRuntime":  # the TrainJob of a TrainingRuntime waits in the queue
+    if kind != "TrainingRuntime":  # the TrainJob that refers to this TrainingRuntime is queued
         assert "kueue.x-k8s.io/queue-name" in yaml.safe_dump(one)
 
 
@@ -141,13 +141,13 @@ def test_pods_satisfy_pod_security_restricted_and_are_queued(found: Recorded, ki
 def test_what_a_queue_does_not_let_change_replaces_the_object(found: Recorded, kind: str, name: str) -> None:
     (one,) = (each for each in found.resources if re.fullmatch(rf"vision/{kind}/{name}[0-9a-f]*", each.name))
     queue = 'metadata.labels["kueue.x-k8s.io/queue-name"]'
-    assert (queue in one.replace_on_changes) is (kind != "Deployment")  # a Deployment is not queued, only its pods
+    assert (queue in one.replace_on_changes) is (kind != "Deployment")  # Kueue queues only a Deployment's pods
     counted = "spec.leaderWorkerTemplate.workerTemplate.spec.containers[*].resources.requests"
     assert (counted in one.replace_on_changes) is (kind == "LeaderWorkerSet")
 
 
 def test_no_object_violates_a_rule_of_the_policy_pack(found: Recorded) -> None:
-    hosts = {"route-host": {"hosts": ["chat.example.com"]}}  # as `check` passes the hosts to the rule
+    hosts = {"route-host": {"hosts": ["chat.example.com"]}}  # `check` passes the hosts to the rule in this form
     report = evaluate([one.to_json() for one in found.resources], hosts, datetime.date(2026, 11, 23))
     own = [one for one in report.violations if "vision" in one.resource and "policy" not in one.rule]
     assert [f"{one.rule}: {one}" for one in own] == []
@@ -289,7 +289,7 @@ def test_a_metric_that_is_missing_keeps_the_replicas_of_an_autoscaled_service(fo
     assert scaled["triggers"][0]["metadata"]["ignoreNullValues"] == "false"
     assert scaled["fallback"] == {"failureThreshold": 3, "replicas": 2, "behavior": "currentReplicasIfHigher"}
     behavior = scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
-    # The autoscaler adds one pod in the time that the model may take to load.
+    # The autoscaler adds at most one pod within the time that the model may take to load.
     assert behavior["scaleUp"]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 600}]
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
 

@@ -1,4 +1,4 @@
-"""Pods with a user id that their image does not know have a user name and a home directory."""
+"""Pods whose user id is not in their image have a user name and a home directory."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def test_a_program_that_asks_for_its_users_name_and_home_runs_with_these_variabl
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
-    assert "uid not found" in run({"HOME": "/"})  # as the container runtime starts the command
+    assert "uid not found" in run({"HOME": "/"})  # the environment that the container runtime sets
     assert run(env) == "True"

@@ -1,4 +1,5 @@
-"""Objects are written after the policies and quotas that apply to them, so one change can widen and use a rule.
+"""Objects are written after the policies and quotas that apply to them, so one change can relax a rule and depend
+on it.
 
 The Pulumi CLI writes objects in parallel. Only dependencies determine their order.
 """
@@ -55,7 +56,7 @@ _ADDONS = {
 
 
 def busy(provider: str, **fields: Any) -> dict[str, Any]:
-    """Return a stack on a cloud whose team runs a workload of every kind."""
+    """Return a stack on a cloud. Its team runs workloads of every kind."""
     stack = copy.deepcopy(dict(STACKS[provider]))
     reached = [{"namespace": "envoy-gateway-system", "ports": [8080]}]
     work = {"quota": {"gpus": 48}, "ingress": reached, **_WORK}
@@ -86,7 +87,9 @@ STACKS_OF_WORK = {
 
 
 def kind_of(record: ResourceRecord) -> str:
-    """Return the group and resource of an object as policy rules name them, such as `apps/deployments`."""
+    """Return the API group and resource of an object as rules of admission policies contain them, such as
+    `apps/deployments`.
+    """
     group = str(record.inputs["apiVersion"]).rpartition("/")[0]
     return f"{group}/{plural(str(record.inputs['kind']))}"
 
@@ -107,7 +110,9 @@ def counted_kinds(quota: ResourceRecord) -> set[str]:
 
 
 def judges(found: Recorded, team: str) -> Iterator[tuple[ResourceRecord, set[str]]]:
-    """Yield the policies, bindings and quotas of a team's namespace, with the kinds that they apply to."""
+    """Yield the policies, bindings and quotas of a team's namespace, and the kinds of objects that each applies
+    to.
+    """
     for verb in ("Validating", "Mutating"):
         if not found.has(f"{verb}AdmissionPolicy"):
             continue
@@ -128,7 +133,8 @@ def judges(found: Recorded, team: str) -> Iterator[tuple[ResourceRecord, set[str
 def test_objects_are_written_after_the_policies_that_apply_to_them(stack: dict[str, Any]) -> None:
     found = record_platform(stack)
     team = stack["teams"][0]["name"]
-    # A quota created before the CRDs of the kinds that it counts refuses these kinds for minutes.
+    # If this quota were created before the CRDs of the kinds that it counts, it would refuse these kinds for
+    # minutes.
     rules = [one for one in judges(found, team) if one[0].name != f"{team}/addon-object-quota"]
     objects = [
         one

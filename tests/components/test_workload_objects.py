@@ -1,4 +1,4 @@
-"""Fields of workload objects that requests, drains, restarts and placement depend on."""
+"""Fields of workload objects that affect requests, drains, restarts and placement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def found() -> Recorded:
 
 @pytest.fixture(scope="module")
 def few() -> Recorded:
-    """Services with one copy, an autoscaled copy or two copies across nodes, and batch jobs that run once."""
+    """Services with one copy, with an autoscaled copy or with two copies across nodes, and batch jobs that run
+    once.
+    """
     one = {"name": "one", "pool": "train", "image": IMAGE, "gpus": 4, "run_as_user": 1000, "startup": "12s"}
     scaled = {**one, "name": "scaled", "autoscaling": {"max_replicas": 2, "query": "q", "threshold": 1}}
     whole = {**one, "name": "open", "route": {"gateway": "edge/public"}}
@@ -86,7 +88,7 @@ def test_a_route_leads_from_its_gateway_to_the_port_of_the_service_and_its_pods(
 
 def test_a_route_without_a_host_has_all_hosts_of_its_gateway(few: Recorded) -> None:
     spec = manifest(few, "HTTPRoute", "open")["spec"]
-    assert "hostnames" not in spec  # an empty list would pass validation and match the same hosts as no list
+    assert "hostnames" not in spec  # an empty list would be valid and match the same hosts as no list
     assert spec["rules"][0]["matches"][0]["path"]["value"] == "/"
 
 
@@ -132,7 +134,7 @@ def test_a_drain_takes_one_copy_at_a_time(found: Recorded, few: Recorded) -> Non
     assert selects(
         budget["spec"]["selector"]["matchLabels"], manifest(found, "Deployment", "chat")["spec"]["template"]
     )
-    # If a worker is evicted, its whole copy restarts. So the budget counts workers, too.
+    # If a worker is evicted, its whole copy restarts, so the budget also counts workers.
     of_copies = manifest(few, "PodDisruptionBudget", "large")["spec"]["selector"]["matchLabels"]
     copies = manifest(few, "LeaderWorkerSet", "large")["spec"]["leaderWorkerTemplate"]
     assert selects(of_copies, copies["leaderTemplate"])
@@ -259,7 +261,7 @@ def test_a_notebook_ends_when_nobody_uses_it_and_at_its_deadline(found: Recorded
 def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others(few: Recorded) -> None:
     spec = manifest(few, "Job", "sweep")["spec"]
     assert spec["completionMode"] == "Indexed"
-    assert (spec["completions"], spec["parallelism"]) == (3, 3)  # never more pods at a time than there are parts
+    assert (spec["completions"], spec["parallelism"]) == (3, 3)  # no more pods at a time than there are parts
     assert spec["backoffLimitPerIndex"] == 4
     assert spec["maxFailedIndexes"] == 3
     assert "backoffLimit" not in spec
@@ -275,7 +277,7 @@ def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others
 def test_a_training_job_has_its_attempts_by_each_api(found: Recorded) -> None:
     retries, pods = 3, JOB["replicas"]
     job = manifest(found, "Job", "pretrain-job")["spec"]
-    # When one pod fails, all fail. So each attempt costs as many failures as there are pods.
+    # If one pod fails, all pods fail. So each retry allows as many failures as there are pods.
     assert job["backoffLimit"] == retries * pods
     assert job["podReplacementPolicy"] == "Failed"
     assert job["activeDeadlineSeconds"] == 24 * 3600

@@ -1,9 +1,9 @@
-"""Turns the recorded inputs of aws: resources into the requests that the provider makes, with the names that AWS
-uses.
+"""Turns the recorded inputs of aws: resources into the requests that the provider sends, with AWS's parameter
+names.
 
-Most inputs differ from the API's parameters only in case. A table lists the inputs that the provider names
-differently. An input that neither the API nor a table knows is an error, so no input passes unchecked. A value
-that is unknown before the deploy becomes a plausible value of the parameter's type.
+Most inputs differ from the API's parameters only in case. A table lists the inputs whose names differ otherwise.
+An input that is neither in the API nor in a table is an error, so every input is checked. A value that is unknown
+before the deployment is replaced by a plausible value of the parameter's type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from botocore.model import ServiceModel
 from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 OWN_ID = "the-id-of-what-the-first-request-made"
-SUFFIX = "-1a2b3c4"  # Pulumi names a resource without a name after its logical name
+SUFFIX = "-1a2b3c4"  # the suffix that Pulumi adds to a logical name if a resource has no name
 
 
 class NotInTheApi(AssertionError):
@@ -28,7 +28,7 @@ class NotInTheApi(AssertionError):
 
 @dataclass(frozen=True)
 class Call:
-    """One request, with the boto3 service and operation, and the parameters."""
+    """A request: the boto3 service, the operation and the parameters."""
 
     service: str
     operation: str
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Spelt:
-    """An input whose parameter has a different name."""
+    """An input whose parameter in the API has a different name."""
 
     api: str
     convert: Callable[[Any], Any] = lambda value: value
@@ -52,17 +52,17 @@ class ProvidersOwn:
 
 Shape = Any  # A shape of botocore.model. Its kind decides whether it has members, a member, or a key and a value.
 Table = Mapping[tuple[str, str], Spelt | ProvidersOwn]
-"""The key is the name of the API shape and the input key."""
+"""For an API shape and an input of it, how the provider passes the input to the API."""
 
 
 @cache
 def service_model(service: str) -> ServiceModel:
-    """Return the botocore model of a service, which boto3 and the AWS CLI are built on."""
+    """Return botocore's model of a service. boto3 and the AWS CLI use the same model."""
     return botocore.session.get_session().get_service_model(service)
 
 
 def call(service: str, operation: str, inputs: Mapping[str, Any], table: Table | None = None) -> Call:
-    """Return the request that has these inputs as parameters."""
+    """Return the request whose parameters are these inputs."""
     shape = service_model(service).operation_model(operation).input_shape
     assert shape is not None
     return Call(service, operation, _structure(shape, inputs, table or {}, f"{service}.{operation}"))
@@ -74,7 +74,7 @@ def without(inputs: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def tags(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tags in the form that EC2 expects in a create request."""
+    """Return the tags in the form that a create request of EC2 expects."""
     return {"tagSpecifications": [{"resourceType": kind, "tags": inputs["tags"]}]} if inputs.get("tags") else {}
 
 
@@ -110,8 +110,8 @@ def _value(shape: Shape, value: Any, table: Table, place: str) -> Any:
     if shape.type_name == "map" and isinstance(value, Mapping):
         return {key: _value(shape.value, one, table, f"{place}.{key}") for key, one in value.items()}
     if shape.type_name == "boolean" and value in ("true", "false"):
-        return value == "true"  # the provider's way to distinguish false from unset
-    return value  # a wrong type is reported when the value is compared with the API model
+        return value == "true"  # the provider uses strings, so that false differs from unset
+    return value  # the comparison with the API model reports a wrong type
 
 
 _PLAUSIBLE = {

@@ -54,7 +54,9 @@ def _ec2(operation: str, kind: str) -> Maker:
 
 
 def _attributes(operation: str, own: str, inputs: Inputs, *keys: str) -> list[Call]:
-    """Return one request for each attribute, because EC2 changes attributes one at a time after the creation."""
+    """Return one request for each attribute. EC2 changes only one attribute per request, after it has created the
+    resource.
+    """
     return [call("ec2", operation, {own: OWN_ID, key: {"value": inputs[key]}}) for key in keys if key in inputs]
 
 
@@ -88,9 +90,8 @@ def _route_table(_: str, inputs: Inputs) -> list[Call]:
 
 
 def _default_security_group(_: str, inputs: Inputs) -> list[Call]:
-    """Return the lookup of the default security group, because the provider creates none.
-
-    The provider finds the existing group and revokes the rules that it has.
+    """Return the lookup of the default security group. The provider does not create this group, but revokes its
+    rules.
     """
     if set(inputs) - {"vpcId", "ingress", "egress", "tags"} or inputs["ingress"] or inputs["egress"]:
         raise NotInTheApi(f"a default security group has no mapping for {inputs}")

@@ -15,7 +15,7 @@ def problems(call: Call) -> list[str]:
     """Return how a request violates the AWS model of its operation.
 
     botocore checks types, unknown and required members, and lower limits. Its models also contain enums, patterns
-    and upper limits, which only the server checks. This function checks them as well.
+    and upper limits, but only AWS's servers check these. This function checks all of them.
     """
     shape = service_model(call.service).operation_model(call.operation).input_shape
     assert shape is not None
@@ -58,6 +58,6 @@ def _too_many(shape: Shape, size: int, place: str) -> Iterator[str]:
 
 
 def _as_python(pattern: str) -> str:
-    """Translate a Java pattern. Python writes character classes and surrogate pairs differently."""
+    """Translate a Java pattern to Python, which writes character classes and surrogate pairs differently."""
     pattern = pattern.replace(r"\uD800\uDC00-\uDBFF\uDFFF", r"\U00010000-\U0010FFFF")
     return pattern.replace(r"\p{L}", r"\w").replace(r"\p{Z}", r"\s").replace(r"\p{N}", r"\d")

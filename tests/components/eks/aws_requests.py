@@ -80,7 +80,9 @@ def _security_group(name: str, inputs: Inputs) -> list[Call]:
 
 
 def _rule(operation: str) -> Callable[[str, Inputs], list[Call]]:
-    """Return the requests for a security group rule whose source or destination is another group."""
+    """Return a function that makes the requests for a security group rule whose source or destination is another
+    group.
+    """
 
     def make(_: str, inputs: Inputs) -> list[Call]:
         permission = {

@@ -1,4 +1,5 @@
-"""The fields and values of Karpenter's v1 objects that this platform writes, to check objects without the CRDs.
+"""The fields and values of Karpenter's v1 objects that the program writes. With them, objects are checked without
+the CRDs.
 
 Source: CRDs of karpenter-provider-aws v1.14.1. A field that is not listed here is either misspelt or new.
 """

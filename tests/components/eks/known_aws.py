@@ -1,4 +1,6 @@
-"""AWS in a deploy, simulated by the SDK's mock monitor. Outputs are known, and lookups return prepared data."""
+"""AWS in a deployment, simulated by the SDK's mock monitor. All outputs are known, and lookups return prepared
+data.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ CLUSTER_OUTPUTS: Mapping[str, Any] = {
 
 
 class KnownAws(Mocks):
-    """Returns the inputs, and the values that AWS adds to them, as outputs. Keeps the created resources."""
+    """Returns a resource's inputs and the values that AWS adds as its outputs, and keeps the created resources."""
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
         self._answers = answers or {}

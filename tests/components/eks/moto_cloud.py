@@ -57,7 +57,7 @@ class MotoCloud:
         return _client(self._endpoint, service)
 
     def make(self, record: ResourceRecord) -> tuple[str, dict[str, Any]]:
-        """Create a resource. Return its id and its outputs in addition to the inputs."""
+        """Create a resource. Return its id, and the outputs that are not inputs."""
         made: dict[str, Any] = {}
         own_id = ""
         for index, call in enumerate(requests_of(record)):
@@ -85,7 +85,9 @@ class MotoCloud:
         return self.cluster_security_group_id
 
     def make_auto_scaling_group(self, node_group: Mapping[str, Any], made: Mapping[str, Any]) -> None:
-        """Create the tagged Auto Scaling group of a node group, which EKS creates but moto only names."""
+        """Create the tagged Auto Scaling group of a node group. EKS creates this group, but moto returns only its
+        name.
+        """
         (name,) = [group["name"] for one in made["resources"] for group in one["autoscalingGroups"]]
         owned = {"Key": f"k8s.io/cluster-autoscaler/{node_group['clusterName']}", "Value": "owned"}
         template = node_group["launchTemplate"]
@@ -122,7 +124,7 @@ def _with_own_id(value: Any, own_id: str) -> Any:
 
 
 def _turned_out(record: ResourceRecord, answer: Answer) -> dict[str, Any]:
-    """Return a resource's id and outputs as the provider reads them from the AWS response."""
+    """Return a resource's id and outputs, which the provider reads from the AWS response."""
     maker = _OUTPUTS.get(record.type)
     if maker is not None and answer:
         return maker(answer)
@@ -146,7 +148,7 @@ def _cluster(answer: Answer) -> dict[str, Any]:
 
 
 def _at(*path: str | int) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that reads only the id, from this path of the AWS response."""
+    """Return a function that reads the id at this path of an AWS response, and no other output."""
 
     def found(answer: Any) -> dict[str, Any]:
         for step in path:
@@ -218,17 +220,19 @@ def _client(endpoint: str, service: str) -> Any:
         endpoint_url=endpoint,
         aws_access_key_id="testing",
         aws_secret_access_key="testing",
-        # A request is sent only once, however long it takes. A retry would create the same thing a second time.
+        # A request is sent only once, however long it takes. A retry could create the resource a second time.
         config=Config(read_timeout=PATIENCE_SECONDS, retries={"total_max_attempts": 1}),
     )
 
 
 @contextmanager
 def moto_cloud() -> Generator[MotoCloud]:
-    """Yield an empty account with the AWS managed policies, so that a role with an unknown policy is refused."""
+    """Yield an empty account that has only the AWS managed policies, so that it refuses a role with an unknown
+    policy.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
-        # moto's own reset would first load all default data again, including the managed policies
+        # moto's own reset would load all default data again, including the managed policies
         for service in _RESPONSES:
             get_backend(service).clear()
         yield MotoCloud(_endpoint())

@@ -1,4 +1,4 @@
-"""Every form of EKS node group that a stack can declare."""
+"""All forms of EKS node groups that a stack can declare."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_every_node_image_of_the_catalogue_is_an_ami_type_of_eks() -> None:
     assert [name for name in ours if name not in known] == []
 
 
-# The checks themselves: without these tests, a check that accepts a wrong input would go unnoticed.
+# Tests of the checks. Without them, nobody would notice a check that accepts a wrong input.
 
 
 @pytest.mark.parametrize(

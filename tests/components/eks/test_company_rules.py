@@ -1,4 +1,6 @@
-"""An EKS cluster with a company's rules: an existing VPC, an IAM boundary, tags and a customer-managed key."""
+"""An EKS cluster that follows a company's rules: an existing VPC, an IAM boundary, tags and a customer-managed
+key.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources that are rendered for the users who log in to an EKS cluster."""
+"""The rendered resources that allow users to log in to an EKS cluster."""
 
 from __future__ import annotations
 

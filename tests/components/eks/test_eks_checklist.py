@@ -1,4 +1,4 @@
-"""The rendered EKS pools, for each line of checklist.md in this folder."""
+"""The rendered EKS pools, compared with each line of checklist.md in this folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def node_group(form: dict[str, Any]) -> dict[str, Any]:
 
 
 def subnets_of(form: dict[str, Any]) -> list[str]:
-    """Return the subnets of the node group, on a cluster that the program creates."""
+    """Return the subnets of the node group on a cluster that the program creates."""
     recorded = record_eks(form)
     record = recorded.one("NodeGroup", "train")
     by_urn = {one.urn: one.name for one in recorded.of("Subnet")}

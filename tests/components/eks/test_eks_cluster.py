@@ -78,7 +78,7 @@ class ZonesOfUsEast1(KnownAws):
 
 
 def created_in_us_east_1(zones: list[str]) -> list[str]:
-    """Return the subnets of the control plane of a new cluster in these zones."""
+    """Create a cluster in these zones, and return the subnets of its control plane."""
     of_zones = cluster(region="us-east-1", create={"zones": zones})
     needed = plan_eks({"zones": [zones[-1]]}, cluster=of_zones).cluster.cloud
     assert isinstance(needed, EksClusterPlan)
@@ -303,7 +303,9 @@ def test_nodes_can_reach_out_as_long_as_they_are_there() -> None:
 
 def test_protect_changes_nothing_but_protection() -> None:
     def without_protection(recorded: Recorded) -> list[str]:
-        """Return the resources as sorted JSON without ids, because ids and order differ between runs."""
+        """Return the resources as sorted JSON without ids and without deletion protection, because ids and order
+        differ between runs.
+        """
         texts = [
             json.dumps(replace(record, protect=False, outputs={}, revealed_inputs=None).to_json(), sort_keys=True)
             for record in recorded.resources
@@ -578,7 +580,7 @@ def test_looked_up_subnets_are_unknown_and_declared_ones_wait_for_the_check() ->
 
 
 def deployed(*pools: dict[str, Any]) -> KnownAws:
-    """Deploy only the cluster, with every output known, and return the account."""
+    """Deploy only the cluster of a stack with these pools, with every output known, and return the account."""
     plan = plan_eks(*pools, cluster=CREATED).cluster.cloud
     assert isinstance(plan, EksClusterPlan)
     known, _ = deploy(

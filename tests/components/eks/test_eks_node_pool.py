@@ -221,7 +221,9 @@ def test_pools_of_every_form_keep_all_rules_of_the_policy_pack(cluster: dict[str
     [("taints", "gpu-node-taint"), ("labels", "topology-for-multi-gpu")],
 )
 def test_the_policy_pack_sees_eks_pools_as_they_are(key: str, rule: str) -> None:
-    """Without its taints, or its labels and user data, the same pool violates a rule that it otherwise passes."""
+    """A pool without its taints, or without its labels and user data, violates a rule that the complete pool
+    satisfies.
+    """
     records = [r.to_json() for r in record_eks(FORMS["p5-block"]).resources]
     for record in records:
         if record["type"].endswith(":NodeGroup") and record["name"] == "train":

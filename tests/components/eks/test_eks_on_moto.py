@@ -74,7 +74,7 @@ LOOKED_UP = {key: value for key, value in EXISTING.items() if key != "subnets"}
 
 @pytest.fixture(scope="module", params=["made", "found"])
 def up(request: pytest.FixtureRequest) -> Iterator[Deployed]:
-    """One stack with a pool of every form, on a cluster that it creates or on an existing one."""
+    """A deployed stack with a pool of every form, on a cluster that the stack creates or on an existing one."""
     with moto_cloud() as cloud:
         if request.param == "found":
             make_cluster(cloud, "ml", ("us-east-2a", "us-east-2b"))
@@ -86,7 +86,7 @@ def up(request: pytest.FixtureRequest) -> Iterator[Deployed]:
 def test_the_launch_template_that_exists_is_the_one_that_was_requested(up: Deployed, pool: str) -> None:
     asked = up.parameters("CreateLaunchTemplate", pool)
     there = up.launch_template(pool)
-    # moto also returns the tags of the template itself, next to the tags of its instances.
+    # moto returns the template's own tags in addition to the tags of its instances.
     there["TagSpecifications"] = [
         one for one in there["TagSpecifications"] if one["ResourceType"] != "launch-template"
     ]

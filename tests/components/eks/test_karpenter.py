@@ -44,13 +44,13 @@ def registered(recorded: Recorded) -> list[tuple[str, str]]:
 
 
 def with_job(form: dict[str, Any], gpus: int) -> dict[str, Any]:
-    """Return the requests of one pod of a team on the pool."""
+    """Return the resource requests of a team's pod that runs on the pool."""
     job = {"name": "job", "pool": form["name"], "gpus": gpus}
     return requests_of({"quota": {"gpus": gpus}, "workloads": [job]}, form)
 
 
 def with_claim(form: dict[str, Any], claim: dict[str, Any], quota: dict[str, int]) -> dict[str, Any]:
-    """Return the requests of one pod with a claim, on a pool that publishes its GPUs through DRA."""
+    """Return the resource requests of a team's pod with a claim. The pool publishes its GPUs through DRA."""
     team = {
         "quota": {"devices": quota},
         "claims": [{"name": "own", **claim}],
@@ -63,7 +63,7 @@ def with_claim(form: dict[str, Any], claim: dict[str, Any], quota: dict[str, int
 
 
 def requests_of(team: dict[str, Any], form: dict[str, Any], **rest: Any) -> dict[str, Any]:
-    """Return the requests of one pod of `job`, the only workload of the team."""
+    """Return the resource requests of a pod of `job`, the team's only workload."""
     team = {"name": "vision", "priority": "training", "members": ["group:vision"], **team}
     deployment = record_eks(form, teams=[team], **{"cluster": EXISTING, **rest}).one("Deployment", "job")
     (container,) = deployment.inputs["spec"]["template"]["spec"]["containers"]
@@ -212,7 +212,7 @@ def test_every_field_of_karpenters_objects_is_one_of_its_v1_apis(name: str) -> N
     for record, shape in ((node_class(FORMS[name]), EC2_NODE_CLASS), (node_pool(FORMS[name]), NODE_POOL)):
         spec = deepcopy(record.inputs["spec"])
         assert ALWAYS[record.inputs["kind"]] <= set(spec)
-        if isinstance(spec.get("subnetSelectorTerms"), str):  # the subnets of all zones, whose number is unknown
+        if isinstance(spec.get("subnetSelectorTerms"), str):  # the number of the zones' subnets is unknown
             spec["subnetSelectorTerms"] = [{"id": spec["subnetSelectorTerms"]}]
         assert list(misfits(spec, shape)) == []
 
@@ -381,7 +381,7 @@ MOTO = pytest.mark.xdist_group("moto")  # the stack is created once and shared b
 
 @pytest.fixture(scope="module")
 def up() -> Iterator[tuple[Recorded, MotoCloud]]:
-    """Both kinds of pool, on a cluster that the program creates."""
+    """A stack with both kinds of pools, on a cluster that the program creates."""
     with moto_cloud() as cloud:
         yield deploy(load_eks({**DEVELOP, "disk": {"kms_key": DISK_KEY}}, TRAIN), cloud), cloud
 

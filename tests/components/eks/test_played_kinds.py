@@ -29,7 +29,7 @@ def test_every_kind_that_the_program_registers_is_known(cluster: dict[str, Any],
     assert registered <= kinds().keys()
 
 
-@pytest.mark.xdist_group("shapes")  # tests/components/test_company_shapes.py has already run each shape
+@pytest.mark.xdist_group("shapes")  # the same worker as test_company_shapes.py, which has recorded each shape
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_kind_of_the_shapes_of_companies_is_known(name: str) -> None:
     registered = {one.type for one in record_platform(shape(name)).resources if not one.external}

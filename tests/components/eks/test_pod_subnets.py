@@ -1,4 +1,4 @@
-"""Separate pod subnets of a new EKS cluster, with settings of the VPC CNI, and nodes without a free interface."""
+"""A new EKS cluster with separate subnets for pods: VPC CNI settings, and nodes without a free interface."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Compares the inputs of a gcp:container resource with the protos of the GKE API (google-cloud-container).
 
-The provider names some of the API's fields differently, and a table lists these. All other inputs are read by name
-into a message of the API. An unknown field, an unknown enum value and a value of the wrong type are errors. So a
-field that the SDK accepts but the API does not have is found.
+A table lists the fields that the provider names differently. All other inputs are read by name into a message of
+the API. Unknown fields, unknown enum values and values of the wrong type are errors. This finds fields that exist
+in the SDK but not in the API.
 """
 
 from __future__ import annotations
@@ -35,14 +35,18 @@ class ProvidersOwn:
 
 @dataclass(frozen=True)
 class Spelt:
-    """An input whose field has a different name. `api` is the dotted path from the message of the input."""
+    """An input whose field in the API has a different name. `api` is the dotted path from the message of the
+    input.
+    """
 
     api: str
     convert: Callable[[Any], Any] = lambda value: value
 
 
 Table = Mapping[tuple[str, str], ProvidersOwn | Spelt]
-"""The key is the API message and the input key, such as `("NodeConfig", "guestAccelerators")`."""
+"""For an API message and an input of it, such as `("NodeConfig", "guestAccelerators")`, how the provider passes
+the input to the API.
+"""
 
 NODE_POOL: Table = {
     ("NodePool", "cluster"): ProvidersOwn("parent in the URL"),
@@ -76,10 +80,10 @@ def node_pool(inputs: Mapping[str, Any]) -> container_v1.NodePool:
 
 
 def as_message(message: Any, inputs: Mapping[str, Any], table: Table) -> Any:
-    """Return `message`, a class of google.cloud.container_v1, filled with `inputs` as the provider spells them.
+    """Return `message`, a class of google.cloud.container_v1, filled with `inputs` in the provider's spelling.
 
-    If a value is unknown before the deploy, only its name is checked: strings stay, and other values are left out.
-    Raises NotInTheApi if the API has no such field or enum value, or expects another type.
+    If a value is unknown before the deployment, only its name is checked: strings are kept, other values are left
+    out. Raises NotInTheApi if the API has no such field or enum value, or expects another type.
     """
     descriptor = message.pb(message()).DESCRIPTOR
     fields = _spell(descriptor, inputs, table, descriptor.name)
@@ -118,7 +122,7 @@ def _spell(descriptor: Descriptor, inputs: Mapping[str, Any], table: Table, path
 
 
 def _fields(descriptor: Descriptor) -> dict[str, FieldDescriptor]:
-    # The descriptor's own index by camelCase name also accepts snake_case names.
+    # The descriptor's index by camelCase name would also accept snake_case names.
     return {field.camelcase_name: field for field in descriptor.fields}
 
 

@@ -1,4 +1,4 @@
-"""Every form of GKE node pool that a stack can declare, and one environment that contains all of them."""
+"""All forms of GKE node pools that a stack can declare, and an environment with a pool of each form."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 RACK = {"capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE}}
-"""The capacity of an A4X pool, which is sold only by reservation."""
+"""The capacity of an A4X pool, which is sold only through reservations."""
 
 
 def gke_pool(name: str, **said: Any) -> dict[str, Any]:
-    """Return a pool of a stack file, which is one training node in one zone with these changes. None removes a
+    """Return a stack file's pool: a training pool with one node in one zone, changed by `said`. None removes a
     field.
     """
     filled = {
@@ -152,7 +152,7 @@ def _record(platform: str) -> Recorded:
 
 
 def recorded_of(form: str) -> Recorded:
-    """Return an environment with a pool of this form and of every other form that fits into the same cluster."""
+    """Record an environment with a pool of this form and of all other forms that can be in the same cluster."""
     forms = {name: said for name, said in FORMS.items() if _cluster_of(name) == _cluster_of(form)}
     return record_gke(*[gke_pool(name, **said) for name, said in forms.items()])
 

@@ -26,22 +26,26 @@ RACK: dict[str, Any] = {
     "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
     "placement": {"type": "compact"},
 }
-"""A4X is sold only by reservation, and its nodes have a workload policy."""
+"""A4X is sold only through reservations, and its nodes have a workload policy."""
 
 
 def pool_of(machine: str) -> dict[str, Any]:
-    """Return the settings of a training pool with this machine type, in addition to BIG."""
+    """Return the fields in which a training pool of this machine type differs from BIG."""
     rest = {"a3-highgpu-8g": OLD_NODES, "a4x-highgpu-4g": RACK}.get(machine, {})
     return {"machine_type": machine, **rest}
 
 
 EVERY_FABRIC = tuple({"name": machine.partition("-8g")[0], **pool_of(machine)} for machine in A3_AND_NEWER)
 TCP_FABRICS, RDMA_FABRICS = EVERY_FABRIC[:2], EVERY_FABRIC[2:]
-"""Separate clusters, because Networks of type Device and GKE's DRA driver for networks exclude each other."""
+"""They need separate clusters, because Networks of type Device and GKE's DRA driver for networks exclude each
+other.
+"""
 
 
 def platform_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:
-    """Return a platform object. A pool contains only what differs from a training pool of A3 Mega."""
+    """Return a platform object. The given pools contain only the fields that differ from a training pool of A3
+    Mega.
+    """
     return {"kind": "environment", "cluster": cluster, "pools": [sold({**BIG, **pool}) for pool in pools]}
 
 

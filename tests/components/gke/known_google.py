@@ -1,4 +1,6 @@
-"""Google Cloud in a deploy, simulated by the SDK's mock monitor. All outputs are known; lookups use test data."""
+"""Google Cloud in a deployment, simulated by the SDK's mock monitor. All outputs are known; lookups return test
+data.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ DNS_ENDPOINT = "gke-made.us-central1.gke.goog"
 
 
 class KnownGoogle(Mocks):
-    """Returns the inputs, and the values that Google adds to them, as outputs. Keeps the types and names of
-    resources.
+    """Returns a resource's inputs and the values that Google adds as its outputs, and records the types and names
+    of resources.
     """
 
     def __init__(
@@ -55,9 +57,9 @@ def deploy(
 ) -> tuple[KnownGoogle, Any]:
     """Run a program as `pulumi up` would. Return the simulated cloud and the value of the program's output.
 
-    `found` is the existing cluster that a lookup returns, and `version` the version of a created one. `subnets`
-    contains the range of each subnetwork by project, region and name. Raises every exception of the program,
-    including those raised later in an apply.
+    `found` is the existing cluster that a lookup returns, and `version` the version of a created cluster.
+    `subnets` contains the range of each subnetwork by project, region and name. Raises every exception of the
+    program, including those raised later in an apply.
     """
     google = KnownGoogle(found, version, subnets)
     return google, deploy_on(google, program)

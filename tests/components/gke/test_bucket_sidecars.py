@@ -1,4 +1,6 @@
-"""Pods that mount a bucket on GKE get the sidecar container that reads it, and leave resources for it."""
+"""On GKE, pods that mount a bucket receive the sidecar container that reads it, and request fewer CPUs to make
+room for it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def recorded(field: str, **entry: Any) -> Recorded:
 
 
 def pods(found: Recorded) -> list[dict[str, Any]]:
-    """Return metadata and spec of the pods of the declared workload."""
+    """Return the metadata and spec of each pod of the declared workload."""
     kinds = {"Job", "CronJob", "Deployment"}
     objects = [one.inputs for one in found.resources if one.inputs.get("kind") in kinds]
     whole = [

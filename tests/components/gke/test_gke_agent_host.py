@@ -19,7 +19,9 @@ WITHOUT_MTU = ["serve", *(pool["name"] for pool in RDMA_FABRICS)]
 
 @cache
 def agents() -> dict[str, dict[str, Any]]:
-    """Return the agent pod of each pool, from two clusters, because TCP and RDMA networks exclude each other."""
+    """Return the agent's pod of each pool. The pools are in two clusters, because TCP and RDMA networks exclude
+    each other.
+    """
     recordings = [
         record_platform(platform_of(*TCP_FABRICS, WITHOUT_FABRIC)),
         record_platform(platform_of(*RDMA_FABRICS)),
@@ -37,7 +39,7 @@ def _agents(recording: Recorded) -> list[tuple[str, dict[str, Any]]]:
 
 
 def of_sysfs(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the mounts of a pod's only container that are in sysfs or contain it, by host folder."""
+    """Return the mounts of a pod's only container, by host folder, that are in sysfs or contain it."""
     host = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
     [container] = pod["containers"]
     paths = {host[mount["name"]]: mount for mount in container["volumeMounts"] if mount["name"] in host}

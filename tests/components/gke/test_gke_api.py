@@ -1,4 +1,4 @@
-"""The inputs that the mapper accepts or refuses. Other tests rely on the mapper."""
+"""Inputs that the comparison with the GKE API accepts or refuses. Other tests rely on this comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rendered compute class on GKE: its object, and the node pools that it names."""
+"""A compute class rendered for GKE, and the node pools that it names."""
 
 from __future__ import annotations
 

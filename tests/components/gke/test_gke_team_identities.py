@@ -1,4 +1,4 @@
-"""The resources rendered for team identities on GKE: roles on buckets and on service accounts."""
+"""The resources rendered for team identities on GKE: grants of roles on buckets and on service accounts."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def test_every_argument_of_a_member_is_one_of_the_providers() -> None:
 
 
 class ProjectWithNumber(Mocks):
-    """Google Cloud in a deploy, with a known project number. `members` is keyed by bucket or service account."""
+    """Google Cloud in a deployment, with a known project number. The keys of `members` are buckets and service
+    accounts.
+    """
 
     def __init__(self) -> None:
         self.members: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""One component of this folder, used in another program."""
+"""A program of a user that uses only one component of the folder `components`."""
 
 import pulumi
 

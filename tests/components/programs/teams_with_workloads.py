@@ -1,5 +1,5 @@
-"""Teams of both Pod Security levels. Each has a workload that runs as the image's user and one that runs as
-another.
+"""Teams with both Pod Security levels. Each has a workload that runs as the image's user and one that sets a user
+id.
 """
 
 from typing import Literal
