@@ -17,7 +17,7 @@ SOURCE = "source: {title: a test, date: 2026-11-22}"
 
 
 class Broken(NamedTuple):
-    """A facts file, the text to replace in it, the replacement, and the place and words of the resulting problem."""
+    """A facts file, the text to replace in it, the new text, and the place and words of the resulting problem."""
 
     file: str
     old: str

@@ -137,9 +137,7 @@ def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
     pool = {"name": "train", "count": {"desired": 1}, "workload": "training", **ON_CLOUD[provider]}
     whole.setdefault("pools", [pool])
     if provider != "sandbox" or "operator" in whole:
-        plan_platform(
-            whole, "documented"
-        )  # no check of the whole stack, because the policies need more fields than the fragment has
+        plan_platform(whole, "documented")  # the fragment lacks fields that policies need
         return
     path = tmp_path / "Pulumi.documented.yaml"
     path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": whole}}))

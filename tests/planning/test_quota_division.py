@@ -469,7 +469,7 @@ def test_check_prints_the_quota_of_each_pool(make_plan: PlanMaker) -> None:
 
 @st.composite
 def platforms(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw pools of whole GPUs, teams whose quotas fit the pools, and one job for each team that fits its quota."""
+    """Draw pools of whole GPUs, teams whose quotas fit the pools, and for each team one job within its quota."""
     pools = [
         pool(
             f"p{index}",

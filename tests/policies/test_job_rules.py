@@ -1,4 +1,4 @@
-"""Rules about jobs: shared memory, deadlines, checkpoints, priorities, and disruption budgets that block a drain."""
+"""Rules about jobs: shared memory, deadlines, checkpoints, priorities, and budgets that block a drain."""
 
 from __future__ import annotations
 

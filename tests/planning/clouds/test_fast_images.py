@@ -1,4 +1,4 @@
-"""Node settings that shorten the time to pull container images on each cloud, and combinations that are refused."""
+"""Node settings on each cloud that shorten the time to pull images, and combinations that are refused."""
 
 from __future__ import annotations
 

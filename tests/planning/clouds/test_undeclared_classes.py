@@ -1,4 +1,4 @@
-"""Entries can use a new cluster's own storage classes. Declared classes replace the class that the program adds."""
+"""Entries can use a new cluster's own storage classes. Declared classes replace the class that is added."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ALL_ALERTS: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Samples of each series, one per minute, and the number of alerts named `alert` that fire at a given minute."""
+    """Samples of each series, one per minute, and the number of alerts that fire at a given minute."""
 
     name: str
     alert: str
