@@ -31,7 +31,7 @@ def node(
 ) -> Node:
     """Return a node with `cpu` cores and `memory` GiB.
 
-    `units` may contain `gpus` and `shares`, which are numbers of GPUs. A shared GPU offers four units.
+    `units` can contain `gpus` and `shares`, the numbers of whole and shared GPUs. A shared GPU offers four units.
     """
     gpus = ({GPU: 1},) * units.get("gpus", 0) + ({SHARE: 4},) * units.get("shares", 0)
     offered = Counter[str]()
@@ -67,7 +67,7 @@ def pending_of(scenario: Scenario, placement: Placement) -> dict[str, int]:
 
 
 def used_of(scenario: Scenario, placement: Placement) -> list[Counter[str]]:
-    """Return the total requests of each node's pods, computed only from the assignments."""
+    """Return the total requests of the pods on each node, computed only from the assignments."""
     used = [Counter[str]() for _ in scenario.nodes]
     for one in scenario.running:
         used[one.node].update(one.pod.needs())

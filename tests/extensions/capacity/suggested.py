@@ -1,4 +1,4 @@
-"""Stack files with suggested pools. Each workload consists of Deployments in the team of its trust domain."""
+"""Stack files with suggested pools. The pods of each workload run as Deployments of one team per trust domain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLUSTERS: Mapping[str, Mapping[str, Any]] = {
 def stack_of(
     found: Suggestion, workloads: Sequence[Mapping[str, Any]], cluster: Mapping[str, Any] = SANDBOX
 ) -> dict[str, Any]:
-    """Return an environment with the suggested pools. A team's quota equals the requests of its pods.
+    """Return an environment with the suggested pools. The quota of each team equals the requests of its pods.
 
     A sandbox has neither zones nor capacity types, so its pools do not set them.
     """
@@ -76,8 +76,9 @@ def _without_cloud(pool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refusals(stack: Mapping[str, Any], folder: Path) -> list[str]:
-    """Plan a stack, run its program, and return the violations that the policy pack finds. Raises BadInput as
-    `check` does.
+    """Plan a stack, run its program, and return the violations that the policy pack finds.
+
+    Raises BadInput, as `check` does.
     """
     file = folder / "Pulumi.suggested.yaml"
     loaded = LoadedStack("suggested", file, stack, plan_platform(stack, "suggested"))

@@ -75,7 +75,8 @@ def test_manifests_get_team_defaults_and_the_command_passes_if_all_fit(
         2,
         {"train-0": 1, "train-1": 1},
     )
-    # A quarter of the node's GPU: its share of (3920m - 500m) CPU and of nine tenths of 15710 MiB.
+    # The pod requests a quarter of the node's GPU, so it gets a quarter of (3920m - 500m) CPU and of 90 % of 15710
+    # MiB.
     assert web["requests"] == {"nvidia.com/gpu.shared": "1", "cpu": "967m", "memory": "3534Mi"}
     assert ran.json["pending"] == []
 
@@ -188,7 +189,7 @@ def test_a_stack_of_a_team_is_refused_with_the_environment_to_name(run: Run, wri
 
 
 def test_the_profile_packed_leaves_whole_nodes_to_large_pods(run: Run, write: Callable[[str], str]) -> None:
-    """The default profile puts one pod with two GPUs on each node, so neither node has seven GPUs left."""
+    """The default profile places one pod with two GPUs on each node, so no node has room for seven."""
     pods = """\
 pods:
   - {name: small, team: vision, pool: train, count: 2, requests: {cpu: 24, memory: 280Gi, nvidia.com/gpu: 2}}
@@ -331,7 +332,7 @@ def test_the_page_shows_each_kind_of_node_once_with_its_gpus(run: Run, write: Ca
     assert page.counts["svg"] == 4
     assert page.counts["g"] == 8 + 8 + 1 + 8
     assert "2 equal nodes: serve-0, serve-1" in ran.out
-    # The drawing has a margin of one unit for the strokes of its outermost boxes.
+    # The drawing has a margin of one unit for the outlines of its outermost boxes.
     ends = [float(width) - 1 for width in re.findall(r'viewBox="-1 -1 ([\d.]+) ', ran.out)]
     rights = [
         float(x) + float(w) for x, w in re.findall(r'<rect[^>]* x="([\d.]+)"[^>]* width="([\d.]+)"', ran.out)

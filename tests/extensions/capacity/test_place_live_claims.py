@@ -1,4 +1,4 @@
-"""Pods on a cluster whose device claims are missing, as `gpu-platform place --live` reads them."""
+"""Pods on a cluster whose device claims do not exist, as `gpu-platform place --live` evaluates them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLAIM = {
 
 
 class ApiServer:
-    """An API server with some pending pods and one claim."""
+    """A simulated API server with some pending pods and one claim."""
 
     def __init__(self, *pods: dict[str, Any]) -> None:
         self._objects = {"Pod": pods, "ResourceClaim": (CLAIM,)}

@@ -1,4 +1,4 @@
-"""Rehearsals of jobs with hand-computed start times."""
+"""Rehearsals of jobs, compared with start and end times that were computed by hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODE = {GPU: 8, "cpu": 80_000, "memory": 800}
 
 
 def platform(*, nodes: int = 2, queues: bool = True, topology: bool = True) -> Platform:
-    """Return a platform with two teams. Each has a quota of half the nodes and may borrow the other half."""
+    """Return a platform with two teams. Each team has a quota of half the GPUs and can borrow the other half."""
     pool = RehearsalPool(
         name="train", desired=nodes, min=nodes, max=nodes, scaled=False, gpus_per_node=8, cpu=80_000, memory=800,
         pods=110, offers={GPU: 8}, gpus={GPU: 1.0}, parts={GPU: (10_000, 100)}, usd_per_hour=None,
@@ -114,7 +114,7 @@ def test_a_job_goes_to_the_first_of_pools_that_are_equally_good() -> None:
 
 
 def aligned(*, single: bool = False, **rest: bool) -> Platform:
-    """One node whose kubelet aligns pods to its two NUMA nodes, which have four GPUs each."""
+    """Return a platform with one node. Its kubelet aligns pods to two NUMA nodes with four GPUs each."""
     found = platform(nodes=1, **rest)
     return replace(found, pools=(replace(found.pools[0], numa={GPU: (4, 4)}, single_numa=single),))
 
@@ -126,7 +126,9 @@ WAYS = pytest.mark.parametrize(
 
 @WAYS
 def test_gpus_that_are_free_on_two_numa_nodes_do_for_no_pod_that_needs_one(rest: dict[str, bool]) -> None:
-    """Two pods use three GPUs on one NUMA node each, so the two GPUs that are left are on different NUMA nodes."""
+    """Two pods use three GPUs each, on separate NUMA nodes. So the two GPUs that are left are on different NUMA
+    nodes.
+    """
     trace = (job("one", "a", 0, 100, 3), job("two", "b", 1, 200, 3), job("pair", "a", 2, 10, 2))
     assert ends(platform(nodes=1, **rest), *trace)["pair"] == 12
     assert ends(aligned(**rest), *trace) == {"one": 100, "two": 201, "pair": 110}
@@ -143,7 +145,7 @@ def test_pods_larger_than_a_numa_node_run_only_under_restricted(
 
 
 def test_pods_that_fit_a_node_only_in_total_are_impossible() -> None:
-    """Two pods with three GPUs each fit, one on each NUMA node. With five pods of two GPUs, one pod never fits."""
+    """Two pods with three GPUs fit, one on each NUMA node. Of five pods with two GPUs, one never fits."""
     assert ends(aligned(), job("two", "a", 0, 10, 3, pods=2)) == {"two": 10}
     (three,) = rehearse(aligned(), (job("three", "a", 0, 10, 2, pods=5),)).jobs
     assert three.state == "impossible"
@@ -153,7 +155,9 @@ def test_pods_that_fit_a_node_only_in_total_are_impossible() -> None:
 
 
 def test_a_higher_priority_stops_the_job_on_a_numa_node_that_it_needs() -> None:
-    """The job needs all four GPUs of a NUMA node. The job that was created last is stopped and restarts later."""
+    """The job needs all four GPUs of a NUMA node. Of the running jobs, the one that was created last is stopped
+    and restarted.
+    """
     lower = [job("first", "a", 0, 100, 3), job("second", "a", 1, 100, 3)]
     found = ends(aligned(queues=False), *lower, job("high", "a", 2, 10, 4, priority=1), job("one", "a", 3, 5, 1))
     assert found == {"first": 100, "second": 112, "high": 12, "one": 8}
@@ -165,7 +169,7 @@ def test_a_job_that_a_search_for_victims_spares_keeps_its_numa_node() -> None:
     for one in (gone, kept):
         units.take(one, 0, 3, 1)
     units.give_back(gone, 0)
-    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)  # the NUMA node that `gone` used is free again
+    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)  # the NUMA node of `gone` is free again
     units.give_back(kept, 0)
     units.take(kept, 0, 3, 1)
     assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)
@@ -230,7 +234,7 @@ def test_the_numa_nodes_of_a_planned_pool_are_those_of_its_machine() -> None:
 def test_units_are_given_as_the_simulated_kubelet_gives_them(
     whole: tuple[int, ...], single: bool, steps: list[int]
 ) -> None:
-    """The rehearsal assigns GPUs of NUMA nodes as the simulated kubelet does, with code that is independent of it.
+    """The rehearsal assigns GPUs to NUMA nodes as the simulated kubelet does. The two share no code.
 
     A positive step starts a pod with this number of GPUs, and a negative step ends a pod.
     """

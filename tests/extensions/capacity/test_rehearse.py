@@ -72,7 +72,9 @@ def test_the_jobs_of_the_document_start_and_end_when_a_hand_computes_it(
 
 
 def test_another_stack_is_rehearsed_beside_it_with_the_same_jobs(run: Run, write: Callable[..., str]) -> None:
-    """With queues, vision borrows search's unused quota, so no sweep waits, and `ranker` stops one of them."""
+    """In the second stack, queues let vision borrow search's unused quota. So no sweep waits, and `ranker` stops
+    one of them.
+    """
     write(TWO_NODES, "Pulumi.queued.yaml")
     jobs = "".join(line for line in JOBS.splitlines(keepends=True) if "labs" not in line)
     arguments = ("rehearse", "local", "--trace", write(jobs.replace(",inference", ",")))
@@ -148,7 +150,7 @@ def test_options_with_mistakes_are_refused(
 
 
 class _Page(HTMLParser):
-    """Records the open tags, and every address that the page would fetch."""
+    """Records the tags that are opened, and every address that the page would load."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,6 +182,6 @@ def test_the_page_has_a_time_line_of_each_stack_and_needs_nothing_from_outside(
     page.feed(ran.out)
     assert (page.open, page.fetched) == ([], [])
     assert page.tags.count("svg") == 2
-    assert page.tags.count("polygon") == 2  # jobs of vision run, and none waits
+    assert page.tags.count("polygon") == 2  # only for vision's running jobs, because no job waits
     assert "&lt;i&gt;.csv" in ran.out
     assert "<i>" not in ran.out

@@ -1,4 +1,4 @@
-"""The pods of a job of a trace on planned stacks, and the hand-computed figures of a rehearsal."""
+"""The pods that a job of a trace has on planned stacks, and rehearsals compared with figures computed by hand."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def rehearsed(on: RehearsalStack, *entries: TraceEntry, checkpoint: float | None
 
 
 def test_a_gpu_fraction_becomes_the_smallest_sufficient_share() -> None:
-    """In the stack `local`, one pool offers quarters of GPUs and another one sevenths."""
+    """In the stack `local`, one pool offers quarters of GPUs and another pool offers sevenths."""
     assert shape_of(entry(gpus=0.1, team="search"), local()) == (SLICE, 1, 1)
     assert shape_of(entry(gpus=0.2, team="search"), local()) == (SHARE, 1, 1)
     assert shape_of(entry(gpus=0.5, team="search"), local()) == (GPU, 1, 1)
@@ -100,13 +100,13 @@ def test_a_job_has_the_priority_of_its_team_or_the_one_that_it_names() -> None:
 
 
 def test_jobs_without_requests_get_the_defaults_of_their_kubernetes() -> None:
-    """Since Kubernetes 1.36, admission sets the GPUs' share. In older versions, the LimitRange sets 500m and 1
-    GiB.
+    """Since Kubernetes 1.36, admission sets each GPU's share of the CPUs. In older versions, the LimitRange sets
+    500m and 1 GiB.
     """
     new = local()
     (job,) = fit(trace(entry()), new, {}).jobs
     assert (job.shape.cpu, job.shape.memory) == (None, None)
-    # (95,690m - 50m for the node agent) / 8 GPUs.
+    # The node has 95,690m, minus 50m for the node agent, for 8 GPUs.
     assert new.platform.pools[0].parts[GPU][0] == 11_955
     plan = load_stack("eks-training").plan
     assert plan.kind == "environment"
@@ -126,7 +126,7 @@ def test_queued_stacks_have_quotas_per_pool_and_the_clouds_autoscaler() -> None:
     vision = found.queues[0]
     gpus = vision.flavors["train"][GPU]
     assert (vision.team, gpus.nominal, gpus.borrow, gpus.lend) == ("vision", 32, 0, 32)
-    # Four nodes with 191,450m CPU each, minus the 350m that DaemonSets request.
+    # Each of the four nodes has 191,450m CPU, minus the 350m that DaemonSets request.
     assert vision.flavors["train"]["cpu"].nominal == 764_400
     assert (found.topology, found.fair_sharing, found.pods_ready_timeout) == (False, True, 7200)
 
@@ -153,8 +153,8 @@ def test_priorities_pools_and_resources_that_the_stack_does_not_have_are_errors(
 
 
 def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
-    """Team vision has a quota of eight GPUs. Its second job waits an hour, and in the second hour one node is
-    empty.
+    """Team vision has a quota of eight GPUs. Its second job waits for an hour. During that job, one of the two
+    nodes is empty.
     """
     found = rehearsed(
         stack(),
@@ -173,7 +173,7 @@ def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
     assert (found.usd, vision.usd, search.usd) == (40, 20, 2.5)
     # While the job waits, eight other GPUs are idle in the first half hour, and four of them in the second.
     assert found.idle_while_waiting == (8 * 0.5 + 4 * 0.5) / 32
-    # Four GPUs are free for half an hour next to search's job.
+    # For half an hour, search's job uses half of a node, and the other four GPUs of the node are free.
     assert found.fragmented == 2 / 32
     assert found.line.step == 1800
     assert found.line.capacity == [16, 16, 16, 16]
@@ -182,7 +182,9 @@ def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
 
 
 def test_work_that_a_stopped_job_does_again_is_counted_less_with_checkpoints() -> None:
-    """Search takes its quota back after 50 minutes. Vision's job restarts at minute 80, for 60 or 40 minutes."""
+    """Search takes its quota back after 50 minutes. Vision's job restarts at minute 80. It then runs for 60
+    minutes, or for 40 minutes with checkpoints.
+    """
     with_queues = stack(queueing={})
     jobs = (
         entry(gpus=8, duration=7200),

@@ -1,4 +1,4 @@
-"""Quota admission, filters, scores and the reasons for pending pods in the simulated scheduler."""
+"""The simulated scheduler's quota admission, filters and scores, and its reasons for pending pods."""
 
 from __future__ import annotations
 
@@ -163,21 +163,22 @@ def test_the_number_of_pods_on_a_node_is_limited() -> None:
 
 
 def test_scores_are_those_of_kube_scheduler() -> None:
-    """Hand-computed for 1 of 4 cores and 2 of 16 GiB.
+    """The expected scores are computed by hand, for a pod that uses 1 of 4 cores and 2 of 16 GiB.
 
-    LeastAllocated is (75 + 87) // 2 = 81. Balanced is 100 before and int((1 - |0.25 - 0.125| / 2) x 100) = 93
-    after, so 50 + (50 + 93 - 100) // 2 = 71.
+    LeastAllocated is (75 + 87) // 2 = 81. The balance is 100 before the pod and int((1 - |0.25 - 0.125| / 2) x
+    100) = 93 after it, so its score is 50 + (50 + 93 - 100) // 2 = 71.
     """
     state = NodeState(0, node(cpu=4, memory=16, gpus=1))
     assert state.score(pods("a", cpu=1, memory=2, gpus=1), 0, 0) == 81 + 71
 
 
 def test_scores_of_the_profile_packed_are_those_of_kube_scheduler() -> None:
-    """Hand-computed for 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs, where one GPU and one core are in use.
+    """The expected scores are computed by hand. The pod requests 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs; one
+    GPU and one core are in use.
 
-    MostAllocated is 75, because 3 of 4 GPUs are used. The balance before is 89, from (1/8, 0, 1/4) with a
-    deviation of 0.10206. The balance after is 78, from (3/8, 1/4, 3/4) with a deviation of 0.21246. The score is
-    50 + (50 + 78 - 89) // 2 = 69.
+    MostAllocated is 75, because 3 of 4 GPUs are used. The balance before the pod is 89, from (1/8, 0, 1/4) with a
+    deviation of 0.10206. The balance after it is 78, from (3/8, 1/4, 3/4) with a deviation of 0.21246. The score
+    is 50 + (50 + 78 - 89) // 2 = 69.
     """
     state = NodeState(0, node(cpu=8, memory=16, gpus=4))
     state.take(pods("there", cpu=1, memory=0, gpus=1))
@@ -209,7 +210,9 @@ def test_shares_of_a_pod_come_from_different_gpus() -> None:
 
 
 def test_free_gpus_that_no_pod_of_the_list_can_use_are_fragmented() -> None:
-    """Two of eight GPUs are free, and one of the two groups of pods in the list requests four."""
+    """Two of eight GPUs are free. The list contains two groups of pods, and the pods of one group request four
+    GPUs each.
+    """
     groups = (pods("a", 1, gpus=6), pods("b", 1, gpus=4))
     scenario = Scenario(nodes=(node(gpus=8),), groups=groups)
     before = fragmentation(scenario, [NodeState(0, scenario.nodes[0])])

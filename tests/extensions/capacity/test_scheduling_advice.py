@@ -1,4 +1,4 @@
-"""Changes that let pending pods run, and moves that free GPUs. Placing again verifies each of them."""
+"""Changes after which pending pods can run, and moves that free GPUs. A second placement verifies each."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_no_quota_is_advised_that_would_not_help_by_itself() -> None:
 
 
 def test_what_a_change_displaces_is_part_of_the_advice() -> None:
-    """With lower CPU requests, the pods with high priority take GPUs that other pods would get."""
+    """With lower CPU requests, the pods with high priority use GPUs that other pods would otherwise use."""
     scenario = Scenario(
         nodes=(node(cpu=10, gpus=2),),
         groups=(pods("low", 2, gpus=1, cpu=2), pods("high", 2, gpus=1, cpu=6, priority=100)),

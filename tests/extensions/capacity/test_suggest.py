@@ -1,4 +1,4 @@
-"""Suggested pools hold their workloads, keep trust domains apart, and cost as much as computed by hand."""
+"""Suggested pools have room for their workloads, keep trust domains apart, and cost what was computed by hand."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
     assert held == Counter({each["name"]: each["count"] for each in workloads})
 
 
-# The results are computed by hand: the machine types, numbers of nodes, and sharing modes of the suggested pools.
+# The expected machine types, numbers of nodes and sharing modes of the suggested pools are computed by hand.
 @pytest.mark.parametrize(
     ("want", "families", "pools"),
     [
-        # A T4 has 15 GiB, so it holds at most five models of 3 GB. Eight models need two T4s with four each.
+        # A T4 has 15 GiB, so five models of 3 GB fit on it. Eight models need two T4s, with four models each.
         (
             _want(count=8, gpu_memory="3GB", compute=0.1),
             ["g4dn"],
@@ -86,7 +86,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
             ["g4dn"],
             [("g4dn.xlarge", 2, {"mode": "mps", "replicas": 4})],
         ),
-        # Three pods that each need a third of a GPU share one, however little memory they need.
+        # Three pods that each need a third of a GPU's compute share one GPU, however little memory they need.
         (
             _want(count=3, gpu_memory="1GB", compute=0.33),
             ["g4dn"],
@@ -100,7 +100,7 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
             ["g6e", "p4d"],
             [("p4d.24xlarge", 1, {"mode": "none"})],
         ),
-        # Several GPUs without NVLink come from the cheapest machine type.
+        # For several GPUs without NVLink, the cheapest machine type is used.
         (_want(gpus=4, count=1, gpu_memory="20GB"), ["g6", "p4d"], [("g6.12xlarge", 1, {"mode": "none"})]),
         # Two pods with 3 CPUs need a g4dn.2xlarge (0.752 USD/h); a g4dn.xlarge (0.526) has only 3.92 CPUs.
         (
@@ -120,7 +120,7 @@ def test_the_cheapest_pools_are_what_a_count_by_hand_says(
 
 
 def test_gpus_of_a_node_have_different_layouts_if_that_is_cheaper() -> None:
-    # By hand: 6 GPUs hold 42 small pods and 2 hold 4 large ones. One layout for all holds at most 36 small pods.
+    # By hand: 42 small pods fit on 6 GPUs, and 4 large pods on 2 GPUs. With equal layouts, only 36 small pods fit.
     wants = [
         _want("small", count=42, gpu_memory="9GB", compute=0.1, cpu="1", memory="2Gi", trust_domain="a"),
         _want("large", count=4, gpu_memory="35GB", compute=0.4, cpu="1", memory="2Gi", trust_domain="b"),
@@ -156,7 +156,7 @@ def test_two_trust_domains_share_a_gpu_as_mig_instances_and_never_otherwise() ->
     assert _pools(cut) == [("a2-ultragpu-1g", 1, {"mode": "mig", "layout": {"1g.10gb": 7}})]
     assert_planner_places(cut, wants)
     apart = _suggest(*wants, families=["g6"])
-    # By hand: sharing saves three of four machines for y, and two of three for x.
+    # By hand: with sharing, y needs one machine instead of four, and x one machine instead of three.
     assert sorted(_pools(apart), key=str) == [
         ("g6.xlarge", 1, {"mode": "mps", "replicas": 4}),
         ("g6.xlarge", 3, {"mode": "none"}),
@@ -220,8 +220,8 @@ def test_unpriced_types_are_reported_and_a_given_price_includes_them() -> None:
 
 
 def test_more_nodes_are_taken_where_pods_fit_in_all_but_not_node_by_node() -> None:
-    """Three pods with 5 GPUs and three with 3 fill three nodes of 8. Three with 5 and two with 4 do not fit on
-    three.
+    """Three pods with 5 GPUs and three with 3 GPUs fit on three nodes of 8 GPUs. Three with 5 GPUs and two with 4
+    GPUs need four nodes.
     """
     fits = [_want("five", gpus=5, count=3, gpu_memory="70GB"), _want("three", gpus=3, count=3, gpu_memory="70GB")]
     not_so = [_want("five", gpus=5, count=3, gpu_memory="70GB"), _want("four", gpus=4, count=2, gpu_memory="70GB")]
@@ -232,7 +232,9 @@ def test_more_nodes_are_taken_where_pods_fit_in_all_but_not_node_by_node() -> No
 
 
 def test_no_more_pods_than_the_kubelet_runs_are_put_on_a_node() -> None:
-    """A node that allows 110 pods keeps 18 for DaemonSets, so 92 pods fit but 93 do not, however small."""
+    """On a node that allows 110 pods, 18 are kept for DaemonSets. So 92 pods fit but 93 do not, however small they
+    are.
+    """
     tiny = _want(count=110, compute=0.1, gpu_memory="1GB", cpu="1m", memory="1Mi")
     found = _suggest(tiny, families=["a2-highgpu"])
     machines = load_catalog().machine_types
@@ -262,7 +264,7 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
         each = min(gpu.memory_mib // (memory * 1024), int(1 / compute + 1e-9), 8) if kind == "inference" else 1
         each = each if memory * 1024 <= gpu.memory_mib else 0
         room = allocatable(machine)
-        # Requests of the DaemonSets of EKS, its volume drivers, the platform and, if present, EFA.
+        # The sum of what the DaemonSets of EKS, its volume drivers, the program and, if present, EFA request.
         efa = (100, 50) if machine.rdma_interfaces else (0, 0)
         by_cpu = (room.cpu_millicores - 380 - efa[0]) // (cpu * 1000)
         by_memory = (room.memory_mib - 488 - efa[1]) // 1024
@@ -283,7 +285,7 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
 
 
 def _named(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Name the drawn workloads. A workload with several GPUs needs whole ones."""
+    """Give the drawn workloads names. A workload with several GPUs requires whole GPUs."""
     return [
         {**want, "name": f"w{index}", **({"compute": 1.0} if want["gpus"] > 1 else {})}
         for index, want in enumerate(drawn)
@@ -335,7 +337,8 @@ def test_any_workloads_are_placed_by_the_planner_and_the_rules_hold(wants: list[
 
 
 def test_fewer_pools_are_preferred_within_one_percent_of_the_cheapest() -> None:
-    # By hand: an L4 (0.75 USD/h) holds three pods, a T4 (0.526) two. A T4 is cheaper for the last two of 302.
+    # By hand: three pods fit on an L4 (0.75 USD/h), two on a T4 (0.526). A T4 is cheaper for the last two of 302
+    # pods.
     want = _want(kind="development", count=302, gpu_memory="6Gi", compute=0.33)
     allowed: dict[str, Any] = {"families": ["g4dn", "g6"], "provider": "aws", "usd_per_hour": {"g6.xlarge": 0.75}}
     found = _suggest(want, **allowed)

@@ -1,4 +1,4 @@
-"""The MIG instance that holds a pod of a workload."""
+"""Which MIG instances have room for a pod of a workload."""
 
 from __future__ import annotations
 

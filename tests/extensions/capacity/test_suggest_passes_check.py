@@ -1,4 +1,4 @@
-"""Pools that `capacity suggest` proposes pass `check`, both the planning and the policy rules at their levels."""
+"""Pools that `capacity suggest` proposes pass `check`, which plans them and evaluates the policy rules."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_only_one_trust_domain_shares_gpus_by_replicas(
     ]
     found = _suggest(*wants, machine_families=["g6"])
     modes = {one.pool.get("sharing", {}).get("mode", "none"): one.pods[0].workload for one in found.pools}
-    # By hand: sharing saves three machines for y, and two for x.
+    # By hand: sharing saves three machines for y but only two for x.
     assert modes == {"mps": "y", "none": "x"}
     assert refusals(stack_of(found, wants), tmp_path) == []
 

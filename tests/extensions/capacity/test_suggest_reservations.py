@@ -1,4 +1,4 @@
-"""Reserved machines come first in a suggestion and cost nothing. Other machines hold the remaining pods."""
+"""A suggestion uses reserved machines first, at no cost. The remaining pods run on other machines."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""When the time limit is reached, the report contains the best mix so far and its gap. The limit never makes a
-workload impossible.
+"""If the time limit is reached, the report contains the best mix found so far and its gap to the lower bound.
+
+The limit never makes a workload impossible.
 """
 
 from __future__ import annotations

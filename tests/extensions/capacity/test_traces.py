@@ -1,4 +1,4 @@
-"""Traces as the reader parses them, from tables that users write and in the formats of published traces."""
+"""How the reader parses traces, from tables that users write and from the formats of published traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of `gpu-platform dashboards` with its panels, and the answers that Prometheus' HTTP API returns."""
+"""The page of `gpu-platform dashboards`: its panels, and how it shows responses of Prometheus' HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes of NVIDIA AICR compared with stacks: verdicts, components, and files that are not recipes."""
+"""Recipes of NVIDIA AICR, compared with stacks: verdicts, components, and errors for other files."""
 
 from __future__ import annotations
 

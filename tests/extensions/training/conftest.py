@@ -1,4 +1,6 @@
-"""Tests of the package for containers. Tests that need PyTorch run only with `make test-training`."""
+"""Tests of the package that runs in training containers. Tests that need PyTorch run only with `make
+test-training`.
+"""
 
 from __future__ import annotations
 

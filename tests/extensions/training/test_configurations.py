@@ -37,7 +37,7 @@ MIG = {
 def written(
     capsys: pytest.CaptureFixture[str], variables: dict[str, str], library: str, *options: str
 ) -> tuple[dict[str, Any], str]:
-    """Return the configuration that the command writes, and its explanation."""
+    """Return the configuration that the command writes, and the explanation that it prints."""
     assert configure.main([library, *options], variables) == 0
     told = capsys.readouterr()
     return yaml.safe_load(told.out), told.err
@@ -55,7 +55,10 @@ def stage(machines: Machines, parameters: float) -> Layout:
         (13e9, "ZeRO stage 2"),  # 2 bytes, and 18 bytes divided by 16 GPUs, need 41 GB
         (30e9, "ZeRO stage 3"),  # 18 bytes divided by 16 GPUs, and 4 bytes of the largest layer, need 41 GB
         (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 24 bytes, divided by 2 pods, need 840 GB
-        (140e9, "ZeRO stage 3, optimizer on NVMe"),  # the optimizer on the CPU would need 1,680 of 1,594 GB
+        (
+            140e9,
+            "ZeRO stage 3, optimizer on NVMe",
+        ),  # the CPU would need 1,680 GB, but has 1,594 GB
     ],
 )
 def test_the_stage_is_the_lowest_one_whose_state_fits(parameters: float, expected: str) -> None:
@@ -92,7 +95,7 @@ def test_the_limit_is_that_of_the_instance_or_share(capsys: pytest.CaptureFixtur
     assert "5.8 GiB are 60% of a GPU" in why
     zero = offloaded["zero_optimization"]
     assert zero["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
-    # Each bucket may take a hundredth of the instance's memory, with 2 bytes per element.
+    # Each bucket may use one percent of the instance's memory, with 2 bytes per element.
     assert zero["reduce_bucket_size"] == 9856 * 2**20 // 100 // 2
 
 

@@ -62,7 +62,7 @@ def test_an_assertion_of_a_kernel_is_a_bug_and_an_illegal_access_may_not_be() ->
 def test_the_end_of_another_process_costs_nothing_once_this_attempt_has_saved_work() -> None:
     gone = RuntimeError("[pair.cc:534] Connection closed by peer [10.0.0.7]:41234")
     assert code_of(gone, saved=True) == INTERRUPTED
-    assert code_of(gone) == FAILED  # otherwise a network that never works would be retried forever
+    assert code_of(gone) == FAILED  # otherwise, a network that never works would cause endless retries
 
 
 @pytest.mark.parametrize(

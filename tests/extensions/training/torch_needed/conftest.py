@@ -8,7 +8,8 @@ import torch.distributed as dist
 
 from gpu_platform_training.parallel import ProcessRank
 
-# Several threads wait for each other on matrices this small, which takes minutes on a busy machine.
+# With several threads, operations on matrices this small take minutes on a busy machine, because threads wait for
+# each other.
 torch.set_num_threads(1)
 
 

@@ -1,4 +1,4 @@
-"""Starts the launcher as a pod does."""
+"""Starts the launcher in the same way as a pod does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATIENCE = float(os.environ.get("GPU_PLATFORM_TEST_PATIENCE", "600"))
 
 @dataclass(frozen=True)
 class Ended:
-    """The results of an ended pod, with its exit code, the output of all processes, and the loss of each step."""
+    """What an ended pod leaves: its exit code, the output of all processes, and the loss of each step."""
 
     code: int
     output: str
@@ -27,7 +27,9 @@ class Ended:
 
 
 class Pod:
-    """A process that stands in for one pod of a job. It runs in a directory with the pod's variables."""
+    """A process that simulates one pod of a job. It runs in its own directory, with the environment variables of
+    the pod.
+    """
 
     def __init__(
         self, job: Path, processes: int, *arguments: str, options: tuple[str, ...] = (), **variables: str
@@ -56,7 +58,7 @@ class Pod:
         )
 
     def terminate_in_the_middle_of_a_step(self) -> None:
-        """Send SIGTERM, as the kubelet does, while all processes pause in a step."""
+        """Send SIGTERM while all processes pause in a step, as the kubelet does when a pod is deleted."""
         self.wait_for_the_pause()
         self._process.send_signal(signal.SIGTERM)
         self.go_on()
@@ -66,11 +68,11 @@ class Pod:
         self._wait_for(self._losses.with_suffix(".paused"))
 
     def go_on(self) -> None:
-        """End the pause."""
+        """Let the paused processes continue."""
         self._losses.with_suffix(".continue").touch()
 
     def end(self) -> Ended:
-        """Wait until the pod has ended."""
+        """Wait until the pod has ended, and return its results."""
         try:
             code = self._process.wait(timeout=_PATIENCE)
         finally:

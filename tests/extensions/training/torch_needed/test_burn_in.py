@@ -1,4 +1,4 @@
-"""The program of the active checks, started on CPUs as its Job starts it."""
+"""The program of the active checks, started on CPUs in the same way as in its Job."""
 
 from __future__ import annotations
 

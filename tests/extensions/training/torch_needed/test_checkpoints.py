@@ -26,10 +26,10 @@ class _Upload(io.FileIO):
 
 @pytest.fixture
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that, like Mountpoint for S3, refuses renames, out-of-order writes and the removal of
-    directories.
+    """A directory that behaves like a bucket mounted with Mountpoint for S3.
 
-    It is not a real bucket, so the errors may differ from those of Mountpoint.
+    It refuses renames, out-of-order writes and the removal of directories. Its errors may differ from
+    Mountpoint's.
     """
 
     def refuse(*_: object, **__: object) -> None:
@@ -166,8 +166,8 @@ def test_the_memory_of_a_copy_serves_the_next_one() -> None:
     weights = torch.zeros(64)
     stager = Stager()
     first = stager.stage({"weights": weights})["weights"]
-    # async_save closes the stager in the same way. Before PyTorch 2.15, it also closes a stager that was passed to
-    # it.
+    # async_save closes the stager in the same way. Before PyTorch 2.15, it also closes a stager that the caller
+    # passed.
     stager.close()
     weights += 1
     second = stager.stage({"weights": weights})["weights"]

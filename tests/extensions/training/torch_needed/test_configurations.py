@@ -1,4 +1,4 @@
-"""The configurations as the real libraries read them, on a machine without GPUs."""
+"""The generated configurations, read by the real libraries on a machine without GPUs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_deepspeed_reads_each_key_as_it_was_meant(parameters: str, tmp_path: Pat
     read = _deepspeed(parameters, file)
     declared = json.loads(file.read_text())["zero_optimization"]
     zero = json.loads(read.zero_config.model_dump_json(by_alias=True, exclude_unset=True))
-    # DeepSpeed adds default values, but must know all our keys and keep their values.
+    # DeepSpeed adds defaults, but must accept all keys that the program writes and keep their values.
     assert {key: zero[key] for key in declared if not key.startswith("offload")} == {
         key: value for key, value in declared.items() if not key.startswith("offload")
     }
@@ -58,7 +58,7 @@ def test_deepspeed_reads_each_key_as_it_was_meant(parameters: str, tmp_path: Pat
 def test_deepspeed_offloads_to_the_scratch_directory_of_the_pod(tmp_path: Path) -> None:
     little = {"GPU_PLATFORM_MEMORY_MIB": "20000", "GPU_PLATFORM_SCRATCH": str(tmp_path)}
     config = ["deepspeed", "--parameters", "0.6b", "--largest-layer", "1m", "--out", str(tmp_path / "ds.json")]
-    # The GPU share is too small for the state, and the model is small enough for the disk of any machine.
+    # The GPU's memory is too small for the state, but the model fits on the disk of any machine.
     pod = {**POD, **little, "GPU_PLATFORM_GPUS": "1", "GPU_PLATFORM_GPU_MEMORY_MIB": "2400", "PET_NNODES": "1"}
     pod["GPU_PLATFORM_MEMORY_MIB"] = "9000"
     assert configure.main(config, pod) == 0
@@ -91,7 +91,7 @@ def test_the_arithmetic_is_that_of_deepspeeds_own_estimators(pods: int, gpus: in
 
 
 def _launched(file: Path) -> argparse.Namespace:
-    """Return the arguments that `accelerate launch` derives from the file, with the command that the program
+    """Return the arguments that `accelerate launch` derives from the file and from the command that the program
     prints.
     """
     _, _, *options = launch_command(Job.of(POD, 0), file)
@@ -121,7 +121,7 @@ def test_accelerate_hands_deepspeed_its_file_and_starts_no_node_by_ssh(tmp_path:
     assert configure.main(["accelerate", *options], POD) == 0
     args = _launched(file)
     command, environment = prepare_deepspeed_cmd_env(args)
-    assert command is None  # no command means torchrun; otherwise it would be `deepspeed` with ssh
+    assert command is None  # None: the launcher is torchrun. Otherwise it would be `deepspeed` with ssh.
     assert environment["ACCELERATE_DEEPSPEED_CONFIG_FILE"] == str(zero)
     assert environment["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "true"
     # Accelerate refuses a setting that is given both in the file and separately.
@@ -132,7 +132,7 @@ def test_accelerate_hands_deepspeed_its_file_and_starts_no_node_by_ssh(tmp_path:
 
 
 def test_a_model_trains_in_one_process_as_the_files_say(tmp_path: Path) -> None:
-    """Trains on a CPU with the configuration file of a pod with one GPU."""
+    """The configuration is for a pod with one GPU, but this training runs on a CPU."""
     file = tmp_path / "accelerate.yaml"
     pod = {**POD, "GPU_PLATFORM_GPUS": "1", "PET_NNODES": "1"}
     assert configure.main(["accelerate", "--parameters", "1m", "--out", str(file)], pod) == 0
@@ -161,7 +161,9 @@ def test_a_model_trains_in_one_process_as_the_files_say(tmp_path: Path) -> None:
 
 
 def test_two_processes_train_with_deepspeed_by_each_stage(tmp_path: Path) -> None:
-    """Runs on CPUs with gloo. The configuration assumes GPUs of 100 MiB, and models that just fit each stage."""
+    """The processes run on CPUs with gloo. The configurations are for GPUs of 100 MiB, and for models that just
+    fit each stage.
+    """
     pod = {"GPU_PLATFORM_GPUS": "2", "GPU_PLATFORM_GPU_MEMORY_MIB": "100", "GPU_PLATFORM_GPU": "NVIDIA-L4"}
     pod |= {"GPU_PLATFORM_MEMORY_MIB": "8000"}
     files = []

@@ -1,4 +1,4 @@
-"""The programs in examples/jobs do the same on CPUs as their pods do on GPUs."""
+"""The programs in examples/jobs produce on CPUs what their pods produce on GPUs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_its_weights_are_those_of_the_whole_model_and_can_be_served(
 
 
 class Held(torch.nn.Module):
-    """A model that computes its first batch only once the event `go` is set."""
+    """A model that waits for the event `go` before it computes its first batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ def test_a_text_that_cannot_be_read_takes_no_other_of_its_batch_with_it() -> Non
 
 @dataclass
 class Server:
-    """The inference server, started as a pod starts it."""
+    """The inference server, started in the same way as in its pod."""
 
     process: subprocess.Popen[str]
     port: int

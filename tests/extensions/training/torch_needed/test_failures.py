@@ -1,4 +1,4 @@
-"""The exit code of a pod, from which Kubernetes decides how the job continues."""
+"""The exit code of a pod, which determines how Kubernetes continues the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""GPU memory without a GPU: the allocator is simulated, and the tensors are real ones in the node's memory."""
+"""Reports of GPU memory, tested without a GPU: the allocator is simulated, and the tensors are in the node's
+memory.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _MIB = 2**20
 
 
 class SimulatedAllocator:
-    """Counts the memory that `give` allocates as a GPU of 100 MiB would, and fails as PyTorch does."""
+    """Counts the memory that `give` allocates as if a GPU of 100 MiB allocated it, and raises PyTorch's error if
+    it is full.
+    """
 
     def __init__(self) -> None:
         self.used = self.most = 0
@@ -112,7 +116,7 @@ def test_memory_that_only_autograd_holds_is_reported() -> None:
     memory = GpuMemory(allocator)
     text = "kept for the backward pass, and workspaces of libraries"
     assert text not in memory.report()
-    allocator.used = 10**6 * _MIB  # more than other tests still hold
+    allocator.used = 10**6 * _MIB  # more than tensors of other tests can use
     assert re.search(rf"\d{{3}},\d{{3}}\.\d MiB  {text}", memory.report())
 
 

@@ -17,7 +17,7 @@ from .launched import Ended, Pod
 
 @dataclass(frozen=True)
 class Told:
-    """The output of a run, and its metrics in the middle of the run."""
+    """The output of a run, and the metrics that were read in the middle of the run."""
 
     ended: Ended
     metrics: dict[str, float]

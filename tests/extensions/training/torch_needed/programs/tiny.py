@@ -29,7 +29,7 @@ class Block(nn.Module):
 
 
 def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the data of a step, which every process computes itself."""
+    """Return the data of a step. Every process computes the same data."""
     generator = torch.Generator().manual_seed(step)
     x = torch.randn(BATCH, 16, generator=generator)
     return x, torch.sin(x.sum(dim=1, keepdim=True))
@@ -62,7 +62,7 @@ def main(training) -> None:
 
 
 def _trouble(trouble: tuple[str, ...], step: int, rank: int, losses: Path) -> None:
-    """Simulate the failure that the arguments name (KIND STEP) in the middle of a step."""
+    """Simulate a failure in the middle of a step. The arguments `KIND STEP` select the failure."""
     if not trouble or step != int(trouble[1]):
         return
     if trouble[0] == "pause":  # long enough for the test's SIGTERM to arrive in the middle of this step

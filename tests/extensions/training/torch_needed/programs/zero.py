@@ -12,7 +12,7 @@ from torch import nn
 
 
 def main() -> None:
-    """Print the stage, and the losses of the first and the last step."""
+    """Train with each configuration. Print its ZeRO stage, and the losses of the first and the last step."""
     deepspeed.init_distributed(dist_backend="gloo")
     x = torch.randn(32, 64, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
     y = x.sum(dim=1, keepdim=True)
