@@ -1,6 +1,4 @@
-"""For each shape of company stack, the stack can be planned, satisfies the rules, and renders with every output
-unknown.
-"""
+"""Each shape of company stack can be planned, satisfies the rules, and renders with every output unknown."""
 
 from __future__ import annotations
 

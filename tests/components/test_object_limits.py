@@ -1,6 +1,4 @@
-"""For every kind of object that a team's Roles allow members to create, the API server limits the number of
-objects.
-"""
+"""The API server limits the number of objects of every kind that a team's Roles may create."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Queued provisioning on GKE: the nodes that are requested for a workload before it starts, and how long it keeps
-them.
-"""
+"""Queued provisioning on GKE: the nodes that a workload requests before it starts, and their lifetime."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
 
 
 def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]]:
-    """For each pool of a shipped stack, return its cluster, pools and operator. The pool is the first in the list.
+    """Return the cluster, pools and operator of a shipped stack, once for each pool.
 
-    The cluster is an existing one.
+    The cluster is an existing one. Each time, another pool is the first of the pools.
     """
     platform: Any = read_stack_file(find_stack_file(stack)).platform
     cluster = {key: value for key, value in platform["cluster"].items() if key not in ("create", "logins", "oidc")}

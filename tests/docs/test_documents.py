@@ -119,7 +119,7 @@ ON_CLOUD: dict[str, dict[str, Any]] = {
     "existing": {"machine_type": "dgx-a100-640gb", "nodes": {"names": ["gpu-0"]}},
     "sandbox": {"machine_type": "p4de.24xlarge"},
 }
-"""For each provider, the fields of a pool. A fragment without pools can only be checked with this pool."""
+"""For each provider, the fields of a pool. The test adds this pool to fragments that have no pools."""
 
 
 @pytest.mark.parametrize("block", yaml_blocks(FRAGMENT), ids=str)

@@ -83,9 +83,7 @@ def test_a_conflict_over_cpu_or_memory_says_which() -> None:
 
 
 def test_the_smallest_conflict_is_found_where_deletion_fails() -> None:
-    """If the smallest owners were removed first, x and y would remain, although the pods of `large` already do not
-    fit.
-    """
+    """If the smallest owners were removed first, x and y would remain, although `large` by itself does not fit."""
     rooms = [room("a", gpus=4), room("b", gpus=8)]
     groups = [
         pods("large", 5, pools=("a",)),

@@ -1,6 +1,4 @@
-"""The pods that reserve headroom in autoscaled pools, headroom that is refused, and quotas and sums that ignore
-it.
-"""
+"""The pods that reserve headroom in autoscaled pools, headroom that is refused, and quotas that ignore it."""
 
 from __future__ import annotations
 

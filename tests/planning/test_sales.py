@@ -1,4 +1,4 @@
-"""How machine types are sold, as the commands `check`, `suggest`, `init` and `machines` report it."""
+"""`check`, `suggest`, `init` and `machines` take into account how the clouds sell each machine type."""
 
 from __future__ import annotations
 

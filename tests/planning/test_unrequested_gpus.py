@@ -1,6 +1,4 @@
-"""Whether containers receive GPUs that they did not request, for every operator release and whoever owns the
-nodes.
-"""
+"""Whether containers receive GPUs that they did not request, with every operator release and owner of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule has a wrong example that violates it, and a right example that does not, on the rules' reference page.
+"""On the rules' reference page, each rule has a wrong example that violates it, and a right one that does not.
 
 If a value of an example is unknown before the deployment, the rule reports neither a pass nor a violation.
 """

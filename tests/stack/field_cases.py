@@ -167,8 +167,9 @@ _EKS_NETWORK = {
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
 # For each field and the fields below it, the values that the stack needs for the field to have an effect, by
-# place. The values of the longest path are applied last. No value removes a field. NVLink connects the nodes of
-# these pools. The other providers refuse such pools without the matching capacity.
+# place. The values of the longest path are applied last. No value removes a field.
+#
+# NVLink connects the nodes of rack pools. The other providers refuse such pools without the matching capacity.
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge"})
 
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {

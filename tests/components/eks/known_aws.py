@@ -1,6 +1,4 @@
-"""AWS in a deployment, simulated by the SDK's mock monitor. All outputs are known, and lookups return prepared
-data.
-"""
+"""AWS in a deployment, simulated by the SDK's mock monitor. All outputs are known; lookups return test data."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""An EKS cluster that follows a company's rules: an existing VPC, an IAM boundary, tags and a customer-managed
-key.
-"""
+"""An EKS cluster with a company's VPC, IAM boundary, tags and customer-managed key."""
 
 from __future__ import annotations
 

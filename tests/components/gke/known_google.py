@@ -1,6 +1,4 @@
-"""Google Cloud in a deployment, simulated by the SDK's mock monitor. All outputs are known; lookups return test
-data.
-"""
+"""Google Cloud in a deployment, simulated by the SDK's mock monitor, with known outputs and test data."""
 
 from __future__ import annotations
 

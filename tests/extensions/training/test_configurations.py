@@ -55,10 +55,7 @@ def stage(machines: Machines, parameters: float) -> Layout:
         (13e9, "ZeRO stage 2"),  # 2 bytes, and 18 bytes divided by 16 GPUs, need 41 GB
         (30e9, "ZeRO stage 3"),  # 18 bytes divided by 16 GPUs, and 4 bytes of the largest layer, need 41 GB
         (70e9, "ZeRO stage 3, optimizer on CPU"),  # 26 GB per GPU; 24 bytes, divided by 2 pods, need 840 GB
-        (
-            140e9,
-            "ZeRO stage 3, optimizer on NVMe",
-        ),  # the CPU would need 1,680 GB, but has 1,594 GB
+        (140e9, "ZeRO stage 3, optimizer on NVMe"),  # the CPU would need 1,680 GB, but has 1,594 GB
     ],
 )
 def test_the_stage_is_the_lowest_one_whose_state_fits(parameters: float, expected: str) -> None:

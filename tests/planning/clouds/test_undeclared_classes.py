@@ -1,4 +1,4 @@
-"""Entries can use a new cluster's own storage classes. Declared classes replace the class that is added."""
+"""Entries can use a new cluster's storage classes. Declared classes replace the program's default class."""
 
 from __future__ import annotations
 

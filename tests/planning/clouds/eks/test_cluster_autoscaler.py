@@ -1,6 +1,4 @@
-"""Which managed node groups the Cluster Autoscaler scales, and the tags that describe the nodes of empty groups to
-it.
-"""
+"""The managed node groups that the Cluster Autoscaler scales, and tags that describe nodes of empty groups."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""IAM policies, user data, tags and Kubernetes objects are compared with their size limits before anything is
-created.
-"""
+"""IAM policies, user data, tags and objects are compared with their size limits before a deployment."""
 
 from __future__ import annotations
 

@@ -621,7 +621,7 @@ def test_driver_installer_runs_only_with_the_operators_device_plugin() -> None:
 def test_gpus_that_need_a_newer_branch_have_the_newest_driver() -> None:
     made = cloud(
         on("g2-standard-48", "old"),
-        on("a3-ultragpu-8g", "same", network={"rdma": False}),  # each default driver supports H200
+        on("a3-ultragpu-8g", "same", network={"rdma": False}),  # any default driver supports H200
         on("a4-highgpu-8g", "new", network={"rdma": False}),
     )
     assert pools_of(installer(made, "gpu-driver-installer")) == ["old", "same"]
