@@ -24,7 +24,7 @@ def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
 def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]]:
     """Return the cluster, pools and operator of a shipped stack, once for each pool.
 
-    The cluster is an existing one. Each time, another pool is the first of the pools.
+    The cluster is an existing one. In each result, a different pool is first in the list.
     """
     platform: Any = read_stack_file(find_stack_file(stack)).platform
     cluster = {key: value for key, value in platform["cluster"].items() if key not in ("create", "logins", "oidc")}

@@ -208,7 +208,7 @@ def device_plugin_config_map(name: str = "device-plugin-config-1a2b", **configs:
 def shared(
     mode: str = "timeSlicing", replicas: int = 4, rename: bool = True, resource: str = "nvidia.com/gpu"
 ) -> str:
-    """Return a device plugin config with sharing."""
+    """Return a device plugin config that shares GPUs."""
     return f"""\
         version: v1
         flags:

@@ -29,7 +29,7 @@ def problems(folder: Path, text: str) -> tuple[Problem, ...]:
     return tuple(caught.value.problems)
 
 
-# The results of gopkg.in/yaml.v3, with which the Pulumi CLI reads stack files.
+# The results of gopkg.in/yaml.v3, which the Pulumi CLI uses to read stack files.
 # The mapping's own keys have precedence, even before `<<`, followed by the keys of the first merged mapping.
 @pytest.mark.parametrize(
     ("text", "expected"),
