@@ -1,11 +1,11 @@
 """Fixtures that the tests of several packages share.
 
-Every sandbox that a test starts keeps its data in a folder of this run. It is stopped when the run ends, even if
-its tests fail. pytest-xdist (`--dist loadgroup`) runs the tests of a group (`xdist_group`) one after the other in
-one worker, because they share a sandbox and its cluster-scoped objects. After the last test of a group, the
-sandbox is emptied for a later group of the same worker, because starting a sandbox takes 8 s of CPU time, and an
-idle control plane takes 1 s a minute. The tests of a folder that use the fixture `sandbox` form a group, unless
-they are marked with another one. In a worker, the other tests of a file also form a group, so that their shared
+Every sandbox that a test starts keeps its data in this run's folder. It is stopped when the run ends, even if its
+tests fail. pytest-xdist (`--dist loadgroup`) runs the tests of a group (`xdist_group`) one after the other in one
+worker, because they share a sandbox and its cluster-scoped objects. After the last test of a group, the sandbox is
+emptied for a later group of the same worker, because starting a sandbox takes 8 s of CPU time, and an idle control
+plane uses 1 s of CPU time per minute. The tests of a folder that use the fixture `sandbox` form a group, unless
+they are marked with another group. In a worker, the other tests of a file also form a group, so that their shared
 values are computed only once.
 
 No test depends on the speed of the machine. Tests wait with `support.eventually`, and none asserts an upper limit
@@ -46,7 +46,8 @@ settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 _BEGIN_WITH_SANDBOX = 3  # of the four workers
-# After this share of the tests without a sandbox, no test that needs one begins, and every worker still has tests.
+# The groups with a sandbox begin before this share of the other groups has begun, so that no worker runs out of
+# tests.
 _WAITING_UNTIL = 0.95
 # First part of the name of the sandbox that one group hands over to the next.
 _SHARED = "e2e"
@@ -64,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Pytest imports readline, which sets these variables for the workers of xdist.
     for size_of_terminal in ("COLUMNS", "LINES"):
         os.environ.pop(size_of_terminal, None)
-    gc.disable()  # objects created during collection stay in use; garbage collection is enabled again afterwards
+    gc.disable()  # objects that test collection creates stay in use; garbage collection is enabled again afterwards
     # A background job of a shell ignores SIGINT, and so would its child processes, which tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -95,7 +96,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _by_workers(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return tests in the order in which workers take their groups, with each group in one piece.
+    """Return the tests in the order in which workers run their groups. The tests of a group follow each other.
 
     Groups with a sandbox mostly wait; the other groups use a whole core. Three workers therefore begin with a
     sandbox and one without. The remaining groups with a sandbox are spread evenly between the groups without one.
@@ -144,13 +145,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _waiting_after(item: pytest.Item) -> bool:
-    """Return whether this test or a later one in the order of the workers needs a sandbox."""
+    """Return whether this test, or a later test in the workers' order, needs a sandbox."""
     items = item.session.items
     return any(one.get_closest_marker("sandbox") for one in items[items.index(item) :])
 
 
 def pytest_sessionfinish() -> None:
-    gc.freeze()  # pytest collects garbage again at its end
+    gc.freeze()  # pytest runs the garbage collector again when it ends
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -175,7 +176,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def start_sandbox() -> Callable[..., Status]:
-    """Start a sandbox for the worker by the first part of its name, unless the worker already has it."""
+    """Return a function that starts a sandbox for this worker, unless the worker already has it.
+
+    The function takes the first part of the sandbox's name.
+    """
 
     def start(part: str = _SHARED, *, karpenter: bool = False) -> Status:
         name = _name(part)
@@ -190,8 +194,8 @@ def start_sandbox() -> Callable[..., Status]:
 
 @pytest.fixture(scope="session")
 def deployed_stacks() -> dict[str, Any]:
-    """Platform objects that tests of the group deployed, for its next files. Each group begins with an empty
-    dictionary.
+    """Platform objects that tests of the group have deployed, by stack, for the next files of the group. Each
+    group begins with an empty dictionary.
     """
     return _deployed
 

@@ -1,4 +1,6 @@
-"""Every line of a checklist has a test that is named after it, and every such test name has its line."""
+"""Every line of a checklist has a test whose name contains the line's number, and every number in a test name has
+its line.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def lines_of(cloud: str) -> set[str]:
 
 
 def lines_with_tests(cloud: str) -> set[str]:
-    """Return the line numbers in the names of the tests of all folders."""
+    """Return the line numbers in the names of the tests in all folders."""
     named = re.compile(rf"^def test_{cloud}_(\d+)_", re.MULTILINE)
     return {number for file in TESTS.rglob("test_*.py") for number in named.findall(file.read_text("utf-8"))}
 

@@ -1,4 +1,4 @@
-"""The contents of the installed package's wheel, and a project that uses the package."""
+"""The contents of the wheel, and a project that uses the installed package."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of the environment that the wheel is installed into."""
+    """The Python interpreter of the environment that the wheel is installed into."""
     return install(wheel, tmp_path_factory.mktemp("installed") / "venv")
 
 

@@ -56,7 +56,7 @@ def put(folder: Path, name: str, script: str) -> None:
 
 
 def put_pulumi(folder: Path, outputs: object) -> None:
-    """Write a fake CLI that shows secrets only if it is called with `--show-secrets`."""
+    """Write a fake CLI that prints secret outputs only if it is called with `--show-secrets`."""
     program = f"""#!{sys.executable}
 import pathlib, sys
 asked = " ".join(sys.argv[1:])

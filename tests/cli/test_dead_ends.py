@@ -1,4 +1,4 @@
-"""`up` stops waiting for a node that a controller has given up, but waits for a node that may still recover."""
+"""`up` stops waiting for a node that a controller has given up on, but waits for a node that may still recover."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plan() -> EnvironmentPlan:
 def look(monkeypatch: pytest.MonkeyPatch, looks: Looks, until: int = 0) -> threading.Event:
     """Simulate the nodes. Each check returns the next state in `looks`, where None means that there is no answer.
 
-    The first check is before the run. Return an event that is set after `until` checks.
+    The first check happens before the run. Return an event that is set after `until` checks.
     """
     count, reached = itertools.count(1), threading.Event()
 

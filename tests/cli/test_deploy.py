@@ -1,4 +1,6 @@
-"""The output of `preview`, `up` and `destroy` with a fake engine, and what they refuse before anything changes."""
+"""The output of `preview`, `up` and `destroy` with a fake engine, and the errors that they report before any
+change.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,7 @@ class Engine:
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Return a function that builds the engine of a stack with a given plan and given outputs of its last
+    """Return a function that builds the engine of a stack from its plan and from the outputs of its last
     deployment.
     """
 

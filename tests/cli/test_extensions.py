@@ -1,4 +1,6 @@
-"""Commands of extensions are found by entry points. A missing command names the package to install."""
+"""Commands of extensions are found through entry points. The error for a missing command names the package to
+install.
+"""
 
 from __future__ import annotations
 

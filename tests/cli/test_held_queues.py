@@ -31,7 +31,10 @@ API = "/apis/kueue.x-k8s.io/v1beta2"
 def cluster_with(
     policies: dict[str, str], tmp_path: Path, manager: str = "kubectl-patch"
 ) -> Generator[LoadedStack]:
-    """Yield a stack whose cluster has queues with these stop policies by name, set by the client `manager`."""
+    """Yield a stack whose cluster has queues with these stop policies.
+
+    `policies` maps each queue's name to its policy. The client `manager` has set the policies.
+    """
 
     def answer(_method: str, path: str) -> tuple[int, dict[str, Any]]:
         if path == API:

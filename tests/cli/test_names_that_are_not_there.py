@@ -1,4 +1,4 @@
-"""A stack or sandbox that does not exist is refused with the command that creates it."""
+"""The error for a stack or sandbox that does not exist contains the command that creates it."""
 
 from __future__ import annotations
 

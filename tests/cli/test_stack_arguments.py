@@ -1,4 +1,6 @@
-"""Printed commands contain the stack file as the user named it. Its bare name may mean another file, or none."""
+"""Printed commands contain the stack file as the user named it, because the bare stack name may refer to another
+file or to none.
+"""
 
 from __future__ import annotations
 

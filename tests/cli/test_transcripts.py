@@ -56,7 +56,7 @@ def test_every_command_that_prints_results_has_a_json_form() -> None:
 
 @pytest.fixture(scope="module")
 def widest() -> dict[str, str]:
-    """The output of each call without cut columns, shared by the tests of all widths."""
+    """The output of each call without truncated columns, shared by the tests of all widths."""
     return {}
 
 

@@ -1,4 +1,6 @@
-"""Outside the maintenance window, node changes are refused. The message names them and the next opening."""
+"""Outside the maintenance window, node changes are refused. The message names the changes and when the window
+opens.
+"""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def node(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 
 def limited(seconds: float) -> dict[str, Any]:
-    """Return timeouts for an object, both for its creation and for a later run that finds it."""
+    """Return the timeouts of an object, for its creation and for its updates in later runs."""
     return {"timeouts": dict.fromkeys(("create", "update"), f"{seconds:g}s")}
 
 

@@ -68,7 +68,7 @@ def test_what_only_a_dry_run_saw_unchanged_is_not_applied_again(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack.up(PARTS)
-    with pytest.raises(Refused):  # the failed run leaves no recorded states
+    with pytest.raises(Refused):  # a failed run leaves no recorded states
         stack.up([*PARTS, config_map("Not a name", "engine-a")])
     previewed = stack.preview(PARTS)
     sent = written(stack.client, monkeypatch)
@@ -397,7 +397,9 @@ def test_a_workload_is_waited_for_before_what_depends_on_it_is_applied(stack: St
 
 
 def not_ready_with(reason: str, stack: Stack, declared: dict[str, Any], others: Objects) -> NotReady:
-    """Return the error that contains this reason for an unready object. Slow controllers need more time."""
+    """Return the NotReady error that contains this reason. Longer timeouts are tried, because controllers may be
+    slow.
+    """
     for seconds in DEADLINES_SECONDS:
         with pytest.raises(NotReady) as caught:
             stack.up([*others, declared | limited(seconds)])

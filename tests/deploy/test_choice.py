@@ -34,7 +34,7 @@ PLAIN = RecordedProgram("gpu-platform", "local", (), {})
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without pulumi, login and network, and with an empty cache."""
+    """A machine without the Pulumi CLI, a login or a network, and with an empty cache."""
     for name in ("PULUMI_BACKEND_URL", "GPU_PLATFORM_NO_INSTALL", "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "path").mkdir()
@@ -331,7 +331,7 @@ def test_creations_that_were_interrupted_are_named_and_nothing_is_created_twice(
         assert "Release efa (deleted by `helm uninstall efa --namespace kube-system`)\n" in message
         assert "serve" not in message
         assert "vision" not in message
-    with pytest.raises(Finding, match="stop"):  # a destroy continues
+    with pytest.raises(Finding, match="stop"):  # a destroy continues despite unknown outcomes
         deployment.destroy()
 
 

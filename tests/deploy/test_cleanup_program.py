@@ -59,7 +59,9 @@ def manifest(record: Any, api_version: str) -> dict[str, Any]:
 
 @pytest.fixture
 def clean(stack: Stack, sandbox: Status, tmp_path: Path) -> Run:
-    """Return a function that deploys the account and its permissions, runs the program, and returns its report."""
+    """Return a function that deploys the service account with its permissions, runs the program, and returns its
+    report.
+    """
     program = tmp_path / "cleanup.pyz"
     program.write_bytes(build_cleanup())
     kubeconfig = yaml.safe_load(sandbox.kubeconfig.read_text())

@@ -1,4 +1,4 @@
-"""`destroy` deletes everything of its stack, and nothing of other stacks."""
+"""`destroy` deletes every object of its stack, and no object of another stack."""
 
 from __future__ import annotations
 

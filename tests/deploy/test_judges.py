@@ -1,4 +1,6 @@
-"""A change that widens a policy or quota, and uses the wider one, is previewed and applied in one run."""
+"""A run can widen a policy or quota and add objects that need the wider one, both in its preview and when it
+applies them.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def used(name: str, *keys: str) -> dict[str, Any]:
     ("judges", "less", "more", "first", "wanted", "judge"),
     [
         (limited, 1, 2, [used("one", "a")], [used("one", "a", "b"), used("two", "a", "b")], "engine-judge"),
-        # The quota also counts the ConfigMap with the API server's certificate, which every namespace has.
+        # The quota also counts the ConfigMap `kube-root-ca.crt`, which every namespace has.
         (counted, 2, 3, [used("one", "a")], [used("one", "a"), used("two", "a")], "few"),
     ],
     ids=["policy", "quota"],

@@ -22,7 +22,7 @@ STACK = "engine-locked"
 
 
 class Said(Progress):
-    """Keeps the lines of progress."""
+    """Stores the lines that report progress."""
 
     def __init__(self) -> None:
         super().__init__(quiet=True)

@@ -1,4 +1,4 @@
-"""From the events of the CLI, the Pulumi engine reports the same changes as the embedded engine."""
+"""The Pulumi engine derives the same changes from the CLI's events as the embedded engine reports."""
 
 from __future__ import annotations
 

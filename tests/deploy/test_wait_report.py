@@ -1,6 +1,4 @@
-"""During a wait, the reason is printed immediately, each new reason once, and a line for each further minute
-(U10).
-"""
+"""While `up` waits, each new reason is printed once, and one more line is printed after every minute (U10)."""
 
 from __future__ import annotations
 

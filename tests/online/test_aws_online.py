@@ -132,7 +132,9 @@ def test_every_call_is_in_the_declared_list_and_every_declared_call_is_made(acco
 
 
 def with_storage(account: AwsAccount) -> EnvironmentPlan:
-    """Plan volumes of a bucket and file systems that exist in the account, and of others that do not."""
+    """Return the plan of volumes whose bucket and file systems exist in the account, and of others that do not
+    exist.
+    """
     subnet = account.client("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
     location: Any = {"LocationConstraint": REGION}
     buckets = account.client("s3")
@@ -318,7 +320,9 @@ def test_a_self_managed_vpc_cni_is_warned_about_network_policies(
 
 
 def own_network(account: AwsAccount, *zones: str) -> dict[str, Any]:
-    """Create a VPC with two small subnets in different zones. Return the network as if they were in `zones`."""
+    """Create a VPC with two small subnets in different zones. Return a network that lists the subnets under
+    `zones`.
+    """
     ec2 = account.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     made = [
@@ -488,7 +492,7 @@ def test_cpu_pools_and_system_nodes_of_a_new_cluster_count_against_one_quota(acc
 
     finding = by_title(ask(account, plan), "Standard (A, C, D, H, I, M, R, T, Z) instances")
 
-    # The pool needs 2 x 8 vCPUs, and the system nodes 2 x 2.
+    # The pool needs 2 x 8 vCPUs, and the system nodes need 2 x 2.
     assert finding.severity == "stops"
     assert finding.why == "1 vCPU are missing for the desired nodes"
 

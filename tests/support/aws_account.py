@@ -1,5 +1,5 @@
-"""An AWS account that answers read requests with moto's server, or with recorded answers for operations that moto
-lacks.
+"""A simulated AWS account. moto's server answers read requests, and recorded answers cover the operations that
+moto lacks.
 
 A recorded answer is checked against the API's model in botocore, so that a wrong name or type fails the test.
 """
@@ -65,7 +65,7 @@ class AwsAccount:
         return _endpoint()
 
     def client(self, service: str, region: str | None = None) -> Any:
-        """Return a boto3 client that prepares the account."""
+        """Return a boto3 client with which a test sets up the account."""
         return _client(service, region or self.region)
 
     def session(self) -> Any:
@@ -138,7 +138,7 @@ def _expand(body: dict[str, Any]) -> None:
 
 
 def _as_eks_answers(parsed: dict[str, Any], **_: Any) -> None:
-    """Add the network, security group and authentication mode, which moto omits from a cluster."""
+    """Add the network, security group and authentication mode to a cluster, because moto omits them."""
     if cluster := parsed.get("cluster"):
         cluster.setdefault("accessConfig", {"authenticationMode": "API"})
         network = cluster["resourcesVpcConfig"]

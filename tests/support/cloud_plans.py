@@ -25,7 +25,7 @@ _Plan = TypeVar("_Plan")
 
 
 def filled(kind: type[_Plan], **given: Any) -> _Plan:
-    """Return a dataclass with placeholders of the right type in all required fields that are not given."""
+    """Return a dataclass instance. Required fields that are not given have placeholders of the right type."""
     hints = get_type_hints(kind)
     values = {
         field.name: _filler(hints[field.name])
@@ -71,7 +71,9 @@ def on_cloud(
     cluster: EksClusterPlan | GkeClusterPlan,
     **clouds: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan,
 ) -> EnvironmentPlan:
-    """Return the plan on a cloud's cluster. `clouds` contains the cloud's plan of each pool."""
+    """Return the plan with its cluster and pools moved to a cloud. `clouds` maps each pool to the cloud's plan of
+    it.
+    """
     pools = tuple(_cloud_pool(pool, clouds[pool.name]) for pool in plan.pools)
     on_it = dataclasses.replace(plan.cluster, provider=cluster.kind, name=cluster.name, access="outputs")
     return dataclasses.replace(plan, cluster=with_cloud(on_it, cluster, pools), pools=pools)
@@ -80,7 +82,7 @@ def on_cloud(
 def with_cloud(
     plan: ClusterPlan, cluster: EksClusterPlan | GkeClusterPlan, pools: Iterable[PoolPlan]
 ) -> ClusterPlan:
-    """Return the plan of a cluster with the cloud's part, and with the pool properties that result from it."""
+    """Return the plan of a cluster with the cloud's part and the pool properties that the cloud's part implies."""
     properties = eks_properties if isinstance(cluster, EksClusterPlan) else gke_properties
     return dataclasses.replace(
         plan,
@@ -115,7 +117,7 @@ def cloud_nodes(cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> CloudNo
 
 
 def _complete(cloud: KarpenterPoolPlan) -> KarpenterPoolPlan:
-    """Return the plan with placeholders for those parts of its specs that every plan has."""
+    """Return the plan with placeholders for the parts of its specs that every real plan contains."""
     node_pool, node_class = (one.get("spec", one) for one in (cloud.node_pool, cloud.node_class))
     given = node_pool.get("template", {}).get("spec", {})
     requirements = [{"key": key, "values": ["filler"]} for key in _REQUIREMENTS] + given.get("requirements", [])

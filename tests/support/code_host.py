@@ -1,6 +1,6 @@
-"""A local server that simulates the pages, permissions and accounts of the comment APIs of GitHub and GitLab.
+"""A local server that simulates the comment APIs of GitHub and GitLab, with their pages, permissions and accounts.
 
-Sources: GitHub REST API, issue comments (a token of Actions may not ask /user: 403); GitLab REST API, notes.
+Sources: GitHub REST API, issue comments (a token of Actions may not read /user: 403); GitLab REST API, notes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Custom kinds that a ResourceQuota does not count yet. Until then, the API server refuses their objects."""
+"""Custom kinds that a ResourceQuota does not count yet. The API server refuses their objects until it counts them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _COUNT = "count/"
 
 
 def counted(client: KubernetesClient, namespace: str) -> set[str]:
-    """Return the resources that the quotas of a namespace count, as resource and group."""
+    """Return the resources that the quotas of a namespace count, as `resource.group`."""
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     return {key.removeprefix(_COUNT) for quota in quotas for key in quota["status"].get("used", {})}
 

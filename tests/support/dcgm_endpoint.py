@@ -1,7 +1,7 @@
 """An HTTP endpoint that writes the metrics of dcgm-exporter 4.8.3, read from the simulated NVML with pynvml.
 
 XID errors and profiling metrics are not in NVML, so a test sets them. Format: internal/pkg/rendermetrics and
-internal/pkg/collector/clock_events_collector.go of dcgm-exporter; 2026-11-25.
+internal/pkg/collector/clock_events_collector.go of dcgm-exporter, read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from sandbox.nvml import Fault, NodeProfile, install
 from tests.support.http_servers import start_server, stop_server
 
-# Bits of the clock event reasons, by their names in the exporter. An idle GPU has bit 1.
+# The exporter's name for each bit of the clock event reasons. An idle GPU has bit 1.
 _EVENTS: Final[Mapping[int, str]] = {
     0x1: "gpu_idle",
     0x4: "power_cap",
@@ -30,7 +30,7 @@ _SAMPLES: Final = 10  # samples in a window of 5 minutes
 
 
 class DcgmEndpoint:
-    """The exporter of one node at `/metrics`, and kube-state-metrics of its cluster at `/kube-state`."""
+    """The exporter of one node at `/metrics`, and its cluster's kube-state-metrics at `/kube-state`."""
 
     def __init__(self, machine_type: str, node: str, *, free: int) -> None:
         """Serve the metrics of a node. No pod uses its last `free` GPUs."""
@@ -92,7 +92,7 @@ class DcgmEndpoint:
 
     def metrics(self) -> list[str]:
         """Return all samples of the node's GPUs."""
-        with self._lock:  # all threads share one library of the bindings
+        with self._lock:  # all threads share the library that the bindings have loaded
             profile = NodeProfile(
                 machine_type=self.machine_type, driver_version="595.91.07", faults=self.faults, node=self.node
             )

@@ -13,12 +13,14 @@ CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
 
 
 def definition(file: str) -> dict[str, Any]:
-    """Return a CustomResourceDefinition from a file in the folder."""
+    """Return a CustomResourceDefinition from a file in the folder `CRDS`."""
     return yaml.load((Path(CRDS) / f"{file}.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
 
 
 def unknown_fields(one: Mapping[str, Any], file: str) -> list[str]:
-    """Return fields of an object's spec that its definition lacks, that have another type, or that are missing."""
+    """Return the fields of an object's spec that its definition lacks, that have the wrong type, or that are
+    missing.
+    """
     version = one["apiVersion"].rpartition("/")[2]
     versions = definition(file)["spec"]["versions"]
     (schema,) = (each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == version)

@@ -30,7 +30,7 @@ EXISTING: dict[str, Any] = {
 
 
 def eks_environment(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
-    """Return a platform object. Each pool has only the fields that differ from a pool with one training node."""
+    """Return a platform object. Each pool needs only the fields that differ from a training pool with one node."""
     filled = [
         {"name": "train", "machine_type": "p5.48xlarge", "count": {"desired": 1}, "workload": "training"} | pool
         for pool in pools

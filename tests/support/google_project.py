@@ -31,7 +31,7 @@ FAMILY_QUOTA = (
 
 
 class GoogleProject:
-    """The project. `answers` maps paths to documents. `status` maps paths to error statuses with their reason."""
+    """The project. `answers` maps paths to documents. `status` maps paths to error statuses and their reasons."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -6,7 +6,7 @@ import threading
 from socketserver import BaseServer
 from typing import Final
 
-# Time until a server notices that it must stop; most tests are shorter than the default 0.5 s.
+# Time until a server notices that it must stop. The default of 0.5 s is longer than most tests.
 _PAUSE_SECONDS: Final = 0.01
 
 

@@ -1,8 +1,8 @@
 """KEDA's operator next to a sandbox, and its metrics server behind the aggregation layer of the API server.
 
-Both run as processes of a test. This module creates only the most necessary objects of KEDA's chart. The API
-server reaches the metrics through a Service that is an external name for this machine. It sends no client
-certificate, so the reader role is bound to anonymous requests.
+Both run as processes of a test. This module creates only those objects of KEDA's chart that the processes need.
+The API server reaches the metrics server through an ExternalName Service that points to this machine. The API
+server sends no client certificate, so the reader role is bound to anonymous requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Applies the fixes that errors print, if a program can: `write key: value`, `remove key`, `did you mean ..?`."""
+"""Applies those printed fixes of errors that a program can apply: `write key: value`, `remove key`, `did you mean
+..?`.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from validators.agent.recording import write_recording
 
 
 def record_node(file: Path, *faults: str, machine_type: str, driver_version: str) -> None:
-    """Write the recording that `node-check --record` writes on a node with these faults."""
+    """Write the recording that `node-check --record` would write on a node with these faults."""
     journal = Journal()
     with install(
         NodeProfile(

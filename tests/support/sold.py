@@ -11,8 +11,8 @@ RESERVED = {"type": "reservation", "reservation": "gpus", "zone": "us-central1-a
 
 
 def sold(pool: Mapping[str, Any], *, reserved: bool = False) -> dict[str, Any]:
-    """Return the pool, or a spot or reserved one if its machine type is not sold on demand and it sets no
-    capacity.
+    """Return the pool. If its machine type is not sold on demand and it sets no capacity, it becomes a spot pool,
+    or a reserved pool with `reserved`.
     """
     sale = load_catalog().sale(str(pool.get("machine_type")))
     capacity = RESERVED if reserved else {"type": "spot"}

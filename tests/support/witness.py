@@ -23,7 +23,7 @@ _PATHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A deleted object. For a pod, `owner` is the workload that a person knows, and `node` is the pod's node."""
+    """A deleted object. For a pod, `owner` is its Deployment or other owner, and `node` is its node."""
 
     kind: str
     namespace: str

@@ -1,4 +1,6 @@
-"""Live nodes and pods as the API server returns them, for the pool `lab` with a layout unlike the planned one."""
+"""Live nodes and pods as the API server returns them, for the pool `lab`, whose layout differs from the planned
+one.
+"""
 
 from __future__ import annotations
 

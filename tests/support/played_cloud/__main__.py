@@ -1,4 +1,4 @@
-"""The provider as the Pulumi engine starts it: `pulumi-resource-aws` or `-gcp`, with its folder in a variable."""
+"""The provider as the Pulumi engine starts it, as `pulumi-resource-aws` or `-gcp`. A variable contains its folder."""
 
 from __future__ import annotations
 

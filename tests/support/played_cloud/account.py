@@ -82,11 +82,13 @@ class Store:
 
     @property
     def held(self) -> Path:
-        """File with the type and name of resources whose creation does not finish while the file exists."""
+        """File with a resource type and a part of an id. Such a resource is not created completely while the file
+        exists.
+        """
         return self._file.with_name("held")
 
     def holds(self, type_: str, own_id: str) -> bool:
-        """Return whether the creation of a resource must not finish yet."""
+        """Return whether the creation of a resource must not finish yet, because `held` names the resource."""
         try:
             held, _, name = self.held.read_text("utf-8").partition(" ")
         except FileNotFoundError:

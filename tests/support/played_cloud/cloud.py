@@ -33,14 +33,16 @@ exec cat "$PLAYED_CLOUD/token-$2.json"
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """Changes of a step to the nodes of each pool, as numbers of nodes and GPUs. None stands for system nodes."""
+    """How a step changed the nodes of each pool, as numbers of nodes and GPUs. The key None is for system nodes."""
 
     created: Mapping[str | None, tuple[int, int]]
     removed: Mapping[str | None, tuple[int, int]]
     rolled: frozenset[str | None]
     """Pools whose nodes were replaced within their node group."""
     most_missing: Mapping[str | None, int]
-    """Maximum number of nodes that a pool lacked during the step, compared with before or after it."""
+    """Maximum number of nodes that a pool lacked during the step, compared with its smaller size before or after
+    it.
+    """
     events: tuple[Mapping[str, Any], ...]
 
 
@@ -87,8 +89,8 @@ class PlayedCloud:
 
     @contextmanager
     def holding(self, type_: str, name: str) -> Generator[None]:
-        """Keep the creation of such resources from finishing. The resources exist, but the engine still waits for
-        them.
+        """Keep the creation of the resources with this type and name from finishing. They exist, but the engine
+        still waits for them.
 
         `name` is a part of the resource's id.
         """
@@ -99,7 +101,7 @@ class PlayedCloud:
             self._store.held.unlink()
 
     def changing(self) -> Any:
-        """Lock the account and yield it for manual changes, as a person would make in the console."""
+        """Lock the account and yield it for changes that a person would make in the console."""
         return self._store.changing()
 
 

@@ -155,7 +155,7 @@ def run_scheduled(account: Account, action: str) -> None:
 
 
 class Addons:
-    """Add-ons, which exist only as objects of the cloud."""
+    """Add-ons. They are only recorded in the account, and nothing is installed in the sandbox."""
 
     def unknown(self, inputs: Properties) -> dict[str, Any]:
         return {}

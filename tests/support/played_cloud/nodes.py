@@ -47,13 +47,13 @@ _UNREADY_TAINTS: Final = {"node.kubernetes.io/not-ready", "node.kubernetes.io/un
 # EKS evicts pods for up to 15 minutes. Here the limit is short, because the test waits for it.
 _DRAIN_SECONDS: Final = 20.0
 _SIMULATED: Final = {"kwok.x-k8s.io/node": "fake"}
-# Selects the simulated hardware that the sandbox gives a node.
+# Annotation that selects the simulated hardware of a sandbox node.
 _MACHINE: Final = "sandbox.gpu-platform.dev/machine-type"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """A node group with the properties that its next node is created from."""
+    """A node group, with the properties for its next node."""
 
     id: str
     inputs: Properties
@@ -134,7 +134,10 @@ def roll(account: Account, group: NodeGroup) -> None:
 
 
 def relabel(account: Account, group: NodeGroup, old: Properties) -> None:
-    """Change a node group's labels and taints on existing nodes, as UpdateNodegroupConfig does. Others stay."""
+    """Change a node group's labels and taints on existing nodes, as UpdateNodegroupConfig does.
+
+    Labels and taints from other sources stay.
+    """
     client = _client(group.cluster)
     labels = {**dict.fromkeys(old.get("labels", {})), **group.inputs.get("labels", {})}
     before = {(one["key"], one["effect"]) for one in _taints(old)}

@@ -26,8 +26,9 @@ Diff = provider_pb2.PropertyDiff
 
 
 class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Simulates the providers `aws` and `gcp`. `kinds.yaml` defines how changes differ; `Services` applies their
-    effects.
+    """Simulates the providers `aws` and `gcp`.
+
+    `kinds.yaml` defines which changes update or replace a resource. `Services` applies the effects of the changes.
     """
 
     def __init__(self, store: Store, version: str) -> None:
@@ -147,7 +148,9 @@ def serve(folder: Path) -> grpc.Server:
 
 
 def _planned(services: Services, type_: str, request: Any, new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs as the planned outputs of an update. Nested values from the cloud stay known."""
+    """Return the planned outputs of an update, which are its inputs. Nested values that the cloud has set stay
+    known.
+    """
     known = values.read(request.olds)
     return {
         name: {**known.get(name, {}), **value}
