@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Pytest imports readline, which sets these variables for the workers of xdist.
     for size_of_terminal in ("COLUMNS", "LINES"):
         os.environ.pop(size_of_terminal, None)
-    gc.disable()  # objects that test collection creates stay in use; garbage collection is enabled again afterwards
+    gc.disable()  # objects created by test collection stay in use; garbage collection is enabled again afterwards
     # A background job of a shell ignores SIGINT, and so would its child processes, which tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Fixtures for tests of whole stacks, which are a separate sandbox and a helper that runs the command line."""
+"""Fixtures for tests of whole stacks: a separate sandbox, and a helper that runs the command line."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.support.restricted import satisfying
 
 # Each worker of pytest-xdist has a separate sandbox, so that whole stacks are tested in parallel.
 SANDBOX = f"e2e-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-# For stacks that pass. Only a broken program exceeds it, even on a loaded machine. The time limit of a test is
-# longer.
+# Time limit of node validation in stacks that pass it. Only a broken program exceeds the limit, even on a loaded
+# machine. The time limit of a test is longer.
 VALIDATION_TIMEOUT = "4m"
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -184,7 +184,7 @@ class Platform:
 
 
 def platform_of_the_cli(running: control_plane.Status, folder: Path, backend: Path) -> Platform:
-    """Return a platform in a sandbox that the Pulumi CLI deploys. `folder` is for its stack files."""
+    """Return a platform that the Pulumi CLI deploys to a sandbox. `folder` is for its stack files."""
     folder.mkdir(exist_ok=True)
     client = KubernetesClient(running.kubeconfig)
     return Platform(client, running.kubeconfig, folder, {}, engine="pulumi", env=pulumi_cli.environment(backend))

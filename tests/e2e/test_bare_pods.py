@@ -1,4 +1,4 @@
-"""Pods without a controller in team namespaces on EKS, which network policies do not reliably cover."""
+"""Pods without a controller in team namespaces on EKS. Network policies do not reliably cover such pods."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Changes each declared field of a deployed stack on the API server. The table must list every field that it
-refuses.
+"""Tries to change each declared field of a deployed stack on the API server. The table of immutable fields must
+list every field whose change the API server refuses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2
 
 _SAME = ("apiVersion", "kind", "metadata", "status")
 Path = tuple[str | int, ...]
-# Changed content gives the object a new name, and its users switch before the old object is deleted.
+# A change to these fields gives the object a new name. Its users switch before the old object is deleted.
 NAMED_BY_CONTENT = {"core/ConfigMap": ("data", "binaryData", "immutable")}
 
 

@@ -1,4 +1,4 @@
-"""The real API server and our check give the same verdict on each device selector."""
+"""The real API server and the program give the same verdict on each device selector."""
 
 from __future__ import annotations
 

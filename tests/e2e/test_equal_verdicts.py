@@ -76,7 +76,7 @@ OF_TEAM = {"scaling": SCALING, "routes": ROUTED}
 
 
 def of_gke(*pools: Object, **team: Any) -> Object:
-    """Return a stack on GKE with the given pools, in addition to or instead of a pool of eight-GPU H100 nodes."""
+    """Return a stack on GKE with a pool of eight-GPU H100 nodes and the given pools."""
     platform = platform_of("gke", "a3-megagpu-8g", None, {**OF_TEAM, **team})
     platform["pools"] += [
         {"count": {"desired": 2}, "zones": ["us-central1-a"], "placement": {"type": "none"}, **one}
@@ -139,7 +139,7 @@ LIVES: list[Object] = [
     {"terminationGracePeriodSeconds": 3600},
     {"terminationGracePeriodSeconds": 3601},
 ]
-# Volumes that name servers are refused by Pod Security before this rule, except at level baseline.
+# Pod Security refuses volumes that name a server before this rule does, except at level baseline.
 VOLUMES: list[Object] = [
     {"emptyDir": {}},
     {"csi": {"driver": "gcsfuse.csi.storage.gke.io"}},
@@ -225,8 +225,8 @@ def random_toleration(chance: random.Random) -> Object:
 LABELS = {"app": "attempt"}
 SELECTED = {"selector": {"matchLabels": LABELS}}
 JOBS = "spec.replicatedJobs[second].template.spec.template"
-# Group and version, plural, a function that returns the spec around a template, and the path in messages.
-# If a kind has several templates, the function also takes a harmless one.
+# Group and version, plural, a function that returns the spec around a template, and the path in messages. If a
+# kind has several templates, the function also takes a template that no rule refuses.
 HOLDERS: dict[str, tuple[str, str, Callable[[Object, Object], Object], str]] = {
     "Deployment": ("apps/v1", "deployments", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
     "ReplicaSet": ("apps/v1", "replicasets", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
@@ -449,7 +449,7 @@ class Place:
         return self._named(refusal(self.client, self.moved(wanted)))
 
     def of_debugger(self, container: Object) -> str:
-        """Return the verdict about an ephemeral container in a running pod."""
+        """Return the verdict on an ephemeral container in a running pod."""
         try:
             debug(self.client, self.namespace, "debugged", container, dry_run=True)
         except Refused as refused:
@@ -585,8 +585,8 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     ]
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     counts = Counter(found)
-    # On GKE, shares have no separate resource name, so most requests for shares name unknown resources.
-    # If shares use the GPUs' resource name, pods may run on nodes without alignment.
+    # On GKE, shares have no separate resource name, so most random requests for shares name unknown resources. If
+    # shares use the GPUs' resource name, pods may run on nodes without alignment.
     of_pods = OF_ALIGNED_PODS if place.namespace == "equal-operator" else OF_PODS
     assert all(counts[verdict] >= 2 for verdict in (*of_pods, *OF_OBJECTS, NO_RULE)), counts
     assert counts[NO_RULE] > len(found) * 0.15
@@ -770,7 +770,8 @@ def test_only_the_pack_requires_whole_nodes_for_a_daemons_devices(
 ):
     eight, four = (a_pod([main({"nvidia.com/gpu": count, "cpu": "900m"})], daemons_devices()) for count in (8, 4))
     assert verdicts(place, eight) == (set(), NO_RULE)
-    # The annotation grants devices only to a container with the daemon's name, which must be the real daemon.
+    # The annotation grants devices only to a container with the daemon's name. Such a container must be the real
+    # daemon.
     assert verdicts(place, four) == ({ANNOTATION}, NO_RULE)
     four["spec"]["containers"][0]["name"] = PUBLISHED.devices
     assert "fabric-daemon:" in refusal(place.client, place.moved(four))
@@ -789,7 +790,7 @@ def test_only_teams_with_a_whole_node_get_a_daemons_devices(client: KubernetesCl
 
 
 def create_without(client: KubernetesClient, policy: str, forbidden: dict[str, Any]) -> None:
-    """Create an object while a policy has no binding."""
+    """Create an object that a policy forbids, while the policy has no binding."""
     binding = client.get(ADMISSION, "ValidatingAdmissionPolicyBinding", policy)
     assert binding is not None
     client.delete(binding)

@@ -1,4 +1,4 @@
-"""Members try to exceed what their team was granted, on the real API server, which admits honest objects."""
+"""Members try to exceed the rights of their team on the real API server, which admits only honest objects."""
 
 from __future__ import annotations
 

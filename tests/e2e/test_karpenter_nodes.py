@@ -37,7 +37,7 @@ def e2e_sandbox(start_sandbox: Callable[..., Status]) -> Status:
 
 
 def node_pool(most: int, **changed: Any) -> dict[str, Any]:
-    """Return the planned NodePool for an EKS pool, with the node class that KWOK knows.
+    """Return the planned NodePool for an EKS pool, with a node class of the KWOK provider.
 
     Empty nodes are removed after a few seconds, so that a test does not wait for the planned ten minutes.
     """

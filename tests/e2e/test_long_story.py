@@ -1,4 +1,5 @@
-"""The life of a platform in one test, with teams that have data, changes while pods run, kills, and the end.
+"""The life of a platform in one test: teams with data, changes while pods run, killed commands, and the
+destruction.
 
 Before each change, `preview` announces its impact. After the change, the test compares the impact with the events
 that it has watched on the API server. No member's object is lost without consent, and nothing happens unannounced.
@@ -68,8 +69,7 @@ RUNNING = {
     ("search", "api", 6): "nvidia.com/gpu.shared",
     ("audio", "notebooks", 3): "nvidia.com/mig-1g.10gb",
 }
-"""Pods of members. Each entry has the team, the Deployment, its replicas, and the resource that each pod requests
-one unit of.
+"""Pods of members, by team, Deployment and number of replicas. Each pod requests one unit of the named resource.
 """
 NEWER_DRIVER = "580.173.02"
 LINES = {"embedded": 14, "pulumi": 90}
@@ -159,8 +159,8 @@ class Story:
         """Announce a change to the stack file, kill its `up`, finish the change and compare. Return the rows.
 
         `kills` is the number of kills in `make test-thorough`. `usual` is the number in `make test-long`, where
-        only changes that remove nodes are killed. tests/deploy and test_mig_change.py test a killed apply,
-        retention and rollout at less cost.
+        only changes that remove nodes are killed. tests/deploy and test_mig_change.py test killed applies,
+        retentions and rollouts at a lower cost.
         """
         announced = self.announced()
         rows = list(announced)
@@ -186,7 +186,7 @@ class Story:
         return ran.json["impact"]["changes"]
 
     def killed(self, command: str, *options: str) -> None:
-        # A command with nothing left to do may end before it is killed, which does not count as a kill.
+        # A command that has nothing left to do may end before it is killed. This does not count as a kill.
         lines, env = LINES[self.platform.engine], self.platform.env
         arguments = self.arguments(command, *options)
         killed = kill_at_a_random_moment(self.random, *arguments, lines=lines, env=env)

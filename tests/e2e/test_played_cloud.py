@@ -182,7 +182,7 @@ def test_each_step_of_a_clusters_life_matches_its_preview(
     assert shrunk.pools == {"train": "shrunk"}
     assert shrunk.happened.removed == {"train": (2, 8)}
 
-    # The test runs `stop` and `start` by hand, so the schedule names days on which it does not run.
+    # The test runs `stop` and `start` by hand, so the schedule names a day on which the test does not run.
     stack["pools"][1]["schedule"] = {
         "days": [another_day()],
         "start": "07:00",
@@ -287,13 +287,13 @@ def notebook(pool: str) -> dict[str, Any]:
 
 
 def running_on(client: KubernetesClient) -> list[int]:
-    """Return, for each pod of the notebook, the number of nodes that it runs on. It is 0 while the pod waits."""
+    """Return a number for each pod of the notebook: 1 if the pod has a node, and 0 while it waits."""
     pods = client.objects("v1", "Pod", namespace="default", label_selector="app=notebook")
     return [int("nodeName" in pod["spec"]) for pod in pods]
 
 
 def pending(platform: Platform) -> list[str]:
-    """Return the resources whose creation has not finished according to the state."""
+    """Return the resources whose creation has not finished according to the stack's state."""
     command = ["pulumi", "-C", str(PROJECT_ROOT), "stack", "export", "--stack", STACK]
     ran = subprocess.run(command, env={**os.environ, **platform.env}, capture_output=True, text=True, check=False)
     if ran.returncode != 0:

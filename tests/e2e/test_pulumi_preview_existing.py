@@ -1,8 +1,8 @@
 """Stacks on companies' existing clusters, previewed by the real Pulumi CLI, which reads the clusters.
 
 The tests run if `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.md). One sandbox serves as every
-cluster. An EKS cluster is first looked up by its API (DescribeCluster of the simulated network), because no stack
-output exists yet.
+cluster. An EKS cluster is first looked up through the EKS API (DescribeCluster of the simulated network), because
+no stack output exists yet.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def a_change(kind: str, name: str, metadata: Object, **fields: Any) -> Object:
 
 @pytest.fixture
 def alone(vision: Team) -> Iterator[str]:
-    """A pod without a controller that Kueue has started."""
+    """The name of a running pod that has no controller. Kueue has started the pod."""
     vision.client.create(a_pod())
     admin = KubernetesClient(vision.kubeconfig)
 

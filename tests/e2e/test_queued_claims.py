@@ -60,7 +60,7 @@ def claiming(name: str, *templates: str) -> dict[str, Any]:
     resources = spec["containers"][0]["resources"]
     resources["claims"] = [{"name": one} for one in templates]
     for amounts in (resources["requests"], resources["limits"]):
-        amounts.pop("nvidia.com/gpu", None)  # both names refer to the same object
+        amounts.pop("nvidia.com/gpu", None)  # requests and limits may be the same dictionary
     return wanted
 
 

@@ -37,7 +37,7 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
 
 
 def unaligned(status: Status) -> dict[str, Any]:
-    """Return a stack whose kubelets refuse no pod; otherwise the back-off of a Job would decide when it starts."""
+    """Return a stack whose kubelets refuse no pods. A Job with a refused pod would start only after its back-off."""
     found = stack(status)
     found["pools"][0]["topology"] = {"policy": "none"}
     return found
@@ -95,7 +95,7 @@ def running_at(recorded: Recorded, at: float) -> set[str]:
 
 
 def events(recorded: Recorded) -> list[tuple[float, str, bool]]:
-    """Return the times at which jobs arrive or end. The boolean is True for an end."""
+    """Return the arrivals and ends of jobs as (time, name, whether the job ends), in order."""
     found = [(one.job.arrival, one.job.name, False) for one in recorded.jobs]
     found += [(one.ended, one.job.name, True) for one in recorded.jobs if one.ended is not None]
     assert len({at for at, _, _ in found}) == len(found) == 2 * JOBS

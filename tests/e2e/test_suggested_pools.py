@@ -24,7 +24,7 @@ from tests.support.size import THOROUGH, size
 pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-place")]
 
 SAMPLES = size(4, 30)
-# The seeds for `make test-long` have one sample each with whole GPUs, MIG, MPS and time-slicing.
+# In `make test-long`, the samples of the four seeds use whole GPUs, MIG, MPS and time-slicing.
 SEEDS = range(1000) if THOROUGH else (1, 2, 10, 18)
 # Maximum number of nodes per sample, because the nodes of all samples exist at the same time.
 MOST_NODES = 3
@@ -72,7 +72,7 @@ def stack_of(found: list[Sample]) -> dict[str, Any]:
             pool = {key: value for key, value in one.pool.items() if key not in ("zones", "capacity", "network")}
             pools.append({**pool, "name": f"{prefix}-{one.pool['name']}"[:40].rstrip("-")})
     assert len({pool["name"] for pool in pools}) == len(pools)
-    # Node validation has separate tests, and takes long on nodes with large GPUs.
+    # Node validation has separate tests, and takes a long time on nodes with large GPUs.
     return {
         "kind": "environment",
         "cluster": {"provider": "sandbox", "name": SANDBOX},
@@ -134,7 +134,7 @@ def pods_of(sample: Sample, pools: list[dict[str, Any]]) -> list[dict[str, Any]]
 
 
 def _alignable(want: dict[str, Any]) -> str:
-    """Return a pod's CPUs such that kubelets can align them, because 8 GPUs are on two NUMA nodes."""
+    """Return the CPU request of a pod. With 8 GPUs, it is fractional, because the GPUs are on two NUMA nodes."""
     whole = str(want["cpu"]).isdecimal()
     return f"{int(want['cpu']) * 1000 - 1}m" if whole and want["gpus"] == 8 else want["cpu"]
 

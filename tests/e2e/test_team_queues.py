@@ -267,7 +267,7 @@ def test_a_member_enters_no_other_queue_and_no_higher_class(vision: Team, change
 
 def test_a_member_cannot_pretend_that_a_queued_job_owns_a_pod(vision: Team) -> None:
     owner = vision.job("owner", gpus=1)
-    # Without this wait, Kueue refuses first, because it has not seen the Job yet.
+    # Without this wait, Kueue would refuse the pod before the policy does, because Kueue has not seen the Job yet.
     eventually(lambda: vision.workload("owner"))
     owners = [
         {

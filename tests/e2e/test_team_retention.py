@@ -135,11 +135,11 @@ class Hand:
         return self.client.get(api_version, kind, name, namespace) is None
 
     def is_deployed(self) -> bool:
-        """Return whether the stack is still as last deployed, with or without the team's data."""
+        """Return whether the base stack is still deployed, with or without the team's data."""
         return self.platform.state.get("shop") == self.base
 
     def stays_deployed(self) -> None:
-        """Record that the commands since then changed only other stacks."""
+        """Record that the commands since the last deployment changed only other stacks."""
         self.platform.state["shop"] = copy.deepcopy(self.base)
 
     def is_retained(self) -> bool:
@@ -150,7 +150,7 @@ class Hand:
         return "deletionTimestamp" not in live["metadata"] and self.has_data()
 
     def has_data(self) -> bool:
-        """Return whether the members' objects exist and run, although one pod may have ended."""
+        """Return whether the members' claim exists and one or both of their pods run."""
         return len(self.claims()) == 1 and self._running() in (1, 2)
 
     def claims(self) -> list[dict[str, Any]]:

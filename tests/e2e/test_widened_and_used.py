@@ -28,8 +28,8 @@ def _job(name: str, **fields: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """Fields of the pool `train` and of the team before and after a change, and a part of the message without the
-    change.
+    """Fields of the pool `train` and of the team before and after a change. `refusal` is a part of the message
+    that refuses the new objects before the change.
     """
 
     pool: Mapping[str, Any]

@@ -1,4 +1,6 @@
-"""A sandbox for the simulator's tests, which creates and reads objects, and removes what it created."""
+"""A wrapper of the sandbox for the simulator's tests. It creates and reads objects, and removes those that it
+created.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,7 @@ class Cluster:
     ) -> str:
         """Create a pod on `node` that requests `resources` and `limits`, and return its name.
 
-        The names of `limits` have no prefix `nvidia.com/`, and `_` instead of `.`.
+        The names in `limits` omit the prefix `nvidia.com/`, and use `_` instead of `.`.
         """
         name = f"pod-{next(_SERIAL)}"
         gpus = {f"nvidia.com/{resource.replace('_', '.')}": str(count) for resource, count in limits.items()}

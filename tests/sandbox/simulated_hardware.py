@@ -15,8 +15,9 @@ OFF = None  # MIG mode off
 
 
 def node(machine_type: str = A100, *layouts: Mapping[str, int] | None, **changes: Any) -> Hardware:
-    """Return a node of a machine type. `layouts` has one MIG layout per GPU, or one for all GPUs; None turns MIG
-    off.
+    """Return a node of a machine type.
+
+    `layouts` contains one MIG layout per GPU, or one layout for all GPUs. None turns MIG off.
     """
     catalog = load_catalog()
     machine = catalog.machine_types[machine_type]

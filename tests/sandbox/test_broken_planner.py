@@ -84,7 +84,7 @@ def simulate(tmp_path: Path) -> Callable[..., Simulated]:
 
 
 def bring_up(node: Mapping[str, Any], objects: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a Node after the simulated operator and the kubelet have made all their changes."""
+    """Return a Node once the simulated operator and the kubelet have made all their changes."""
     policy = read_cluster_policy(next(one["spec"] for one in objects if one["kind"] == "ClusterPolicy"))
     maps: ConfigMaps = {
         one["metadata"]["name"]: one["data"]

@@ -52,7 +52,7 @@ class Cluster:
         self.nodes: list[str] = []
 
     def node(self, capacity: dict[str, str] | None = None, **annotations: str) -> str:
-        """Add a node that accepts only this test's pods. If `annotations` is not given, KWOK simulates its
+        """Add a node that accepts only this test's pods. If `annotations` is not given, KWOK simulates the node's
         kubelet.
         """
         name = f"{self.namespace}-{len(self.nodes)}"

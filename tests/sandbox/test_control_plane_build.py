@@ -25,7 +25,7 @@ PLAIN = Progress(plain=True)
 PROGRAMS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
 ROOT = build.GO_MODULE.parent
 
-# A stand-in that names programs as go does, by the last package element that is not a major version.
+# A stand-in that names each program as go does, after the last element of its package path that is not a version.
 SCRIPT = """#!{python} -S
 import os, sys, time
 with open({calls!r}, "a") as calls:

@@ -50,7 +50,9 @@ def kube(program: str, version: str = KUBERNETES) -> str:
 
 
 def program(version: str) -> bytes:
-    """Return a program that answers --version, padded so that one socket read does not contain it."""
+    """Return a program that answers --version. It is padded so that a single read from a socket does not contain
+    all of it.
+    """
     return f"#!/bin/sh\necho 'Kubernetes {version}'\n".encode() + b"#" * 300_000
 
 
@@ -172,7 +174,7 @@ def hosts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
 
 @pytest.fixture
 def public(hosts: Hosts, go: Go, monkeypatch: pytest.MonkeyPatch) -> Hosts:
-    """The release hosts without the environment variable, and a go command."""
+    """The release hosts at their default addresses, without the environment variable, and a go command on PATH."""
     monkeypatch.delenv(VARIABLE)
     monkeypatch.setattr(_releases, "ROOT", f"{hosts.url}/")
     go.install()

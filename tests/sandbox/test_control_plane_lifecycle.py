@@ -52,7 +52,7 @@ def absent() -> None:
 
 
 def core(status: Status) -> Any:
-    """Return the API client without its types, which do not allow a dict as a body."""
+    """Return the API client as Any, because its types do not allow a dict as a body."""
     return CoreV1Api(config.new_client_from_config(str(status.kubeconfig)))
 
 

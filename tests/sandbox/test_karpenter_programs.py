@@ -1,4 +1,6 @@
-"""What is built of Karpenter for a sandbox, what it may create, and how its nodes become simulated ones."""
+"""When Karpenter is built for a sandbox, which machine types it may create, and how its nodes become simulated
+nodes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is built of Kueue for a sandbox, and which of its objects are installed."""
+"""Which parts of Kueue are built for a sandbox, and which of its objects are installed there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effects of profiles and faults of simulated nodes, and which ones are refused."""
+"""The effects of profiles and faults of simulated nodes, and the errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is built of Prometheus and promtool for tests, and when."""
+"""When Prometheus and promtool are built for tests, and what the build omits."""
 
 from __future__ import annotations
 

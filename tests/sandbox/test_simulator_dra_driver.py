@@ -113,8 +113,9 @@ def test_the_counters_allow_what_real_placements_allow_and_nothing_else(model: s
 
 
 def _without_limits(mig: Mig) -> Mig:
-    """Return the geometry without the maximum number of instances per profile, which the placements and engines
-    imply.
+    """Return the geometry without the maximum number of instances per profile.
+
+    The placements and the engines already limit the number of instances.
     """
     profiles = tuple(one.model_copy(update={"max_instances": 9}) for one in mig.profiles)
     return mig.model_copy(update={"profiles": profiles})

@@ -153,7 +153,8 @@ def test_a_change_fails_or_takes_its_time_on_request(
 ) -> None:
     node = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "seven"})
     eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
-    # The second fault shows that both have been read, because the first one does not affect the present layout.
+    # The second fault shows that both faults have been read, because the first one does not affect the current
+    # layout.
     cluster.faults(**{node: f'[{fault}, {{"kind": "gpu-missing", "index": 7}}]'})
     eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "49"})
     assert cluster.labels(node)[names.MIG_STATE_LABEL] == "success"
@@ -233,7 +234,7 @@ def train() -> PoolPlan:
 
 @pytest.fixture
 def aligned(cluster: Cluster) -> str:
-    """A node of a pool whose kubelet aligns pods to NUMA nodes."""
+    """A node whose kubelet aligns pods to NUMA nodes."""
     node = cluster.node("p4de.24xlarge", **POLICY_OF_KUBELET)
     eventually(lambda: cluster.gpus(node), {"gpu": "8"})
     return node

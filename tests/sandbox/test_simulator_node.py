@@ -1,4 +1,4 @@
-"""The resources and labels of a whole simulated node, which depend on ClusterPolicy, ConfigMaps and labels."""
+"""The resources and labels of a simulated node, which depend on its own labels, the ClusterPolicy and ConfigMaps."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ OPERATOR = OperatorObjects(
 
 
 class Server:
-    """A stored Node, to which patches are applied as an API server would. `before_patch` makes a concurrent change
+    """An API server that stores one Node and applies patches to it. `before_patch` makes a concurrent change
     first.
     """
 

@@ -71,7 +71,7 @@ def node(*gpus, driver=DRIVER):
 
 
 def expecting(**values):
-    """Return expectations by check id, with `_` instead of `-`."""
+    """Return expectations. Each keyword is a check id with `_` instead of `-`."""
     expect = {
         check.replace("_", "-"): {"value": value, "source": f"source of {check}"}
         for check, value in values.items()
@@ -80,7 +80,7 @@ def expecting(**values):
 
 
 def tolerating(percent, **values):
-    """Return expectations with a tolerance."""
+    """Return expectations that tolerate a deviation in percent."""
     held = expecting(**values)
     return Expectations(
         expect={

@@ -148,7 +148,7 @@ def test_a_gpu_of_a_rack_that_is_not_registered_in_the_fabric_is_found():
 
 
 def test_imex_channels_are_unknown_if_proc_devices_has_no_nvidia_driver():
-    # This happens in container runtimes with a separate kernel, and with simulated NVMLs without devices.
+    # This happens in container runtimes with a separate kernel, and with a simulated NVML without device files.
     with install(NodeProfile(machine_type="p6e-gb200.36xlarge", driver_version=DRIVER)):
         Path(os.environ[DEVICES_VARIABLE]).write_text(
             "Character devices:\n  1 mem\n\nBlock devices:\n259 blkext\n"

@@ -228,7 +228,9 @@ HELD = {"key": FAILED_TAINT, "value": "held-train-1", "effect": "NoSchedule"}
 
 
 def tainted(api, token, verdict, taints, most=0):
-    """Return the requests that the agent sends about the taints of a node with a verdict, by path."""
+    """Set a node's taints for a verdict. Return the agent's message, and its requests by the last part of their
+    path.
+    """
     api.node["spec"] = {"taints": taints}
     report = {**REPORT, "verdict": verdict}
     said = NodeTaints(HERE, ApiServer(api.url, token, ""), Holding(most)).set(report, api.node, "now")
@@ -405,7 +407,7 @@ def test_a_held_node_without_a_lease_takes_one_above_the_maximum(api, token):
 
 def test_nodes_that_fail_at_once_do_not_exceed_a_lower_maximum(api, token):
     class Listed(dict):
-        """Leases whose last entry is created only after they were listed."""
+        """Leases whose last entry is missing from the list, because it was created only after the list was read."""
 
         def items(self):
             return dict(list(super().items())[:-1]).items()

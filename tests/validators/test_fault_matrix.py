@@ -2,9 +2,8 @@
 
 A profile is the set of properties that the agent distinguishes: GPU model, NVLinks, NUMA nodes, rack, one GPU or
 several. The machine type with the fewest GPUs represents its profile. `make test` omits profiles that differ from
-another one only in the model and the number of NVLinks, because faults have the same requirements on them. It
-tries a fault once for each GPU architecture, processor architecture and presence of NVLinks, on the smallest
-suitable node.
+another one only in the model and the number of NVLinks, because they can have the same faults. It tries a fault
+once for each GPU architecture, processor architecture and presence of NVLinks, on the smallest suitable node.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ FOUND_BY = {
     "no-permission": Found("nvml", "critical", "NVIDIA_VISIBLE_DEVICES", verdict="unknown"),
     "function-missing": Found("ecc", "critical", "newer driver", {"call": "nvmlDeviceGetEccMode"}, "unknown"),
 }
-# A single GPU has no other GPU to compare with.
+# Faults that do not occur on a node with a single GPU, because they are found by comparing GPUs.
 ALONE = {
     "duplicate-uuid",
     "duplicate-serial",

@@ -1,4 +1,6 @@
-"""Passes are compared with each other to find growing counters, and errors that earlier passes have seen."""
+"""Passes are compared with each other to find growing counters. Errors that an earlier pass has seen are
+remembered.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def growth(*snapshots, seconds=60.0):
 
 
 def slowed(*passes, check="throttle-reasons", seconds=30.0):
-    """Return a check's verdict in each pass over a GPU with the given readings. The passes are `seconds` apart."""
+    """Return a check's verdict in each pass over a GPU with these readings. The passes are `seconds` apart."""
     times = iter(seconds * number for number in range(len(passes)))
     reader = Remembering(
         Passes(*(node(healthy_gpu(0, **one)) for one in passes)), TABLE, clock=lambda: next(times)
@@ -319,7 +321,7 @@ def test_a_recording_keeps_events_and_a_simulated_node_replays_them():
 
 
 class Ended(BaseException):
-    """Raised instead of a call that does not return."""
+    """Raised in place of a call that would not return."""
 
 
 @pytest.mark.parametrize("function", EVENT_FUNCTIONS)

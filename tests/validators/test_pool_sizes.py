@@ -1,4 +1,4 @@
-"""The number of nodes that a pool should have, which depends on who creates them."""
+"""The number of nodes that a pool should have. It depends on who creates the nodes."""
 
 from __future__ import annotations
 

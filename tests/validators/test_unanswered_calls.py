@@ -23,11 +23,11 @@ OPENING = {"nvmlInitWithFlags"}
 
 
 class Ended(BaseException):
-    """Raised instead of a call that does not return or ends the process."""
+    """Raised in place of a call that would not return or would end the process."""
 
 
 class InProcess:
-    """A child that reads in this process. Its journal contains what the parent would have received."""
+    """Stands in for the child process, and reads NVML in this process. The journal receives what the parent would."""
 
     def __init__(self, profile, journal, made):
         self._profile, self._journal, self._made = profile, journal, made
