@@ -1,4 +1,4 @@
-"""An interrupt of `gpu-platform` reaches the Pulumi CLI only once, and `gpu-platform` does not end before the CLI."""
+"""An interrupt of `gpu-platform` reaches the Pulumi CLI once, and `gpu-platform` does not end before the CLI."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
 
 
 def unaligned(status: Status) -> dict[str, Any]:
-    """Return a stack whose kubelets refuse no pods. A Job with a refused pod would start only after its back-off."""
+    """Return a stack whose kubelets refuse no pods. A Job with a refused pod would start after a back-off."""
     found = stack(status)
     found["pools"][0]["topology"] = {"policy": "none"}
     return found

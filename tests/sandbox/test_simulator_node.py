@@ -1,4 +1,4 @@
-"""The resources and labels of a simulated node, which depend on its own labels, the ClusterPolicy and ConfigMaps."""
+"""The resources and labels of a simulated node, which depend on its labels, ClusterPolicy and ConfigMaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom kinds that a ResourceQuota does not count yet. The API server refuses their objects until it counts them."""
+"""Custom kinds that a ResourceQuota does not count yet. Until it does, the API server refuses their objects."""
 
 from __future__ import annotations
 

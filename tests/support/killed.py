@@ -18,7 +18,7 @@ _MODULES: Final = ["gpu_platform.cli.deploy", "tests.support.killed"]  # the for
 
 
 class Killed(NamedTuple):
-    """The result of a command and its planned kill: whether the command was still running, and its output so far."""
+    """The result of killing a command: whether the command was still running, and its output so far."""
 
     in_time: bool
     err: str

@@ -407,7 +407,7 @@ def test_a_held_node_without_a_lease_takes_one_above_the_maximum(api, token):
 
 def test_nodes_that_fail_at_once_do_not_exceed_a_lower_maximum(api, token):
     class Listed(dict):
-        """Leases whose last entry is missing from the list, because it was created only after the list was read."""
+        """Leases whose list lacks the last entry, because it was created only after the list was read."""
 
         def items(self):
             return dict(list(super().items())[:-1]).items()

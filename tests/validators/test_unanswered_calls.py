@@ -27,7 +27,7 @@ class Ended(BaseException):
 
 
 class InProcess:
-    """Stands in for the child process, and reads NVML in this process. The journal receives what the parent would."""
+    """Replaces the child process, and reads NVML in this process. The journal receives what the parent would."""
 
     def __init__(self, profile, journal, made):
         self._profile, self._journal, self._made = profile, journal, made

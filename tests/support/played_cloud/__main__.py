@@ -1,4 +1,4 @@
-"""The provider as the Pulumi engine starts it, as `pulumi-resource-aws` or `-gcp`. A variable contains its folder."""
+"""The provider that the Pulumi engine starts as `pulumi-resource-aws` or `-gcp`. A variable names its folder."""
 
 from __future__ import annotations
 

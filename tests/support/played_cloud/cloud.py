@@ -33,7 +33,7 @@ exec cat "$PLAYED_CLOUD/token-$2.json"
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """How a step changed the nodes of each pool, as numbers of nodes and GPUs. The key None is for system nodes."""
+    """How a step changed the nodes of each pool, as numbers of nodes and GPUs. None means system nodes."""
 
     created: Mapping[str | None, tuple[int, int]]
     removed: Mapping[str | None, tuple[int, int]]
