@@ -1,6 +1,6 @@
 """Fixtures that the tests of several packages share.
 
-Every sandbox that a test starts keeps its data in this run's folder. It is stopped when the run ends, even if its
+Every sandbox that a test starts keeps its data in this run's folder, and is stopped when the run ends, even if its
 tests fail. pytest-xdist (`--dist loadgroup`) runs the tests of a group (`xdist_group`) one after the other in one
 worker, because they share a sandbox and its cluster-scoped objects. After the last test of a group, the sandbox is
 emptied for a later group of the same worker, because starting a sandbox takes 8 s of CPU time, and an idle control
@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-import tests.support.protobuf  # noqa: F401 - before either SDK
+import tests.support.protobuf  # noqa: F401 - must precede both SDKs
 from gpu_platform.base.progress import Progress
 from sandbox import build, control_plane
 from sandbox._modules import DEFAULT, kubernetes_versions
@@ -46,8 +46,8 @@ settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 _BEGIN_WITH_SANDBOX = 3  # of the four workers
-# The groups with a sandbox begin before this share of the other groups has begun, so that no worker runs out of
-# tests.
+# After this share of the groups without a sandbox, no group with a sandbox begins.
+# The remaining groups keep all workers busy until the end.
 _WAITING_UNTIL = 0.95
 # First part of the name of the sandbox that one group hands over to the next.
 _SHARED = "e2e"

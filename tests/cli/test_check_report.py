@@ -49,9 +49,9 @@ config:
 """
 
 
-# The form of each object in a log that `check` writes, from section 3 of SARIF 2.1.0 (OASIS, errata 01). Each
-# field has the type of its value. Required fields end with `!`, and no other fields are allowed. On 2026-11-25,
-# logs were also valid against the whole schema (oasis-tcs/sarif-spec, sarif-2.1/schema).
+# The form of each object in a log that `check` writes, from section 3 of SARIF 2.1.0 (OASIS, errata 01).
+# Each field has the type of its value. Required fields end with `!`, and no other fields are allowed.
+# On 2026-11-25, logs were also valid against the whole schema (oasis-tcs/sarif-spec, sarif-2.1/schema).
 MESSAGE = {"text!": str}
 FORM: dict[str, Any] = {
     "$schema": str,

@@ -152,9 +152,9 @@ def test_quotas_and_permissions_are_left_for_a_manual_check(
     found = needs("eks-training")
 
     quota = found["quota Running On-Demand G and VT instances"]
-    # serve needs 10 x 48 vCPU, and two more nodes in each of three zones while EKS rolls its nodes. develop needs
-    # 8 x 64 vCPU of its largest machine type, and one more node while Karpenter rolls its nodes. train uses a
-    # capacity block.
+    # serve needs 10 x 48 vCPU, and two more nodes in each of three zones while EKS rolls its nodes.
+    # develop needs 8 x 64 vCPU of its largest machine type, and one more node while Karpenter rolls its nodes.
+    # train uses a capacity block.
     assert "1344 vCPU in us-east-2" in quota["needed_for"]
     assert "plus 7 nodes while they are rolled" in quota["needed_for"]
     system = found["quota Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"]

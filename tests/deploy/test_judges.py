@@ -1,6 +1,4 @@
-"""A run can widen a policy or quota and add objects that need the wider one, both in its preview and when it
-applies them.
-"""
+"""In one run, `preview` and `up` can widen a policy or quota and add objects that need the wider one."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from gpu_platform.live.client import KubernetesClient, Refused
 def member(kubeconfig: Path, group: str, user: str = "ada", node: str = "") -> KubernetesClient:
     """Return a client that acts as a user with only the rights of a group.
 
-    `node` is a node's name. The user then has this name as an attribute, like a token of a pod on that node.
+    `node` adds the name of a node to the user's attributes, as the token of a pod on this node does.
     """
     client = KubernetesClient(kubeconfig)
     pool: Any = client._connection._pool

@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2
 
 _SAME = ("apiVersion", "kind", "metadata", "status")
 Path = tuple[str | int, ...]
-# A change to these fields gives the object a new name. Its users switch before the old object is deleted.
+# A change to these fields gives the object a new name.
+# Its users switch to the new object before the old one is deleted.
 NAMED_BY_CONTENT = {"core/ConfigMap": ("data", "binaryData", "immutable")}
 
 

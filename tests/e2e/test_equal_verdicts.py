@@ -225,8 +225,8 @@ def random_toleration(chance: random.Random) -> Object:
 LABELS = {"app": "attempt"}
 SELECTED = {"selector": {"matchLabels": LABELS}}
 JOBS = "spec.replicatedJobs[second].template.spec.template"
-# Group and version, plural, a function that returns the spec around a template, and the path in messages. If a
-# kind has several templates, the function also takes a template that no rule refuses.
+# Group and version, plural, a function that returns the spec around a template, and the path in messages.
+# If a kind has several templates, the function also takes a template that no rule refuses.
 HOLDERS: dict[str, tuple[str, str, Callable[[Object, Object], Object], str]] = {
     "Deployment": ("apps/v1", "deployments", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
     "ReplicaSet": ("apps/v1", "replicasets", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
@@ -585,8 +585,8 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     ]
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     counts = Counter(found)
-    # On GKE, shares have no separate resource name, so most random requests for shares name unknown resources. If
-    # shares use the GPUs' resource name, pods may run on nodes without alignment.
+    # On GKE, shares have no separate resource name, so most random requests for shares name unknown resources.
+    # If shares use the GPUs' resource name, pods may run on nodes without alignment.
     of_pods = OF_ALIGNED_PODS if place.namespace == "equal-operator" else OF_PODS
     assert all(counts[verdict] >= 2 for verdict in (*of_pods, *OF_OBJECTS, NO_RULE)), counts
     assert counts[NO_RULE] > len(found) * 0.15
@@ -770,8 +770,8 @@ def test_only_the_pack_requires_whole_nodes_for_a_daemons_devices(
 ):
     eight, four = (a_pod([main({"nvidia.com/gpu": count, "cpu": "900m"})], daemons_devices()) for count in (8, 4))
     assert verdicts(place, eight) == (set(), NO_RULE)
-    # The annotation grants devices only to a container with the daemon's name. Such a container must be the real
-    # daemon.
+    # The annotation grants devices only to a container with the daemon's name.
+    # Such a container must be the real daemon.
     assert verdicts(place, four) == ({ANNOTATION}, NO_RULE)
     four["spec"]["containers"][0]["name"] = PUBLISHED.devices
     assert "fabric-daemon:" in refusal(place.client, place.moved(four))

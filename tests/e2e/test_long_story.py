@@ -1,5 +1,4 @@
-"""The life of a platform in one test: teams with data, changes while pods run, killed commands, and the
-destruction.
+"""The life of a platform in one test: teams with data, changes while pods run, killed commands, and `destroy`.
 
 Before each change, `preview` announces its impact. After the change, the test compares the impact with the events
 that it has watched on the API server. No member's object is lost without consent, and nothing happens unannounced.

@@ -90,7 +90,7 @@ def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
     workload = ada.apply("inference")
     eventually(lambda: ada.status(workload).get("availableReplicas") == 1)
 
-    def ports() -> list[int]:  # written by a different controller, so they may be later than the replicas
+    def ports() -> list[int]:  # a different controller writes them, so they may appear after the replicas
         slices = ada.client.objects("discovery.k8s.io/v1", "EndpointSlice", namespace="vision")
         return [port["port"] for one in slices for port in one.get("ports") or ()]
 
@@ -98,8 +98,8 @@ def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
 
 
 def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_ends(ada: Ada) -> None:
-    # The job uses the GPUs of both teams. The guide's job has the same priority class, so it cannot preempt this
-    # job.
+    # The job uses the GPUs of both teams.
+    # The guide's job has the same priority class, so it cannot preempt this job.
     ada.others.job("first", gpus=8, pods=2, priority="training")
     eventually(lambda: ada.others.running("first") == 2)
     workload = ada.apply("training")

@@ -521,8 +521,8 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
     assert lab.mark("lab-0") is None
 
 
-# tests/deploy/rollout/test_rollout_plan.py covers a return to the old layout, which changes only nodes in
-# progress.
+# tests/deploy/rollout/test_rollout_plan.py covers a return to the old layout.
+# The return changes only nodes whose change had begun.
 @pytest.mark.thorough
 def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')

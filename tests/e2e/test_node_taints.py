@@ -309,8 +309,8 @@ def test_an_agent_may_delete_the_node_claim_of_its_own_node_alone(platform: Plat
             return str(refusal)
         return "deleted"
 
-    # The API server needs a moment to enforce a new policy. It does so once it refuses to delete another node's
-    # claim.
+    # The API server needs a moment to enforce a new policy.
+    # It does so once it refuses to delete another node's claim.
     def guarded() -> bool:
         create("none")
         return "of its own node" in refused("none")

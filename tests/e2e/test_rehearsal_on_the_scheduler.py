@@ -95,7 +95,7 @@ def running_at(recorded: Recorded, at: float) -> set[str]:
 
 
 def events(recorded: Recorded) -> list[tuple[float, str, bool]]:
-    """Return the arrivals and ends of jobs as (time, name, whether the job ends), in order."""
+    """Return the time and job of each arrival and each end, in order. The boolean is True for an end."""
     found = [(one.job.arrival, one.job.name, False) for one in recorded.jobs]
     found += [(one.ended, one.job.name, True) for one in recorded.jobs if one.ended is not None]
     assert len({at for at, _, _ in found}) == len(found) == 2 * JOBS

@@ -125,7 +125,7 @@ def test_required_queue_names_are_enforced_and_cpu_quotas_make_jobs_wait(
     eventually(lambda: "name the queue: write the label" in vision.refusal("unnamed"))
     vision.job("named", gpus=1, queue="vision")
     eventually(lambda: vision.running("named") == 1)
-    # A Job without GPUs above the CPU quota waits. Without the quota, its pods would have no node.
+    # A Job without GPUs above the CPU quota waits. Without the quota, its pods could not be scheduled.
     many = job("vision", "many", 1, queue="vision")
     many["spec"]["template"]["spec"]["containers"][0]["resources"] = {
         "requests": {"cpu": "5"},
@@ -246,8 +246,7 @@ def test_queues_lose_their_topology_and_get_it_again_while_a_job_runs(
     vision.job("before", gpus=8)
     eventually(lambda: vision.running("before") == 1)
     with_topology = _flavors(platform)
-    # Another stack, which is deployed later, still has a queue that uses the flavor. Until then, the flavor is not
-    # deleted.
+    # Until another stack is deployed, its queue still uses the flavor, so the flavor's deletion does not finish.
     kept = next(name for name in with_topology if name.startswith("train"))
     platform.client.create(_queue_on(kept))
     bring(platform, stack(kueue_sandbox, queueing={"topology": False}))

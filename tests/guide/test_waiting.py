@@ -37,7 +37,7 @@ def pod_sets(requests: dict[str, str], selector: dict[str, str] | None = None) -
 
 
 def workload(*segments: str, **stopped: str) -> dict[str, Any]:
-    """Return a workload without reserved quota. `stopped` contains the reasons of other true conditions."""
+    """Return a workload without reserved quota. `stopped` maps the types of other true conditions to reasons."""
     message = "couldn't assign flavors to pod set main: " + ", ".join(segments)
     waits = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
     others = [{"type": kind, "status": "True", "reason": reason} for kind, reason in stopped.items()]

@@ -174,7 +174,7 @@ def hosts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
 
 @pytest.fixture
 def public(hosts: Hosts, go: Go, monkeypatch: pytest.MonkeyPatch) -> Hosts:
-    """The release hosts at their default addresses, without the environment variable, and a go command on PATH."""
+    """The release hosts, which are used without the environment variable, and a go command on PATH."""
     monkeypatch.delenv(VARIABLE)
     monkeypatch.setattr(_releases, "ROOT", f"{hosts.url}/")
     go.install()

@@ -40,7 +40,7 @@ def serving(documents: Mapping[str, Mapping[str, Any]]) -> Generator[str]:
 
 
 def resource_list(version: str, **plurals: str) -> dict[str, Any]:
-    """Return the discovery document of an API group version. `plurals` maps each kind to its plural name."""
+    """Return the discovery document of an API group and version. `plurals` maps each kind to its plural name."""
     entries = [
         {"name": plural, "kind": kind, "namespaced": kind != "Namespace", "verbs": ["list", "get"]}
         for kind, plural in plurals.items()

@@ -71,9 +71,7 @@ def on_cloud(
     cluster: EksClusterPlan | GkeClusterPlan,
     **clouds: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan,
 ) -> EnvironmentPlan:
-    """Return the plan with its cluster and pools moved to a cloud. `clouds` maps each pool to the cloud's plan of
-    it.
-    """
+    """Return the plan with its cluster and pools moved to a cloud. `clouds` maps each pool to its cloud plan."""
     pools = tuple(_cloud_pool(pool, clouds[pool.name]) for pool in plan.pools)
     on_it = dataclasses.replace(plan.cluster, provider=cluster.kind, name=cluster.name, access="outputs")
     return dataclasses.replace(plan, cluster=with_cloud(on_it, cluster, pools), pools=pools)

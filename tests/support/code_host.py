@@ -90,7 +90,7 @@ def code_host(kind: str) -> Generator[CodeHost]:
             self.end_headers()
             self.wfile.write(json.dumps(document).encode())
 
-        do_GET = do_POST = do_PUT = do_PATCH = _serve  # noqa: N815 - names of BaseHTTPRequestHandler
+        do_GET = do_POST = do_PUT = do_PATCH = _serve  # noqa: N815 - BaseHTTPRequestHandler defines the names
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -13,7 +13,7 @@ from tests.support.terminating import deletable_resources, finalized_at_once
 # Kubernetes itself creates and removes objects of these kinds, together with the objects that they belong to.
 _DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
 _OF_KUBERNETES: Final = ("kube-system", "kube-public", "kube-node-lease")
-# Labels that `up` sets on deployed stacks' parent and member objects, which may be in these namespaces.
+# Labels on the ApplySet parents and members of deployed stacks. Such objects are deleted even in these namespaces.
 _OF_STACKS: Final = ("applyset.kubernetes.io/id", "applyset.kubernetes.io/part-of")
 # Objects that can refuse requests are deleted first; objects that contain or define others are deleted last.
 _FIRST: Final = (

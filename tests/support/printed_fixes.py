@@ -1,4 +1,4 @@
-"""Applies those printed fixes of errors that a program can apply: `write key: value`, `remove key`, `did you mean
+"""Applies the fixes in error messages that a program can apply: `write key: value`, `remove key`, `did you mean
 ..?`.
 """
 

@@ -80,7 +80,7 @@ def expecting(**values):
 
 
 def tolerating(percent, **values):
-    """Return expectations that tolerate a deviation in percent."""
+    """Return expectations whose values may deviate by `percent`."""
     held = expecting(**values)
     return Expectations(
         expect={

@@ -173,8 +173,8 @@ def test_a_child_that_does_not_take_its_journal_does_not_block_the_reading(monke
 
 def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
     pid = tmp_path / "pid"
-    # The child writes its id after it has read its input, because the parent kills the child only from then on. If
-    # the agent is interrupted earlier, the kernel ends its child together with it.
+    # The child writes its id after it has read its input, because the parent kills the child only from then on.
+    # If the agent is interrupted earlier, the kernel ends its child together with it.
     told = f"sys.stdin.read(); open({str(pid)!r}, 'w').write(str(os.getpid()))"
     child = f"import os, sys, time; {told}; time.sleep(600)"
     code = (

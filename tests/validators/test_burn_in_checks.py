@@ -66,8 +66,8 @@ def verdicts(found: dict[str, CheckResult]) -> dict[str, str]:
 
 def test_a_healthy_node_passes_all_of_them() -> None:
     # 487.09 is from AWS's output of nccl-tests on two p5.48xlarge, 16 GiB (micro-benchmarks/nccl-tests/README.md).
-    # 475.97 is from AWS's output for one node (aws-batch/README.md, 4 GiB). Both files are in
-    # awsome-distributed-training, commit 0edaf152.
+    # 475.97 is from AWS's output for one node (aws-batch/README.md, 4 GiB).
+    # Both files are in awsome-distributed-training, commit 0edaf152.
     reduced = {"gb_per_second": 475.97, "bytes": 4294967296, "right": True}
     found = checks(record(healthy(all_reduce=reduced), between(487.09)))
     assert set(verdicts(found).values()) == {"pass"}

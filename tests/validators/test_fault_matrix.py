@@ -89,7 +89,7 @@ FOUND_BY = {
     "no-permission": Found("nvml", "critical", "NVIDIA_VISIBLE_DEVICES", verdict="unknown"),
     "function-missing": Found("ecc", "critical", "newer driver", {"call": "nvmlDeviceGetEccMode"}, "unknown"),
 }
-# Faults that do not occur on a node with a single GPU, because they are found by comparing GPUs.
+# Faults that are found by comparing GPUs, so they cannot be found on a node with a single GPU.
 ALONE = {
     "duplicate-uuid",
     "duplicate-serial",

@@ -265,7 +265,7 @@ def test_an_error_of_a_gpu_that_is_gone_is_named_by_its_address():
 
 def test_a_log_that_may_not_be_read_is_not_applicable(monkeypatch):
     snapshot = simulated("p5.48xlarge")
-    # pyrefly: ignore[bad-argument-type] - it has no value
+    # pyrefly: ignore[bad-argument-type] - this Reading has no value
     denied = replace(snapshot, xids=snapshot.gpus[0].retired_pages)
     assert (xid_entry(denied)["verdict"], xid_entry(denied)["observed"]) == (
         "not-applicable",

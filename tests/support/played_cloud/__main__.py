@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-import tests.support.protobuf  # noqa: F401 - before the SDK
+import tests.support.protobuf  # noqa: F401 - must precede the SDK
 
 from tests.support.played_cloud.provider import serve  # isort: skip
 

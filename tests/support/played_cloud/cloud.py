@@ -40,8 +40,8 @@ class Happened:
     rolled: frozenset[str | None]
     """Pools whose nodes were replaced within their node group."""
     most_missing: Mapping[str | None, int]
-    """Maximum number of nodes that a pool lacked during the step, compared with its smaller size before or after
-    it.
+    """Maximum number of nodes that a pool lacked during the step, compared with the smaller of its sizes
+    before and after the step.
     """
     events: tuple[Mapping[str, Any], ...]
 
@@ -89,8 +89,8 @@ class PlayedCloud:
 
     @contextmanager
     def holding(self, type_: str, name: str) -> Generator[None]:
-        """Keep the creation of the resources with this type and name from finishing. They exist, but the engine
-        still waits for them.
+        """Keep the creation of the resources with this type and name from finishing. The resources exist, but the
+        engine still waits for them.
 
         `name` is a part of the resource's id.
         """

@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.host = self.path.partition(":")[0]
-        # pyrefly: ignore[bad-assignment] - unbuffered, as the server's own
+        # pyrefly: ignore[bad-assignment] - unbuffered, like the server's own file
         self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", 0)
         self.close_connection = False
 

@@ -53,7 +53,7 @@ _MACHINE: Final = "sandbox.gpu-platform.dev/machine-type"
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """A node group, with the properties for its next node."""
+    """A node group, with the properties of the nodes that it creates."""
 
     id: str
     inputs: Properties
