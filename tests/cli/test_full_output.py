@@ -1,4 +1,4 @@
-"""If standard output cannot be written, as on a full disk, every command prints one line and exits with 3."""
+"""If standard output cannot be written, as on a full disk, every command prints one line and exits with code 3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`init` on a terminal asks again after a wrong answer. Without a terminal, it names the flags."""
+"""`init` on a terminal asks again after a wrong answer. Without a terminal, the error names the flags."""
 
 from __future__ import annotations
 

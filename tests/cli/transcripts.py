@@ -57,8 +57,9 @@ _WORKLOADS = {
         }
     ],
 }
-_MOST = 16  # maximum number of lines of a success, because longer output changes with the catalogue
-# A success and a failure without a cluster. Calls that need a cluster are recorded with tests/e2e/transcripts.py.
+_MOST = 16  # maximum number of output lines of a successful call, because longer output changes with the catalogue
+# A successful and a failing call of each command.
+# Calls that need a cluster are recorded with tests/e2e/transcripts.py.
 # `{tmp}` is a temporary folder, `{broken}` a stack file with a mistake, and `{assets}` is docs/assets.
 CALLS: dict[str, tuple[str, ...]] = {
     "burn-in": ("burn-in {broken}",),

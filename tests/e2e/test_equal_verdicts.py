@@ -462,7 +462,7 @@ class Place:
         return found[0] if found else NO_RULE
 
     def before_a_deploy(self, objects: Sequence[Object], *rules: str) -> list[set[str]]:
-        """Return the rules that the pack finds broken, for each object."""
+        """Return the broken rules that the pack reports for each object."""
         wanted = [self._record(index, self.moved(one)) for index, one in enumerate(objects)]
         config: Object = {
             "all": "disabled",

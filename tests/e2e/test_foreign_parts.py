@@ -1,4 +1,4 @@
-"""`up` refuses operators that somebody else installed before anything changes, or leaves them untouched."""
+"""Operators that somebody else installed are refused before `up` changes anything, or are left untouched."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_a_newer_version_is_reported_previewed_and_upgraded_in_place(
     found = client.get("v1", "ConfigMap", "kept", "default")
     assert found is not None
     assert found["data"] == KEPT["data"]
-    # A new namespace gets its service account, so the controllers work.
+    # The new namespace receives its service account only if the controllers work.
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "after"}})
     eventually(lambda: client.get("v1", "ServiceAccount", "default", "after") is not None)
     assert client.get(*DEFAULTS, "defaults-of-vision") is not None

@@ -98,7 +98,7 @@ class Lab:
         return lab_in(self.other, **sharing)
 
     def is_as_deployed(self) -> bool:
-        """Return whether the test before left the stack deployed with the pool's current layout."""
+        """Return whether the previous test left the stack deployed with the pool's current layout."""
         return self.platform.state.get("shop") == self.same()
 
     def node(self, name: str) -> dict[str, Any]:

@@ -310,7 +310,7 @@ def test_an_agent_may_delete_the_node_claim_of_its_own_node_alone(platform: Plat
         return "deleted"
 
     # The API server needs a moment to enforce a new policy.
-    # It does so once it refuses to delete another node's claim.
+    # The policy is in effect once the deletion of another node's claim is refused.
     def guarded() -> bool:
         create("none")
         return "of its own node" in refused("none")

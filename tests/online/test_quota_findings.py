@@ -1,4 +1,4 @@
-"""How a quota affects `up`, from its value, its current use and the nodes that the stack requests."""
+"""How a quota affects `up`, depending on its value, its current use and the nodes that the stack requests."""
 
 from __future__ import annotations
 

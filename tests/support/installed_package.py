@@ -66,6 +66,6 @@ def install(wheel: Path, folder: Path) -> Path:
     venv.create(folder, symlinks=True)
     scheme = {"base": str(folder), "platbase": str(folder)}
     site_packages = unpack(wheel, Path(sysconfig.get_path("purelib", "venv", scheme)))
-    # Python ignores path files in a folder that is added by a path file, so this checkout is not on the path.
+    # Python ignores `.pth` files in a folder that another `.pth` file adds, so this checkout is not on the path.
     (site_packages / "tests.pth").write_text(sysconfig.get_path("purelib"))
     return folder / "bin" / "python"

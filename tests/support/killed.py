@@ -62,7 +62,7 @@ def _command(pipe: str, arguments: tuple[str, ...], env: dict[str, str]) -> None
 
 
 def _kill_all(process: int) -> None:
-    """Kill a process and its children. It is stopped first, so that it starts no more children meanwhile."""
+    """Kill a process and its children. The process is stopped first, so that it cannot start more children."""
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGSTOP)
     for one in [process, *_descendants(process)]:

@@ -69,7 +69,7 @@ def test_a_pool_that_declares_desired_alone_has_exactly_that(stack: str) -> None
     plan = load_stack(stack).plan
     assert plan.kind == "environment"
     pool = next(one for one in plan.pools if one.name == "train")
-    now = datetime(2026, 12, 2, tzinfo=UTC)  # within the capacity block in the stack `eks-training`
+    now = datetime(2026, 12, 2, tzinfo=UTC)  # during the capacity block of the stack `eks-training`
     assert expected_pool(pool, now).size == counted(pool.nodes.desired, "node")
 
 

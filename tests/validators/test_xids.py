@@ -139,8 +139,8 @@ def test_every_recovery_action_in_the_log_fails_as_the_check_of_nvml_does(action
 
 
 def logged(monkeypatch, tmp_path, *lines, machine="p5.48xlarge"):
-    """Return the check's entry for lines of the kernel's log. The first is two hours old; the lines are 10 s
-    apart.
+    """Return the check's entry for lines of the kernel's log. The first line is two hours old, and the
+    lines are 10 s apart.
     """
     now = time.monotonic()
     records = (f"4,{n},{round((now - 7200 + 10 * n) * 1e6)},-;NVRM: {line}\n" for n, line in enumerate(lines))

@@ -24,7 +24,7 @@ FOLDER: Final = "PLAYED_CLOUD"
 _PROVIDER: Final = f"""#!/bin/sh
 PLAYED_VERSION=%s PYTHONPATH={PROJECT_ROOT} exec {sys.executable} -m tests.support.played_cloud "$@"
 """
-# Stands in for `aws eks get-token --cluster-name NAME`; prints a token that the API server accepts.
+# Replaces `aws eks get-token --cluster-name NAME`, and prints a token that the API server accepts.
 _AWS: Final = """#!/bin/sh
 while [ $# -gt 0 ] && [ "$1" != --cluster-name ]; do shift; done
 exec cat "$PLAYED_CLOUD/token-$2.json"
