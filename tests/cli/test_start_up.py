@@ -1,4 +1,4 @@
-"""Costs that a command must avoid, which are imports of unneeded modules and garbage collection at its end."""
+"""A command must not import modules that it does not need, and must not collect garbage when it ends."""
 
 from __future__ import annotations
 

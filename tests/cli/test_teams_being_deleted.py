@@ -71,7 +71,7 @@ def test_team_remove_continues_an_interrupted_deletion(
     live = client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     kept: dict[str, Any] = {"name": "kept", "namespace": LEFT, "finalizers": ["example.com/mine"]}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": kept})
-    client.delete(live)  # as the interrupted command did
+    client.delete(live)  # the interrupted command had done this
     platform = copy.deepcopy(dict(STACKS["existing"]))
     platform["cluster"] = {**platform["cluster"], "kubeconfig": str(status.kubeconfig)}
     platform["cluster"].pop("context", None)

@@ -1,4 +1,4 @@
-"""Results of active checks become entries of the report. Their verdict is pass, fail, not-applicable or unknown."""
+"""Results of active checks become report entries, whose verdict is pass, fail, not-applicable or unknown."""
 
 from __future__ import annotations
 
