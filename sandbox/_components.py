@@ -94,11 +94,9 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             f"--kubeconfig={kubeconfig.relative_to(layout.folder)}",
             "--secure-port=0",
             "--leader-elect=false",
-            # This controller compiles every admission policy to report wrong types in its status, which nobody
-            # reads.
-            #
-            # The status update makes the API server compile the policy again, which takes 6 % of a deployment's
-            # CPU time.
+            # This controller compiles every policy to report wrong types in the policy's status. Nobody reads it
+            # here. Each update of the status also makes the API server compile the policy again. That takes 6 % of
+            # a deployment's CPU time.
             "--controllers=*,-validatingadmissionpolicy-status-controller",
             "--use-service-account-credentials=true",
             f"--root-ca-file={layout.authority.relative_to(layout.folder)}",
@@ -106,7 +104,7 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
             "--concurrent-resource-quota-syncs=10",
-            "--resource-quota-sync-period=10s",  # quotas refuse objects of a new kind until they are counted
+            "--resource-quota-sync-period=10s",  # a quota rejects objects of a new kind until it has counted them
             "--profiling=false",
         ],
         reads=[kubeconfig, layout.server_key],

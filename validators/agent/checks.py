@@ -130,7 +130,9 @@ def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str)
 
 
 def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> Outcome | None:
-    """Return the outcome of a check if NVML could not be read, or None if it was read."""
+    """Return the outcome of a check whose value could not be read because NVML could not be opened, or None
+    otherwise.
+    """
     if not snapshot.failure or check in _WITHOUT_NVML:
         return None
     if expectation is None:
@@ -343,7 +345,7 @@ def _of_gpu(
 ) -> Mapping[str, int] | None:
     """Return the expected layout of a GPU.
 
-    Return None if the layouts differ and a missing GPU has shifted the indices.
+    Return None if the GPUs have different expected layouts and a missing GPU has shifted the indices.
     """
     if isinstance(value, dict):
         return value["all"]
@@ -368,9 +370,9 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     expected = f"none pending, none failed, at most {SPARE_ROWS} uncorrectable"
     if reading.value is None:
         if not reading.supported and gpu.mig_instances.value:
-            # NVML: nvmlDeviceGetRemappedRows does not support active instances, but the histogram does.
-            # A bank without spare rows has not failed yet. NVIDIA replaces a GPU when a remapping has failed.
-            # Source: NVIDIA, GPU Memory Error Management, RMA Policy; read 2026-11-29.
+            # nvmlDeviceGetRemappedRows does not work while GPU instances exist, but NVML's histogram of spare rows
+            # does. A bank without spare rows has not failed yet. NVIDIA replaces a GPU when a remapping has
+            # failed. Source: NVIDIA, GPU Memory Error Management, RMA Policy; read 2026-11-29.
             banks = gpu.banks_without_rows.value
             worn = f"; memory banks without spare rows: {banks}" if banks else ""
             return not_expected(f"not reported while there are GPU instances; see xid and recovery-action{worn}")
@@ -544,7 +546,7 @@ _OF_MACHINE = (
 _FABRIC_COMPLETED = 3
 _FABRIC_UNHEALTHY = {2: "unhealthy", 3: "limited capacity"}  # values of NVML_GPU_FABRIC_HEALTH_SUMMARY_*
 _FABRIC_STATES: Mapping[int, str] = {1: "registration not started", 2: "registration in progress", 3: "registered"}
-# NVML may not report these values on a virtual machine or with an old driver. All other checks are critical.
+# Checks of values that NVML may not report on a virtual machine or with an old driver. All others are critical.
 _SEVERITIES: Mapping[str, str] = {
     "gpu-uuid": "warning",
     "gpu-serial": "warning",

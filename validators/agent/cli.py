@@ -26,7 +26,7 @@ from validators.agent.serve import REPUBLISH_SECONDS, Publisher, Readiness, serv
 from validators.agent.unreadable import why_unreadable
 from validators.agent.xid_check import XidTable
 
-DEADLINE_SECONDS = 60.0  # without persistence mode, NVML first initialises every GPU, which takes seconds for each
+DEADLINE_SECONDS = 60.0  # without persistence mode, NVML first initialises every GPU, which takes seconds per GPU
 _BAD_INPUT = 2
 _UNKNOWN = 3
 _SLACK_SECONDS = 30.0  # for checks and publishing, in addition to reading NVML

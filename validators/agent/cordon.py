@@ -5,7 +5,7 @@ never cordon more than the allowed share of a pool. An annotation marks the agen
 only this cordon, even after cordoning is removed from the stack. If somebody else has cordoned a node, the agent
 neither changes nor replaces it, because somebody may be working on it.
 
-A NodeClaim owns the Node object of Karpenter. When the NodeClaim is deleted, Karpenter drains the node and
+With Karpenter, a NodeClaim owns each Node object. When the NodeClaim is deleted, Karpenter drains the node and
 terminates its instance. Source: karpenter.sh docs, Disruption, "Manual Methods"; karpenter 1.9,
 pkg/utils/nodeclaim, UpdateNodeOwnerReferences; read 2026-11-25.
 """

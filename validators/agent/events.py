@@ -1,4 +1,4 @@
-"""Xid errors from NVML events. If the agent may read the kernel log, the log contains these errors too.
+"""Xid errors from NVML events. The agent also finds these errors in the kernel log, if it may read the log.
 
 NVML reports an event only to a process that is already waiting for it. Therefore the agent creates an event set
 before it reads the GPUs, and queries the set afterwards. On a cluster node no event set stays open between passes,
@@ -31,7 +31,7 @@ def gpu_handle(calls: Calls, index: int) -> Reading[Any]:
 
 
 class Events:
-    """Waits for Xid errors of the GPUs that occur after this object is created."""
+    """Waits for Xid errors of the GPUs, and sees only errors that occur after this object is created."""
 
     def __init__(self, calls: Calls, gpus: Iterable[int]) -> None:
         self._calls = calls

@@ -21,18 +21,19 @@ _CLASS_KEYS = {"name", "codes", "remedy", "ends", "processes", "meanings"}
 _TEXT_KEYS = {"codes", "text", "class", "ends_faults"}
 NIC_KINDS = ("efa", "mlx5", "gvnic")
 RACK = "rack"
-"""Value of `fabric-state` if the rack's fabric manager registers the GPUs, and not one on the machine."""
+"""Value of `fabric-state` if the fabric manager that registers the GPUs belongs to the rack, not to the machine.
+"""
 
 
 @dataclass(frozen=True)
 class Expectation:
     """Expected value of one check in the node agent, its source, and its tolerance in percent of the value.
 
-    With `rolled`, the platform sets the value on one node after another, so that a different value on a node that
-    still waits is unknown, not a fault. `mig_config` is the value that the label `nvidia.com/mig.config` has once
-    the node no longer waits, or "" if the check does not depend on the label. With `at_boot`, a node changes to
-    the value only when it boots, so that a different value does not fail the node. `remedy` describes how to set
-    the value on a node; if empty, the remedy of the check applies.
+    With `rolled`, the platform sets the value on one node after another. A different value on a node that still
+    waits is then unknown, not a fault. `mig_config` is the value of the label `nvidia.com/mig.config` on a node
+    that no longer waits, or "" if the check does not depend on the label. With `at_boot`, a node changes to the
+    value only when it boots, so a different value does not fail the node. `remedy` describes how to set the value
+    on a node. If it is empty, the remedy of the check applies.
     """
 
     value: Any
@@ -46,7 +47,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Expectations:
-    """Expectations of one node in the node agent, by check id."""
+    """Expectations for one node, by check id."""
 
     pool: str = ""
     machine_type: str = ""

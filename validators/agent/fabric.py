@@ -29,7 +29,7 @@ _MELLANOX = "0x15b3"
 _NETWORK_CLASSES = ("0x02", "0x0c06")  # Ethernet and InfiniBand controllers
 _AMAZON, _EFA = "0x1d0f", "0xefa"  # all generations of EFA
 _GOOGLE, _GVNIC = "0x1ae0", "0x0042"
-_INTERFACE_OF_NODE = "eth0"  # an interface of Google's nodes in the cluster's network, whose owner chooses the MTU
+_INTERFACE_OF_NODE = "eth0"  # Google: in the cluster's network; the network's owner chooses its MTU
 _OF_NODE = (
     "run node-check on an idle node: a container shows only its own interfaces, and pods take the interfaces that "
     "they use"
@@ -73,7 +73,7 @@ def read_interfaces() -> list[list[Any]]:
 class NoDriverListedError(Exception):
     """/proc/devices belongs to a kernel without NVIDIA's driver.
 
-    It does not describe the driver that answers NVML.
+    The file then does not describe the driver that answers NVML calls.
     """
 
 
@@ -224,7 +224,7 @@ def imex_domain(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def nic_affinity(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the GPU has a fabric NIC behind its PCIe switch, if the machine shows its switches."""
+    """Check that the GPU has a fabric NIC behind its PCIe switch, if sysfs shows the machine's switches."""
     devices = snapshot.pci_devices
     if expectation is None:
         return not_expected()
@@ -251,7 +251,9 @@ _HOST_BRIDGE, _FAR = 2, 3
 
 
 def _level(one: Sequence[str], two: Sequence[str]) -> int:
-    """Return how near two devices are, as an index of _LEVELS, from the bridges above each device."""
+    """Return the distance of two devices as an index into _LEVELS. The arguments are the bridges above each
+    device.
+    """
     common = sum(1 for _ in _shared(one, two))
     if common < 1:
         return _FAR

@@ -90,7 +90,9 @@ def ecc_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snap
 
 
 def sram_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check the flag for too many uncorrectable SRAM errors, which NVIDIA's replacement policy uses."""
+    """Check the flag that a GPU has too many uncorrectable SRAM errors. NVIDIA's replacement policy uses this
+    flag.
+    """
     del snapshot
     return judged(
         gpu.sram_exceeded,
@@ -124,7 +126,7 @@ def _few(pages: tuple[int, int, bool]) -> bool:
 def recovery_action(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     """Check that the driver requests no recovery action.
 
-    The driver also requests actions with MIG enabled, while row remapping is not reported.
+    With MIG enabled, the driver reports recovery actions, although it does not report row remapping.
     """
     del snapshot
     text, remedy = RECOVERY_ACTIONS.get(gpu.recovery_action.value or 0, ("an unknown action", RESET))

@@ -1,8 +1,8 @@
 """Checks for slowdowns of a GPU, by its clock event reasons and temperature.
 
-Both values change from second to second while jobs run, so a single sample of many is not a fault. A slowdown
-fails the check only if at least half of the passes in the last minutes have seen it. A single run of the agent has
-only one sample.
+Both values change from second to second while jobs run, so one bad sample is not a fault. A slowdown fails the
+check only if at least half of the passes in the last minutes have seen it. A single run of the agent has only one
+sample.
 """
 
 from __future__ import annotations

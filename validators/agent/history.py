@@ -64,7 +64,7 @@ class Remembering:
 
     @property
     def reset_times(self) -> dict[int, int]:
-        """Time of the last reset that was seen, by index of the GPU, in seconds since the epoch."""
+        """Time of the last reset that was seen, by GPU index, in seconds since the epoch."""
         return dict(self._reset_times)
 
     def recall(self, reset_times: Mapping[int, int]) -> None:

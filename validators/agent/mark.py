@@ -1,4 +1,4 @@
-"""Writes the verdict to the Node object as taints, a condition and a label. Failed checks create Events.
+"""Writes the verdict to the Node object as taints, a condition and a label, and creates Events for failed checks.
 
 It uses server-side apply, so that the agent needs no permission to read nodes and owns only its own fields.
 """
@@ -102,7 +102,7 @@ def summary(report: Report) -> str:
 
 
 def _since(node: Mapping[str, Any], status: str) -> str:
-    """Return the time since which the node's condition has a status, or "" if its status is different."""
+    """Return the time since which the node's condition has had this status, or "" if its status is different."""
     conditions: Sequence[Mapping[str, Any]] = (node.get("status") or {}).get("conditions") or ()
     same = [one for one in conditions if (one["type"], one.get("status")) == (CONDITION, status)]
     return str(same[0].get("lastTransitionTime") or "") if same else ""

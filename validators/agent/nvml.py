@@ -128,7 +128,7 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
     calls = Calls(journal, emit, _kind, live=live)
     xids = _mapped(
         calls.value(Call("kernel log"), read_xids, (), lambda found: found),
-        # Recordings of earlier agents do not contain the text.
+        # Recordings of earlier agents do not contain the text of an Xid error.
         lambda found: [(*one[:5], str(one[5]) if len(one) > 5 else "") for one in found],
     )
     devices = _mapped(
@@ -575,8 +575,9 @@ def _mig_profile(read: Read, memory: Reading[int]) -> Reading[str]:
     """Return the profile of a MIG device's GPU instance, such as `1g.10gb`.
 
     The name of a MIG device contains its profile, with a prefix such as `1c.` if the compute instance is smaller
-    than its GPU instance. With older drivers, the profile is computed from slices and memory. Its memory is the
-    GPU's memory in GB, multiplied by the number of memory eighths of the instance, divided by 8 and rounded.
+    than its GPU instance. With older drivers, the profile is computed from slices and memory. The memory in the
+    profile is the GPU's memory in GB, multiplied by the number of memory eighths of the instance, divided by 8 and
+    rounded.
     """
     name = read(pynvml.nvmlDeviceGetName)
     match = re.search(r" MIG (?:\d+c\.)?(\d+g\.\d+gb\S*)$", name.value or "")

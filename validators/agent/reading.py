@@ -33,7 +33,7 @@ from validators.agent.calls import (
 from validators.agent.outcome import CRASH_REMEDY, HANG_REMEDY
 from validators.agent.snapshot import Reading, Snapshot
 
-READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # a JSON list: the command that reads NVML instead of this agent
+READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # a command, as a JSON list, that reads NVML instead of this agent
 READ_COMMAND = "read-nvml"
 START = "starting Python"  # name of the step before the first call
 _PR_SET_PDEATHSIG = 1
@@ -156,7 +156,7 @@ class NvmlReader:
         """Wait, and return the Xid errors from NVML's events meanwhile, each with its code, GPU index and age in
         seconds.
 
-        If a call hangs or ends its process, later events are lost, but the wait is not longer.
+        If a call hangs or ends its process, later events are lost, but the wait does not take longer.
         """
         until = time.monotonic() + seconds
         self._stuck = [(child, call) for child, call in self._stuck if child.alive()]
@@ -180,7 +180,7 @@ def _of_journal(journal: Journal) -> Snapshot:
 
 
 class _Messages:
-    """Messages from a child with the last call, the answers for the journal and, at the end, the Snapshot."""
+    """Receives messages from a child: the last call, the answers for the journal and, at the end, the Snapshot."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

@@ -40,7 +40,9 @@ class Reading(Generic[T]):
 
     @property
     def supported(self) -> bool:
-        """False if the GPU does not have the feature. True even if an error leaves this open."""
+        """False if the GPU does not have the feature. True otherwise, even if an error hides whether the GPU has
+        it.
+        """
         return self.problem != NOT_SUPPORTED
 
 
@@ -50,7 +52,9 @@ def _unread() -> Reading[Any]:
 
 @dataclass(frozen=True)
 class GpuSnapshot:
-    """Values of one GPU, with temperatures in °C and memory in MiB. Pairs are current and pending values."""
+    """Values of one GPU, with temperatures in °C and memory in MiB. A pair contains the current and the pending
+    value.
+    """
 
     index: int
     handle: Reading[bool] = field(default_factory=_unread)
@@ -77,9 +81,9 @@ class GpuSnapshot:
     nvlinks: Reading[list[bool]] = field(default_factory=_unread)
     """Whether each link is active."""
     pcie_width: Reading[int] = field(default_factory=_unread)
-    """Current width of the link, which does not change when the GPU is idle."""
+    """Current width of the PCIe link, which is the same when the GPU is idle."""
     pcie_generation: Reading[int] = field(default_factory=_unread)
-    """Maximum generation of the link. The current generation is lower when the GPU is idle."""
+    """Maximum generation of the PCIe link. The current generation is lower when the GPU is idle."""
     numa_node: Reading[int] = field(default_factory=_unread)
     """NUMA node of the GPU, or -1 if the platform does not report it."""
     fabric: Reading[tuple[int, int]] = field(default_factory=_unread)
@@ -105,7 +109,7 @@ class GpuSnapshot:
     """Uncorrectable errors since the last reset, by location. `elsewhere` counts errors without a known location.
     """
     sram_exceeded: Reading[bool] = field(default_factory=_unread)
-    """Whether the GPU has had more uncorrectable SRAM errors than its threshold."""
+    """Whether the number of uncorrectable SRAM errors has exceeded the GPU's threshold."""
     retired_pages: Reading[tuple[int, int, bool]] = field(default_factory=_unread)
     """Pages retired for single-bit errors and for double-bit errors, and whether a retirement is pending."""
     banks_without_rows: Reading[int] = field(default_factory=_unread)
@@ -118,7 +122,8 @@ class GpuSnapshot:
     processes: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
     """PID and memory in MiB of each process that computes on the GPU."""
     utilization: Reading[tuple[int, int]] = field(default_factory=_unread)
-    """Percentage of the last sample in which a kernel ran, and in which memory was read or written."""
+    """Percentage of the last sample period during which a kernel ran, and during which memory was read or written.
+    """
     memory_used_bytes: Reading[int] = field(default_factory=_unread)
     power: Reading[int] = field(default_factory=_unread)
     """Power draw of the board, in mW."""
@@ -133,12 +138,12 @@ class GpuSnapshot:
     growth: Reading[dict[str, int]] = field(default_factory=_unread)
     """Growth of the counters of corrected errors in the last minutes.
 
-    `seconds` is the length of this time. A single pass has no value.
+    `seconds` is the length of this period. After a single pass, there is no value.
     """
     slowed: Reading[dict[str, int]] = field(default_factory=_unread)
-    """Number of passes in the last minutes that saw each slowdown reason of `heat.py`, by its name.
+    """Number of passes in the last minutes that saw each slowdown reason of `heat.py`, by the reason's name.
 
-    `passes` is the total number of passes. A single pass has no value.
+    `passes` is the total number of passes. After a single pass, there is no value.
     """
     peers: Reading[dict[int, tuple[int, int]]] = field(default_factory=_unread)
     """Connections to the GPUs with a higher index, by that index.
@@ -149,7 +154,9 @@ class GpuSnapshot:
 
     @property
     def problems(self) -> frozenset[str]:
-        """Problems of unread values, except `peers`, because the other GPU of a pair may be at fault."""
+        """Problems of the values that could not be read. `peers` is excluded, because the other GPU may be at
+        fault.
+        """
         own = [getattr(self, field.name) for field in fields(self) if field.name not in ("index", "peers")]
         return frozenset(reading.problem for reading in own)
 
@@ -181,7 +188,9 @@ class Snapshot:
     failure: str = ""
     remediation: str = ""
     unanswered: tuple[str, ...] = ()
-    """Texts of the calls that did not return or that ended their process, with what happened."""
+    """Texts of the calls that did not return or that ended their process, each with a description of what
+    happened.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """Return the Snapshot as plain JSON values."""

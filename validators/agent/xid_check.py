@@ -71,7 +71,7 @@ class XidTable:
         return named[0] if named else self._by_code.get(xid.code, self._others)
 
     def kind_of(self, xid: Xid) -> tuple[str, str]:
-        """Return the class of an error and, if the class counts processes, the process.
+        """Return the kind of an error: its class and, if the class counts processes, the process.
 
         The last error of each kind shows how long the fault of a GPU lasts.
         """
@@ -79,7 +79,9 @@ class XidTable:
         return str(one["name"]), match[1] if match and one["processes"] else ""
 
     def outlasts_an_hour(self, xid: Xid) -> bool:
-        """Return whether a line counts until a reset or boot, or itself shows a reset."""
+        """Return whether an error counts for more than an hour, because it lasts until a reset or boot or shows a
+        reset.
+        """
         return xid.code in NO_ERRORS or self.ends_faults(xid) or self.class_of(xid)["ends"] in ("reset", "boot")
 
     def ends_faults(self, xid: Xid) -> bool:

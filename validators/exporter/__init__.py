@@ -1,4 +1,4 @@
 """GPU metrics for Prometheus on nodes without DCGM, from the same NVML readings as the checks.
 
-The exporter adds only prometheus_client to the node agent. The agent itself does not need this library.
+Compared with the node agent, the exporter needs only one more library, prometheus_client.
 """
