@@ -65,7 +65,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "e2-standard-4": Machine("gcp", 4, 16_384),
     "dgx-a100-640gb": Machine("on-prem", 256, 2_097_152, 8, numa=(2, 2, 2, 2)),
 }
-MEMORY_SLICES: Final = {  # of the 8 memory slices of an A100; keys contain the model's rounded memory
+MEMORY_SLICES: Final = {  # memory slices per profile, of 8 on an A100; keys contain the model's rounded memory
     "1g.5gb": 1, "2g.10gb": 2, "3g.20gb": 4, "4g.20gb": 4, "7g.40gb": 8,
     "1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8,
 }  # fmt: skip

@@ -3,9 +3,9 @@
     python benchmarks/capacity_proof.py --stacks 10000 --seed 1
 
 `brute_force.py` computes the correct verdict, and shares neither code nor data with the planner. If the planner
-refuses a stack because a quota exceeds all nodes, or a stack has too many placements to try, another stack takes
-its place. The program prints the number of these stacks. It exits with code 1 if a verdict differs or is
-`unknown`.
+refuses a stack because a quota exceeds the capacity of all nodes, or a stack has too many placements to try,
+another stack takes its place. The program prints the number of these stacks. It exits with code 1 if a verdict
+differs or is `unknown`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from gpu_platform.stack.loaded import plan_platform
 
 
 class Compared(NamedTuple):
-    """A stack and both verdicts. `planner` is None if the planner refuses the stack, `truth` if the stack is too
-    large.
+    """A stack and both verdicts. `planner` is None if the planner refuses the stack, and `truth` is None if the
+    stack is too large.
     """
 
     seed: int

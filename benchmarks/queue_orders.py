@@ -3,7 +3,7 @@ rehearsal.
 
 Each team has a separate pool (a virtual cluster), and a job with n GPUs is n pods with one GPU each. All GPUs of a
 job are placed at once and consolidated. A job that fits on one node runs on the fitting node with the fewest free
-GPUs. A larger job fills free nodes, and its remaining GPUs are on the node with the most free GPUs.
+GPUs. A larger job fills free nodes, and uses the node with the most free GPUs for the rest.
 
 The code follows S-Lab-System-Group/HeliosArtifact (Hu et al., "Characterization and Prediction of Deep Learning
 Workloads in Large-Scale GPU Datacenters", SC 2021) at commit bdaae10, framework/QSSF Service: policies/fifo.py,
@@ -95,7 +95,7 @@ class InOrder(_Clusters):
 
 
 class ShortestRemaining(_Clusters):
-    """Runs the jobs with the shortest remaining time that the cluster has enough GPUs for, and stops all others.
+    """Runs as many jobs as the cluster has GPUs for, those with the shortest remaining time, and stops all others.
 
     If such a job finds no nodes because the free GPUs are scattered, these GPUs stay free. The choice of jobs
     changes only when a job arrives or ends. A running job may overtake a job that found no nodes, but the cluster

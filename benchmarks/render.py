@@ -1,12 +1,12 @@
-"""CPU time of `gpu-platform render`, of the bare SDK registering the same resources, and of all policies.
+"""CPU time of `gpu-platform render`, of the bare SDK when it registers the same resources, and of all policies.
 
 Run it by hand:  .venv/bin/python benchmarks/render.py [--sizes 1 10 100] [--runs 5]
 
-Render and the bare SDK run as whole processes, imports included, and each render writes a new folder. The bare SDK
-process reads the inputs that `render` wrote. It registers each input with its SDK class under the SDK's mock
-monitor, without a stack file, a plan or files. The policies' time is the time that `check` spends beyond
-recording: their import and their evaluation. The figures are CPU seconds (user and system), the minimum over all
-runs, because other processes slow down each run.
+Render and the bare SDK run as whole processes, including imports, and each render writes a new folder. The bare
+SDK process reads the inputs that `render` wrote. It registers each input with its SDK class under the SDK's mock
+monitor, without a stack file, a plan or files. The policies' time is the time that `check` needs to import and
+evaluate them, after recording. The figures are CPU seconds (user and system), the minimum over all runs, because
+other processes slow down each run.
 """
 
 from __future__ import annotations
@@ -123,8 +123,7 @@ def stack_of(size: int) -> dict[str, Any]:
 def run(command: list[str]) -> tuple[float, str]:
     """Run a command, and return its CPU time in seconds and its output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Modules are compiled only once, as on a user's machine. Otherwise compilation would take most of the time of
-    # both programs.
+    # Modules are compiled only once, as on a user's machine. Otherwise, compilation would dominate both times.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -150,8 +149,8 @@ def main() -> None:
             stack.write_text(yaml.safe_dump(document), "utf-8")
             bare = Path(folder) / "bare.py"
             bare.write_text(BARE, "utf-8")
-            # The programs run in turn, so that changes in the machine's speed affect all of them. The first run
-            # compiles modules.
+            # The programs take turns, so that changes of the machine's speed affect all. The first run compiles
+            # modules.
             for number in range(arguments.runs + 1):
                 out = Path(folder) / f"out-{number}"
                 program = str(Path(sys.executable).with_name("gpu-platform"))

@@ -1,4 +1,4 @@
-"""Percentage of a fleet's GPUs that kube-scheduler profiles put to use, on traces in the openb format.
+"""Percentage of a fleet's GPUs that are in use under kube-scheduler profiles, on traces in the openb format.
 
     python benchmarks/scheduler_profiles.py --nodes NODES.csv --pods PODS.csv [PODS.csv ...] [--seeds 42-44]
 

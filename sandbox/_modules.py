@@ -1,7 +1,7 @@
 """The Go modules that pin the control plane's programs: the default module, and one for each other Kubernetes
 version.
 
-The module uses only the standard library, like `build`, which runs before the other packages are installed.
+The module uses only the standard library, because it runs before other packages are installed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class GoModule:
     stamped: bool = True
     """Whether the programs report the Kubernetes version."""
     tags: tuple[str, ...] = ()
-    """Build tags."""
+    """Go build tags."""
 
     @property
     def go_mod(self) -> str:
@@ -87,7 +87,8 @@ class GoModule:
 
     @property
     def link_flags(self) -> str:
-        """Linker flags: the version that the programs report, and no symbol table or DWARF data."""
+        """Linker flags, which set the version that the programs report and omit the symbol table and DWARF data.
+        """
         if not self.stamped:
             return "-s -w"
         kubernetes = self.pinned(KUBERNETES)
@@ -110,7 +111,8 @@ class GoModule:
     def build_key(self) -> str:
         """Name of the folder of the built programs: a hash of the pins, the link flags and the platform.
 
-        The hash does not cover the Go release, so that built programs still start after Go is removed or upgraded.
+        The hash does not cover the Go release, so that the programs are still found after Go is removed or
+        upgraded.
         """
         sums = (self.folder / "go.sum").read_text()
         parts = [self.go_mod, sums, self.link_flags, platform.system(), platform.machine()]
@@ -129,7 +131,7 @@ KUEUE: Final = GoModule(
     copied=("config/components/crd/bases", "config/components/webhook/manifests.yaml"),
 )
 
-# Built only on request: by `python -m sandbox.build --karpenter`, or for a sandbox that is started with it.
+# Built only on request: by `python -m sandbox.build --karpenter`, or for a sandbox that runs Karpenter.
 KARPENTER: Final = GoModule(
     _HERE / "karpenter",
     {"karpenter": "sigs.k8s.io/karpenter/kwok"},
@@ -154,7 +156,7 @@ KEDA: Final = GoModule(
 PROMETHEUS_MODULE: Final = "github.com/prometheus/prometheus"
 # Built only for tests, by `python -m sandbox.build --prometheus`, if Debian's package is not installed.
 #
-# The build tag leaves out service discovery, which links the clients of every cloud. Tests need none.
+# The build tag leaves out service discovery, which tests do not need, because it links the clients of every cloud.
 PROMETHEUS: Final = GoModule(
     _HERE / "prometheus",
     {program: f"{PROMETHEUS_MODULE}/cmd/{program}" for program in ("prometheus", "promtool")},

@@ -100,7 +100,9 @@ def has_programs(folder: Path, module: GoModule) -> bool:
 
 
 def named_version(folder: Path, kubernetes: str) -> str | None:
-    """Return the version of the API server in a named folder, such as `v1.36.3`, or None if it has none."""
+    """Return the version of the API server in a named folder, such as `v1.36.3`, or None if there is no API
+    server.
+    """
     path = _find(_search_path(folder, kubernetes), "kube-apiserver")
     return _read_version(path)[0] if path is not None else None
 

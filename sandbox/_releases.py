@@ -1,7 +1,7 @@
 """Downloads release binaries of the control plane and verifies them against their published checksums.
 
-The module uses only the standard library, like `build`. It reads every URL through urllib, which uses the
-environment's proxies.
+The module uses only the standard library, because it runs before other packages are installed. It reads every URL
+through urllib, which uses the environment's proxies.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ def releases_of(module: GoModule) -> tuple[Release, ...]:
 
 
 def release_key(releases: Iterable[Release]) -> str:
-    """Return the folder name of downloaded programs: a hash of versions and platform, whatever the mirror."""
+    """Return the folder name of downloaded programs: a hash of versions and platform. It does not depend on the
+    mirror.
+    """
     return "release-" + hashlib.sha256("\0".join(release.file for release in releases).encode()).hexdigest()[:16]
 
 
@@ -235,7 +237,9 @@ class _Event:
 
 
 class _Gate:
-    """Allows threads to create files in a temporary folder until it is closed. Then the folder can be removed."""
+    """Allows threads to create files in a temporary folder until the gate is closed. Then the folder can be
+    removed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -394,9 +398,8 @@ def _read_sums(url: str) -> str | _Failure:
     A separate thread reads the file, because a socket timeout does not cover DNS resolution.
     """
     host = urllib.parse.urlsplit(url).netloc
-    answers: queue.SimpleQueue[str | Exception | None] = (
-        queue.SimpleQueue()
-    )  # None means that the host has answered.
+    # None means that the host has answered.
+    answers: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()
 
     def read() -> None:
         try:

@@ -74,10 +74,10 @@ def binaries(
     keda: bool = False,
     prometheus: bool = False,
 ) -> Binaries:
-    """Return the programs of a Kubernetes version, by default of the default module. Missing programs are
-    downloaded or built.
+    """Return the programs of a Kubernetes version, by default the newest. Missing programs are downloaded or
+    built.
 
-    `kueue`, `karpenter`, `keda` and `prometheus` add these programs, which are built.
+    `kueue`, `karpenter`, `keda` and `prometheus` add these programs, which cannot be downloaded and are built.
 
     Raises:
         LookupError: a sandbox cannot have this version.
@@ -280,8 +280,7 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Provide the missing programs; return the exit code."""
-    # A background job of a shell ignores SIGINT by default, but a build that make started must end together with
-    # make.
+    # A background job of a shell ignores SIGINT by default, but a build that make started must end with make.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

@@ -1,7 +1,7 @@
 """Starts, repairs, inspects and removes sandboxes: Kubernetes control planes on this machine with simulated nodes.
 
 The processes are real (etcd, API server, controller manager, scheduler) and keep running after the command that
-started them. KWOK and the simulator replace the nodes. All processes listen on the loopback address or on sockets
+started them. KWOK and the simulator simulate the nodes. All processes listen on the loopback address or on sockets
 in the sandbox's data folder.
 """
 
@@ -35,7 +35,7 @@ from sandbox.diagnosis import diagnose, require_disk
 from sandbox.versions import check_kubernetes
 
 _START_SECONDS: Final = 300.0  # A start takes 4 s, and over 120 s on a machine with a load of 30.
-_ANSWER_SECONDS: Final = 60.0  # for components that ran before and only have to answer
+_ANSWER_SECONDS: Final = 60.0  # for components that were already started and only have to answer
 _POLL_SECONDS: Final = 0.05
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 
@@ -89,12 +89,12 @@ def up(
 
     Args:
         name: Lower-case letters, digits and hyphens. Sandboxes with different names can run at the same time.
-        data_dir: An empty or new folder for the data, by default `paths.sandbox_dir(name)`, which otherwise
-            becomes a link to this folder. Needed only in the first `up`.
+        data_dir: An empty or new folder for the data, needed only in the first `up`. The default is
+            `paths.sandbox_dir(name)`. If another folder is given, this path becomes a link to it.
         api_port: TCP port of the API server. By default, the sandbox chooses a free port and keeps it.
         crds_dir: Folder of CustomResourceDefinitions to install instead of the permissive ones.
-        kubernetes: Minor version of the control plane, by default the sandbox's current version, or the newest
-            for a new sandbox. A newer version upgrades the sandbox in place.
+        kubernetes: Minor version of the control plane. The default is the sandbox's current version, or the newest
+            version for a new sandbox. A newer version upgrades the sandbox in place.
         kueue: Run Kueue from now on.
         karpenter: Run Karpenter from now on.
         karpenter_offers: Extended resources of a node by machine type, for types that Karpenter creates. None or

@@ -1,4 +1,6 @@
-"""Explains why a sandbox's API server may not answer: a full disk, a stopped component, or the end of its log."""
+"""Explains why a sandbox's API server may not answer: because of a full disk, a stopped component, or an error
+that the end of its log shows.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class BuildWithBundle(build_py):
         self.packages = [*self.packages, BUNDLE, *(f"{BUNDLE}.{package}" for package in bundled)]
 
     def build_package_data(self) -> None:
-        """Copy the data, and remove the pack's `virtualenv` setting, because a wheel has no `.venv`."""
+        """Copy the data, and remove the policy pack's `virtualenv` setting, because a wheel has no `.venv`."""
         super().build_package_data()
         if not self.editable_mode:
             pack = Path(self.build_lib, *BUNDLE.split("."), "policies", "PulumiPolicy.yaml")

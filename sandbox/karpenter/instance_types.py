@@ -32,8 +32,8 @@ def instance_types(
 ) -> list[dict[str, Any]]:
     """Return the content of the file: every EC2 machine type with a known list price, and the types in `offers`.
 
-    `offers` contains, for the machine types of autoscaled pools, the extended resources of a node. These resources
-    already reflect GPU sharing.
+    `offers` contains the extended resources of a node for each machine type of the autoscaled pools. These
+    resources already reflect GPU sharing.
     """
     offers = offers or {}
     found: list[dict[str, Any]] = []

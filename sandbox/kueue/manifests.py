@@ -54,7 +54,7 @@ def webhooks(folder: Path, port: int, authority: str, selector: Mapping[str, Any
 
 
 def service() -> Document:
-    """Return the Service through which the API server reaches the controller. It resolves to this machine.
+    """Return the Service through which the API server reaches the controller. Its external name is this machine.
 
     Kueue creates its certificate for the Service's name. The webhooks therefore use the Service and not a URL.
     """

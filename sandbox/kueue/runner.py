@@ -37,8 +37,8 @@ _COLLECTIONS: Final = {
 
 
 class Runner:
-    """Keeps the controller running. `folder` is for its files. `manifests` contains the files of Kueue's Go
-    module.
+    """Keeps the controller running. Its files are written to `folder`. `manifests` contains the files of Kueue's
+    Go module.
     """
 
     def __init__(self, api: Api, kubeconfig: Path, binary: Path, manifests: Path, folder: Path, port: int) -> None:
@@ -175,7 +175,9 @@ class Runner:
                 new.replace(file)
 
     def _certificate(self) -> Mapping[str, bytes]:
-        """Return the files in Kueue's Secret, with the certificate last. Until Kueue fills it, there are none."""
+        """Return the files in Kueue's Secret, with the certificate last, or no files until Kueue has filled the
+        Secret.
+        """
         for secret in self._secrets.all():
             if secret["metadata"]["name"] == SECRET:
                 data = cast("Mapping[str, str]", secret.get("data") or {})

@@ -116,7 +116,7 @@ def _recorded_devices(recording: Recording) -> tuple[PciDevice, ...] | None:
     found = recording.of("PCI devices of sysfs")
     if found is None:
         return None
-    # A recording has interfaces only by NIC kind, so the first NIC of a kind has all of them.
+    # A recording lists interfaces by the kind of NIC, not by NIC, so the first NIC of a kind has all of them.
     left: dict[str, dict[str, int]] = {}
     for kind, name, mtu in recording.of("MTU of sysfs") or ():
         left.setdefault(kind, {})[name] = mtu

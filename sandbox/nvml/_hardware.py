@@ -20,13 +20,13 @@ from sandbox.nvml._mig_tables import mig_table
 from sandbox.nvml._profile import Nics, NodeProfile
 from sandbox.nvml._recording import Recording
 
-_TWO_ON_A_BOARD: Final = ("gb200", "gb300")  # NVIDIA/k8s-test-infra#727, nvidia-smi output; read 2026-11-29
+_TWO_ON_A_BOARD: Final = ("gb200", "gb300")  # nvidia-smi output in NVIDIA/k8s-test-infra#727; read 2026-11-29
 _UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # keeps a node's UUIDs stable
 _HGX_GPUS: Final = 8
 _FIRST_BUS: Final = 0x10
 _FIRST_NIC_BUS: Final = 0x80
 _SWITCH: Final = "0000:00:01.0"
-_POWER_LIMIT: Final = 400_000  # in mW; there is no source, because the value is only compared with its own default
+_POWER_LIMIT: Final = 400_000  # in mW; needs no source, because it is only compared with its own default
 LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # number of NVLinks by NVLink version, used or not
 
 NO_LIBRARY: Final = "cannot open shared object file: No such file or directory"  # message of the dynamic loader
@@ -116,7 +116,7 @@ class SimulatedGpu:
     xids: tuple[tuple[int, int, str], ...] = ()
     """Xid errors in the kernel log, each as code, age in seconds and text."""
     events: tuple[int, ...] = ()
-    """Codes of the Xid errors that the driver reports to waiters for NVML events."""
+    """Codes of the Xid errors that the driver reports to processes that wait for NVML events."""
     mig_changes: bool = False
     gsp_firmware: str | None = None
     """Version of the GSP firmware, or None for the driver's version."""
@@ -170,11 +170,11 @@ class SimulatedNode:
     refused: BrokenCall | None = None
     missing_functions: frozenset[str] = field(default_factory=frozenset[str])
     xids: tuple[tuple[int, tuple[int, int, int], int, str], ...] = ()
-    """Xid errors in the kernel log, each as code, PCI address, age in seconds and text. Code 0 is a load of the
-    driver.
+    """Xid errors in the kernel log, each as code, PCI address, age in seconds and text. Code 0 means that the
+    driver was loaded.
     """
     events: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
-    """GPUs and Xid codes that the driver still has to report to waiters for NVML events."""
+    """GPUs and Xid codes that the driver still has to report to processes that wait for NVML events."""
     log_readable: bool = True
     """Whether the node agent may read the kernel log."""
     pci_devices: tuple[PciDevice, ...] | None = None

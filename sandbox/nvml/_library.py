@@ -104,7 +104,7 @@ class _Function:
         if broken.gpu is None:
             return True
         first = value_of(arguments[0]) if arguments else None
-        if self._symbol.subject == "node":  # the function requests a device by its index, or two devices
+        if self._symbol.subject == "node":  # the first argument is a GPU index, or one of two handles
             return first in (broken.gpu, gpu_handle(broken.gpu))
         return isinstance(first, int) and first >> 8 == gpu_handle(broken.gpu) >> 8
 
@@ -144,8 +144,7 @@ class _ErrorString:
 
 
 _installed: list[Installation] = []
-"""Installations are referenced here until they are removed, so that their files exist without another reference.
-"""
+"""Installations are referenced here until they are removed, so that Python does not delete their files earlier."""
 
 
 class Installation:

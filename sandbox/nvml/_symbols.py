@@ -43,7 +43,8 @@ MIB: Final = 1 << 20
 
 
 class Status(Exception):
-    """NVML status of a handler that is not SUCCESS. `Status` can still set outputs."""
+    """NVML status other than SUCCESS, raised by a handler. It may still contain values for the output arguments.
+    """
 
     def __init__(self, code: int, outputs: object = ()) -> None:
         super().__init__(ERROR_STRINGS.get(code, str(code)))
@@ -149,7 +150,7 @@ def _subject(
 
 
 def _split(arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the input values and the output objects. A character buffer consumes its length argument."""
+    """Return the input values and the output objects. The length argument after a character buffer is neither."""
     inputs: list[Any] = []
     outputs: list[Any] = []
     rest = iter(arguments)

@@ -22,7 +22,7 @@ _IDENTITIES: Final = {  # vendor, device and class, which the node agent uses to
 
 
 _written: dict[tuple[int, str], Path] = {}
-"""Directory trees of this process by their contents. A forked process writes separate trees."""
+"""Directory trees that were written, by process ID and contents. A forked process writes separate trees."""
 
 
 def sysfs_of(node: SimulatedNode) -> Path:

@@ -17,7 +17,7 @@ from sandbox.simulator.agent_server import READ
 
 _CLIENT: Final = Path(__file__).with_name("agent_client.py")
 _LONGEST: Final = 90  # characters in the folder's path; a socket's path has at most 107, or 103 on macOS
-_MOST: Final = 2  # number of servers; during an upgrade, a platform has pods with two zipapps
+_MOST: Final = 2  # number of servers; during an upgrade, the pods of a platform use two zipapps
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,12 +143,10 @@ class Controller:
         maps = self._config_maps.all()
         # The operator uses the oldest ClusterPolicy and ignores all others.
         owner = policies[0] if policies else None
-        # A cluster has at most one GPUCluster. It is not reconciled if a ClusterPolicy exists
-        # ("PrerequisiteNotMet").
+        # A cluster has at most one GPUCluster, which is not reconciled if there is a ClusterPolicy.
         clusters = self._gpu_clusters.all()
         cluster = clusters[0] if clusters and owner is None else None
-        # Without a ClusterPolicy, drivers belong to NVIDIADrivers. The program only writes the default
-        # NVIDIADriver.
+        # Without a ClusterPolicy, NVIDIADrivers determine the drivers. The program writes only the default one.
         drivers = self._nvidia_drivers.all() if owner is None else []
         driver = next((one for one in drivers if one.get("spec", {}).get("default") is True), None)
         return OperatorObjects(

@@ -33,7 +33,7 @@ class PluginError(Exception):
 class Sharing:
     """The sharing block that applies to a simulated node.
 
-    `replicas` maps resource names before renaming to the number of replicas per device.
+    `replicas` contains the number of replicas per device, by the name of the resource before it is renamed.
     """
 
     strategy: SharingStrategy = "none"
@@ -273,7 +273,7 @@ def _counts(by_numa_node: Mapping[int, Mapping[str, int]], resource: str, replic
 def _devices(gpus: Sequence[VisibleGpu], strategy: str) -> Mapping[str, int]:
     """Return the number of devices of each resource before sharing. The strategy determines the MIG resources."""
     if strategy == "none":
-        # The plugin advertises whole GPUs, with or without MIG instances.
+        # Without a strategy, the plugin advertises whole GPUs, even if they have MIG instances.
         return _present({names.GPU_RESOURCE: len(gpus)})
     whole = _present({names.GPU_RESOURCE: len(without_mig(gpus))})
     instances = mig_instances(gpus)
@@ -309,8 +309,8 @@ def _check_mps(hardware: Hardware, sharing: Sharing, strategy: str) -> None:
 def mps_clients(compute_capability: str) -> int:
     """Return the maximum number of MPS clients per GPU, as the MPS control daemon determines it.
 
-    The maximum is 48 from compute capability 7.5 on, and 16 below, because the daemon treats Volta (7.0) as older
-    than Volta (device.go).
+    The maximum is 48 from compute capability 7.5 on, and 16 below. The daemon mistakes Volta (7.0) for an older
+    architecture (device.go).
     """
     major, minor = (int(part) for part in compute_capability.split("."))
     return 48 if (major, minor) >= (7, 5) else 16

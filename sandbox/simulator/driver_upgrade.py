@@ -1,9 +1,9 @@
-"""The driver upgrade controller: the next state of each node, and the steps before it. The functions are pure.
+"""The driver upgrade controller, which decides the next state of each node and the pods to evict before it.
 
-States, limits and filters follow NVIDIA/k8s-operator-libs (pkg/upgrade: upgrade_state.go, upgrade_inplace.go,
-common_manager.go, pod_manager.go; api/upgrade/v1alpha1) and NVIDIA/gpu-operator (cmd/gpu-operator/main.go,
-gpuPodSpecFilter), read 2026-11-22. Each function names its source. Driver pods, safe driver load, requestor mode
-and several NVIDIADrivers are not simulated.
+All functions are pure. States, limits and filters follow NVIDIA/k8s-operator-libs (pkg/upgrade: upgrade_state.go,
+upgrade_inplace.go, common_manager.go, pod_manager.go; api/upgrade/v1alpha1) and NVIDIA/gpu-operator
+(cmd/gpu-operator/main.go, gpuPodSpecFilter), read 2026-11-22. Each function names its source. Driver pods, safe
+driver load, requestor mode and several NVIDIADrivers are not simulated.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from sandbox.simulator.driver_upgrade import (
 from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log
 
 _IDLE_SECONDS: Final = 60.0
-_AGAIN_SECONDS: Final = 1.0  # kubectl's drain helper retries every 5 s if a disruption budget refuses an eviction
+_AGAIN_SECONDS: Final = 1.0  # shorter than the 5 s after which kubectl's drain helper retries a refused eviction
 _CONFLICT: Final = 409
 _TOO_MANY_REQUESTS: Final = 429  # the disruption budget does not allow an eviction now
 

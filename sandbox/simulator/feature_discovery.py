@@ -119,7 +119,9 @@ def _mig_attributes(hardware: Hardware, resource: str, profile: str) -> Labels:
 
 
 def _resource_labels(resource: str, product: str, count: int, sharing: Sharing | None) -> Labels:
-    """Return product, count, replicas and sharing strategy. If `sharing` is None, replicas is 0."""
+    """Return a resource's labels: product, count, replicas and sharing strategy. If `sharing` is None, replicas is
+    0.
+    """
     replicas = sharing.replicas_of(resource) if sharing else 0
     in_force = sharing if sharing is not None and replicas > 1 else None
     return {

@@ -123,10 +123,10 @@ class Api:
 
 
 class Informer:
-    """The objects of one collection. A watch in a thread keeps them up to date. Empty if the kind is not served
-    yet.
+    """The objects of one collection. A watch in a thread keeps them up to date.
 
-    `changed` is set after every change. Objects are replaced, never changed in place.
+    There are no objects until the API server serves the kind. `changed` is set after every change. Objects are
+    replaced, never changed in place.
     """
 
     def __init__(

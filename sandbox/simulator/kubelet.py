@@ -25,8 +25,9 @@ def node_status(
 ) -> dict[str, dict[str, str]]:
     """Return the capacity and allocatable of a node. `present` contains the values in its current status.
 
-    A device resource that is no longer advertised remains with 0, as in the kubelet (nodestatus/setters.go). A
-    real kubelet keeps the capacity of a stopped plugin for five minutes, which is not simulated.
+    A device resource that is no longer advertised stays in the status with quantity 0, as in the kubelet
+    (nodestatus/setters.go). A real kubelet keeps the capacity of a stopped plugin for five minutes, which is not
+    simulated.
     """
     allocatable = node_allocatable(machine)
     capacity = {

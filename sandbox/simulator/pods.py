@@ -127,8 +127,8 @@ class Pods:
             held = self._held.setdefault(node["metadata"]["name"], {})
             got = admit(pod, aligned, held.values())
             if ran_before and isinstance(got, Rejection):
-                # For a pod that already ran, a kubelet reads the allocation from its checkpoint, which does not
-                # exist here.
+                # A kubelet restores the allocation of a running pod from a checkpoint, which the simulator does
+                # not have.
                 got = admit(pod, replace(aligned, policy="best-effort"), held.values())
             if not isinstance(got, Rejection):
                 held[pod["metadata"]["uid"]] = got

@@ -28,7 +28,7 @@ from sandbox.simulator.topology_manager import POLICIES, Hint, Policy, hints_of,
 Units = Mapping[int, int]
 """Units of a resource on each NUMA node."""
 Held = Mapping[str, Units]
-"""Units that one pod has, by resource."""
+"""Units that are allocated to one pod, by resource."""
 Container = Mapping[str, Any]
 
 _CPU: Final = "cpu"
@@ -78,7 +78,9 @@ def aligned_node(
 
 
 def admit(pod: Mapping[str, Any], node: AlignedNode, held: Iterable[Held]) -> Held | Rejection:
-    """Return the units of the node that a pod gets, or its rejection. `held` has the units of the other pods."""
+    """Return the units that the node allocates to a pod, or the pod's rejection. `held` contains the units of
+    other pods.
+    """
     allocation = _Allocation(node, held)
     spec = pod["spec"]
     init: Sequence[Container] = spec.get("initContainers") or ()
@@ -155,7 +157,8 @@ class _Allocation:
         return hints_of(amount, present, self._free[resource], self._reusable.get(resource, {}))
 
     def take(self, resource: str, amount: int, mask: int | None, *, stays: bool) -> str | None:
-        """Give a container its units, first from the NUMA nodes in the mask; return an error if there are too few.
+        """Allocate units to a container, first from the NUMA nodes in the mask; return an error if there are too
+        few.
 
         `stays` is true if the container may run together with later containers. Otherwise, later containers can
         reuse the units.

@@ -1,4 +1,4 @@
-"""The kubelet's Topology Manager: hints about the NUMA nodes of each resource, which it merges and checks by a
+"""The kubelet's Topology Manager: it merges hints about the NUMA nodes of each resource and checks them against a
 policy.
 
 This is a second implementation, based on the kubelet's source. The sandbox checks the verdicts of
@@ -104,9 +104,8 @@ def _merged(everywhere: int, permutation: Sequence[Hint]) -> Hint:
 def _rank(hint: Hint, widest: int) -> tuple[bool, bool, int, int]:
     """Return the sort key of a hint: preferred hints first, then narrower hints, then lower NUMA nodes.
 
-    The narrowest hint of each resource has a width, and `widest` is the maximum of these widths. Among hints that
-    are not preferred, those up to this width come first, the widest first. Wider hints follow, the narrowest
-    first.
+    Each resource has a narrowest hint, and `widest` is the maximum width of these hints. Among hints that are not
+    preferred, hints up to this width come first, the widest first. Wider hints follow, the narrowest first.
     """
     mask = hint.mask or 0
     count = mask.bit_count()

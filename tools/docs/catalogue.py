@@ -165,8 +165,8 @@ def _reference_price(machine: MachineType, catalog: Catalog) -> str:
 
 
 def _prices(machines: Sequence[MachineType], catalog: Catalog) -> str:
-    """Return each machine type with its prices by region. A region that offers the type without a known price is
-    `unknown`.
+    """Return each machine type with its prices by region. If a region offers the type but its price is not known,
+    the price is `unknown`.
     """
     sources = _Sources()
     rows: list[tuple[str, str, str]] = []

@@ -108,7 +108,7 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
     document["expect"] |= {check: {"value": True, "source": ""} for check in _OF_OTHERS}
     expectations = parse_expectations(json.dumps(document), _MACHINE_TYPE)
     found: dict[str, Mapping[str, str]] = {}
-    # If a GPU is missing, the checks by index are unknown, so a full node is checked, too.
+    # If a GPU is missing, the checks that depend on indices are unknown, so a full node is checked, too.
     for count in (machine.gpu_count, machine.gpu_count - 1):
         for entry in run_checks(_broken(count), expectations):
             if entry["id"] not in found or not found[entry["id"]]["remediation"]:
@@ -171,7 +171,7 @@ def _broken(gpus: int) -> Snapshot:
 
 
 def _cluster_checks() -> Iterator[CheckResult]:
-    """Yield the failure of each cluster check on a node with only wrong properties."""
+    """Yield the failure of each cluster check on a node whose properties are all wrong."""
     expectation = NodeExpectation(
         pool="train",
         allocatable={names.GPU_RESOURCE: 8},
@@ -212,7 +212,7 @@ def _cluster_checks() -> Iterator[CheckResult]:
 
 
 def _active_checks() -> Iterator[CheckResult]:
-    """Yield the failure of each active check on a node with only slow or wrong results."""
+    """Yield the failure of each active check on a node whose results are all slow or wrong."""
     least = LeastBandwidth(gb_per_second=1.0, source="")
     pod = PodPlan(workload=_pause())
     pool = BurnInPoolPlan(

@@ -1,7 +1,7 @@
 """Compute Engine machine types as Google describes them: machineTypes.aggregatedList.
 
-The call requires the permission compute.machineTypes.list. Prices are not updated, because Cloud Billing sells
-components and only names their machine type in a text.
+The call requires the permission compute.machineTypes.list. Prices are not updated, because Cloud Billing has
+prices of components and names the machine type only in their description.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from tools.renew.compare import Difference, Value
 def with_differences(text: str, differences: Iterable[Difference]) -> tuple[str, frozenset[Difference]]:
     """Return the text of a catalogue file with the cloud's values, and the differences that it now contains.
 
-    A fact is written to the entry of its machine type, and a price to the type's line of prices with the region.
+    A fact is written to the entry of its machine type. A price is written to the line with the type's prices in
+    its region.
     """
     done: set[Difference] = set()
     for difference in differences:
