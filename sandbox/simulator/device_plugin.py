@@ -273,7 +273,7 @@ def _counts(by_numa_node: Mapping[int, Mapping[str, int]], resource: str, replic
 def _devices(gpus: Sequence[VisibleGpu], strategy: str) -> Mapping[str, int]:
     """Return the number of devices of each resource before sharing. The strategy determines the MIG resources."""
     if strategy == "none":
-        # Without a strategy, the plugin advertises whole GPUs, even if they have MIG instances.
+        # With the strategy `none`, the plugin advertises whole GPUs, even if they have MIG instances.
         return _present({names.GPU_RESOURCE: len(gpus)})
     whole = _present({names.GPU_RESOURCE: len(without_mig(gpus))})
     instances = mig_instances(gpus)

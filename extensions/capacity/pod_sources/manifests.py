@@ -20,7 +20,7 @@ _Pods = Iterator[tuple[str, ManifestMapping, int]]
 def read_manifests(
     documents: Sequence[object], cluster: Cluster, problems: list[Problem], *, any_team: bool
 ) -> list[PodGroup | Skipped]:
-    """Return the pods of manifests, without kinds that have no pods. Problems are added to the list.
+    """Return the pods of manifests. Objects without pods are ignored. Problems are added to the list.
 
     With `any_team`, a namespace need not be a team of the stack, because the quotas of the cluster apply.
     """

@@ -137,7 +137,7 @@ def claimed_devices(spec: ManifestMapping, cluster: Cluster, team: str) -> Mappi
 
 
 def not_simulated(spec: ManifestMapping) -> Iterator[str]:
-    """Yield fields that would also affect the choice of a node in a cluster."""
+    """Yield the fields that affect the choice of a node in a cluster but are not simulated."""
     affinity = spec.at("affinity")
     for key in ("podAffinity", "podAntiAffinity"):
         if affinity.at(key).value:

@@ -29,7 +29,7 @@ from extensions.capacity.rehearsal.victims import Victim, Victims, Wanted
 
 _NO_FIT, _NO_CANDIDATES, _PREEMPT, _RECLAIM, _FIT = range(5)
 _Mode = tuple[int, int]
-"""How well a flavor suits a job, followed by 1 if the queue would borrow and by 0 otherwise."""
+"""A number for how well a flavor suits a job, and 1 if the queue would borrow or 0 if not."""
 _MOST_CYCLES = 100_000
 _WORST: _Mode = (_NO_FIT, 2)
 _BEST: _Mode = (_FIT, 0)
@@ -37,7 +37,7 @@ _BEST: _Mode = (_FIT, 0)
 
 @dataclass(slots=True)
 class _Entry:
-    """The first job of a queue in a cycle, and the flavor and preemptions that would start it."""
+    """The first job of a queue in a cycle, the flavor that it would use, and the jobs that it would preempt."""
 
     job: Job
     queue: Queue
@@ -110,8 +110,8 @@ class Kueue:
     """Starts and stops jobs as their queues allow.
 
     `start` is called for a job that has received its quota, with the pool in `job.pool`. With a topology, the
-    job's nodes have been assigned as well. `stop` is called for a job that is preempted. `reserved` quota belongs
-    to jobs that wait for the jobs that they preempt to stop.
+    job's nodes have been assigned as well. `stop` is called for a job that is preempted. `reserved` contains the
+    quota of jobs that wait until the jobs that they preempt have stopped.
     """
 
     def __init__(

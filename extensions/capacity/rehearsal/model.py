@@ -104,10 +104,10 @@ class Platform:
     """The part of a stack that a rehearsal simulates.
 
     `queues` is empty if the stack does not use Kueue. Pods are then admitted by `quotas`, which are the
-    ResourceQuota limits by team and resource. `cohorts` contains quota that belongs to a cohort and to none of its
-    queues, by cohort, pool and resource. With `topology`, Kueue starts a job only if nodes have room for all its
-    pods. Otherwise kube-scheduler places the pods one by one. With `packs`, kube-scheduler prefers nodes that are
-    in use. If some pods of a started job do not run after `pods_ready_timeout`, the job returns to its queue.
+    ResourceQuota limits by team and resource. `cohorts` contains the quota that belongs to a cohort itself, not to
+    its queues, by cohort, pool and resource. With `topology`, Kueue starts a job only if nodes have room for all
+    its pods. Otherwise kube-scheduler places the pods one by one. With `packs`, kube-scheduler prefers nodes that
+    are in use. If some pods of a started job do not run after `pods_ready_timeout`, the job returns to its queue.
     """
 
     pools: tuple[RehearsalPool, ...]

@@ -29,7 +29,7 @@ _ZERO: Final[Share] = (0, 0.0)
 class Cohort:
     """Quota that the queues of a cohort lend each other.
 
-    `usage` is their usage beyond the quota that they do not lend.
+    `usage` is the part of the queues' usage that exceeds the quota that they do not lend.
     """
 
     def __init__(self, cells: int) -> None:
@@ -144,7 +144,7 @@ def build_queues(
 ) -> list[Queue]:
     """Return the queues of all cohorts.
 
-    `lent` is the quota that belongs to a cohort and to none of its queues, by cohort, pool and resource. `columns`
+    `lent` is the quota that belongs to a cohort itself, not to its queues, by cohort, pool and resource. `columns`
     maps resources to their indices.
     """
     cells = len(pools) * len(columns)

@@ -32,7 +32,7 @@ class Waits:
 class TeamReport:
     """Results for the jobs of a team, or for all jobs if `team` is None.
 
-    `unfinished` jobs never received all their pods. `impossible` jobs fit neither on an empty node nor into the
+    `unfinished` jobs never received all their pods. `impossible` jobs do not fit on empty nodes, or exceed the
     whole quota. `waited_for` counts the jobs that waited, by the last reason. `gpu_hours` are the GPU hours of
     running jobs, and `lost_gpu_hours` the part of them that repeated work after a preemption. `utilisation` is
     their share of the GPU hours of all nodes. `usd` is the cost of the GPU hours, or None if a price is unknown.

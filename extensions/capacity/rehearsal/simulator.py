@@ -23,10 +23,10 @@ class Recorded:
     """Record of a rehearsal: runs of jobs, and GPU time by pool and team.
 
     Each entry of `changes` is a time, a team, the change in GPUs of running jobs and the change in GPUs of waiting
-    jobs. Each entry of `capacity` is a time and the number of GPUs on all nodes from then on. By pool,
-    `node_seconds` counts its nodes, `gpu_seconds` the GPUs that pods hold, and `stranded_seconds` the free GPUs on
-    nodes with pods. `team_seconds` contains the GPU seconds of running jobs, by team and pool. Each entry of
-    `runs` is a job with its start and end; a job that was stopped has several entries.
+    jobs. Each entry of `capacity` is a time and the number of GPUs on all nodes from then on. Three fields contain
+    seconds by pool: `node_seconds` of nodes, `gpu_seconds` of GPUs that pods hold, and `stranded_seconds` of free
+    GPUs on nodes with pods. `team_seconds` contains the GPU seconds of running jobs, by team and pool. Each entry
+    of `runs` is a job with its start and end; a job that was stopped has several entries.
     """
 
     jobs: list[Job]
@@ -354,7 +354,7 @@ class _Quotas:
         self._open = [True] * len(left)
 
     def _request(self, job: Job) -> Iterator[tuple[str, int]]:
-        """Yield the usage of one pod by key of a ResourceQuota."""
+        """Yield the usage of one pod, by ResourceQuota key."""
         shape = job.shape
         need = next((found for pool in self._pools if (found := pool.need(shape)) is not None), None)
         cpu, memory = (0, 0) if need is None else need[2:]

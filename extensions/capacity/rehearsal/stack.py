@@ -125,7 +125,7 @@ def _gpus_of_unit(pool: PoolPlan, resource: str) -> Fraction:
 def _part(
     pool: PoolPlan, resource: str, gpus: Fraction, allocatable: Mapping[str, int], plan: EnvironmentPlan
 ) -> tuple[int, int]:
-    """Return the CPU and memory of one unit: the default at admission, or its part of a node."""
+    """Return the CPU and memory of one unit: the default that admission sets, or the unit's share of a node."""
     for team in plan.teams:
         for share in team.pod_defaults.shares if team.pod_defaults is not None else ():
             if share.pool == pool.name and resource in share.units:
@@ -195,7 +195,7 @@ def _queue(queue: TeamQueuePlan, pools: set[str]) -> RehearsalQueue:
 
 
 def _lent(queues: QueuesPlan) -> dict[str, dict[str, dict[str, int]]]:
-    """Return the quota that belongs to a cohort and to none of its queues, by cohort, pool and resource."""
+    """Return the quota that belongs to a cohort itself, not to its queues, by cohort, pool and resource."""
     pool_of = {one.name: one.pool for one in queues.flavors if one.pool is not None}
     return {
         cohort.name: {

@@ -180,8 +180,7 @@ class Victims:
             search = _Search(self, wanted)
             for victim in (*(one for _, one in others), *same):
                 if victim.queue is not queue:
-                    # A queue that has not reached its nominal quota may preempt jobs of other queues only to use
-                    # this quota.
+                    # A queue below its nominal quota may preempt jobs of other queues only to use this quota.
                     if borrow and not advantage:
                         continue
                     if not victim.queue.borrows(wanted.needed):

@@ -54,7 +54,7 @@ def scarce_resource(lacks: Sequence[Lack]) -> str:
 
 
 def amount_text(name: str, amount: int) -> str:
-    """Format an amount of a resource for a reader, such as `11.2 cores`, `64 GiB` or `4`."""
+    """Format an amount of a resource as readable text, such as `11.2 cores`, `64 GiB` or `4`."""
     if name == CPU:
         return f"{amount / 1000:g} cores"
     if name in _BYTES or name.startswith("hugepages-"):

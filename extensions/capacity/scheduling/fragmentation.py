@@ -104,7 +104,7 @@ def _free(state: NodeState) -> Fraction:
 
 
 def _free_of_gpu(state: NodeState, index: int) -> Fraction:
-    """Return the free fraction of a GPU, whose units are equal parts."""
+    """Return the free fraction of a GPU. Each unit is an equal part of the GPU."""
     offered = sum(state.node.gpus[index].values())
     return Fraction(sum(state.gpus[index].values()), offered) if offered else Fraction(0)
 

@@ -185,7 +185,7 @@ class RunningPod:
 class Scenario:
     """Pods to place and nodes to place them on.
 
-    `quotas` contains the amounts that the pods of a team may still request, by key of a ResourceQuota.
+    `quotas` contains the amounts that the pods of each team may still request, by ResourceQuota key.
     """
 
     nodes: tuple[Node, ...]

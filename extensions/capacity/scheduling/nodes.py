@@ -71,7 +71,7 @@ def _range(amounts: set[int]) -> str:
 
 
 def quotas_of(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
-    """Return the amounts that the pods of each team may request in total, by key of its ResourceQuota."""
+    """Return the amounts that the pods of each team may request in total, by ResourceQuota key."""
     return {
         team.namespace: {
             key: amount_of(resource, quantity)

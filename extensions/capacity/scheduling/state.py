@@ -158,7 +158,7 @@ class NodeState:
         return [index for index, gpu in enumerate(self.gpus) if gpu == self.node.gpus[index]]
 
     def _misaligned(self, needs: Amounts) -> tuple[str, ...]:
-        """Return the resources whose free units are enough, but on more NUMA nodes than the kubelet accepts."""
+        """Return the resources that have enough free units, but on more NUMA nodes than the kubelet accepts."""
         if not self.node.numa:
             return ()
         return tuple(name for name, amount in needs.items() if self._aligned(name, amount) == ())

@@ -1,4 +1,6 @@
-"""Checks of a workloads file that its schema does not cover, and for workloads that fit no allowed machine."""
+"""Checks of a workloads file that its schema does not cover, and a check that each workload fits on an allowed
+machine.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ Priced = tuple[MachineType, float]
 
 
 def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> None:
-    """Report unknown and repeated names, and shares of compute on several GPUs."""
+    """Report unknown and repeated names, and workloads that request shares of compute on several GPUs."""
     check_unique("workload", [(f"workloads[{i}]", one.name) for i, one in enumerate(demands.workloads)], problems)
     machines = catalog.machine_types
     families = {
@@ -68,7 +70,8 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
 
 
 def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) -> None:
-    """Report repeated reservations and reservations with an unknown machine type, wrong provider or region."""
+    """Report repeated reservations, and reservations with an unknown machine type or a wrong provider or region.
+    """
     first: dict[str, int] = {}
     for index, one in enumerate(demands.reservations):
         here = problems.at(f"reservations[{index}]")

@@ -76,9 +76,9 @@ def cheapest_mix(
     """Return the cheapest mix found within about `seconds`, or None if no option can hold some demand.
 
     OR-tools CP-SAT chooses by the total resources of a pool's nodes. The planner's proof then assigns every pod to
-    a node. If the nodes are too few, the model learns this and chooses again. When the time is over, the best mix
-    so far is returned. In the worst case, it contains a separate pool of the cheapest nodes for each demand. A mix
-    of fewer pools is preferred if its additional cost is at most the share `within` of the cost.
+    a node. If there are too few nodes, the model excludes this choice and chooses again. When the time is over,
+    the best mix so far is returned. In the worst case, it contains a separate pool of the cheapest nodes for each
+    demand. A mix of fewer pools is preferred if its additional cost is at most the share `within` of the cost.
     """
     if unfit(requests, options):
         return None
@@ -119,7 +119,7 @@ def cheapest_mix(
 def unfit(requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[str, ...]:
     """Return the names of demands that no option can hold.
 
-    All other demands fit, because nodes are not limited.
+    All other demands fit, because the number of nodes is not limited.
     """
     return tuple(request.name for request in requests if not any(option.slots_for(request) for option in options))
 
@@ -186,7 +186,7 @@ def _pods_by_resources(option: Option, request: PodRequest) -> int:
 
 
 def _grown(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
-    """Return the pool with as many more nodes as its pods need."""
+    """Return the pool with the additional nodes that its pods need."""
     while prove_pool(pool, requests).verdict != "placed":
         pool = ChosenPool(pool.option, pool.nodes + 1, pool.pods)
     return pool

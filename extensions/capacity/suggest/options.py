@@ -187,7 +187,9 @@ class Option:
 
     @property
     def numa(self) -> NumaNodes | None:
-        """NUMA nodes that the kubelet aligns pods with, or None. Kubelets do this in training pools of a cloud."""
+        """NUMA nodes that the kubelet aligns pods with, or None. Kubelets align pods only in training pools of a
+        cloud.
+        """
         aligned = self.kind == "training" and self.machine.gpu_count > 1 and vendor_of(self.machine).is_cloud
         return numa_nodes(self.machine, "restricted" if aligned else "none")
 

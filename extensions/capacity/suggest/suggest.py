@@ -50,7 +50,8 @@ class PodsInPool:
 class SuggestedPool:
     """A pool in stack file form, with its cost, its pods and the reasons for it.
 
-    `reservation` is the reservation that contains its machines, which cost nothing more, or None.
+    `reservation` is the reservation that contains its machines, or None. Reserved machines have no additional
+    cost.
     """
 
     pool: Mapping[str, Any]
@@ -267,7 +268,7 @@ def _pools(
         )
         settings = dict(pool_settings(nodes, catalog, capacity=demands.capacity))
         if reservation is not None:
-            settings.pop("zones", None)  # the reservation has a zone
+            settings.pop("zones", None)  # the reservation determines the zone
             settings["capacity"] = {
                 "type": "reservation",
                 "reservation": reservation.name,

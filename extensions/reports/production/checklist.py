@@ -87,7 +87,7 @@ class _Findings:
     def found(self) -> _Found:
         """Return the result.
 
-        It is not done if anything is missing, and otherwise unknown if there are questions.
+        The point is not done if anything is missing. Otherwise, it is unknown if there are questions.
         """
         evidence = [*self.evidence, *(text for text, _, _ in self.lacks), *(text for text, _ in self.questions)]
         if self.lacks:
@@ -384,7 +384,7 @@ def _network(subject: Subject) -> _Found:
 def _enforced(resources: Sequence[ResourceRecord]) -> str | None:
     """Return how NetworkPolicies are enforced, as text.
 
-    The text is empty if nothing does. The result is None if the cluster's owner decides.
+    The text is empty if nothing enforces them. The result is None if the cluster's owner decides about this.
     """
     for one in resources:
         if one.type == "aws:eks/addon:Addon" and one.inputs.get("addonName") == "vpc-cni":

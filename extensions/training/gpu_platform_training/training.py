@@ -44,7 +44,7 @@ log = logging.getLogger("workloads")
 
 
 class Training:
-    """One process of a training job, which the program's training function receives."""
+    """Represents one process of a training job. The program's training function receives this object."""
 
     def __init__(
         self,
@@ -365,7 +365,7 @@ class _Interval:
 
     @property
     def late(self) -> bool:
-        """Whether the time has passed. Processes may disagree about this."""
+        """Whether the interval's time has passed. The processes may disagree about this."""
         return self._every.seconds is not None and time.monotonic() - self._since >= self._every.seconds
 
     def restart(self, step: int) -> tuple[int, float]:
