@@ -120,7 +120,9 @@ def fits(stack: Mapping[str, Any]) -> str:
 
 
 def has_units(stack: Mapping[str, Any]) -> bool:
-    """Return whether the desired nodes have enough units of each resource in total, wherever pods are placed."""
+    """Return whether the desired nodes have enough units of each resource in total, regardless of where pods are
+    placed.
+    """
     fleet = _Fleet(stack)
     nodes = fleet.nodes([pool["count"]["desired"] for pool in stack["pools"]])
     pods = [pod for team in stack["teams"] for pod in fleet.pods_of(team)]
@@ -242,7 +244,7 @@ class _Fleet:
         )
 
     def _topology_policy(self, pool: Mapping[str, Any], machine: Machine) -> str:
-        """Return the kubelet's policy. Shared GPUs and MIG instances are requested singly, so they need no
+        """Return the kubelet's policy. A pod requests only one shared GPU or MIG instance, which needs no
         alignment.
         """
         if pool.get("sharing", {"mode": "none"})["mode"] != "none":

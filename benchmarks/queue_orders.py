@@ -1,5 +1,4 @@
-"""Job orders of published schedulers (FIFO, SJF and SRTF on virtual clusters), which admit the jobs of a
-rehearsal.
+"""Job orders of published schedulers for a rehearsal: FIFO, SJF and SRTF on virtual clusters.
 
 Each team has a separate pool (a virtual cluster), and a job with n GPUs is n pods with one GPU each. All GPUs of a
 job are placed at once and consolidated. A job that fits on one node runs on the fitting node with the fewest free

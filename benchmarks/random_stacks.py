@@ -1,4 +1,4 @@
-"""Random small stack files for proofs about the planner, as documents built without the planner."""
+"""Random small stack files that test the planner's proofs. The documents are built without the planner."""
 
 from __future__ import annotations
 

@@ -149,8 +149,8 @@ def main() -> None:
             stack.write_text(yaml.safe_dump(document), "utf-8")
             bare = Path(folder) / "bare.py"
             bare.write_text(BARE, "utf-8")
-            # The programs take turns, so that changes of the machine's speed affect all. The first run compiles
-            # modules.
+            # The programs take turns, so that changes of the machine's speed affect all of them.
+            # The first run only compiles modules.
             for number in range(arguments.runs + 1):
                 out = Path(folder) / f"out-{number}"
                 program = str(Path(sys.executable).with_name("gpu-platform"))

@@ -2,9 +2,9 @@
 
 Run it by hand:  .venv/bin/python benchmarks/validation.py [--nodes 10 100 1000] [--machine p5.48xlarge]
 
-The figures are CPU seconds. Each node is a simulated NVML below the real pynvml. This process reads and checks the
-nodes one after another, although on a real node an agent checks only its own node. Some nodes have a random fault.
-If a fault is not detected, the exit code is 1.
+The figures are CPU seconds. The NVML of each node is simulated; the pynvml bindings are real. This process reads
+and checks the nodes one after another, although on a real node an agent checks only its own node. Some nodes have
+a random fault. If a fault is not detected, the exit code is 1.
 """
 
 from __future__ import annotations

@@ -94,9 +94,9 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             f"--kubeconfig={kubeconfig.relative_to(layout.folder)}",
             "--secure-port=0",
             "--leader-elect=false",
-            # This controller compiles every policy to report wrong types in the policy's status. Nobody reads it
-            # here. Each update of the status also makes the API server compile the policy again. That takes 6 % of
-            # a deployment's CPU time.
+            # This controller compiles every policy to report wrong types in the policy's status.
+            # Nobody reads this status, and each update of it makes the API server compile the policy again.
+            # The second compilation takes 6 % of a deployment's CPU time.
             "--controllers=*,-validatingadmissionpolicy-status-controller",
             "--use-service-account-credentials=true",
             f"--root-ca-file={layout.authority.relative_to(layout.folder)}",
@@ -184,8 +184,8 @@ def environment(layout: Layout) -> Mapping[str, str]:
         "PYTHONPATH": str(CODE_ROOT),
         "TMPDIR": str(layout.scratch),
         "KWOK_WORKDIR": str(layout.scratch),
-        # With one thread each and fewer garbage collections, the Go programs take a quarter less CPU time. For a
-        # cluster of this size they are as fast.
+        # With one thread and fewer garbage collections, the Go programs take a quarter less CPU time.
+        # They are as fast for a cluster of this size.
         "GOMAXPROCS": "1",
         "GOGC": "300",
     }

@@ -142,8 +142,8 @@ KARPENTER: Final = GoModule(
 )
 
 KEDA_MODULE: Final = "github.com/kedacore/keda/v2"
-# Built only for tests, by `python -m sandbox.build --keda`. It links the clients of every cloud, so the build
-# takes half an hour of CPU time.
+# Built only for tests, by `python -m sandbox.build --keda`.
+# KEDA links the clients of every cloud, so the build takes half an hour of CPU time.
 KEDA: Final = GoModule(
     _HERE / "keda",
     {"keda-operator": f"{KEDA_MODULE}/cmd/operator", "keda-adapter": f"{KEDA_MODULE}/cmd/adapter"},

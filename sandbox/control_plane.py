@@ -56,8 +56,8 @@ State = Literal["running", "degraded", "stopped", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Current state of a sandbox. `pids` has the process ID of each component, or None if the component does not
-    run.
+    """Current state of a sandbox. `pids` contains the process ID of each component, or None if the component does
+    not run.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""Validation of GPU nodes against the plan, by the node agent, cluster checks and a report."""
+"""Validation of GPU nodes against the plan: the node agent, the cluster checks and the report."""

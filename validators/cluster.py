@@ -66,8 +66,9 @@ def check_node(
 ) -> list[CheckResult]:
     """Return the results of all cluster checks of one node. `now` defaults to the time of the call.
 
-    `left` are the node's GPU pods that an eviction does not remove. They are read only if a driver upgrade has
-    failed. `behind` are the nodes whose unfinished upgrades keep the operator from upgrading another node.
+    `left` contains the node's GPU pods that an eviction does not remove. They are read only if a driver upgrade
+    has failed. `behind` contains the nodes whose unfinished upgrades prevent the operator from upgrading another
+    node.
     """
     now = now or datetime.now(UTC)
     return [

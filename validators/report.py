@@ -168,8 +168,8 @@ def build_report(
     - `pod_uids` are the UIDs of the current agent pod of each node (`pod_uids_of`). If None, they are not checked.
     - `slices` are the ResourceSlices, for pools with DRA.
     - `node_classes` are the EC2NodeClasses, for Karpenter pools with a reservation.
-    - `left` are the GPU pods that an eviction does not remove, by node.
-    - `behind` are the nodes whose unfinished driver upgrades delay the upgrades of other nodes.
+    - `left` contains the GPU pods that an eviction does not remove, by node.
+    - `behind` contains the nodes whose unfinished driver upgrades delay the upgrades of other nodes.
     """
     found: list[NodeReport] = []
     for pool in pools:

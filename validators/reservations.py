@@ -18,7 +18,7 @@ from validators.result import CheckResult, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedReservation:
-    """Capacity reservation that a pool's EC2NodeClass must have found. `source` is its place in the file."""
+    """Capacity reservation that a pool's EC2NodeClass must have found. `source` is its place in the stack file."""
 
     node_class: str
     reservation: str

@@ -32,7 +32,7 @@ class InstanceProfile:
     """One GPU instance profile in nvidia-smi's terms.
 
     `instances` is the maximum number of instances on one GPU. `memory_mib` is None if no capture shows it.
-    `starts` and `size` are in placement units. `engines` has the order of `ENGINES`.
+    `starts` and `size` are in placement units. `engines` is in the order of `ENGINES`.
     """
 
     name: str

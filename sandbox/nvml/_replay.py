@@ -1,6 +1,6 @@
 """Answers NVML calls from a recording: each recorded answer is written to the C arguments of the same call.
 
-Checks of the replaying node therefore follow the same path as checks of the recorded node.
+The checks of a node that replays a recording therefore take the same path as on the recorded node.
 """
 
 from __future__ import annotations

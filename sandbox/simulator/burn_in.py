@@ -1,9 +1,10 @@
-"""Simulated results of active checks on a node, by its machine type and faults. The functions are pure.
+"""Simulated results of active checks on a node, which depend on its machine type and faults. The functions are
+pure.
 
-Figures of healthy nodes are round values for the hardware: the rate of a link without its overhead. The NCCL
-figures of P5 and P4de are measured (awslabs/awsome-distributed-training, micro-benchmarks/nccl-tests, commit
-0edaf152): 476 GB/s in a P5 node, 487 GB/s between two P5 nodes, and 78 GB/s between two P4de nodes. The checks
-compare these figures with separate values in the catalogue.
+The figures of healthy nodes are round values: the rate of each link, minus its overhead. The NCCL figures of P5
+and P4de are measured (awslabs/awsome-distributed-training, micro-benchmarks/nccl-tests, commit 0edaf152): 476 GB/s
+in a P5 node, 487 GB/s between two P5 nodes, and 78 GB/s between two P4de nodes. The checks compare these figures
+with separate values in the catalogue.
 """
 
 from __future__ import annotations

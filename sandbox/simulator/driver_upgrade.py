@@ -287,7 +287,7 @@ def _controller(pod: Object) -> str | None:
 
 
 def running_driver(annotations: Mapping[str, str], installed_by_operator: str, default: str) -> str:
-    """Return the driver version of a node: the operator's, or the version that the machine started with."""
+    """Return the driver version of a node, which the operator installed or the machine started with."""
     own = annotations.get(names.SANDBOX_DRIVER_ANNOTATION) or default
     if not installed_by_operator:
         return own

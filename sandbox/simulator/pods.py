@@ -127,8 +127,8 @@ class Pods:
             held = self._held.setdefault(node["metadata"]["name"], {})
             got = admit(pod, aligned, held.values())
             if ran_before and isinstance(got, Rejection):
-                # A kubelet restores the allocation of a running pod from a checkpoint, which the simulator does
-                # not have.
+                # A kubelet reads the allocation of a running pod from a checkpoint.
+                # The simulator has no checkpoint, so it repeats the allocation.
                 got = admit(pod, replace(aligned, policy="best-effort"), held.values())
             if not isinstance(got, Rejection):
                 held[pod["metadata"]["uid"]] = got

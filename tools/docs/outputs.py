@@ -60,7 +60,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def output_of(arguments: list[str]) -> str:
-    """Return the output of a command on both streams, whatever its exit code."""
+    """Return the output of a command on both streams, even if the command fails."""
     printed = io.StringIO()
     with (
         mock.patch.dict(os.environ, {"COLUMNS": str(_WIDTH), "NO_COLOR": "1", "TERM": "dumb"}),

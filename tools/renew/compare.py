@@ -29,9 +29,9 @@ Value = int | float | str
 class DescribedType:
     """One machine type as a cloud describes it now.
 
-    `facts` has values by field of `MachineType`. `usd_per_hour` has on-demand list prices by region. `zones` has
-    the names of the zones that offer the type, by region. The zones of a region are empty if the cloud reports
-    only the region. `gpu` is the cloud's name of the GPU, or empty if it is not an NVIDIA GPU.
+    `facts` contains values by field of `MachineType`. `usd_per_hour` contains on-demand list prices by region.
+    `zones` contains the names of the zones that offer the type, by region. The zones of a region are empty if the
+    cloud reports only the region. `gpu` is the cloud's name of the GPU, or empty if it is not an NVIDIA GPU.
     """
 
     name: str
@@ -57,8 +57,8 @@ class Difference:
 class Comparison:
     """Differences between the catalogue and the cloud, by machine type.
 
-    `new` has the machine types with GPUs that the catalogue neither contains nor excludes. `gone` has the machine
-    types of the catalogue that the cloud does not describe in the queried regions.
+    `new` contains the machine types with GPUs that the catalogue neither contains nor excludes. `gone` contains
+    the machine types of the catalogue that the cloud does not describe in the queried regions.
     """
 
     differences: tuple[Difference, ...]

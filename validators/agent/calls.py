@@ -58,13 +58,13 @@ class Call:
 
     @property
     def gpu(self) -> str:
-        """The GPU that the device is or belongs to (a MIG device belongs to a GPU), or "" for the node."""
+        """The GPU itself, the GPU of a MIG device, or "" for the node."""
         return self.device.rpartition(" of ")[2]
 
 
 @dataclass
 class Journal:
-    """The answers of one pass, and the calls that NVML did not answer. Calls like these are not made again."""
+    """The answers of one pass, and the calls that NVML did not answer. Similar calls are not made again."""
 
     answers: dict[str, list[Any]] = field(default_factory=dict[str, "list[Any]"])
     """Value and problem of each call, by the call's text."""

@@ -106,8 +106,8 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
 def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str) -> Outcome:
     """Replace fail with unknown if the platform has yet to change the node to the expected value.
 
-    If the node only changes when it boots and the platform does not reboot it, the severity becomes a warning, so
-    that the check does not fail the node.
+    If the node changes only at boot and the platform does not reboot it, the severity becomes a warning, so that
+    the check does not fail the node.
     """
     if outcome.verdict != FAIL or expectation is None:
         return outcome
@@ -222,7 +222,7 @@ def _silence(gpu: GpuSnapshot) -> str:
 
 
 def _gpu_uuid(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    del expectation  # UUIDs must be unique, whatever is expected
+    del expectation  # UUIDs must be unique, even without an expectation
     return unique(snapshot, "uuid")
 
 
@@ -370,9 +370,9 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     expected = f"none pending, none failed, at most {SPARE_ROWS} uncorrectable"
     if reading.value is None:
         if not reading.supported and gpu.mig_instances.value:
-            # nvmlDeviceGetRemappedRows does not work while GPU instances exist, but NVML's histogram of spare rows
-            # does. A bank without spare rows has not failed yet. NVIDIA replaces a GPU when a remapping has
-            # failed. Source: NVIDIA, GPU Memory Error Management, RMA Policy; read 2026-11-29.
+            # While GPU instances exist, NVML reports spare rows of memory banks, but no remapped rows.
+            # A bank without spare rows has not failed yet. NVIDIA replaces a GPU when a remapping has failed.
+            # Source: NVIDIA, GPU Memory Error Management, RMA Policy; read 2026-11-29.
             banks = gpu.banks_without_rows.value
             worn = f"; memory banks without spare rows: {banks}" if banks else ""
             return not_expected(f"not reported while there are GPU instances; see xid and recovery-action{worn}")
@@ -459,7 +459,7 @@ def _number(
 ) -> Outcome:
     """Compare a number with the expected number.
 
-    If `more` is not empty, larger numbers pass too, and `more` is the text that says so.
+    If `more` is not empty, larger numbers pass too, and `more` follows the expected number in the report.
     """
     observed = "" if reading.value is None else f"{unit}{reading.value}"
     if expectation is None:

@@ -73,7 +73,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         except ApiError as error:
             print(f"the report could not be published: {error}", file=sys.stderr)
             code = code or _UNKNOWN  # a node whose report was not published does not pass
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `check | head` then ends without a traceback
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # lets `check | head` end without a traceback
     print(json.dumps(report, indent=2, ensure_ascii=False) if parsed.format == "json" else as_text(report))
     return code
 

@@ -19,7 +19,7 @@ from validators.agent.calls import NO_HANDLE, Call, Calls
 from validators.agent.snapshot import NOT_SUPPORTED, Reading
 
 _XID = 0x8  # nvmlEventTypeXidCriticalError
-_MOST_EVENTS = 32  # per pass
+_MOST_EVENTS = 32  # maximum per pass
 _SECOND = 1000  # in milliseconds
 _TIMEOUT = "timeout"
 
@@ -64,8 +64,7 @@ class Events:
         )
 
     def read(self, wait_seconds: float = 0.0) -> Reading[list[tuple[int, int, int]]]:
-        """Wait, then return the Xid errors so far, each with its code, the index of its GPU, and its age in
-        seconds.
+        """Wait, and return the new Xid errors, each with its code, the index of its GPU, and its age in seconds.
         """
         if not self._set.ok:
             return Reading(problem=self._set.problem, call=self._set.call)

@@ -1,4 +1,4 @@
-"""Checks for slowdowns of a GPU, by its clock event reasons and temperature.
+"""Checks whether a GPU is slowed down, based on its clock event reasons and its temperature.
 
 Both values change from second to second while jobs run, so one bad sample is not a fault. A slowdown fails the
 check only if at least half of the passes in the last minutes have seen it. A single run of the agent has only one

@@ -10,8 +10,8 @@ from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, compared, not
 from validators.agent.snapshot import Reading, Snapshot
 
 P2P_OK = 0
-# Two GPUs with this name share a board with a Grace CPU, so they have the same serial number. Source: nvidia-smi
-# of nodes with GB200 and GB300 in NVIDIA/k8s-test-infra, and its pull request 727
+# Two GPUs with this name share a board with a Grace CPU, so they have the same serial number.
+# Source: NVIDIA/k8s-test-infra and its pull request 727, nvidia-smi output of nodes with GB200 and GB300
 # (tests/e2e/go/assertions/nvidiasmi/testdata/hardware); read 2026-11-29.
 _TWO_ON_A_BOARD = "NVIDIA GB"
 # values of nvmlGpuP2PStatus_t

@@ -41,7 +41,7 @@ Value = Callable[[GpuSnapshot], "float | None"]
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Values from which `gpu_threshold_exceeded` is 1. Temperature is in °C, memory and power are in percent.
+    """Values at which `gpu_threshold_exceeded` becomes 1. Temperature is in °C, memory and power are in percent.
 
     NVIDIA's GPUs slow down at 87 to 95 °C.
     """

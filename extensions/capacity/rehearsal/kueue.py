@@ -80,7 +80,7 @@ class _Waiting:
         return best[3] if best is not None else None
 
     def remove(self, job: Job) -> None:
-        """Remove a job that is the first of its shape or the sticky job."""
+        """Remove a job, either the first of its shape or the sticky job that is tried before all others."""
         if job is self.sticky:
             self.sticky = None
         jobs = self.jobs[job.shape]

@@ -31,11 +31,11 @@ class NumaUnits:
         self._had: dict[tuple[int, Job], _Units] = {}
 
     def most(self, units: int) -> int:
-        """Return how many pods that request `units` units an empty node has room for."""
+        """Return how many pods with `units` units each fit on an empty node."""
         return self._room(list(self._whole), units)
 
     def room(self, node: int, units: int) -> int:
-        """Return how many pods that request `units` units a node has room for now."""
+        """Return how many pods with `units` units each fit on a node now."""
         free = self._free[node]
         return sum(free) if units == 1 else self._room(list(free), units)
 

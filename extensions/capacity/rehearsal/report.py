@@ -33,9 +33,10 @@ class TeamReport:
     """Results for the jobs of a team, or for all jobs if `team` is None.
 
     `unfinished` jobs never received all their pods. `impossible` jobs do not fit on empty nodes, or exceed the
-    whole quota. `waited_for` counts the jobs that waited, by the last reason. `gpu_hours` are the GPU hours of
-    running jobs, and `lost_gpu_hours` the part of them that repeated work after a preemption. `utilisation` is
-    their share of the GPU hours of all nodes. `usd` is the cost of the GPU hours, or None if a price is unknown.
+    whole quota. `waited_for` counts the jobs that waited, by what they waited for last. `gpu_hours` are the GPU
+    hours of running jobs, and `lost_gpu_hours` the part of them that repeated work after a preemption.
+    `utilisation` is their share of the GPU hours of all nodes. `usd` is the cost of the GPU hours, or None if a
+    price is unknown.
     """
 
     team: str | None

@@ -85,8 +85,8 @@ def cheapest_mix(
     deadline = time.monotonic() + seconds
     model = _Model(requests, options)
     best, bound = plain_mix(requests, options)
-    # The model also excludes pools with the verdict `unknown`, although their pods may fit. Lower bounds found
-    # after that are therefore not valid.
+    # The model also excludes pools with the verdict `unknown`, although their pods may fit.
+    # Lower bounds that are found after such an exclusion are not valid.
     timed_out, is_sound = False, True
     for _ in range(_ROUNDS):
         found = model.solve(max(0.0, deadline - time.monotonic()))

@@ -26,9 +26,9 @@ _MISTAKES: Final = (
     AssertionError,
     LookupError,
 )
-# CUDA runtime errors that indicate a broken GPU, link or driver. "An illegal memory access" and "unspecified
-# launch failure" are not included, because kernels can cause them as well. Source: CUDA Runtime API, cudaError;
-# the messages are as cudaGetErrorString returns them.
+# CUDA runtime errors that indicate a broken GPU, link or driver, as cudaGetErrorString returns them.
+# "An illegal memory access" and "unspecified launch failure" are missing, because kernels can also cause them.
+# Source: CUDA Runtime API, cudaError.
 _NODE_FAULTS: Final = re.compile(
     r"uncorrectable ECC error|uncorrectable NVLink error|hardware stack error"
     r"|device\(s\) is/are busy or unavailable"
@@ -62,8 +62,8 @@ def code_of(error: BaseException, *, saved: bool, repeated: bool, shared_memory:
     if _is(error, "OutOfMemoryError"):
         return FAILED if shared_memory and not repeated and not _at_own_limit(str(error)) else BUG
     if lost_peer(error):
-        # The failed pod already counts the failure. Without progress, this attempt counts as well, because
-        # otherwise a broken network would cause endless attempts.
+        # The failed pod already counts the failure.
+        # Without progress, this attempt also counts. Otherwise, a broken network would cause endless attempts.
         return INTERRUPTED if saved else FAILED
     if _NODE_FAULTS.search(str(error)):
         return NODE_FAULT

@@ -21,8 +21,8 @@ TORCH_STATE_BYTES: Final = 16
 _HOST_SHARE: Final = 0.8
 # Factor that DeepSpeed's estimators multiply the state by, to include buffers.
 _BUFFER_FACTOR: Final = 1.5
-# Assume that the largest layer has a sixteenth of the parameters, as in Llama 3 8B. Larger models have smaller
-# parts.
+# Assume that the largest layer has a sixteenth of the parameters, as in Llama 3 8B.
+# The part is smaller in larger models.
 _LARGEST_LAYER: Final = 16
 _GIB: Final = 2**30
 
