@@ -128,7 +128,7 @@ class _GoCommand:
         messages: list[str] = []
         with (
             tempfile.TemporaryFile("w+", encoding="utf-8") as stdout,
-            # The build has a separate process group, so that an interruption also ends the compilers.
+            # The build runs in a separate process group, so that an interruption also ends the compilers.
             subprocess.Popen(
                 [str(self._path), *arguments],
                 cwd=self.module.folder,
@@ -161,7 +161,7 @@ class _GoCommand:
 
 
 def _go(module: GoModule, progress: Progress) -> Path:
-    """Return a new enough go command: the one on PATH, or the one from the Go wheel in the cache."""
+    """Return a go command that is new enough, either from PATH or from the Go wheel in the cache."""
     on_path = shutil.which("go")
     if on_path is not None and _release(Path(on_path)) >= module.go_release:
         return Path(on_path)
@@ -198,7 +198,7 @@ def _install_wheel(requirement: str, folder: Path) -> None:
 def _release(go: Path) -> tuple[int, ...]:
     """Return the release of a go command, or (0,) if the command does not report one."""
     try:
-        # Inside a module, go would answer with the toolchain that the module requires.
+        # Inside a module, go would report the toolchain that the module requires.
         answer = subprocess.run(
             [str(go), "env", "GOVERSION"],
             cwd="/",

@@ -162,7 +162,7 @@ def _release_folder(module: GoModule) -> Path:
 
 
 def _named_binaries(folder: Path, module: GoModule, optional: Iterable[GoModule], progress: Progress) -> Binaries:
-    """Return the programs in a named folder. Builds optional programs that the folder lacks."""
+    """Return the programs in a named folder. Optional programs that the folder lacks are built."""
     folders = [*named_folders(folder, module.kubernetes)]
     for each in optional:
         if not has_programs(folder, each):
@@ -192,7 +192,7 @@ def _missing(module: GoModule) -> GoModule:
 
 
 def _provide(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path, ...]:
-    """Return the folders with a module's programs. Downloads or builds programs that the cache lacks."""
+    """Return the folders with a module's programs. Programs that the cache lacks are downloaded or built."""
     folders = _existing(module, origin)
     if folders is not None:
         return folders

@@ -85,7 +85,7 @@ def up(
     karpenter_offers: Mapping[str, Mapping[str, int]] | None = None,
     progress: Progress | None = None,
 ) -> Status:
-    """Start the sandbox `name`. Builds its programs, creates its data and restarts components if needed.
+    """Start the sandbox `name`. Build its programs, create its data and restart components if needed.
 
     Args:
         name: Lower-case letters, digits and hyphens. Sandboxes with different names can run at the same time.

@@ -31,7 +31,7 @@ _EXIT_CODES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedPool:
-    """Expectations for one pool, which the node agent, the cluster checks and the number of nodes must meet.
+    """Expectations for one pool: for its node agents' reports, its cluster checks and its number of nodes.
 
     In a pool without hardware expectations (a CPU pool), no agent runs on the nodes, so no reports are required.
     `selector` selects the pool's nodes, and `least` and `most` are the bounds of their number. `usual` is the
@@ -346,7 +346,7 @@ def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> C
 
 
 def with_replacement(check: CheckResult, replacement: str) -> CheckResult:
-    """Add the resource that recreates the node to a check, if its remedy may be to replace something."""
+    """Set the field `replacement` of a check, if the check's remedy may be to replace something."""
     if not check.needs_attention or not replacement or "replace" not in check.remediation:
         return check
     return replace(check, replacement=replacement)

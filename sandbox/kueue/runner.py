@@ -1,7 +1,7 @@
 """Runs Kueue's controller as a kubelet would run its pod, with its ConfigMap and Secret as files.
 
-The controller runs while the stack's ConfigMap `kueue-manager-config` exists. After that, it still runs until
-Kueue has finished the deletion of its objects.
+The controller runs while the stack's ConfigMap `kueue-manager-config` exists. After the ConfigMap is deleted, the
+controller still runs until Kueue has finished deleting its objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builds the state behind the simulated NVML: machine type and GPU of the catalogue, MIG tables and faults."""
+"""Builds the state behind the simulated NVML from the catalogue's machine type and GPU, MIG tables and faults."""
 
 from __future__ import annotations
 

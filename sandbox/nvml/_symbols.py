@@ -1,4 +1,4 @@
-"""Converts C arguments of simulated NVML functions to Python values for their handlers, and results back.
+"""Converts C arguments of simulated NVML functions to Python values for their handlers, and converts results back.
 
 A handler is a plain function. It receives the node (or GPU) and the input arguments as Python values. It returns
 the value of the output argument, a tuple for several output arguments, or a mapping for the fields of a struct.

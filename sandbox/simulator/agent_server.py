@@ -31,8 +31,7 @@ from gpu_platform.catalog import Catalog, load_catalog
 from sandbox.nvml import install, mig_tables, parse_profile
 
 READ: Final = "read"
-"""First argument of a process that installs and reads the simulated NVML of a profile, which is the next argument.
-"""
+"""First argument of a process that installs and reads the simulated NVML. The next argument is the profile."""
 
 _BUFFER: Final = 1 << 16
 _PRELOADED: Final = ("validators.agent.cli", "validators.agent.nvml", "pynvml")
@@ -66,7 +65,7 @@ def _preload(agent: str) -> Catalog:
 
 
 def _run(request: _Request, agent: str, catalog: Catalog) -> None:
-    """Become the requested process: the agent, or its child that reads the simulated NVML."""
+    """Run the requested program in this process: the agent, or its child that reads the simulated NVML."""
     for number, stream in enumerate(request.streams):
         os.dup2(stream, number)
         os.close(stream)

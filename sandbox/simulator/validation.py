@@ -319,7 +319,7 @@ def pod_status(pod: Object, result: Result) -> dict[str, Any]:
 
 
 def _since(before: Mapping[str, Any] | None, status: str, now: str) -> str:
-    """Return the time since which a condition has its status."""
+    """Return the time at which a condition changed to its status."""
     if before is not None and before["status"] == status:
         return before.get("lastTransitionTime") or now
     return now

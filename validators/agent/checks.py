@@ -448,7 +448,9 @@ def _pcie_width(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sna
 
 
 def _pcie_generation(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the link supports at least the expected generation. Newer machines may support a newer one."""
+    """Check that the PCIe link supports at least the expected generation. Newer machines may support newer
+    generations.
+    """
     del snapshot
     remedy = "the slot or its firmware setting is older than the GPU: see lspci -vv (LnkCap) and the BIOS"
     return _number(gpu.pcie_generation, expectation, "generation ", remedy, more=" or newer")

@@ -94,7 +94,7 @@ def has_imex_channels() -> bool:
 def read_daemons() -> list[str]:
     """Return the names of the host's processes that the check `fabric-manager` needs, if they are visible.
 
-    A container usually sees only its own processes, without the kernel threads. Then the list is empty.
+    A container usually sees only its own processes and no kernel threads, so the list is usually empty.
     """
     root = os.environ.get(PROC_VARIABLE, "/proc")
     if _name(root, str(_KERNEL_PID)) != _KERNEL:

@@ -102,7 +102,7 @@ def summary(report: Report) -> str:
 
 
 def _since(node: Mapping[str, Any], status: str) -> str:
-    """Return the time since which the node's condition has had this status, or "" if its status is different."""
+    """Return when the node's condition changed to this status, or "" if its status is different."""
     conditions: Sequence[Mapping[str, Any]] = (node.get("status") or {}).get("conditions") or ()
     same = [one for one in conditions if (one["type"], one.get("status")) == (CONDITION, status)]
     return str(same[0].get("lastTransitionTime") or "") if same else ""

@@ -123,7 +123,7 @@ _OTHER_INIT_REMEDY = "run nvidia-smi on the node and look for Xid and NVRM lines
 def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
     """Open NVML and read all values that the checks need, except those already in the journal.
 
-    Without `live` no call is made, and values that are missing from the journal are `not-called`.
+    Without `live`, no call is made, and values that are missing from the journal are `not-called`.
     """
     calls = Calls(journal, emit, _kind, live=live)
     xids = _mapped(

@@ -1,7 +1,7 @@
 """Recordings of NVML's answers. They are written on a node and can be checked on any machine.
 
 A recording contains the answer to each call, so that it is checked in the same way as a node. UUIDs and serial
-numbers are replaced unless the user requests them. Equal numbers stay equal.
+numbers are replaced unless the user requests them. Equal values have equal replacements.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class XidTable:
         """Return the class of an error. For some codes, the text of the line determines the class."""
         texts = [text for codes, text in self._texts if xid.code in codes]
         named = [self._named[text["class"]] for text in texts if text["text"] in xid.text]
-        if xid.asks_nothing:  # without a line the text is unknown, but the driver's request is known
+        if xid.asks_nothing:  # without a log line, the text is unknown, but the driver's request is known
             named = [one for one in (self._named[text["class"]] for text in texts) if not one["ends"]]
         return named[0] if named else self._by_code.get(xid.code, self._others)
 

@@ -15,7 +15,7 @@ LOG_BEGINS = -1  # used instead of a code for the oldest record of a log that no
 NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
 _RECORD_BYTES = 8192  # maximum length of a record in the kernel
 _MOST_RECORDS = 100_000
-_MOST_TEXT = 200  # number of characters kept of a line
+_MOST_TEXT = 200  # maximum number of characters that are kept of a line
 # An error of a MIG instance has the instance's number after the address: `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)`.
 # Source: NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/rc/kernel_rc.c, read 2026-11-29.
 # The pattern must match from the start of a line, where only the driver writes this text.

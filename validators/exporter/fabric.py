@@ -2,7 +2,7 @@
 mlx5.
 
 The counters are read from sysfs below the PCI devices, which looks the same in a container as on the host. A
-counter that the driver does not have has no series. It is never exported as zero. GVNIC interfaces have no such
+counter that the driver does not provide has no series. It is never exported as zero. GVNIC interfaces have no such
 counters. Sources: Linux, drivers/infiniband/hw/efa/efa_verbs.c (hw_counters of a port) and
 Documentation/ABI/stable/sysfs-class-infiniband (counters; data in units of four octets), mlx5/counters.c
 (hw_counters); read 2026-11-26.

@@ -15,7 +15,7 @@ import torch
 _MIB: Final = 2**20
 _SHOWN: Final = 10
 # Memory in MiB that a process uses on a shared GPU in addition to tensors.
-# It consists of the CUDA context, kernels of CUDA libraries, NCCL, and part of the 616 MiB that the driver reserves.
+# This is the CUDA context, kernels of CUDA libraries, NCCL, and part of the 616 MiB that the driver reserves.
 # Measured with NVML on an H200 (driver 580.159, PyTorch 2.11) on 2026-11-26:
 # 610 before the first kernel, 758 in a training step, and 1,316 with NCCL. Under MPS: 166 and 876.
 _OUTSIDE_TENSORS: Final = {"time-slicing": 1664, "mps": 1280}
