@@ -103,8 +103,8 @@ class Pod(NamedTuple):
 
 
 def fits(stack: Mapping[str, Any]) -> str:
-    """Return the verdict of `capacity`: `placed` if the pods fit at the desired or at the largest size, or
-    `impossible`.
+    """Return the verdict of `capacity`: `placed` if the pods fit at the desired or the maximum size of the pools,
+    or `impossible`.
 
     Raises TooLarge.
     """

@@ -8,10 +8,9 @@ trace is rehearsed (extensions.capacity.rehearsal) with the orders and the conso
 simulator (queue_orders.py). If the trace and the clusters have published figures, the output shows them next to
 the results (queue_replay_published.yaml).
 
-Under SRTF the published simulator ends a job one second after its last second, and so does this program. Jobs that
-arrive together keep the order of the file. In the published table, such jobs have the order of the published
-simulator's sort (numpy_sort.py). docs/queue-replay.md describes how to get the traces and how closely both
-simulators agree.
+Under SRTF, the published simulator ends each job one second late, and so does this program. Jobs that arrive
+together keep the order of the file. In the published table, such jobs have the order of the published simulator's
+sort (numpy_sort.py). docs/queue-replay.md describes how to get the traces and how closely both simulators agree.
 """
 
 from __future__ import annotations

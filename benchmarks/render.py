@@ -78,7 +78,7 @@ pulumi.runtime.test(program)()
 """
 
 
-# Garbage collection is included, as in `check`.
+# The time includes garbage collection, as in `check`.
 POLICIES = """
 import gc, sys, time
 gc.disable()

@@ -8,9 +8,9 @@ traces are openb_node_list_gpu_node.csv and openb_pod_list_*.csv in alibaba/clus
 kube-scheduler does not support fractions of a GPU, so a pod with a share requests a whole GPU here.
 
 Pods are drawn from the trace with replacement until they request 130 % of all GPUs. They are placed one by one,
-and no pod leaves (Weng et al., "Beware of Fragmentation", USENIX ATC 2023, as the paper describes it). The result
-is the percentage of all GPUs that are then in use. The profiles are the default profile and `gpu-packed`, which
-`gpu-platform scheduler-config` prints. Both use the scores of planning/scheduling/state.py.
+and no pod leaves, as in Weng et al., "Beware of Fragmentation", USENIX ATC 2023. The result is the percentage of
+all GPUs that are then in use. The profiles are the default profile and `gpu-packed`, which `gpu-platform
+scheduler-config` prints. Both use the scores of planning/scheduling/state.py.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def mig_request(
     busy: bool,
     refused: str = "",
 ) -> MigRequest | None:
-    """Return the request to the MIG manager, or None if it does not run or the node names no config.
+    """Return the request to the MIG manager, or None if the manager does not run or the node names no config.
 
     The MIG manager runs only on MIG-capable nodes, and its pod does not start without its ConfigMap. `current`
     contains the layouts of the GPUs that the driver shows. The digest covers the config, or the error of an

@@ -1,8 +1,8 @@
 """How long the containers of a simulated pod run, and how they end. The functions are pure; the time is an
 argument.
 
-KWOK sets a pod to running and does not end it. The pods of Jobs end, and so do pods with an annotation about their
-end. As with a real kubelet, the pod's restartPolicy determines whether its containers start again.
+KWOK sets a pod to running and does not end it. The pods of Jobs end, and pods with an annotation that describes
+their end. As with a real kubelet, the pod's restartPolicy determines whether its containers start again.
 """
 
 from __future__ import annotations

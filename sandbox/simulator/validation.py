@@ -72,7 +72,7 @@ class _Check:
     result: Result | None = None
     ended: float = 0.0
     token: tuple[str, float] = ("", 0.0)
-    """The token, and the time until which it is used (monotonic seconds)."""
+    """The token, and the time (in monotonic seconds) at which another token is requested."""
 
 
 class ValidationPods:

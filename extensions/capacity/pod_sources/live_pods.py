@@ -103,7 +103,7 @@ def _node(live: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog) -> N
     }
     planned = planned_node(pool, catalog, _name(live)) if pool is not None else None
     if pool is not None and planned is not None and pool.devices:
-        # ResourceSlices contain the devices. The plan's devices are used here; node validation compares the two.
+        # ResourceSlices list the devices, but the planned devices are used here. Node validation compares the two.
         allocatable[names.GPU_DEVICE_CLASS] = len(planned.gpus)
     taints = [
         Taint(key=str(one["key"]), value=str(one.get("value") or ""), effect=str(one["effect"]))

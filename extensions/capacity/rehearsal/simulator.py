@@ -194,7 +194,7 @@ class _Simulation:
             self._schedule(time, _WAKE, None, 0)
 
     def _settle(self) -> None:
-        """Run the queues and the scheduler until nothing changes any more at the current time."""
+        """Run the queues and the scheduler until nothing more changes at the current time."""
         while True:
             before = (self._changes, len(self._scheduler.waiting))
             if self._queues is not None:

@@ -79,7 +79,7 @@ def show_rehearsal(
 def _stacks(given: Sequence[str]) -> list[RehearsalStack]:
     """Return stacks by name or path.
 
-    If several stacks have the same name, use the given names or paths instead.
+    If several stacks have the same name, the given names or paths identify them instead.
     """
     stacks = [_stack(name) for name in given]
     if len({one.name for one in stacks}) == len(stacks):

@@ -1,4 +1,4 @@
-"""Amount of free GPUs that the pods of a list cannot use.
+"""Number of free GPUs that the pods of a list cannot use.
 
 The measure is taken from fragmentation gradient descent (Weng et al., "Beware of Fragmentation: Scheduling
 GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023, section 4): the free GPUs of a node

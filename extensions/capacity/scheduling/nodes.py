@@ -25,7 +25,7 @@ def planned_nodes(plan: EnvironmentPlan, catalog: Catalog) -> tuple[Node, ...]:
 def planned_node(pool: PoolPlan, catalog: Catalog, name: str) -> Node:
     """Return one node of a pool.
 
-    CPU and memory are the amounts of the machine type that the kubelet leaves for pods
+    CPU and memory are the amounts that the kubelet leaves for pods on the machine type
     (`planning/nodes/allocatable.py`), minus the requests of DaemonSets. With DRA, the GPUs are devices of the
     driver's device class.
     """

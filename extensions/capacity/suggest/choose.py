@@ -406,7 +406,7 @@ class _Model:
         return self._read(plainest), bound
 
     def _plainest(self, cheapest: Any, cost: int, seconds: float) -> Any:  # noqa: ANN401 - ortools has no types
-        """Solve again with the same cost for fewer pools and less sharing."""
+        """Solve again for fewer pools and less sharing at the same cost."""
         model = self._model.clone()
         used: list[Any] = []
         for nodes, option in zip(self._nodes, self._options, strict=True):

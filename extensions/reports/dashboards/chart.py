@@ -1,6 +1,6 @@
 """Line charts of page.html.
 
-They scale to every size and work in light mode, dark mode, print and screen readers.
+They scale to every size, and work in light and dark mode, in print and with screen readers.
 """
 
 from __future__ import annotations

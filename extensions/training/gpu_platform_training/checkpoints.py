@@ -2,10 +2,10 @@
 
 A checkpoint is a directory `step-<number>` of torch.distributed.checkpoint. Its last file, `complete.json`, lists
 all other files with size and checksum. Without this file, or if a file differs from the list, the checkpoint is
-torn and is skipped. Directories are never renamed, because file systems over buckets cannot rename a directory
-atomically. Some file systems, such as an S3 bucket with Mountpoint, cannot rename files either. A file is then
-written a second time under its final name; an object in a bucket appears as a whole or not at all (Mountpoint for
-S3, doc/SEMANTICS.md; read 2026-11-25).
+torn and is skipped. Directories are never renamed, because file systems that are backed by buckets cannot rename a
+directory atomically. Some file systems, such as an S3 bucket with Mountpoint, cannot rename files either. A file
+is then written a second time under its final name; an object in a bucket appears as a whole or not at all
+(Mountpoint for S3, doc/SEMANTICS.md; read 2026-11-25).
 
 Training waits while the state is copied to the node's memory. Threads then write the copy, each to its own file. A
 checkpoint can be loaded by a different number of processes, because torch.distributed.checkpoint gives each
@@ -104,7 +104,8 @@ class Checkpoints:
     def __init__(self, directory: Path, *, keep: int = 2) -> None:
         self._directory = directory
         self._keep = keep
-        # Threads write during training. If both used one group, they could receive each other's messages.
+        # Threads write during training. With a shared group, threads and training could receive each other's
+        # messages.
         self._group = dist.new_group(backend="gloo")
         self._stager = Stager()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")

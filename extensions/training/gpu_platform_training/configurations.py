@@ -132,7 +132,7 @@ def deepspeed(
 
 
 def _copy_within_the_node(job: Job, model: Model, layout: Layout) -> str | None:
-    """Return the GPU memory of a second copy of the parameters within the node as text, or None for no copy.
+    """Return the GPU memory, as text, of a second copy of the parameters within the node, or None without a copy.
 
     With this copy, a backward pass gathers the parameters within the node. There is no copy if it is not needed,
     or if the GPU memory is too small.

@@ -1,4 +1,4 @@
-"""Metrics of a training job, printed as a line at an interval and served in Prometheus format on a port."""
+"""Metrics of a training job, which are logged periodically and served in Prometheus format on a port."""
 
 from __future__ import annotations
 

@@ -154,8 +154,8 @@ class Training:
         The steps start after the last good checkpoint, and checkpoints are saved at the interval. If the pod is
         stopped, the process saves a checkpoint and ends with the exit code INTERRUPTED. `others` are further
         objects with `state_dict` and `load_state_dict`, for example a learning-rate scheduler or a data loader.
-        Random numbers of a step depend only on the seed, the step and the process, so that a resumed training
-        draws the same numbers.
+        Random numbers of a step depend only on the seed, the step and the process, so that resumed training draws
+        the same numbers.
         """
         self._model, self._optimizer, self._others = model, optimizer, others
         if self._scaler.is_enabled():
