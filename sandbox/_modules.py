@@ -87,8 +87,7 @@ class GoModule:
 
     @property
     def link_flags(self) -> str:
-        """Linker flags, which set the version that the programs report and omit the symbol table and DWARF data.
-        """
+        """Linker flags that set the version of the programs, and omit the symbol table and DWARF data."""
         if not self.stamped:
             return "-s -w"
         kubernetes = self.pinned(KUBERNETES)

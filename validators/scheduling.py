@@ -105,8 +105,7 @@ def _writer(node: Mapping[str, Any], field: str) -> tuple[str, str]:
 
 
 def _autoscalers_time(taint: Mapping[str, Any]) -> str:
-    """Return the time at which the cluster autoscaler set a taint. The taint's value contains it as a Unix time.
-    """
+    """Return the time at which the cluster autoscaler set a taint. The taint's value is this Unix time."""
     value = str(taint.get("value") or "")
     if "ClusterAutoscaler" not in taint["key"] or not value.isdigit():
         return ""

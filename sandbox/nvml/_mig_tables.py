@@ -31,8 +31,8 @@ _ROW: Final = re.compile(
 class InstanceProfile:
     """One GPU instance profile in nvidia-smi's terms.
 
-    `instances` is the maximum number of instances on one GPU. `memory_mib` is None if no capture shows it.
-    `starts` and `size` are in placement units. `engines` is in the order of `ENGINES`.
+    `instances` is the maximum number of instances on one GPU. `memory_mib` is None if no captured output contains
+    it. `starts` and `size` are in placement units. `engines` is in the order of `ENGINES`.
     """
 
     name: str
@@ -77,8 +77,8 @@ class MigTable:
         return next((profile for profile in self.profiles if profile.name == name), None)
 
     def memory_mib(self, profile: InstanceProfile, gpu_memory_mib: int) -> int:
-        """Return the memory of an instance, or its share of the GPU's memory if no capture shows the profile's
-        memory.
+        """Return the memory of an instance, or its share of the GPU's memory if no captured output contains the
+        profile's memory.
         """
         if profile.memory_mib is not None:
             return profile.memory_mib

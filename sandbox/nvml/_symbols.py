@@ -43,8 +43,7 @@ MIB: Final = 1 << 20
 
 
 class Status(Exception):
-    """NVML status other than SUCCESS, raised by a handler. It may still contain values for the output arguments.
-    """
+    """NVML status other than SUCCESS, raised by a handler. It may still contain values of output arguments."""
 
     def __init__(self, code: int, outputs: object = ()) -> None:
         super().__init__(ERROR_STRINGS.get(code, str(code)))

@@ -246,8 +246,7 @@ def _create_instances(
 
 
 def _applied(steps: Sequence[tuple[MigEntry, int]], gpus: GpuLayouts) -> bool:
-    """Return whether the config covers every GPU, and each GPU has its layout (assert/config.go, assert/mode.go).
-    """
+    """Return whether the config covers every GPU and every GPU matches it (assert/config.go, assert/mode.go)."""
     last = {index: entry for entry, index in steps}
     return (
         len(last) == len(gpus)

@@ -64,8 +64,7 @@ class Events:
         )
 
     def read(self, wait_seconds: float = 0.0) -> Reading[list[tuple[int, int, int]]]:
-        """Wait, and return the new Xid errors, each with its code, the index of its GPU, and its age in seconds.
-        """
+        """Wait, and return the new Xid errors, each with its code, its GPU index and its age in seconds."""
         if not self._set.ok:
             return Reading(problem=self._set.problem, call=self._set.call)
         found: list[tuple[int, int, int]] = []

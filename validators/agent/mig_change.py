@@ -54,8 +54,7 @@ class MigChange:
         return f"the MIG manager is changing the GPUs: {state}" if now - self._since < MOST_SECONDS else ""
 
     def _labels(self) -> Mapping[str, Any]:
-        """Return the node's labels by sending an empty patch, because the agent has no permission to read nodes.
-        """
+        """Return the node's labels by sending an empty patch, because the agent may not read nodes."""
         path, query = f"/api/v1/nodes/{self._identity.node}", {"fieldManager": FIELD_MANAGER}
         node = send(ApiServer.of_environment(), "PATCH", path, {}, query, patch=MERGE)
         return (node.get("metadata") or {}).get("labels") or {}

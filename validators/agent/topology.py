@@ -47,8 +47,7 @@ def matrix(snapshot: Snapshot) -> Matrix:
 
 
 def best_sets(found: Matrix, size: int) -> list[tuple[int, ...]]:
-    """Return the sets of `size` GPUs whose slowest connection is as fast as possible. The other pairs decide ties.
-    """
+    """Return the sets of `size` GPUs whose slowest connection is the fastest. Other connections decide ties."""
     scores = {
         members: sorted(_rank(found[one][two]) for one, two in combinations(members, 2))
         for members in combinations(range(len(found)), size)

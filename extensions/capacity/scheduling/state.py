@@ -124,7 +124,7 @@ class NodeState:
         return total_score
 
     def _most(self, group: PodGroup, gpus: Sequence[str]) -> int:
-        """Return the score of NodeResourcesFit with MostAllocated plus the default balance score.
+        """Return the sum of two scores: NodeResourcesFit with MostAllocated, and the default balance score.
 
         Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources/most_allocated.go; read
         2026-11-28.

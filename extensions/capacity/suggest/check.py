@@ -70,8 +70,7 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
 
 
 def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) -> None:
-    """Report repeated reservations, and reservations with an unknown machine type or a wrong provider or region.
-    """
+    """Report repeated reservations, and reservations with an unsuitable machine type, provider or region."""
     first: dict[str, int] = {}
     for index, one in enumerate(demands.reservations):
         here = problems.at(f"reservations[{index}]")

@@ -104,8 +104,7 @@ class Checkpoints:
     def __init__(self, directory: Path, *, keep: int = 2) -> None:
         self._directory = directory
         self._keep = keep
-        # Threads write during training. With a shared group, threads and training could receive each other's
-        # messages.
+        # Threads write during training. With one shared group, they could receive the messages of training.
         self._group = dist.new_group(backend="gloo")
         self._stager = Stager()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")

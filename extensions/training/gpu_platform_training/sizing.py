@@ -104,7 +104,9 @@ class Layout:
 
 
 def zero_layouts(model: Model, machines: Machines) -> Iterator[Layout]:
-    """Yield the layouts of DeepSpeed, fastest first. Communication, PCIe and disks take increasingly more time."""
+    """Yield the layouts of DeepSpeed, fastest first. PCIe is slower than communication, and disks are slower
+    still.
+    """
     all_of_it, processes, layer = model.parameters, machines.processes, 4 * model.largest_layer
     yield Layout(stage=0, gpu=20 * all_of_it)
     if processes > 1:
