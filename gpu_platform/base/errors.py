@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in an input, with its path, the value found, what is allowed, and the likely fix.
+    """A mistake in an input: its path, the value found, what is allowed, and the likely fix.
 
     `path` is a path in the YAML file, such as `pools[2].sharing.replicas`. `line` and `column` are counted from 1,
     and are 0 if they are not known.
@@ -63,7 +63,7 @@ class BadInput(GpuPlatformError):
 
 
 class Finding(GpuPlatformError):
-    """The input is valid, but a check of the described object failed (policy, validation, illegal layout)."""
+    """The input is valid, but a check of what it describes failed (policy, validation, illegal layout)."""
 
     exit_code = ExitCode.FINDING
 
@@ -77,7 +77,7 @@ class UnknownOutcome(GpuPlatformError):
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return `did you mean 'x'?` if `word` is similar to an entry of `known`, else an empty string.
 
-    `cutoff` is the minimum similarity, up to 1.
+    `cutoff` is the minimum similarity, from 0 to 1.
     """
     candidates: Sequence[str] = list(known)
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
@@ -86,6 +86,7 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def suggestion(fix: str) -> str | None:
-    """Return the word that `did_you_mean` suggests in a fix, or None if the fix contains no suggestion."""
+    """Return the word that a fix suggests through `did_you_mean`, or None if the fix contains no such suggestion.
+    """
     found = re.match(r"did you mean '([^']*)'\?", fix)
     return found[1] if found else None

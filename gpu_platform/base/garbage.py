@@ -1,8 +1,8 @@
-"""Garbage collection settings for a process that runs a single command. Almost all of its objects live until it
-ends.
+"""Garbage collection settings for a process that runs a single command. Almost all objects of such a process live
+until it ends.
 
 These objects are modules, models, a plan and resources. With both functions, `check` of the stack local took 1.5 s
-of CPU time instead of 2.4 s. Of these 2.4 s, 0.3 s were the last collections at Python's exit.
+of CPU time instead of 2.4 s. Of these 2.4 s, the last collections at Python's exit took 0.3 s.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ _SELDOM: Final = (
     100_000,
     20,
     50,
-)  # objects, then collections of the younger generations
+)  # thresholds: number of new objects, then numbers of collections of the younger generations
 
 
 def collect_seldom() -> None:
     """Collect garbage rarely from now on, and not at Python's exit.
 
-    Does nothing if collection is disabled, for example while a program runs inside the process of a command.
+    The function does nothing if collection is disabled, for example while a program runs inside the process of a
+    command.
     """
     if gc.isenabled():
         gc.set_threshold(*_SELDOM)
@@ -32,7 +33,7 @@ def collect_seldom() -> None:
 
 @contextmanager
 def restored() -> Generator[None]:
-    """Enable collection again after the body if it was enabled before. The body may disable it."""
+    """Enable collection after the body if it was enabled before. The body may disable it."""
     enabled = gc.isenabled()
     try:
         yield

@@ -1,8 +1,8 @@
-"""Ends a command cleanly on SIGINT, SIGTERM and SIGHUP (short text, exit code 128 + signal), or at a time limit.
+"""Ends a command cleanly on SIGINT, SIGTERM or SIGHUP (short text, exit code 128 + signal), or at a time limit.
 
 Before a command begins, while modules are imported, nothing has been started or changed, so the process ends at
 once. After that, a signal raises KeyboardInterrupt, so that the command can release locks and stop what it has
-started. This module imports only the standard library, because the command line installs it first.
+started. This module imports only the standard library, because the command line installs the handlers first.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _state = _State()
 
 
 def install() -> None:
-    """Handle the signals that are not ignored (a background job ignores SIGINT). Does nothing outside the main
-    thread.
+    """Install handlers for the signals that are not ignored (a background job ignores SIGINT). Outside the main
+    thread, the function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -105,8 +105,9 @@ def limited(seconds: float | None) -> Generator[None]:
 
 @contextmanager
 def stoppable() -> Generator[Callable[[], None]]:
-    """Give the body a function that another thread can call to raise KeyboardInterrupt in the body. Main thread
-    only.
+    """Pass the body a function that another thread can call to raise KeyboardInterrupt in the body.
+
+    It only works in the main thread.
     """
     before = signal.signal(signal.SIGUSR1, _handle)
     try:
@@ -169,7 +170,8 @@ def _handle(number: int, _frame: FrameType | None) -> None:
 
 
 def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
-    """Send the signal again if Python dropped its exception, as it does in finalizers and in C callbacks."""
+    """Send the signal again if Python dropped the KeyboardInterrupt, as it does in finalizers and in C callbacks.
+    """
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
         left = threading.Event()
         try:
@@ -181,7 +183,9 @@ def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _send_again(left: threading.Event, number: int) -> None:
-    """Send a signal to this process after the hook has returned, because the hook would drop it again."""
+    """Send a signal to this process after the hook has returned. Within the hook, Python would drop the exception
+    again.
+    """
     left.wait()
     time.sleep(_AGAIN_SECONDS)
     os.kill(os.getpid(), number)

@@ -10,8 +10,8 @@ import re
 from typing import Final
 
 RESERVED_DOMAINS: Final = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
-"""Domains of labels and annotations that only the program, Kubernetes and its controllers set. Subdomains are
-included.
+"""Domains of labels and annotations that only the program, Kubernetes and the controllers of these domains set.
+Subdomains are included.
 """
 
 # -- gpu-platform -----------------------------------------------------------------------------------------
@@ -26,15 +26,17 @@ TOPOLOGY_POLICY_LABEL: Final = "gpu-platform.dev/topology-policy"  # the kubelet
 MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # drain, replace or live: how a MIG layout changes
 
 KEPT_LABEL: Final = "gpu-platform.dev/kept"
-"""Label on volume claims of declared workloads, which are kept when a workload is removed from the file."""
+"""Label on the volume claims of declared workloads. The claims are kept when a workload is removed from the stack
+file.
+"""
 GUIDE_CONFIG_MAP: Final = "gpu-platform-guide"  # in each team's namespace, with information for its members
 CLEANUP_NAMESPACE: Final = "gpu-platform-cleanup"
 HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # namespace of pods that keep GPUs free for other pods
 IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods whose workload the clean-up may end
 CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never" on objects that the clean-up ignores
 EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # date in UTC after which the clean-up may end the object
-# On namespaces whose team has left the stack. They are kept with everything that members created. The platform's
-# policies and limits in them are kept, too, and have only the label.
+# Labels and annotations of a namespace whose team has left the stack. The namespace is kept with everything that
+# members created. The platform's policies and limits in it are kept, too, but have only the label.
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # always "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # time in RFC 3339, UTC
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # name of the stack that the team has left
@@ -45,7 +47,7 @@ RETAINED_QUOTA: Final = "retained"  # ResourceQuota that keeps new GPU pods out 
 
 GPU_MEMORY_ANNOTATION: Final = "gpu-platform.dev/gpu-memory"  # memory that a pod needs on each GPU
 CHECKPOINTS_ANNOTATION: Final = (
-    "gpu-platform.dev/checkpoints"  # place of the saved state that a pod continues from
+    "gpu-platform.dev/checkpoints"  # place where a pod saves the state that it continues from, or `none: REASON`
 )
 
 MIG_ROLLOUT_ANNOTATION: Final = "gpu-platform.dev/mig-rollout"  # reason why `up` has cordoned a node
@@ -60,7 +62,8 @@ TAINTS_ANNOTATION: Final = (
 
 GRANTED_ANNOTATION: Final = "gpu-platform.dev/granted"  # quota of a team, on a ResourceQuota that allows borrowing
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-# Annotations of pods for Kueue: their nodes must be close to each other, should be close, or may be any nodes.
+# Pod annotations for Kueue. The nodes of a workload must be close to each other, should be close, or may be any
+# nodes.
 TOPOLOGY_ANNOTATIONS: Final = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",
@@ -75,8 +78,8 @@ VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
 VALIDATION_APP: Final = "gpu-node-validation"  # value of NAME_LABEL on the agent's DaemonSets and pods
 VALIDATED_LABEL: Final = "gpu-platform.dev/validated"  # hash of the expectations that a node has passed
 VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # condition of nodes that an agent has checked
-# Autoscalers read these prefixes: a startup taint is removed later, a status taint concerns a single node. Source:
-# kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
+# Autoscalers recognize taints by these prefixes. A startup taint is removed later, and a status taint concerns a
+# single node. Source: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
 STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # until a node passes
 # The CRD NodeReadinessRule requires this prefix.
 READINESS_TAINT_KEY: Final = (
@@ -174,7 +177,7 @@ GKE_SHARED_CLIENTS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-g
 
 
 def is_platform_namespace(namespace: str) -> bool:
-    """Return whether a namespace belongs to Kubernetes or to the program. The catalogue has the namespaces of
+    """Return whether a namespace belongs to Kubernetes or to the program. The catalogue lists the namespaces of
     charts.
     """
     own = (OPERATOR_NAMESPACE, DRA_DRIVER_CHART, SANDBOX_NAMESPACE)

@@ -14,14 +14,16 @@ In a checkout, it is the root. In a wheel, it is below `gpu_platform`, because t
 top level.
 """
 PACKAGES = ("components", "extensions", "gpu_platform", "policies", "sandbox", "validators")
-"""Names that modules of a project must not have."""
+"""Names that the modules of a project must not have."""
 POLICY_PACK = CODE_ROOT / "policies"
 STACKS_DIR_VARIABLE = "GPU_PLATFORM_STACKS_DIR"
 _PROGRAM = "components.program"  # module that the program of every project calls
 
 
 def is_checkout(folder: Path) -> bool:
-    """Return whether `folder` is the root of a checkout, which contains this code. Its name does not matter."""
+    """Return whether `folder` is the root of a checkout, which contains this code. The folder's name does not
+    matter.
+    """
     return (folder / "Pulumi.yaml").is_file() and (folder / "gpu_platform" / "base" / "paths.py").is_file()
 
 
@@ -41,7 +43,7 @@ def project_around(folder: Path) -> Path | None:
 
 
 def current_folder() -> Path:
-    """Return the current folder, or the root folder if it was deleted."""
+    """Return the current folder, or the file system's root if the current folder was deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -51,7 +53,7 @@ def current_folder() -> Path:
 def _project_root() -> Path:
     """Return the root of the project around the current folder, or else the root of the code.
 
-    `stack.project.check_project` refuses code from a different checkout later.
+    Later, `stack.project.check_project` raises an error if the code belongs to a different checkout.
     """
     around = project_around(current_folder())
     return CODE_ROOT if around is None or is_checkout(around) else around

@@ -1,7 +1,7 @@
 """Shows the progress of a command: a live line on a terminal, or plain lines without one.
 
-It writes to standard error, so that standard output contains only the result of a command. It can be imported
-without Rich, because the sandbox's control plane is built while pip is still installing Rich.
+It writes to standard error, so that standard output contains only the result of a command. The module can be
+imported without Rich, because the sandbox's control plane is built while pip is still installing Rich.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Progress:
     def count(self, text: str, unit: str, total: int | None = None) -> Generator[Callable[[], None]]:
         """Show `text` and the number of finished units while the body runs, then the duration in seconds.
 
-        The body receives a function, and calls it once for each finished `unit` (a plural, such as `packages`).
-        `total` is None if the number of units is not known.
+        The body receives a function, and calls it once for each finished unit. `unit` is the plural noun for the
+        units, such as `packages`. `total` is None if the number of units is not known.
         """
         started, before, self.doing = time.monotonic(), self.doing, text
         if self._terminal is not None:

@@ -32,7 +32,8 @@ def parse_quantity(value: str | int | float) -> Decimal:
 
 
 def amount_of(resource: str, quantity: str | int | float) -> int:
-    """Return a quantity as a whole number, rounded up: millicores of CPU, bytes of memory, units of others.
+    """Return a quantity as a whole number, rounded up. CPU is in millicores, memory in bytes, and any other
+    resource in units.
 
     Raises ValueError if it is not a quantity.
     """
@@ -56,7 +57,7 @@ def parse_memory_mib(value: str) -> int:
 
 
 def bytes_text(size: Decimal | int) -> str:
-    """Return a readable number of bytes in the largest fitting binary unit: `2 TiB`, `1.5 GiB`, `512 B`."""
+    """Return a readable number of bytes in the largest suitable binary unit: `2 TiB`, `1.5 GiB`, `512 B`."""
     amount = Decimal(size)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if amount < 1024 or unit == "TiB":
