@@ -63,7 +63,7 @@ from gpu_platform.catalog.prices import ListPrice, Offered, find_price, offered
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All facts by name. The object is immutable and created by `load_catalog`."""
+    """All facts by name. Objects of this class are immutable, and `load_catalog` creates them."""
 
     gpus: Mapping[str, Gpu]
     machine_types: Mapping[str, MachineType]
@@ -79,7 +79,7 @@ class Catalog:
     eks_addons: Mapping[str, EksAddon]
     eks_registries: Mapping[str, EksRegistry]  # by region
     charts: Mapping[str, Chart]
-    controllers: Mapping[str, Controller]  # by name of the chart, EKS add-on or cloud
+    controllers: Mapping[str, Controller]  # by name of the chart, EKS add-on or cloud that runs the controller
     limits: Mapping[str, Limit]
     gke_features: Mapping[str, GkeFeature]
     kernel_settings: Mapping[str, KernelProfile]  # by purpose of the nodes
@@ -87,10 +87,10 @@ class Catalog:
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
     drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and action of the cloud
     gpu_quotas: Mapping[str, GpuQuota]
-    sales: Mapping[str, Sale]  # by description, not by machine type
+    sales: Mapping[str, Sale]  # by description of the machine types, not by machine type
     service_quotas: Mapping[str, ServiceQuota]
     no_control_plane_zones: Mapping[str, ZoneWithoutControlPlanes]  # by zone id
-    unsupported_machine_types: Mapping[str, UnsupportedMachineType]  # by description, not by machine type
+    unsupported_machine_types: Mapping[str, UnsupportedMachineType]  # by description of the machine types, not by machine type
     price_lists: Mapping[str, PriceList]
     part_prices: Mapping[str, PartPriceList]
     offerings: Mapping[str, Offering]
@@ -113,16 +113,16 @@ class Catalog:
         return machine is None or machine.has_gpus
 
     def unsupported(self, machine_type: str) -> UnsupportedMachineType | None:
-        """Return why a machine type of a cloud is not in the catalogue, or None if the reason is unknown."""
+        """Return why the program does not support a machine type of a cloud, or None if no reason is recorded."""
         every = self.unsupported_machine_types.values()
         return next((one for one in every if re.fullmatch(one.types, machine_type)), None)
 
     def sale(self, machine_type: str) -> Sale | None:
-        """Return how a machine type is sold, or None if it is sold as every capacity type."""
+        """Return how a machine type is sold, or None if it is sold with every capacity type."""
         return next((sale for sale in self.sales.values() if re.fullmatch(sale.types, machine_type)), None)
 
     def is_sold_as(self, machine_type: str, capacity: str) -> bool:
-        """Return whether a machine type is sold as this capacity type. Without a `Sale`, it is sold as every
+        """Return whether a machine type is sold with this capacity type. Without a `Sale`, it is sold with every
         capacity type.
         """
         sale = self.sale(machine_type)
@@ -187,7 +187,8 @@ class Catalog:
         )
 
     def find_gpu(self, spelling: str) -> Gpu | None:
-        """Return the GPU with this name, as NVML or GPU Feature Discovery spells it or as it is commonly called.
+        """Return the GPU with this name, or None. The name may be the NVML name, the name in GPU Feature
+        Discovery's label, or a common name.
 
         Case, spaces, dashes and underscores do not matter, and a leading `NVIDIA` is optional.
         """
@@ -279,14 +280,13 @@ def _label(kind: str, entry: Fact) -> str:
 
 
 def _indexed(kind: str, entries: Iterable[Fact]) -> Mapping[Any, Any]:
-    """Return the entries of a kind, indexed by the field or pair of fields that identifies them."""
+    """Return the entries of a kind by the field, or the pair of fields, that identifies them."""
     keyed = [(_key(kind, entry), entry) for entry in entries]
     return MappingProxyType({key[0] if len(key) == 1 else key: entry for key, entry in keyed})
 
 
 def _problems_of_form(name: str, document: object, error: ValidationError) -> Iterator[Problem]:
-    """Yield the validation errors of a file's models. An entry is identified by name, or by number if it has no
-    name.
+    """Yield the validation errors of a facts file. An entry is identified by name, or by number if it has no name.
     """
     for details in error.errors(include_url=False):
         place = [str(part) for part in details["loc"]]

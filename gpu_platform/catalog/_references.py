@@ -1,6 +1,7 @@
 """Check that references between facts point to existing entries, and that every family is used.
 
-Otherwise, a missing entry would only show up as a KeyError, in the code for the one cloud that needs the entry.
+Without this check, a missing entry would only show up as a KeyError in the code for the cloud that needs the
+entry.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ def _check_families_are_used(facts: CatalogFile, place: Place) -> Iterator[Probl
 
 
 def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield machine types that the vendor does not have, and machine types with two prices in a region."""
+    """Yield a problem for each price of a machine type that the vendor does not have, and for each second price of
+    a machine type in a region.
+    """
     types = {
         vendor: [machine.name for machine in facts.machine_types if machine.vendor == vendor]
         for vendor in get_args(CloudVendor)
@@ -193,7 +196,8 @@ def _check_release(release: OperatorRelease, path: str) -> Iterator[Problem]:
 
 
 def _check_addons(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield add-ons without a version for a Kubernetes version that another add-on supports."""
+    """Yield a problem for each add-on that has no version for a Kubernetes version that another add-on supports.
+    """
     versions = sorted({version for addon in facts.eks_addons for version in addon.versions})
     for addon in facts.eks_addons:
         missing = [version for version in versions if version not in addon.versions]

@@ -28,7 +28,7 @@ from gpu_platform.catalog.models import Fact
 from gpu_platform.catalog.template_kinds import TEMPLATE_KINDS, TRAIN_JOBS, templates_of
 
 Value = str | int | bool | Sequence["Value"] | Mapping[str, "Value"]
-"""A value that a stack adds to rules. The keys of a map are strings."""
+"""A value that a stack provides for the rules. The keys of a map are strings."""
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 SOURCE: Final = "the catalogue (gpu_platform/catalog/rules)"
@@ -58,7 +58,7 @@ class Matched(Fact):
 class RuleSubject(Fact):
     """The subject of rules: the whole object, or each element of a list. In CEL, the element is called `pod`.
 
-    With `named`, the refusal message names the place of the element, from its field `at`.
+    With `named`, the refusal message contains the place of the element, which is in the element's field `at`.
     """
 
     each: str | None = None
@@ -106,7 +106,7 @@ class DeclaredRule(Fact):
 
 
 class RuleFile(Fact):
-    """A YAML file of rules, with the sources of its facts and the date when they were read.
+    """A YAML file of rules, with the sources of its facts and the date when the sources were read.
 
     `constants` are values that are the same for every stack.
     """
@@ -137,7 +137,7 @@ class AdmissionRule:
 class AdmissionPolicy:
     """A ValidatingAdmissionPolicy: the requests that it checks, its values, its variables in order, and its rules.
 
-    Values are CEL literals of the values that the stack adds. Variables may use them.
+    The values are CEL literals of the stack's values. Variables may use them.
     """
 
     name: str
@@ -149,8 +149,8 @@ class AdmissionPolicy:
     rules: tuple[AdmissionRule, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the policy's form in a Plan: the stack's values and the rules' messages. The rest is in the
-        catalogue.
+        """Return the policy as it is stored in a Plan: the stack's values and the rules' messages. The rest is in
+        the catalogue.
         """
         rules = [{"id": rule.id, "message": rule.message} for rule in self.rules]
         return {"name": self.name, "values": dict(self.values), "rules": rules}
@@ -193,7 +193,9 @@ class AdmissionRules:
         )
 
     def expression(self, policy: str, variable: str, values: Mapping[str, Value]) -> str:
-        """Return a variable with everything that it uses expanded, for the conditions of other policies."""
+        """Return the CEL expression of a variable. Everything that the variable uses is expanded, so that the
+        conditions of other policies can contain the expression.
+        """
         return _Written(self, self.policies[policy], values).inlined(f"variables.{variable}")
 
     @staticmethod
@@ -221,7 +223,8 @@ _OF_TEMPLATES: Final = tuple(
 class _Written:
     """Converts the rules of one policy to CEL expressions.
 
-    `values` collects the literals that the rules need, `variables` their variables in the order of definition.
+    `values` collects the literals that the rules need. `variables` collects the variables that the rules use, in
+    the order of their definition.
     """
 
     def __init__(self, rules: AdmissionRules, policy: RulePolicy, values: Mapping[str, Value]) -> None:
@@ -270,7 +273,7 @@ class _Written:
     def _reference(self, name: str) -> str:
         if name in self._declared:
             if name not in self.variables:
-                written = self.written(self._declared[name])  # first records the variables that this one uses
+                written = self.written(self._declared[name])  # this call first records the variables that the variable itself uses
                 self.variables[name] = written
         elif isinstance(value := self._given[name], str | int):
             return literal(value)
@@ -401,7 +404,7 @@ def _declared_twice(files: Mapping[str, RuleFile]) -> Iterator[Problem]:
 
 
 def _unknown(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[Problem]:
-    """Yield names of variables, values and subjects that are not declared."""
+    """Yield a problem for each name of a variable, value or subject that is used but not declared."""
     by_subject = {subject: one for one in rules.policies.values() for subject in one.subjects}
     local = {name for one in rules.policies.values() for name in one.variables}
     for file_name, file in files.items():
@@ -427,7 +430,7 @@ def _unknown(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[P
 
 
 def _unused(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[Problem]:
-    """Yield values and variables that no rule and no policy uses."""
+    """Yield a problem for each value and variable that no rule or policy uses."""
     policies = rules.policies.values()
     used = _names_in([*(one.condition or "" for one in policies), *(one.cel for one in rules.rules)])
     used |= PUBLIC & rules.names
@@ -453,7 +456,7 @@ def _unused(files: Mapping[str, RuleFile], rules: AdmissionRules) -> Iterator[Pr
 
 
 PUBLIC: Final = frozenset({"names_no_class"})
-"""Variables that policies of other kinds use through `AdmissionRules.expression`."""
+"""Variables that other policies use through `AdmissionRules.expression`."""
 
 
 def _names_in(texts: Iterable[str]) -> set[str]:

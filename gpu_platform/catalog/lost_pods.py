@@ -3,7 +3,7 @@ attempt.
 
 Sources: Kubernetes docs, "Pod disruption conditions" (eviction, preemption, a deleted node); kubernetes-sigs/kueue
 v0.19.2, pkg/controller/tas/node_controller.go (a pod that is pinned to a tainted node; with kueue#14917 also the
-pods that replace a lost pod there). Read 2026-11-28.
+pods that replace a lost pod on that node). Read 2026-11-28.
 """
 
 from __future__ import annotations

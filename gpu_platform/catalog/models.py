@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 CloudVendor = Literal["aws", "gcp"]
 VendorName = Literal[CloudVendor, "on-prem"]
-"""Vendor of a machine type. In contrast, `provider` in the stack file is a Kubernetes service: eks, gke or
-existing.
+"""Vendor of a machine type. In contrast, `provider` in the stack file is a Kubernetes service (eks or gke) or an
+existing cluster.
 """
 
 
@@ -83,8 +83,8 @@ class Mig(Fact):
         return next((profile for profile in self.profiles if profile.name == name), None)
 
     def named_layout(self, name: str) -> Mapping[str, int] | None:
-        """Return the layout that mig-parted calls `all-balanced` or `all-<profile>`, or None if it has no such
-        layout.
+        """Return the layout that mig-parted calls `all-balanced` or `all-<profile>`, or None if mig-parted has no
+        such layout.
 
         In these names, `.` may replace `+`: `all-1g.10gb.me`. Source: mig-parted v0.15.0, pkg/mig/builder.
         """
@@ -271,8 +271,8 @@ class GcpFamily(Fact):
 class FabricDaemon(Fact):
     """The sidecar that receives a fabric's data, as its vendor publishes it.
 
-    The sidecar writes to host paths as root. Every setting is therefore fixed, because a command of the user's
-    choice could take over the node.
+    The sidecar writes to host paths as root. Every setting is therefore fixed. With a command that the user
+    chooses, the sidecar could take over the node.
     """
 
     name: str = Field(description="of the container")
@@ -292,7 +292,8 @@ class FabricDaemon(Fact):
 
 
 class FabricPods(Fact):
-    """Access to the node that pods need to use the GPU NICs of a fabric, taken from the vendor's test pods."""
+    """Access to the node that pods need if they use the GPU NICs of a fabric, taken from the vendor's test pods.
+    """
 
     name: Literal["tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack, as in `fabric` of a family")
     daemon: FabricDaemon | None = Field(default=None, description="sidecar of the pods, or None if they need none")
@@ -405,7 +406,7 @@ class Chart(Fact):
 
 
 class Limit(Fact):
-    """A hard size limit of a document that grows with the stack file."""
+    """A hard limit for the size of a document that grows with the stack file."""
 
     name: str
     most: int
@@ -471,7 +472,7 @@ class PoolProperty(Fact):
 class DrainLimit(Fact):
     """How long a cloud waits for the pods of a node that it drains, and what it does after that.
 
-    For `reclaim`, it is the time between the cloud's notice and the end of a spot node.
+    For `reclaim`, the limit is the time between the cloud's notice and the end of a spot node.
     """
 
     platform: Literal["eks", "gke"]
@@ -524,8 +525,8 @@ class PartPriceList(Fact):
 
 
 class Offering(Fact):
-    """Regions that offer machine types, in addition to the regions with a list price, and the zones if they are
-    known.
+    """Regions that offer machine types, in addition to the regions with a list price. The zones are included if
+    they are known.
     """
 
     name: str
@@ -541,7 +542,7 @@ class Offering(Fact):
 class GpuQuota(Fact):
     """A cloud's quota for the machines of pools, per account or project and per region.
 
-    Most quotas are for machines with GPUs. Machines without GPUs count by vCPU.
+    Most quotas are for machines with GPUs. Machines without GPUs count by their number of vCPUs.
     """
 
     vendor: CloudVendor
@@ -605,7 +606,7 @@ def xid_codes(text: XidCodes) -> tuple[int, ...]:
 
 
 class XidClass(Fact):
-    """Xid errors of NVIDIA's driver that need the same remedy."""
+    """Xid errors of NVIDIA's driver that have the same remedy."""
 
     name: str
     codes: XidCodes = Field(description="codes of the class; empty for all codes that no other class contains")
@@ -640,7 +641,7 @@ class XidText(Fact):
 
 
 class KubernetesPlatform(Fact):
-    """Provider of Kubernetes versions, and what happens to a cluster after standard support."""
+    """A platform that provides Kubernetes versions, and what happens to a cluster after standard support."""
 
     name: Literal["kubernetes", "sandbox", "eks", "gke"]
     title: str
@@ -791,7 +792,7 @@ Measure = Literal["host-device", "device-device", "all-reduce", "all-reduce-node
 
 
 class BurnInLimit(Fact):
-    """The minimum bandwidth that healthy machines of some kind reach in an active check."""
+    """The minimum bandwidth that healthy machines of one kind reach in an active check."""
 
     name: str
     measure: Measure

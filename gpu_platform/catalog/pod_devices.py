@@ -1,10 +1,10 @@
-"""Limits of devices in pods, which the policy pack and the admission rules both check.
+"""Limits for devices in pods, which the policy pack and the admission rules both check.
 
 Each limit is defined only here. The two checks are separate implementations, because the policy pack reads
 resources before a deploy and an admission rule is an expression that the API server evaluates. A test compares
 their verdicts.
 
-Sources: NVIDIA container toolkit, internal/config/image/devices.go (the values without devices, only in lower
+Sources: NVIDIA container toolkit, internal/config/image/devices.go (the values that give no devices, only in lower
 case); GPU Operator docs, "CDI support" (runtime classes nvidia, nvidia-cdi and nvidia-legacy); GKE's NRI device
 injector (container-engine-accelerators). Read 2026-11-23.
 """
@@ -17,7 +17,7 @@ from typing import Final
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 """The environment variable that makes the container toolkit give a container GPUs of its node."""
 NO_DEVICES: Final = ("", "void", "none")
-"""Values of `VISIBLE_DEVICES` that give no GPU. A variable without a value is empty."""
+"""Values of `VISIBLE_DEVICES` that give no GPU. A variable without a value counts as an empty string."""
 DEVICE_ANNOTATIONS: Final = ("nvidia.cdi.k8s.io/", "cdi.k8s.io/", "devices.gke.io/")
 """Prefixes of annotations that make a runtime give a container any device of its node, bypassing the scheduler."""
 RUNTIME_CLASS_PREFIX: Final = "nvidia"
@@ -29,7 +29,8 @@ it.
 
 
 def published_devices(devices: Iterable[str]) -> str:
-    """Return a regular expression (RE2) for a fabric daemon's annotation that lists these devices, one per line.
+    """Return a regular expression (RE2) that matches the value of a fabric daemon's annotation. The annotation
+    lists these devices, one per line.
 
     `devices` are regular expressions for files in /dev, from the catalogue.
     """

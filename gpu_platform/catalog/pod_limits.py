@@ -1,5 +1,5 @@
-"""Limits for volumes of teams' pods and for how long the pods keep a node, for the policy pack and the admission
-rules.
+"""Limits for the volumes of teams' pods, and for how long these pods can keep a node. The policy pack and the
+admission rules both check the limits.
 
 Each limit is defined only here. The two checks are separate implementations. A test compares their verdicts.
 
@@ -37,7 +37,8 @@ REFUSED_VOLUMES: Final = (
     "storageos",
     "vsphereVolume",
 )
-"""Kinds of volumes that name a server or a disk. The node mounts them, bypassing network policies and claims.
+"""Kinds of volumes whose definition names a server or a disk. The node mounts them, bypassing network policies and
+claims.
 
 hostPath is not listed, because Pod Security covers it.
 """
@@ -58,14 +59,14 @@ LEAVING_TAINTS: Final = (
     "karpenter.sh/disrupted",
     "node.kubernetes.io/unschedulable",
 )
-"""Keys of the NoSchedule taints of nodes that are being drained. A pod that tolerates such a taint returns to the
-node.
+"""Keys of the NoSchedule taints of nodes that are being drained. A pod that tolerates such a taint can be
+scheduled on the node again.
 
 Sources: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go; Karpenter docs 1.8, "Disruption";
 Kubernetes docs, Taints and Tolerations. Read 2026-11-28.
 """
 LONGEST_PIN_SECONDS: Final = 31 * 86_400
-"""Maximum deadline of pods that keep their node, in seconds."""
+"""Maximum deadline of pods that prevent the removal of their node, in seconds."""
 LONGEST_GRACE_SECONDS: Final = 3600
 """Maximum time between SIGTERM and SIGKILL in seconds, unless the stack file declares more. A drain waits this
 long.
@@ -78,8 +79,8 @@ def keeps_node(annotation: str, value: str) -> bool:
 
 
 WORKLOAD_OF_OTHERS: Final = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/prebuilt-workload-name")
-"""Labels and annotations that let pods run on a Kueue Workload that is not their own.
+"""Labels and annotations that let a pod run under a Kueue Workload that belongs to other pods.
 
-Pods of others may already run on a prebuilt Workload. For a pod group, Kueue counts one pod per role, and each pod
+Other pods may already run under a prebuilt Workload. For a pod group, Kueue counts one pod per role, and each pod
 sets its own role (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/pod; read 2026-11-25).
 """

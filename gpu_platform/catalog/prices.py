@@ -26,7 +26,7 @@ class Offered:
     """Regions and zones that are known to offer a machine type, and the date of the oldest list with this
     information.
 
-    `zones` contains the full names of zones by region. It is empty for a region if only the region is known.
+    `zones` contains the full names of the zones by region. If only a region is known, its zones are empty.
     """
 
     zones: Mapping[str, tuple[str, ...]]

@@ -1,8 +1,8 @@
 """Limits for hosts and annotations of teams' routes and Services, for the policy pack and the admission rules.
 
-A controller for Ingresses, Gateways, load balancers or DNS names has permissions and networks that the team does
-not have, and acts on the annotations of the team's objects. Each limit is defined only here. The two checks are
-separate implementations. A test compares their verdicts.
+A controller for Ingresses, Gateways, load balancers or DNS names has permissions and network access that the team
+does not have, and acts on the annotations of the team's objects. Each limit is defined only here. The two checks
+are separate implementations. A test compares their verdicts.
 
 Sources: AWS Load Balancer Controller docs v2.14, Ingress annotations (group.name: everybody who can create
 Ingresses can join any group) and Service annotations; ingress-nginx docs, annotations, and CVE-2021-25742,
@@ -74,15 +74,15 @@ HARMLESS_ANNOTATIONS: Final = (
     "nginx.ingress.kubernetes.io/proxy-send-timeout",
     "nginx.ingress.kubernetes.io/ssl-redirect",
 )
-"""Exceptions from `ANNOTATIONS`: annotations that only affect how traffic reaches the team's own pods."""
+"""Exceptions to `ANNOTATIONS`: annotations that only affect how traffic reaches the team's own pods."""
 EVERY_HOST: Final = "*"
-"""Entry in a list of hosts that stands for all hosts, and for routes that name no host."""
+"""Entry in a list of hosts that stands for all hosts. It also covers routes that specify no host."""
 
 
 def allows(host: str, pattern: str) -> bool:
     """Return whether a pattern allows a host of a route. An empty host stands for all hosts of a listener.
 
-    `pattern` is a name, `*.` and a domain for all names below it, or `*`.
+    `pattern` is a host name, `*.` followed by a domain (all names below the domain), or `*`.
     """
     if pattern == EVERY_HOST:
         return True

@@ -18,7 +18,7 @@ PROMETHEUS: Final = "http://prometheus-operated.monitoring.svc:9090"
 """The Service that the Prometheus operator of `addons.prometheus` creates, regardless of the name of its release.
 """
 HARMLESS_TRIGGERS: Final = ("cpu", "memory", "cron", "kubernetes-workload")
-"""Types of triggers for which KEDA only queries the API server about the trigger's own namespace."""
+"""Types of triggers for which KEDA only queries the API server, and only about the trigger's own namespace."""
 ADDRESSES: Final[Mapping[str, str]] = {"metrics-api": "url", "prometheus": "serverAddress"}
 """Name of the field that contains the server's address, by trigger type. Only types with a single such field are
 listed.

@@ -16,10 +16,11 @@ from typing import Final
 class TemplatePlace:
     """A place of pod templates in an object.
 
-    `path` is the path of the template, in the object or in an item. `items` is the path of a list or mapping of
-    items with a template each, or None if the object has only one template. `name` is the field with the name of
-    an item, or None if the keys of the mapping are the names. `deadline` is a CEL expression for the seconds after
-    which the object ends its pods, or 0 for no deadline. It may use `{of}` for the object and `one` for the item.
+    `path` is the path of the template in the object or in an item. `items` is the path of a list or mapping whose
+    items each contain a template, or None if the object has only one template. `name` is the field with the name
+    of an item, or None if the keys of the mapping are the names. `deadline` is a CEL expression for the number of
+    seconds after which the object ends its pods, or 0 for no deadline. It may use `{of}` for the object and `one`
+    for the item.
     """
 
     path: str
@@ -28,7 +29,8 @@ class TemplatePlace:
     deadline: str = "0"
 
     def templates(self, of: str) -> str:
-        """Return CEL for the list of places, templates and deadlines in the object `of`."""
+        """Return CEL for the list of templates in the object `of`, with the place and deadline of each template.
+        """
         deadline = f"'deadline': dyn({self.deadline.format(of=of)})"
         if self.items is None:
             found = f"[?{_optional(of, self.path)}]"
@@ -67,7 +69,9 @@ def _ray(cluster: str, deadline: str = "0") -> tuple[TemplatePlace, ...]:
 
 
 def _deadline(job: str) -> str:
-    """Return CEL for the deadline in a Job's spec. `job` is the path of the spec after `{of}` or `one`."""
+    """Return CEL for the deadline in a Job's spec. `job` is the path of the spec, which begins with `{of}` or
+    `one`.
+    """
     return f"{job.replace('.', '.?')}.?activeDeadlineSeconds.orValue(0)"
 
 
@@ -162,11 +166,14 @@ TEMPLATE_KINDS: Final = (
 TRAIN_JOBS: Final = ("trainer.kubeflow.org", "trainjobs")
 """API group and resource of TrainJobs. Their pods come from a runtime's template with patches."""
 QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.queued)
-"""Kinds whose templates Kueue reads. Pods of other kinds are queued one by one. A TrainJob has no template."""
+"""Kinds whose templates Kueue reads. Kueue queues the pods of other kinds one by one. A TrainJob has no template.
+"""
 
 
 def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str:
-    """Return CEL for the templates in the object `of`: mappings with `at` (a path), `template` and `deadline`."""
+    """Return CEL for the templates in the object `of`: a list of maps with `at` (a path), `template` and
+    `deadline`.
+    """
     found = "".join(
         f"{of}.kind == '{kind.kind}' ? {' + '.join(place.templates(of) for place in kind.places)} : "
         for kind in kinds
@@ -175,7 +182,7 @@ def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str
 
 
 def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]) -> tuple[str, ...]:
-    """Return CEL for a list of JSON patches, for each place of a template.
+    """Return, for each place of a template, CEL for a list of JSON patches.
 
     `patches` is called with a template and the CEL text of its JSON pointer, whose last quote is not closed. It
     returns a list of patches.

@@ -1,4 +1,6 @@
-"""Error text for a machine type that is not in the catalogue, with a similar machine type that is."""
+"""Error text for a machine type that is not in the catalogue. The text suggests a similar machine type from the
+catalogue.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,15 @@ from gpu_platform.base.errors import did_you_mean
 from gpu_platform.catalog import Catalog, MachineType
 
 _MOST: Final = 4
-"""maximum number of machine types in a fix"""
+"""maximum number of machine types that a fix lists"""
 _SERIES: Final = re.compile(r"([a-z]+)\d*([a-z]*)")
 _ARM: Final = "g"
-"""This option letter after the generation marks EC2 families with Arm CPUs, such as r8g, c7gn and g5g."""
+"""In the names of EC2 families, this letter after the generation marks Arm CPUs, as in r8g, c7gn and g5g."""
 
 
 def unknown_machine_type(name: str, catalog: Catalog, vendor: str | None = None) -> tuple[str, str, str]:
-    """Return the value found, what is allowed and the fix, with the reason if the type is known to be unsupported.
+    """Return the value found, what is allowed, and the fix. If the type is known to be unsupported, the reason is
+    included.
 
     `vendor` is the vendor of the cluster's machine types, or None for any vendor.
     """
@@ -37,8 +40,8 @@ def unknown_machine_type(name: str, catalog: Catalog, vendor: str | None = None)
 
 
 def machines_of_gpu(gpus: Collection[str], machines: Iterable[MachineType]) -> str:
-    """Return the fix that names the first machine types with any of the GPU models, or an empty string if there
-    are none.
+    """Return the fix, which lists the first machine types with any of the GPU models. It is an empty string if
+    there are no such types.
     """
     return _written([one.name for one in machines if one.gpu in gpus])
 
@@ -50,12 +53,16 @@ def _written(names: Sequence[str]) -> str:
 
 
 def _of_family(name: str, machines: Sequence[MachineType]) -> str:
-    """Return the fix for a name that machine types begin with, or an empty string if there are none."""
+    """Return the fix for the name of a family, which lists its machine types. It is an empty string if there are
+    no such types.
+    """
     return _written([one.name for one in machines if one.name.startswith((f"{name}.", f"{name}-"))])
 
 
 def _with_its_gpu(name: str, machines: Sequence[MachineType], catalog: Catalog) -> str:
-    """Return the fix for the name of a GPU model or the beginning of another vendor's machine type, else ""."""
+    """Return the fix for the name of a GPU model or for the first part of another vendor's machine type, or else
+    "".
+    """
     elsewhere = {one.gpu for one in catalog.machine_types.values() if one.gpu and one.name.startswith(name)}
     words = set(re.split(r"[^a-z0-9]+", re.sub(r"^\d+ ?x ?", "", name)))
     exact = catalog.find_gpu(name)

@@ -28,13 +28,15 @@ def is_google_zone(name: str) -> bool:
 
 
 def google_region(location: str) -> str:
-    """Return the region of a region or zone, such as us-central1 for us-central1-a and us-central1-ai1a."""
+    """Return the region of a location, which is a region or a zone: us-central1 for us-central1-a and
+    us-central1-ai1a.
+    """
     zone = _GOOGLE_ZONE.fullmatch(location)
     return location if zone is None else zone["region"]
 
 
 def region_of(zone: str) -> str:
-    """Return the region of a zone of any cloud, or an empty string for any other text."""
+    """Return the region of a zone of any cloud, or an empty string if the text is not a zone."""
     found = _GOOGLE_ZONE.fullmatch(zone) or AWS_ZONE.fullmatch(zone)
     return "" if found is None else found["region"]
 

@@ -62,12 +62,12 @@ def guide_to_markdown(
 def guide_to_html(
     guide: GuidePlan, team: TeamPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
 ) -> str:
-    """Return the guide with its manifests as one HTML page without links to anything outside."""
-    from markdown_it import MarkdownIt  # imported here, because components do not need its 60 modules
+    """Return the guide with its manifests as one HTML page without external links."""
+    from markdown_it import MarkdownIt  # imported here, because components do not need the 60 modules that it imports
 
     markdown = guide_to_markdown(guide, team, queue, live, full=True)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
-    # Tables and code blocks that are wider than the screen scroll by themselves, also with the keyboard.
+    # Tables and code blocks that are wider than the screen scroll separately, also with the keyboard.
     body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace(
         "</table>", "</table></div>"
     )
@@ -231,7 +231,7 @@ def _pools(guide: GuidePlan, team: TeamPlan, live: LiveGuide | None) -> Iterator
 
 
 def _claims(claims: Sequence[ClaimPlan]) -> Iterator[str]:
-    """Yield how a pod claims devices with the team's claim templates."""
+    """Yield the lines that explain how a pod claims devices with the team's claim templates."""
     yield "Devices are claimed, not requested under `resources.limits`. The team's templates:"
     yield from (f"- `{claim.name}`: {claim.count} of `{claim.device_class}`" for claim in claims)
     yield ""
@@ -253,7 +253,7 @@ def _ask_for(resource: str, most: int) -> str:
 
 
 def _free_text(pool: GuidePool, units: Mapping[str, int] | None) -> str:
-    """Return the free units of a pool. None means that no node is ready.
+    """Return the free units of a pool as text. `units` is None if no node is ready.
 
     An empty mapping means that the ready nodes have no units to count.
     """
@@ -377,8 +377,8 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
 
 
 def _rules(team: TeamPlan, queue: TeamQueuePlan | None) -> tuple[AdmissionRule, ...]:
-    """Return the API server's admission rules for the team's namespace."""
-    # The rules for pods also apply to templates.
+    """Return the admission rules that the API server enforces in the team's namespace."""
+    # The policy for templates is left out, because it repeats the rules for pods.
     policies = [policy for policy in team.policies if policy.name != "templates-of"]
     if queue is not None:
         policies.append(queue_policy(queue))

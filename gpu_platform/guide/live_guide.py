@@ -1,4 +1,6 @@
-"""Reads the current state for the guide of a team: used and free resources, and its workloads in the queue."""
+"""Reads the current state of the cluster for a team's guide: used and free resources, and the team's queued
+workloads.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from gpu_platform.live.usage import gpu_usage
 from gpu_platform.planning.queues.limits import is_cpu_flavor
 
 if TYPE_CHECKING:
-    from gpu_platform.live.client import KubernetesClient  # planning a guide does not need it
+    from gpu_platform.live.client import KubernetesClient  # imported only for types, because planning a guide does not need it
 
 _KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 _QUOTA: Final = "gpu-quota"
@@ -45,10 +47,10 @@ class Incomplete:
 class LiveGuide:
     """State of a cluster for one team.
 
-    `used` contains the used units by key of the team's ResourceQuota, and `borrowed` the borrowed part of them.
-    `free` contains the units of ready nodes that no pod uses, by pool and resource. `held` is the stopPolicy of
-    the queue if somebody holds it, or else empty. `incomplete` are workloads that lost pods and cannot replace
-    them because of the quota.
+    `used` contains the used units by ResourceQuota key, and `borrowed` the part of them that is borrowed. `free`
+    contains the units of ready nodes that no pod uses, by pool and resource. `held` is the stopPolicy of the queue
+    if somebody holds the queue, or else empty. `incomplete` are workloads that lost pods and cannot replace them
+    because of the quota.
     """
 
     used: Mapping[str, str]
@@ -93,7 +95,7 @@ def _texts(amounts: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _of_queue(queue: Mapping[str, Any], kind: str) -> Mapping[str, str]:
-    """Return the units that Kueue counts in all pools.
+    """Return the units that Kueue counts for the team's queue, summed over all pools.
 
     As in the quota, CPU and memory are counted only on nodes without GPUs.
     """
@@ -114,7 +116,7 @@ def _text(key: str, total: Decimal) -> str:
 
 
 def _pools_of_flavors(client: KubernetesClient) -> Mapping[str, str]:
-    """Return the pool of each flavor of GPU nodes."""
+    """Return the name of the pool for each flavor of GPU nodes."""
     flavors = client.objects(_KUEUE, "ResourceFlavor")
     return {
         name: str(mapping_at(one, "spec", "nodeLabels").get(names.POOL_LABEL, name))
@@ -151,7 +153,7 @@ def _waiting(
     queue: Mapping[str, Any] | None,
     nodes: Sequence[Mapping[str, Any]],
 ) -> Iterator[Waiting]:
-    """Yield the workloads without quota in Kueue's order: by priority, then by age.
+    """Yield the workloads that wait for quota, in Kueue's order: by priority, then by age.
 
     A workload that is being deleted or was stopped (`active: false`) is not in a queue.
     """
@@ -178,7 +180,9 @@ def _incomplete(
 
 
 def _name(workload: Mapping[str, Any]) -> str:
-    """Return the name of the object that Kueue manages. A Workload's name differs from its Job's name."""
+    """Return the name of the object that a Workload belongs to, such as a Job. The Workload itself has a different
+    name.
+    """
     owners = [owner["name"] for owner in workload["metadata"].get("ownerReferences", ())]
     return str(owners[0] if owners else workload["metadata"]["name"])
 

@@ -1,8 +1,8 @@
-"""Manifests of the example workloads for members, which need nothing else to be installed.
+"""Manifests of the example workloads for members. The examples run without further installations.
 
-They are built like the workloads that a stack file declares, but with the guide's programs. They satisfy Pod
-Security `restricted` in every namespace, except for the settings that GPU NICs need, if the policies of the
-namespace allow them.
+They are built like the workloads that a stack file declares, but run the guide's programs. They satisfy Pod
+Security `restricted` in every namespace. The only exceptions are the settings that GPU NICs need, if the policies
+of the namespace allow these settings.
 
 Source: PyTorch docs, torchrun (environment variables); read 2026-11-23.
 """
@@ -37,8 +37,8 @@ _CHECKPOINTS: Final = "/checkpoints"
 _CLAIM: Final = "training-checkpoints"
 _CHECKPOINT_SIZE: Final = "100Gi"
 _SERVE_PORT: Final = 8080
-_LOADING_SECONDS: Final = 600  # a model takes minutes to load
-_IDLE_SECONDS: Final = 3600  # a notebook without use for this time ends
+_LOADING_SECONDS: Final = 600  # maximum start-up time of the inference server, because loading a model takes minutes
+_IDLE_SECONDS: Final = 3600  # a notebook that nobody uses ends after this time
 _DAY: Final = 86_400
 _NOTEBOOK_SECONDS: Final = _DAY // 2
 _PARTS: Final = 4  # number of pods of the batch job
@@ -73,7 +73,7 @@ def _pod(example: ExamplePlan, *command: str, code: bool = True, checkpoints: Mo
 
 
 def _kept(example: ExamplePlan) -> str:
-    """Return the annotation value that names the place where a pod keeps its state."""
+    """Return the annotation value that describes where a pod keeps its state."""
     if example.kind == "batch":
         return "none: each part is short and starts from the beginning"
     if example.kind == "notebook":
@@ -115,7 +115,7 @@ def _training(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
 
 
 def _inference(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return a Deployment with a Service, so that other pods of the namespace reach it by name."""
+    """Return a Deployment with a Service, so that other pods in the namespace can reach the Deployment by name."""
     service = InferenceServicePlan(
         pod=_pod(example, "python", f"{_CODE}/serve.py"),
         replicas=example.workload.replicas,
@@ -128,7 +128,7 @@ def _inference(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
 
 
 def _notebook(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return a Job instead of a Deployment, so that a notebook that nobody uses ends and releases its GPU."""
+    """Return a Job. Unlike a Deployment, a Job ends when nobody uses the notebook, and then releases its GPU."""
     pod = _pod(example, *jupyter(_HOME, _IDLE_SECONDS), code=False)
     spec = {
         "backoffLimit": 0,
@@ -140,7 +140,7 @@ def _notebook(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
 
 
 def _batch(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
-    """Return a Job of several parts that are retried separately."""
+    """Return a Job with several parts that are retried separately."""
     pod = _pod(example, "python", f"{_CODE}/batch.py")
     batch = BatchJobPlan(pod=pod, parts=_PARTS, retries=2, stop_on=(), deadline_seconds=_DAY)
     return [_program(team, "batch", "batch.py"), *batch_job(team, batch)]

@@ -1,7 +1,7 @@
-"""Explains why no node of a cluster can ever run a waiting workload, by its node selector or its requests.
+"""Explains why no node of a cluster can ever run a waiting workload: its node selector or its requests do not fit.
 
-Kueue compares quotas and the labels of flavors. Its message about such a workload names the quota of other pools,
-or does not contain the reason once the quota is in use.
+Kueue compares only quotas and the labels of flavors. Its message about such a workload names the quota of other
+pools, or, once the quota is in use, does not contain the reason.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gpu_platform.live.objects import items_at, mapping_at
 def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]) -> str:
     """Return why no node fits a pod of a Kueue Workload, or an empty string if a node fits or may still be added.
 
-    `nodes` are the nodes of all pools. `pools` are the names of the pools that the queue knows. A pool without
-    nodes may scale up, and nothing is known about its future nodes.
+    `nodes` are the nodes of all pools. `pools` are the names of the pools that the queue has flavors for. A pool
+    without nodes may scale up, and nothing is known about its future nodes.
     """
     with_nodes = {_labels(node).get(names.POOL_LABEL, "") for node in nodes}
     for pods in items_at(workload, "spec", "podSets"):
@@ -42,7 +42,7 @@ def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, A
 def _too_large(
     template: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], selector: Mapping[str, str]
 ) -> str:
-    """Return the request of a pod that exceeds the resources of every node, or an empty string."""
+    """Return a text about the request of a pod that exceeds the resources of every node, or an empty string."""
     for resource, amount in _requests(template).items():
         most = max(
             amount_of(resource, str(mapping_at(node, "status", "allocatable").get(resource, "0")))
@@ -64,7 +64,8 @@ def _too_large(
 def _requests(template: Mapping[str, Any]) -> dict[str, int]:
     """Return the requests of a pod in the units of `amount_of`.
 
-    They are the sum of its containers, or the requests of an init container that needs more.
+    For each resource, the request is the sum over the containers, or the request of an init container if that is
+    larger.
     """
     sums = _sum(items_at(template, "containers"))
     for container in items_at(template, "initContainers"):

@@ -90,7 +90,7 @@ def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str]
 def _unknown(message: str) -> str:
     """Return a message about requested resources that have no quota in Kueue.
 
-    GPU resources are left out, because the nodes show which of them exist.
+    GPU resources are left out, because the nodes show which GPU resources exist.
     """
     found = [name for name in dict.fromkeys(_UNKNOWN.findall(message)) if not names.is_gpu_resource(name)]
     if not found:
@@ -102,7 +102,7 @@ def _unknown(message: str) -> str:
 
 
 def _shortage(message: str, workload: Mapping[str, Any], pools: Mapping[str, str]) -> str:
-    """Return the missing resources by pool, or Kueue's own message if it is about something other than quota."""
+    """Return the missing resources by pool, or Kueue's own message if the message is not about quota."""
     missing = [
         f"{units} more {resource} of {_where(flavor, pools)}"
         for resource, flavor, units in _MISSING.findall(message)
@@ -148,7 +148,7 @@ def _text(resource: str, *quantities: str) -> str:
 def _not_taken_back(
     message: str, workload: Mapping[str, Any], queue: Mapping[str, Any], pools: Mapping[str, str]
 ) -> str:
-    """Return why the team's own quota is not taken back from teams that borrow it, for a workload that needs it.
+    """Return why Kueue does not take the team's own quota back from borrowing teams for this workload, or "".
 
     Kueue does not stop workloads of other teams for a workload that would itself borrow any resource of the flavor
     (preemption.go, without borrowWithinCohort).
@@ -157,7 +157,7 @@ def _not_taken_back(
     for resource, flavor, _ in _MISSING.findall(message):
         left = _left(queue, flavor)
         if requests.get(resource, Decimal(0)) > left.get(resource, Decimal(0)):
-            continue  # the team has no more quota of this resource
+            continue  # the workload needs more of this resource than the team's unused quota
         beyond = [name for name, amount in requests.items() if amount > left.get(name, Decimal(0))]
         if beyond:
             rest = {name: max(left.get(name, Decimal(0)), Decimal(0)).normalize() for name in beyond}

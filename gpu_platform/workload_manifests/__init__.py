@@ -1,4 +1,5 @@
-"""Manifests of the declared workloads of teams, which the guide prints and components create."""
+"""Manifests of teams' declared workloads, for the guide, which prints them, and for components, which create them.
+"""
 
 from gpu_platform.workload_manifests.batch import batch_job
 from gpu_platform.workload_manifests.inference import inference_service

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpu_platform.planning.workloads.section import BatchJobPlan, PodPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods, failure_rules
 
-_KEPT = 3  # number of successful and of failed Jobs that a CronJob keeps
+_KEPT = 3  # maximum number of successful Jobs, and of failed Jobs, that a CronJob keeps
 
 
 def batch_job(team: TeamPods, batch: BatchJobPlan) -> list[Manifest]:
@@ -31,7 +31,7 @@ def batch_job(team: TeamPods, batch: BatchJobPlan) -> list[Manifest]:
 
 
 def cron_job(team: TeamPods, pod: PodPlan, schedule: str, job: Manifest, *, suspended: bool = False) -> Manifest:
-    """Return a CronJob in UTC that never starts a Job while the last one is running."""
+    """Return a CronJob, scheduled in UTC, that never starts a Job while the last Job is running."""
     name = pod.workload.name
     of_jobs = team.metadata(name, queued=True, pod=pod)
     return {

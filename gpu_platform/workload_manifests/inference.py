@@ -19,12 +19,14 @@ from gpu_platform.planning.workloads.section import InferenceServicePlan, RouteP
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 
 _PROBE_SECONDS: Final = 5
-# A saturated server answers late but works. The default timeout of one second would get it killed.
+# A saturated server answers late but works. With the default timeout of one second, the kubelet would kill it.
 _LATE_SECONDS: Final = 5
 _LIVENESS_SECONDS: Final = 30
 _LIVENESS_FAILURES: Final = 10
 _DRAIN_SECONDS: Final = 10
-"""Time for Services, gateways and load balancers to learn that a pod ends. It is part of `grace`."""
+"""Time for Services, gateways and load balancers to stop sending requests to a pod that ends. It is part of
+`grace`.
+"""
 _LONGEST_PERIOD: Final = 1800  # maximum period of a scaling policy
 _LEADER: Final[Mapping[str, str]] = {"leaderworkerset.sigs.k8s.io/worker-index": "0"}
 
@@ -62,7 +64,7 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
 
 
 def _several(service: InferenceServicePlan) -> bool:
-    """Return whether a service has several copies, at least temporarily."""
+    """Return whether a service has, or can temporarily have, more than one copy."""
     return service.replicas > 1 or service.autoscaling is not None
 
 
@@ -92,7 +94,7 @@ def _serving(service: InferenceServicePlan) -> Manifest:
         "startupProbe": {**probe, "failureThreshold": failures},
         "readinessProbe": probe,
         "livenessProbe": alive,
-        # Requests still arrive when a pod begins to end, so SIGTERM is delayed until they stop.
+        # Requests still arrive when a pod begins to end, so SIGTERM is delayed until no more requests arrive.
         "lifecycle": {
             "preStop": {"sleep": {"seconds": min(_DRAIN_SECONDS, (service.pod.grace_seconds or 0) // 2)}}
         },
@@ -111,7 +113,7 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
         },
         "leaderWorkerTemplate": {
             "size": service.nodes,
-            # A model with a missing part cannot answer, so all of its pods are restarted.
+            # A model cannot answer if one of its parts is missing, so all of its pods are restarted.
             "restartPolicy": "RecreateGroupOnPodRestart",
             "leaderTemplate": team.template(service.pod, _serving(service)),
             "workerTemplate": team.template(service.pod, {}),
@@ -157,7 +159,8 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
             "serverAddress": scaling.server,
             "query": scaling.query,
             "threshold": scaling.threshold,
-            # Otherwise an empty result counts as 0, and an outage of Prometheus or the exporter scales in.
+            # With `true`, an empty result would count as 0, and an outage of Prometheus or the exporter would
+            # scale in.
             "ignoreNullValues": "false",
         }
         triggers.append({"type": "prometheus", "metadata": metadata})
@@ -165,7 +168,8 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
         known_by = scaling.kafka_authentication
         reference = {"authenticationRef": {"name": known_by}} if known_by else {}
         triggers.append({"type": "kafka", "metadata": dict(scaling.kafka), **reference})
-    # A pod counts once its model is loaded. Until then, the same load must not add another pod.
+    # The metric reflects a new pod only after its model is loaded. Until then, the same load must not add another
+    # pod.
     up = {"type": "Pods", "value": 1, "periodSeconds": min(max(service.startup_seconds, 15), _LONGEST_PERIOD)}
     behavior = {
         "scaleUp": {"policies": [up]},

@@ -1,4 +1,5 @@
-"""Manifest of a notebook: a suspended CronJob. Members create Jobs from it, which end when nobody uses them.
+"""Manifest of a notebook: a suspended CronJob. Members create Jobs from it. Each Job ends when nobody uses the
+notebook.
 
 A notebook is a Job and not a Deployment, so that its GPU is released when the server ends. `kubectl create job
 NAME --from=cronjob/ENTRY` starts a notebook, as often as members need one.
@@ -23,7 +24,9 @@ _NEVER: Final = "0 0 1 1 *"  # required, but without effect, because the CronJob
 
 
 def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
-    """Return the command of a JupyterLab with files in `directory` that ends after a time without use."""
+    """Return the command that starts JupyterLab with its files in `directory`. JupyterLab ends after a time
+    without use.
+    """
     return (
         "jupyter",
         "lab",
@@ -33,8 +36,8 @@ def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
         f"--ServerApp.root_dir={directory}",
         f"--ServerApp.shutdown_no_activity_timeout={idle_seconds}",
         f"--MappingKernelManager.cull_idle_timeout={idle_seconds}",
-        "--MappingKernelManager.cull_connected=True",  # a browser that somebody left open is not in use
-        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server ends only after its terminals
+        "--MappingKernelManager.cull_connected=True",  # a notebook that is open in a browser but not in use may end
+        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server ends only after all terminals have ended
     )
 
 

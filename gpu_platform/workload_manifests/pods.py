@@ -1,6 +1,6 @@
 """Pods of a team's workloads: resources, tolerations, queue, service account, and security context.
 
-Pod Security `restricted` admits their containers.
+Their containers satisfy Pod Security `restricted`.
 
 Sources: Kubernetes docs, Pod Security Standards, and Volumes (emptyDir in memory); read 2026-11-23. Kueue v0.19.2,
 pkg/controller/jobframework/utils.go (annotations of a queued object are parameters of its request); read
@@ -22,15 +22,15 @@ from gpu_platform.planning.workloads.section import KeptClaimPlan, MountPlan, Po
 Manifest = dict[str, Any]
 _SHM: Final = "/dev/shm"  # noqa: S108 - a mount of the container
 _LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
-_NODE_SECONDS: Final = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"  # a parameter of the ProvisioningRequest
+_NODE_SECONDS: Final = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"  # annotation that Kueue copies into the parameters of a ProvisioningRequest
 _SECCOMP: Final[Mapping[str, str]] = {"type": "RuntimeDefault"}
 
 
 class TeamPods:
     """Common fields of the workload objects of a team.
 
-    `labels` are labels of every object that the platform itself creates. With `restricted`, pods satisfy that Pod
-    Security level. If it is None, they do so if the namespace enforces the level.
+    `labels` are added to every object that the platform itself creates. With `restricted`, pods satisfy that Pod
+    Security level. If `restricted` is None, pods satisfy the level only if the namespace enforces it.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class TeamPods:
     def compute_domain(self, pod: PodPlan) -> Sequence[Manifest]:
         """Return the ComputeDomain of pods that share GPU memory over NVLink, or nothing for other pods.
 
-        With `numNodes` 0, the domain consists of the nodes that run pods with its claim.
+        With `numNodes` 0, the domain consists of the nodes that run pods with a claim for the domain.
         """
         template, name = pod.workload.compute_domain, pod.workload.name
         if template is None:
@@ -253,7 +253,8 @@ def _environment(pod: PodPlan) -> Mapping[str, str]:
 
 
 def _command(pod: PodPlan) -> list[str]:
-    """Return the command of the main container. With a fabric, it runs after NCCL's settings are read.
+    """Return the command of the main container. With a fabric, a shell reads NCCL's settings before the command
+    runs.
 
     The pod's own NCCL settings take precedence.
     """
@@ -269,7 +270,7 @@ def _command(pod: PodPlan) -> list[str]:
 
 
 def _sidecar(sidecar: SidecarPlan) -> Manifest:
-    """Return a container that runs as long as the main container and does not keep the pod from ending."""
+    """Return a container that runs as long as the main container and does not prevent the pod from ending."""
     found: Manifest = {
         "name": sidecar.name,
         "image": sidecar.image,
@@ -277,7 +278,8 @@ def _sidecar(sidecar: SidecarPlan) -> Manifest:
         "command": list(sidecar.command),
         "args": list(sidecar.args),
         "env": [{"name": key, "value": value} for key, value in sidecar.env.items()],
-        # It has no limits, because its peak usage is unknown and the job would end with it.
+        # It has no limits, because its peak usage is unknown, and the job would end if the sidecar exceeded a
+        # limit.
         "resources": {"requests": {"cpu": sidecar.cpu, "memory": sidecar.memory}},
         "securityContext": {
             "runAsNonRoot": False,
@@ -315,5 +317,7 @@ def _volume(mount: MountPlan) -> Manifest:
 
 
 def _without_empty(fields: Mapping[str, Any]) -> Manifest:
-    """Return the fields without None and without empty collections. Empty strings and zeros have a meaning."""
+    """Return the fields without None and empty collections. Empty strings and zeros are kept, because they have a
+    meaning.
+    """
     return {key: value for key, value in fields.items() if value is not None and value not in ([], {}, ())}

@@ -27,7 +27,7 @@ def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
             "spec": {
                 "rayVersion": cluster.version,
                 "enableInTreeAutoscaling": False,
-                # Otherwise KubeRay does not replace pods when their template changes.
+                # With any other strategy, KubeRay does not replace pods when their template changes.
                 **({"upgradeStrategy": {"type": "Recreate"}} if cluster.recreates else {}),
                 # The head runs no tasks, because a task that uses up its memory would end the whole cluster.
                 "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": head},

@@ -25,15 +25,15 @@ from gpu_platform.planning.workloads.section import TrainingJobPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods, failure_rules
 
 RENDEZVOUS_PORT: Final = 29500
-_GROUP: Final = "node"  # replicated Job of a JobSet; Trainer gives its pods the same name
+_GROUP: Final = "node"  # name of the replicated Job in a JobSet; Trainer gives its pods the same name
 _STEP: Final = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
-# These are the Job controller's messages about a pod that a failure rule matched.
+# These patterns match the Job controller's messages about a pod that matched a failure rule.
 _LOST_MESSAGE: Final = f".*has condition ({'|'.join(LOST_CONDITIONS)}) matching FailJob rule.*"
 _EXIT_MESSAGE: Final = ".*failed with exit code {codes} matching FailJob rule.*"
 
 
 def training_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
-    """Return the objects of a training job, in the order of their creation."""
+    """Return the objects of a training job in their order of creation."""
     build = {"job": _job, "jobset": _job_set, "trainjob": _train_job}[job.api]
     return [*team.claim(job.claim), *team.compute_domain(job.pod), *build(team, job)]
 
@@ -52,11 +52,12 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
             "completionMode": "Indexed",
             "parallelism": pods,
             "completions": pods,
-            # All pods fail if the first pod is lost, so an attempt costs as many failures as there are pods.
+            # If the first pod is lost, all pods fail. One attempt can therefore cost as many failures as there are
+            # pods.
             "backoffLimit": job.retries * pods,
             "activeDeadlineSeconds": job.deadline_seconds,
             "podFailurePolicy": {"rules": failure_rules("Ignore", job.stop_on, job.interrupted_on)},
-            # The new pod waits until the old pod has ended, because the other pods find both under the same name.
+            # The new pod waits until the old pod has ended, because both have the same DNS name.
             "podReplacementPolicy": "Failed",
             "template": template,
         },
@@ -104,7 +105,7 @@ def _job_set_spec(job: TrainingJobPlan, group: Manifest) -> Manifest:
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
         "failurePolicy": {
             "maxRestarts": job.retries,
-            # The next attempt needs the GPUs of the last one.
+            # The next attempt needs the GPUs that the last attempt used.
             "restartStrategy": "BlockingRecreate",
             "rules": [
                 {
@@ -134,7 +135,7 @@ def _job_set_spec(job: TrainingJobPlan, group: Manifest) -> Manifest:
 def _interrupted(job: TrainingJobPlan) -> list[Manifest]:
     """Return the rule for exit codes that cost no attempt.
 
-    It precedes the rule for all exit codes; the first match counts.
+    The rule precedes the rule for all exit codes, because the first match counts.
     """
     if not job.interrupted_on:
         return []
@@ -163,7 +164,8 @@ def _group(job: TrainingJobPlan, template: Manifest) -> Manifest:
 
 
 def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
-    """Return a TrainingRuntime that contains the whole pod of this job, and the TrainJob that starts it."""
+    """Return a TrainingRuntime that contains the complete pod template of this job, and the TrainJob that uses it.
+    """
     name, workload = job.pod.workload.name, job.pod.workload
     template = team.template(job.pod, {}, name=_GROUP, restartPolicy="Never")
     group = {"name": _GROUP, "template": {"metadata": {"labels": dict(_STEP)}, "spec": _group(job, template)}}

@@ -1,4 +1,4 @@
-"""Do one part of the work. The Job starts one pod for each index. Put your work here."""
+"""Do one part of the work. The Job starts one pod for each index. Put your code here."""
 
 import os
 

@@ -1,4 +1,5 @@
-"""Sum a tensor over all GPUs, and continue from the checkpoint after an interruption. Put your training here."""
+"""Sum a tensor over all GPUs, and continue from the checkpoint after an interruption. Put your training code here.
+"""
 
 import os
 import time
