@@ -87,10 +87,10 @@ class Catalog:
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
     drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and action of the cloud
     gpu_quotas: Mapping[str, GpuQuota]
-    sales: Mapping[str, Sale]  # by description of the machine types, not by machine type
+    sales: Mapping[str, Sale]  # by description, not by machine type
     service_quotas: Mapping[str, ServiceQuota]
     no_control_plane_zones: Mapping[str, ZoneWithoutControlPlanes]  # by zone id
-    unsupported_machine_types: Mapping[str, UnsupportedMachineType]  # by description of the machine types, not by machine type
+    unsupported_machine_types: Mapping[str, UnsupportedMachineType]  # by description, not by machine type
     price_lists: Mapping[str, PriceList]
     part_prices: Mapping[str, PartPriceList]
     offerings: Mapping[str, Offering]

@@ -273,7 +273,7 @@ class _Written:
     def _reference(self, name: str) -> str:
         if name in self._declared:
             if name not in self.variables:
-                written = self.written(self._declared[name])  # this call first records the variables that the variable itself uses
+                written = self.written(self._declared[name])  # first records the variables that this variable uses
                 self.variables[name] = written
         elif isinstance(value := self._given[name], str | int):
             return literal(value)

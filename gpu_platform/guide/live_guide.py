@@ -19,7 +19,7 @@ from gpu_platform.live.usage import gpu_usage
 from gpu_platform.planning.queues.limits import is_cpu_flavor
 
 if TYPE_CHECKING:
-    from gpu_platform.live.client import KubernetesClient  # imported only for types, because planning a guide does not need it
+    from gpu_platform.live.client import KubernetesClient  # planning does not need this import
 
 _KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 _QUOTA: Final = "gpu-quota"

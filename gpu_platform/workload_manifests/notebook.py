@@ -36,8 +36,8 @@ def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
         f"--ServerApp.root_dir={directory}",
         f"--ServerApp.shutdown_no_activity_timeout={idle_seconds}",
         f"--MappingKernelManager.cull_idle_timeout={idle_seconds}",
-        "--MappingKernelManager.cull_connected=True",  # a notebook that is open in a browser but not in use may end
-        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server ends only after all terminals have ended
+        "--MappingKernelManager.cull_connected=True",  # an unused notebook in an open browser also ends
+        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server waits for its terminals to end
     )
 
 

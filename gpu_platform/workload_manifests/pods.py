@@ -22,7 +22,7 @@ from gpu_platform.planning.workloads.section import KeptClaimPlan, MountPlan, Po
 Manifest = dict[str, Any]
 _SHM: Final = "/dev/shm"  # noqa: S108 - a mount of the container
 _LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
-_NODE_SECONDS: Final = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"  # annotation that Kueue copies into the parameters of a ProvisioningRequest
+_NODE_SECONDS: Final = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"  # parameter of a ProvisioningRequest
 _SECCOMP: Final[Mapping[str, str]] = {"type": "RuntimeDefault"}
 
 
