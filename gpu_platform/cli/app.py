@@ -100,7 +100,7 @@ _TASKS: Final[Mapping[str, tuple[Callable[..., None] | tuple[str, typer.Typer], 
 }
 """Commands and groups of commands by task, in the order of --help.
 
-The function `node_check` is the command `node-check`. Extensions add commands to these tasks, and may add a task.
+The function `node_check` is the command `node-check`. Extensions add commands to these tasks, and may add tasks.
 """
 _GROUPS: Final = {one[0]: one[1] for one in itertools.chain(*_TASKS.values()) if isinstance(one, tuple)}
 for _one in itertools.chain(*_TASKS.values()):
@@ -154,7 +154,8 @@ def _run(given: list[str]) -> None:
 
 @contextlib.contextmanager
 def _output_written() -> Generator[None]:
-    """Flush standard output at the end. If it cannot be written, print one line and exit with code 3."""
+    """Flush standard output at the end. If it cannot be written, print a message of one line and exit with code 3.
+    """
     try:
         try:
             yield
@@ -166,7 +167,7 @@ def _output_written() -> Generator[None]:
             raise stop from None
     except OSError as error:
         try:
-            print(flush=True)  # fails again if standard output is the file that failed
+            print(flush=True)  # raises an error again if it is standard output that cannot be written
         except OSError:
             _discard_output()
             print(f"error: cannot write to standard output: {error.strerror}", file=sys.stderr)

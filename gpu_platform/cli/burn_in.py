@@ -47,7 +47,7 @@ def burn_in_stack(stack: str, *, pools: Sequence[str], nodes: Sequence[str], to_
 
 
 def report_of(records: Sequence[NodeRecord]) -> ValidationReport:
-    """Return a report that contains only active checks."""
+    """Return a validation report that contains only the results of active checks."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return ValidationReport(
         tuple(

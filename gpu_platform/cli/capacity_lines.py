@@ -1,4 +1,4 @@
-"""Sentences and numbers of a capacity document that the text output and the HTML page share."""
+"""Sentences and numbers of a capacity document, shared by the text output and the HTML page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERDICTS: Final = {
 
 
 def logical_gpus(pool: Mapping[str, Any]) -> str:
-    """Return the units of a pool under their short names. The line of the pool contains the full names."""
+    """Return the units of a pool under their short names. The line about the pool contains the full names."""
     return ", ".join(
         f"{count} x {name.removeprefix('nvidia.com/')}" for name, count in pool["logical_gpus"].items()
     )
@@ -36,7 +36,7 @@ def number(value: float | None) -> str:
 
 
 def definition(cause: Mapping[str, Any]) -> str:
-    """Return the definition of a cause of waste, and the pools for which the waste is unknown."""
+    """Return the definition of a cause of waste, followed by the pools whose waste is unknown."""
     without = f"; unknown for {', '.join(cause['unknown'])}" if cause["unknown"] else ""
     return cause["how"] + without
 
@@ -57,13 +57,13 @@ def _mps(pool: Mapping[str, Any]) -> str:
 
 
 def modes(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the GPUs of each sharing mode."""
+    """Yield a line about the physical and logical GPUs of each sharing mode."""
     for mode in document["modes"]:
         yield f"mode {mode['mode']}: {mode['logical_gpus']} logical GPUs of {mode['physical_gpus']} physical"
 
 
 def compute(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the CPU and memory that the team quotas allow, and the CPU and memory of the nodes of all pools."""
+    """Yield the CPU and memory that the team quotas allow, and the CPU and memory of the nodes in all pools."""
     for one in document["compute"]:
         most = f" (at most {one['offered_most']:g})" if one["offered_most"] > one["offered"] else ""
         unlimited = f"; without a limit: {', '.join(one['unlimited'])}" if one["unlimited"] else ""
@@ -95,7 +95,7 @@ def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def quotas(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield whether the quotas of all teams fit the nodes, and which quotas conflict."""
+    """Yield whether the nodes can satisfy the quotas of all teams, and which quotas conflict."""
     for key, size in (("desired", "desired"), ("most", "maximum")):
         result = found[key]
         if result is None:
@@ -136,7 +136,7 @@ def waste(document: Mapping[str, Any]) -> str:
 
 
 def oversubscription(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the number and cost of the GPUs that the quotas contain but the nodes do not have."""
+    """Yield the number and cost of the GPUs by which the quotas exceed the GPUs of the nodes."""
     for one in document["oversubscription"]["resources"]:
         yield (
             f"oversubscription: {one['asked']} x {one['name']} allocated to teams, {one['offered']} available: "

@@ -17,7 +17,7 @@ _COLOURS: Final = {
 
 
 def capacity_page(document: Mapping[str, Any]) -> str:
-    """Return the document of `capacity_document` as one HTML page without links to anything outside."""
+    """Return the document of `capacity_document` as one HTML page without external links."""
     return render_page(
         "gpu_platform.cli",
         "capacity_page.html",
@@ -31,7 +31,7 @@ def capacity_page(document: Mapping[str, Any]) -> str:
 
 
 def _bars(document: Mapping[str, Any]) -> Iterator[tuple[str, str, list[tuple[str, float, str]]]]:
-    """Yield each resource with the label and the parts of its bar."""
+    """Yield each resource with the label of its bar and the parts of the bar."""
     for one in (*document["resources"], *document["compute"]):
         allocated, offered = one["allocated"], one["offered"]
         amounts = (min(allocated, offered), max(0, allocated - offered), max(0, offered - allocated))

@@ -38,7 +38,7 @@ Output = Literal["text", "json", "sarif", "junit"]
 
 
 def check_stack(stack: str, *, output: Output) -> ExitCode:
-    """Check a stack and print what was chosen, why, and which rules it breaks.
+    """Check a stack. Print the decisions of its plan with their reasons, and the rules that it breaks.
 
     The SARIF and JUnit formats report the findings by line of the stack file. If the stack file is not valid, its
     mistakes are printed in that format before BadInput is raised.
@@ -97,9 +97,9 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
 
 
 def chart_warnings(charts: ChartsPlan, program: RecordedProgram) -> Iterator[str]:
-    """Yield the chart values of the stack file that have no effect.
+    """Yield a warning for each chart value of the stack file that has no effect.
 
-    The program sets such a value itself, or it does not install the chart.
+    Such a value has no effect because the program sets it itself or does not install the chart.
     """
     own: dict[str, Mapping[str, Any]] = {}
     for resource in program.resources:
@@ -124,13 +124,13 @@ def _print_findings(
 
 
 def verdict(report: PolicyReport) -> ExitCode:
-    """Return a finding if a mandatory rule is broken. Broken advisory rules do not count."""
+    """Return the exit code for a finding if a mandatory rule is broken. Broken advisory rules do not count."""
     broken = any(violation.level is Level.MANDATORY for violation in report.violations)
     return ExitCode.FINDING if broken else ExitCode.GOOD
 
 
 def broken_rules(report: PolicyReport) -> list[str]:
-    """Return the broken mandatory rules, one line each."""
+    """Return a line for each violation of a mandatory rule."""
     return [
         f"  - {one.rule} ({one.severity.value}): {one}"
         for one in report.violations
@@ -160,7 +160,7 @@ def show_decisions(console: Console, plan: Plan) -> None:
 
 
 def show_policies(console: Console, report: PolicyReport) -> None:
-    """Print the broken rules, sorted by level and severity, and then what the rules could not check."""
+    """Print the violations, sorted by level and severity, and then what the rules could not check."""
     severities = list(Severity)
     for violation in sorted(
         report.violations, key=lambda one: (one.level is not Level.MANDATORY, severities.index(one.severity))

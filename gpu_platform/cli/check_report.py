@@ -1,8 +1,8 @@
 """Converts the findings of `check` to SARIF 2.1.0 or JUnit XML, with their lines in the stack file.
 
 SARIF is the OASIS standard "Static Analysis Results Interchange Format 2.1.0". GitHub shows its results at the
-lines of a pull request. A rule checks resources; its finding is placed at the pool or team that declares the
-resource.
+lines of a pull request. A rule checks resources. A finding about a resource is reported at the pool or team that
+declares the resource.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOT_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Finding of `check` at a place in the stack file. `kind` is the level of the finding."""
+    """A finding of `check` at a place in the stack file. `kind` is the level of the finding."""
 
     rule: str
     kind: Literal["error", "warning", "note"]
@@ -64,7 +64,7 @@ def findings(report: PolicyReport, spec: Environment | TeamStack, positions: Pos
 
 
 def placed(report: PolicyReport, loaded: LoadedStack) -> PolicyReport:
-    """Return a report for people, with the name and line of each violation's declaration in the stack file."""
+    """Return a report for people. Each violation has the name and line of the declaration that it comes from."""
     if not report.violations:
         return report
     spec, positions = parse_platform(loaded.platform, str(loaded.path)), Positions(loaded.path)
@@ -83,7 +83,7 @@ def placed(report: PolicyReport, loaded: LoadedStack) -> PolicyReport:
 
 
 def mistakes(error: BadInput, positions: Positions) -> tuple[Finding, ...]:
-    """Return the problems of a stack file that is not valid."""
+    """Return the problems of an invalid stack file as findings."""
     return tuple(
         Finding(STACK_FILE_RULE, "error", str(problem), positions.of(problem.path)) for problem in error.problems
     )
@@ -197,7 +197,8 @@ def as_junit(
     own_rules: Sequence[str] = (),
     unevaluated: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return JUnit XML with a test case for each rule. Advice and unchecked rules become skipped cases.
+    """Return JUnit XML with a test case for each rule. Advisory violations and unchecked rules become skipped
+    cases.
 
     `unevaluated` contains the rules that did not run, with the reason.
     """

@@ -1,4 +1,6 @@
-"""Asks for consent to irreversible actions: a name typed at a terminal, or an option without a terminal."""
+"""Asks for consent to irreversible actions. The user types a name at a terminal, or sets an option without a
+terminal.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,9 @@ from gpu_platform.stack.loaded import environment_of, load_stack, plan_platform
 def show_cost(
     stack: str, *, utilisation: Path | None, prometheus: str | None, seconds: float, output: str
 ) -> ExitCode:
-    """Print the cost of an environment at its desired size, and changes that reduce it, as text, JSON or HTML."""
+    """Print the cost of an environment at its desired size, and possible changes that reduce it, as text, JSON or
+    HTML.
+    """
     loaded = load_stack(stack)
     plan = environment_of(loaded, ", because teams have no pools", "cost {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]

@@ -14,7 +14,7 @@ _NOBODY: Final = "no team"
 
 
 def cost_page(document: Mapping[str, Any]) -> str:
-    """Return the document of `cost_document` as one HTML page without links to anything outside."""
+    """Return the document of `cost_document` as one HTML page without external links."""
     colours = {**colours_of(team["team"] for team in document["teams"]), _NOBODY: HATCHED}
     return render_page(
         "gpu_platform.cli",
@@ -34,7 +34,9 @@ def cost_page(document: Mapping[str, Any]) -> str:
 
 
 def nodes_text(pool: Mapping[str, Any]) -> str:
-    """Return the number of nodes of a pool. If the pool has a schedule, add its hours, as in `2, 65 h a week`."""
+    """Return the number of nodes of a pool. If the pool has a schedule, add its weekly hours, as in `2, 65 h a
+    week`.
+    """
     hours = pool["hours_per_week"]
     return f"{pool['nodes']}" if hours == HOURS_OF_WEEK else f"{pool['nodes']}, {hours:.4g} h a week"
 

@@ -1,4 +1,5 @@
-"""Ends an `up` that waits for a node that a controller has given up, and reports what a person must do."""
+"""Ends an `up` that waits for a node that a controller has given up, and reports how a person can repair the node.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +32,24 @@ _PAST_THE_GATE: Final = (
 )
 _POLL_SECONDS: Final = 10.0
 _NEW: Final = 3
-"""Consecutive polls that must find a node given up in this run, because a controller may retry it immediately."""
+"""Number of consecutive polls after which a node that was given up in this run counts as given up. A controller
+may retry the node at once.
+"""
 _OLD: Final = 60
-"""Consecutive polls for a node that was given up before this run, because this run may repair the node."""
+"""Number of consecutive polls after which a node that was given up before this run counts as given up. This run
+may repair the node.
+"""
 
 
 class NodesGivenUp(Finding):
-    """Nodes that do not recover by waiting. Applied changes stay, and the next run continues."""
+    """Some nodes do not recover by waiting. Applied changes stay, and the next run continues."""
 
 
 @contextmanager
 def ended_by_dead_ends(plan: Plan, cluster: ClusterAccess) -> Generator[None]:
-    """Run the body, which waits for nodes of the plan, and raise NodesGivenUp if waiting does not help.
+    """Run the body, which waits for nodes of the plan. Raise NodesGivenUp if waiting does not help.
 
-    Nodes that were given up before the run are reported on standard error, with what to do.
+    Nodes that were given up before the run are reported on standard error, with instructions.
     """
     watch = _watched(plan, cluster)
     if watch is None or threading.current_thread() is not threading.main_thread():
@@ -67,9 +72,10 @@ def ended_by_dead_ends(plan: Plan, cluster: ClusterAccess) -> Generator[None]:
 
 
 def past_the_gate(plan: Plan, failure: GpuPlatformError) -> str:
-    """Return how to apply the rest while nodes fail, or an empty string if `up` ended for another reason.
+    """Return how to apply the remaining changes while nodes fail, or an empty string if `up` ended for another
+    reason.
 
-    The error of either engine names the DaemonSet of a pool whose nodes do not pass.
+    With either engine, the error names the DaemonSet of a pool whose nodes do not pass.
     """
     if plan.kind != "environment" or not plan.validation.gate:
         return ""
@@ -98,7 +104,7 @@ def dead_ends(client: KubernetesClient, plan: EnvironmentPlan) -> dict[str, str]
     Raises UnknownOutcome if the cluster does not answer.
     """
     if not any(True for labels in _SUSPECT for _ in client.objects("v1", "Node", label_selector=labels)):
-        return {}  # the usual case, without reading all nodes of a large cluster
+        return {}  # the usual case, in which the nodes of a large cluster need not all be read
     report = collect_report(client, plan)
     return {
         node.node: f"node {node.node}: {check.id} is {check.observed}: {check.remediation}"

@@ -87,8 +87,8 @@ class _Prepared:
 def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
     """Check a stack, start its sandbox and choose its engine. Errors are raised before anything changes.
 
-    With `with_policies`, a violation of a mandatory rule is raised as a Finding, and capacity that has ended as
-    BadInput. A destroy needs neither check.
+    With `with_policies`, a violation of a mandatory rule is raised as a Finding, and reserved capacity that has
+    ended as BadInput. `destroy` needs neither check.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
@@ -98,7 +98,7 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
         if not quiet:
             show_policies(console(), placed(report, loaded))
         head = f"stack {loaded.stack} violates mandatory policies; nothing was changed"
-        # JSON output has no table of violations, so the error itself lists the rules.
+        # JSON output has no table of violations, so the error itself lists the violations.
         raise Finding("\n".join([head, *broken_rules(placed(report, loaded))]) if quiet else head)
     if loaded.plan.kind == "environment" and with_policies:
         for warning in (
@@ -166,7 +166,7 @@ def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
 def _upgrade_sandbox(prepared: _Prepared) -> None:
     """Upgrade a sandbox to the declared Kubernetes version.
 
-    This follows the announcement of the changes, because a preview changes nothing.
+    This happens only after the changes have been announced, because a preview must not change anything.
     """
     cluster, wanted = prepared.loaded.plan.cluster, prepared.loaded.declared_kubernetes
     if cluster.access == "sandbox" and wanted not in (None, kubernetes_of(sandbox_dir(cluster.name))):
@@ -178,7 +178,7 @@ def _upgrade_sandbox(prepared: _Prepared) -> None:
 class _Announced:
     """Planned changes and their impact, as `preview` prints them.
 
-    `pools` and `teams` are None if unknown. `skipped` is set if other owners have some of the objects.
+    `pools` and `teams` are None if unknown. `skipped` is set if some of the objects belong to other owners.
     """
 
     outputs: Mapping[str, Any]
@@ -195,7 +195,8 @@ def preview_stack(
 ) -> ExitCode:
     """Print what `up` would change. With `objects`, also print each object.
 
-    Raises Finding for a violation of a mandatory policy, and for a change with an effect that `fail_on` lists.
+    Raises Finding for a violation of a mandatory policy, and for a change that has one of the effects in
+    `fail_on`.
     """
     refused = _refused_effects(fail_on)
     prepared = _prepare(stack, engine, quiet=to_json)
@@ -248,7 +249,7 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
     """Return the planned changes and their impact.
 
     The engine compares objects if the stack is deployed, or with `always_compare`. Raises BadInput if the plan is
-    not compatible with the last deployment, or if the quotas exceed the units that the pools offer.
+    not compatible with the last deployment, or if the sum of all quotas exceeds the units that the pools offer.
     """
     plan = prepared.loaded.plan
     outputs, objects = _outputs(prepared), ObjectsOnce(prepared.cluster)
@@ -274,7 +275,7 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
 def _outputs(prepared: _Prepared) -> Mapping[str, Any]:
     """Return the outputs of the last deployment, or an empty mapping if there is none.
 
-    Raises BadInput if the plan is not compatible with them.
+    Raises BadInput if the plan is not compatible with these outputs.
     """
     plan = prepared.loaded.plan
     outputs = prepared.deployment.outputs() or {}
@@ -312,9 +313,9 @@ def deploy_stack(
 ) -> ExitCode:
     """Deploy a stack, wait until its nodes pass validation, print the report and return the worst exit code.
 
-    The impact of all changes is printed before the first change is made. Raises Finding, with nothing changed, for
-    a change with an effect that `fail_on` lists. Raises BadInput for a change to nodes outside the stack's
-    maintenance window, unless `outside_window` is set. Raises TimedOut after `timeout`, a duration.
+    The impact of all changes is printed before the first change is made. Raises Finding, before anything is
+    changed, for a change that has one of the effects in `fail_on`. Raises BadInput for a change to nodes outside
+    the stack's maintenance window, unless `outside_window` is set. Raises TimedOut after `timeout`, a duration.
     """
     refused, seconds = _refused_effects(fail_on), parse_timeout(timeout)
     with time_limit(seconds):
@@ -363,7 +364,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
         hold_nodes(plan, prepared.cluster)
     except Finding as error:
         failure = error
-    # After any other kind of failure, only the Pulumi CLI may have applied a part of the changes.
+    # After a failure of any other kind, the changes may be partly applied, but only by the Pulumi CLI.
     partly = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
     applied = failure is None or isinstance(failure, NotReady | NodesGivenUp | ObjectsSkipped) or partly
     if applied:
@@ -388,7 +389,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
 
 
 def _release_queues(prepared: _Prepared, outputs: Mapping[str, Any]) -> None:
-    """Release declared Kueue objects that are being deleted, so that the engine creates them again."""
+    """Release declared Kueue objects whose deletion has not finished, so that the engine can create them again."""
     plan = prepared.loaded.plan
     declared = [("ClusterQueue", one.namespace) for one in team_queues(plan.queues)]
     if isinstance(plan.queues, QueuesPlan):
@@ -440,8 +441,8 @@ def destroy_stack(
     """Delete what a stack deployed, after consent. Objects of team members are kept unless `delete_data` is set.
 
     `yes` gives consent without a terminal. `to_json` prints one document at the end, and the lists to standard
-    error. Raises BadInput, before anything is changed, without consent, if something is protected, or if team
-    stacks are deployed on the environment. Raises TimedOut after `timeout`, a duration.
+    error. Raises BadInput, before anything is changed, if consent is missing, if something is protected, or if
+    team stacks are deployed on the environment. Raises TimedOut after `timeout`, a duration.
     """
     with time_limit(parse_timeout(timeout)):
         return _destroy(stack, engine, yes=yes, delete_data=delete_data, to_json=to_json)

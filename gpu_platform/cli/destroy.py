@@ -33,7 +33,7 @@ _ON = "true, or unset on a cluster with production: true,"
 
 @dataclass(frozen=True, slots=True)
 class Destruction:
-    """Stack that is about to be destroyed.
+    """A stack that is about to be destroyed.
 
     `outputs` are the outputs of its last deployment, or empty if there is none. `is_deployed` is false if nothing
     of the stack exists except retained namespaces.
@@ -76,7 +76,7 @@ class Destruction:
 class _ClusterContents:
     """Contents of a cluster.
 
-    `own` are the team namespaces of this stack, `others` the retained namespaces of other stacks.
+    `own` contains the team namespaces of this stack, and `others` the retained namespaces of other stacks.
     """
 
     own: Sequence[tuple[kept_namespaces.TeamNamespace, Contents]] = ()
@@ -93,8 +93,8 @@ class _ClusterContents:
 def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
     """Show what is deleted and kept, ask for consent unless `yes`, destroy the stack and print what is left.
 
-    Raises BadInput, before anything is changed, without consent, and if team stacks are deployed. If the cluster
-    itself is deleted and contains objects of members, BadInput is also raised without `delete_data`.
+    Raises BadInput, before anything is changed, if consent is missing or if team stacks are deployed. If the
+    cluster itself is deleted and contains objects of members, BadInput is also raised without `delete_data`.
     """
     found = _read(run)
     _refuse_team_stacks(run, found.team_stacks)
@@ -129,7 +129,7 @@ def _report(
 
 
 def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
-    """Raise BadInput if `source` protects something. `names` is the stack output `protected`."""
+    """Raise BadInput if something is protected. `names` is the stack output `protected`."""
     by_field = [name.removesuffix(PROTECT_FIELD) for name in names if name.endswith(PROTECT_FIELD)]
     by_cluster = [name for name in names if not name.endswith(PROTECT_FIELD)]
     problems = [
@@ -218,7 +218,7 @@ def _refuse_data_in_cluster(run: Destruction, found: _ClusterContents) -> None:
 
 
 def _pools(run: Destruction) -> Iterator[tuple[str, int, int, bool]]:
-    """Yield the pools with their nodes, their GPUs, and whether they are deleted."""
+    """Yield each pool with its numbers of nodes and GPUs, and whether it is deleted."""
     if run.plan.kind != "environment" or not run.is_deployed:
         return
     for name, facts in (run.outputs.get("pools") or pool_facts(run.plan)).items():
@@ -346,7 +346,7 @@ def _document(
 
 
 def nothing_to_destroy(plan: Plan, cluster: str = "absent") -> dict[str, Any]:
-    """Return the report of a destroy that found nothing. `cluster` is what happened to the cluster."""
+    """Return the report of a destroy that had nothing to delete. `cluster` is what happened to the cluster."""
     return {
         "version": 1,
         "stack": plan.stack,

@@ -137,8 +137,8 @@ def tools() -> list[Tool]:
 def examine(stack: str | None, *, to_json: bool, online: bool = False) -> ExitCode:
     """Print the tools and, for a stack, the prerequisites of its `up`.
 
-    Return a finding if a required one is missing. `online` also queries the cloud for what would make `up` fail.
-    Raises BadInput if `online` is set without a stack.
+    Return a finding if a required tool or prerequisite is missing. `online` also queries the cloud for conditions
+    that would make `up` fail. Raises BadInput if `online` is set without a stack.
     """
     if online and stack is None:
         raise BadInput(

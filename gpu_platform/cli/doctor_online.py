@@ -1,4 +1,4 @@
-"""`gpu-platform doctor STACK --online`: query the cloud for what would make `up` fail."""
+"""`gpu-platform doctor STACK --online`: query the cloud for conditions that would make `up` fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARKS = {"stops": "STOPS", "warns": "WARNS", "fine": "ok", "unknown": "UNKNOWN"
 
 
 def findings_of(stack: str) -> Sequence[OnlineFinding]:
-    """Return the findings about the cloud of a stack. Raises BadInput for a team's stack."""
+    """Return the findings about the cloud account and region of a stack. Raises BadInput for a team's stack."""
     loaded = load_stack(stack)
     plan = loaded.plan
     if plan.kind != "environment":
@@ -41,7 +41,7 @@ def findings_of(stack: str) -> Sequence[OnlineFinding]:
 
 
 def exit_code(findings: Sequence[OnlineFinding]) -> ExitCode:
-    """Return the exit code. A finding that stops `up` outweighs a question without an answer."""
+    """Return the exit code. A finding that would stop `up` takes precedence over a query that had no answer."""
     severities = {finding.severity for finding in findings}
     if "stops" in severities:
         return ExitCode.FINDING

@@ -54,7 +54,7 @@ ChangesDocument = Mapping[str, Any]
 
 
 class Deployment(Protocol):
-    """Interface of the engine that was chosen for a stack."""
+    """Deployment of a stack by the engine that was chosen for it."""
 
     @property
     def engine(self) -> str:
@@ -69,7 +69,7 @@ class Deployment(Protocol):
     def lock(self, command: str) -> AbstractContextManager[None]:
         """Exclude other runs that change the stack while the context is open.
 
-        The other runs show `command` to their users.
+        The other runs show their users that `command` holds the lock.
         """
         ...
 
@@ -78,7 +78,9 @@ class Deployment(Protocol):
         ...
 
     def is_deployed(self) -> bool:
-        """Return whether anything of the stack exists, including parts of a deployment that did not finish."""
+        """Return whether any resource of the stack exists, including resources of a deployment that did not
+        finish.
+        """
         ...
 
     def preview(self) -> ChangesDocument:
@@ -122,11 +124,11 @@ class EmbeddedDeployment:
         return StackLock(self.cluster.client(), self.loaded.stack, command, self.progress).held()
 
     def outputs(self) -> Mapping[str, Any] | None:
-        """Read the outputs from the cluster."""
+        """Return the outputs that are recorded in the cluster."""
         return stack_outputs(self.cluster.client(), self.loaded.stack)
 
     def is_deployed(self) -> bool:
-        """Look for the record of the stack in the cluster."""
+        """Return whether the cluster contains a record of the stack."""
         return is_deployed(self.cluster.client(), self.loaded.stack)
 
     def preview(self) -> ChangesDocument:
@@ -139,7 +141,7 @@ class EmbeddedDeployment:
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Apply the objects, wait until they are ready, and delete objects that are no longer declared."""
-        del rolled  # only this process changes nodes, after the rollout
+        del rolled  # only this process changes nodes, and only after the MIG rollout
         client = self.cluster.client()
         refuse_parts(self.loaded, self.recorded, client, ())
         _warn_of_open_access(self.loaded, client, self.progress)
@@ -198,7 +200,7 @@ class PulumiDeployment:
             return driver.outputs()
 
     def is_deployed(self) -> bool:
-        """Look for resources and interrupted creations in the state of the stack."""
+        """Return whether the state of the stack contains resources or interrupted creations."""
         with self._driver() as driver:
             return not driver.is_empty() or bool(driver.interrupted_creations())
 
@@ -222,7 +224,7 @@ class PulumiDeployment:
                 changes = driver.up()
         finally:
             self.cluster.forget()  # the cluster may have been created or replaced
-        # Access is restored after the CLI has made the changes of the stack file in their order.
+        # The CLI makes the changes of the stack file in their order. Access is restored after that.
         access = self._access(restore_access)
         self._settle(self.loaded.plan.teams)
         return _with_access(changes, access).to_json()
@@ -241,7 +243,7 @@ class PulumiDeployment:
         return changes
 
     def _resized(self) -> Mapping[str, str]:
-        """Return a variable that lists the node groups whose size this run sets.
+        """Return an environment variable that lists the node groups whose size this run sets.
 
         Autoscalers and schedules set the size of all other node groups.
         """
@@ -255,10 +257,11 @@ class PulumiDeployment:
         return {RESIZED_VARIABLE: json.dumps(resized)}
 
     def _held(self) -> Mapping[str, str]:
-        """Return a variable that lists the held queues, or no queues if the cluster does not answer.
+        """Return an environment variable that lists the held queues. The list is empty if the cluster does not
+        answer.
 
-        The CLI keeps these queues held and does not wait for them. The program declares their policy; otherwise
-        the provider would remove the value that kubectl set.
+        The CLI keeps these queues held and does not wait for them. The program declares their stopPolicy;
+        otherwise the provider would remove the value that was set with kubectl.
         """
         queues = team_queues(self.loaded.plan.queues)
         held: dict[str, dict[str, str]] = {}
@@ -269,16 +272,17 @@ class PulumiDeployment:
         return {HELD_VARIABLE: json.dumps(held, sort_keys=True)}
 
     def _refuse_first_up(self, driver: PulumiEngine) -> None:
-        """Raise BadInput, with nothing changed, if the `up` that creates a cluster could not finish."""
+        """Raise BadInput, before anything is changed, if the `up` that creates a cluster could not finish."""
         cloud = self.loaded.plan.cluster.cloud
         problem = cloud.first_up_problem if cloud is not None and self.loaded.plan.kind == "environment" else None
         if problem is not None and driver.is_empty():
             raise BadInput(str(self.loaded.path), [problem])
 
     def _refuse_interrupted_creations(self, driver: PulumiEngine) -> None:
-        """Raise UnknownOutcome, with nothing changed, if resources might be created, and paid for, a second time.
+        """Raise UnknownOutcome, before anything is changed, if `up` might create, and bill, resources a second
+        time.
 
-        Each creation uses unique names for cloud resources, so the cloud does not refuse a second one.
+        Each creation uses unique names for cloud resources, so the cloud does not refuse a second creation.
         """
         if interrupted := driver.interrupted_creations():
             raise UnknownOutcome(
@@ -299,9 +303,9 @@ class PulumiDeployment:
             )
 
     def _client_to_look(self) -> KubernetesClient:
-        """Return a client for the cluster.
+        """Return a client that can read the cluster.
 
-        Before the first `up`, a client for an existing cluster comes from the cloud's API.
+        Before the first `up`, the credentials for an existing cluster come from the cloud's API.
         """
         try:
             return self.cluster.client()
@@ -334,7 +338,7 @@ class PulumiDeployment:
     def _access(
         self, look: Callable[[KubernetesClient, Sequence[KubernetesObject]], Sequence[Change]]
     ) -> Sequence[Change]:
-        """Return the changes that `look` finds, or makes, to access that others changed."""
+        """Return the changes that `look` finds or makes. They concern access that others have changed."""
         try:
             return look(self.cluster.client(), kubernetes_objects(self.recorded.resources))
         except (Refused, UnknownOutcome) as reason:
@@ -342,9 +346,9 @@ class PulumiDeployment:
             return ()
 
     def _settle(self, teams: Collection[TeamPlan]) -> None:
-        """Mark the namespaces of teams that left as retained, and delete the empty namespaces.
+        """Label the namespaces of teams that left the stack as retained, and delete the empty ones.
 
-        Pulumi leaves both unchanged.
+        Pulumi neither labels nor deletes these namespaces.
         """
         try:
             kept_namespaces.settle(
@@ -391,8 +395,8 @@ def _same_python() -> Mapping[str, str]:
 def _project_for(folder: Path, scratch: Path) -> Path:
     """Return the folder of a temporary Pulumi project that runs this program with stack files from another folder.
 
-    The CLI finds stack files only through the project's stackConfigDir, a path relative to Pulumi.yaml, and writes
-    its encryption salt into them.
+    The CLI finds stack files only through the project's stackConfigDir, a path relative to Pulumi.yaml. It writes
+    its encryption salt into the stack files.
     """
     project: dict[str, Any] = {**project_settings()}
     project |= {"main": str(PROJECT_ROOT), "stackConfigDir": os.path.relpath(folder, scratch.resolve())}
@@ -432,7 +436,7 @@ def _is_embedded(loaded: LoadedStack, cluster: ClusterAccess) -> bool:
 
 
 def _with_access(found: Changes, access: Collection[Change]) -> Changes:
-    """Return the CLI's changes together with the changes to access, which the CLI does not see."""
+    """Return the CLI's changes together with the changes to access, which the CLI does not report."""
     changed = {change.key: change for change in access}
     others = [one for one in found.changes if one.key not in changed or one.action is not Action.UNCHANGED]
     seen = {one.key for one in others}

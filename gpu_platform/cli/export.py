@@ -39,10 +39,10 @@ _JOB_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 
 def write_manifests(contents: Contents, file: Path, *, with_secrets: bool) -> int:
-    """Write the objects to a new YAML file that only the current user can read; return their number.
+    """Write the objects to a new YAML file that only the current user can read, and return their number.
 
-    Secrets are written without their data unless `with_secrets`. Raises BadInput if the file exists or cannot be
-    written.
+    Secrets are written without their data unless `with_secrets` is set. Raises BadInput if the file exists or
+    cannot be written.
     """
     objects = [manifest(live, with_secrets=with_secrets) for live in (*contents.objects, *contents.bare_pods)]
     try:

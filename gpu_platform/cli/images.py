@@ -50,7 +50,7 @@ def list_images(stack: str, *, to_json: bool) -> ExitCode:
 
 
 def images_of(program: RecordedProgram) -> dict[str, set[str]]:
-    """Return the images that resources name, each with the resources that use it."""
+    """Return the images that the resources specify, each with the resources that use it."""
     found: dict[str, set[str]] = {}
     for resource in program.resources:
         if resource.type.startswith("kubernetes:"):
@@ -101,7 +101,9 @@ def _pull_secrets(inputs: object) -> Iterator[str]:
 
 
 def _images(inputs: object) -> Iterator[str]:
-    """Yield the images in manifests and Helm values: `image`, or `repository` with image name and version."""
+    """Yield the images in manifests and Helm values. An image is in `image`, or in `repository` with image name
+    and version.
+    """
     for mapping in _mappings(inputs):
         image = _image(mapping)
         if image:

@@ -30,7 +30,7 @@ from gpu_platform.planning.changes.live_types import DataObject, LiveState, Runn
 from gpu_platform.planning.changes.objects import ChangedField
 from gpu_platform.planning.changes.order import Step, has_an_order, order_of, step_of, without_objects
 
-_BLOCKED = "blocked"  # value of --fail-on for a change that somebody must unblock first
+_BLOCKED = "blocked"  # value of --fail-on for a change that cannot proceed until somebody removes an obstacle
 _MAX_LISTED = 4
 _MAX_NODES = 8
 _STYLES = {
@@ -45,7 +45,8 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Impacts:
-    """Impact of all changes, the worst first. `known` is true if pods and data were read from the cluster.
+    """Impact of all changes, with the worst change first. `known` is true if pods and data were read from the
+    cluster.
 
     `order` contains the steps in which `up` makes the changes.
     """
@@ -111,7 +112,7 @@ def _mig(rollout: Rollout | None) -> list[MigNodeChange]:
             pool=pool.pool,
             old=change.old,
             new=change.new,
-            # Nodes that are out of service for other reasons count as unavailable.
+            # Nodes that are out of service for other reasons also count towards `max_unavailable`.
             at_a_time=max(1, pool.rules.max_unavailable - len(pool.elsewhere)),
             failed=change.failed,
             remark=change.remark(pool.rules),
@@ -132,7 +133,7 @@ def _objects(changes: Mapping[str, Any] | None) -> list[ObjectChange]:
             fields=tuple(ChangedField(field["path"], field["old"], field["new"]) for field in change["fields"]),
         )
         for change in (changes or {}).get("changes", ())
-        if change["action"] != "retain"  # the object stays unchanged; its team has a row
+        if change["action"] != "retain"  # the object stays unchanged, and the table has a row for its team
     ]
 
 
@@ -140,7 +141,9 @@ def _objects(changes: Mapping[str, Any] | None) -> list[ObjectChange]:
 
 
 def show_impacts(out: Console, impacts: Impacts) -> None:
-    """Print a table of changes with old and new value, effect, nodes, GPUs and pods, and below it the details."""
+    """Print a table of changes with old and new value, effect, nodes, GPUs and pods. Print the details below the
+    table.
+    """
     if not impacts.found:
         return
     table = Table(title="Impact", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -179,7 +182,9 @@ def order_lines(steps: Sequence[Step]) -> list[str]:
 
 
 def details(impact: Impact) -> list[str]:
-    """Return the lines below the table: reason, pods by team and owner, budgets, data, order and duration."""
+    """Return the lines below the table: reason, pods by team and owner, disruption budgets, data, order and
+    duration.
+    """
     lines: list[str] = []
     if impact.because:
         lines.append(f"  {impact.field}: {impact.because}" if impact.field else f"  {impact.because}")
@@ -258,7 +263,7 @@ def parse_effects(text: str) -> frozenset[str]:
 
 
 def refuse(impacts: Impacts, refused: frozenset[str]) -> None:
-    """Raise Finding if a change has one of the refused effects, or is blocked and `blocked` is refused."""
+    """Raise Finding if a change has one of the refused effects. `blocked` in `refused` refuses blocked changes."""
     found = [f"{impact.subject} {impact.effect.value}" for impact in impacts.found if impact.effect in refused]
     if _BLOCKED in refused:
         found += [f"{impact.subject} {_BLOCKED}" for impact in impacts.found if impact.blocked]

@@ -1,4 +1,4 @@
-"""`gpu-platform init`: write a first stack file that passes `check`, and a project for it if there is none."""
+"""`gpu-platform init`: write a first stack file that passes `check`. If there is no project, create one for it."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ _QUESTIONS: Mapping[str, tuple[str, str]] = {
 def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -> ExitCode:
     """Write a stack file from the answers, and print the next commands.
 
-    Outside of a project the current folder becomes a project, unless `out` names another place. Raises BadInput if
-    an answer is missing without a terminal, if a file exists, or if the stack would not pass `check`.
+    Outside of a project, the current folder becomes a project, unless `out` names another place. Raises BadInput
+    if an answer is missing without a terminal, if a file exists, or if the stack would not pass `check`.
     """
     is_new_project = out is None and stacks_dir() == STACKS_DIR and STACKS_DIR.parent != PROJECT_ROOT
     files = dict(project_files(STACKS_DIR.parent)) if is_new_project else {}
@@ -108,7 +108,7 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
 
 
 def _before_up(name: str, platform: Mapping[str, Any]) -> Problem | None:
-    """Return the reason why the first `up` would be refused, if no question of `init` can prevent it."""
+    """Return the problem that would stop the first `up` and that no answer to `init` can prevent, or None."""
     cloud = plan_platform(platform, name, source=f"init {name}").cluster.cloud
     return cloud.first_up_problem if cloud is not None else None
 
@@ -116,7 +116,7 @@ def _before_up(name: str, platform: Mapping[str, Any]) -> Problem | None:
 def _complete(name: str, given: Answers) -> dict[str, str]:
     """Return all answers: the given answers, then answers from the terminal, then the defaults.
 
-    An answer from the terminal that is not valid in a stack file is asked for again. Raises BadInput.
+    If an answer from the terminal is not valid in a stack file, the question is asked again. Raises BadInput.
     """
     answers = {key: str(value) for key, value in asdict(given).items() if value is not None}
     asks = sys.stdin.isatty() and not os.environ.get("CI")
@@ -182,8 +182,8 @@ def _default(key: str, answers: Mapping[str, str]) -> str:
 
 
 def _mistakes(name: str, answers: Mapping[str, str]) -> list[Problem]:
-    """Return the mistakes in the answers, each at its flag. For a question without an answer, the default is
-    checked.
+    """Return the mistakes in the answers, each with the flag of its answer. If a question has no answer yet, its
+    default is checked.
     """
     wrong = _wrong_option("provider", answers["provider"], first_stacks()) or (
         _wrong_option("cluster", answers["cluster"], ("existing", _NEW)) if "cluster" in answers else []
@@ -221,7 +221,7 @@ def _flag(path: str) -> str:
 
 
 def _without_use(given: Answers, questions: Collection[str], provider: str) -> Iterator[Problem]:
-    """Yield a problem for each given answer that a stack file of the provider does not need."""
+    """Yield a problem for each given answer that has no effect with this provider."""
     known = {"provider", *questions}
     if first_stacks()[provider].new_cluster is not None:
         known.add("cluster")
@@ -236,7 +236,9 @@ def _option(key: str) -> str:
 
 
 def _wrong_option(key: str, value: str, known: Collection[str]) -> list[Problem]:
-    """Return a problem if the value is not known. The fix translates the name of a cloud to its service."""
+    """Return a problem if the value is not in `known`. If the value is the name of a cloud, the fix names its
+    Kubernetes service.
+    """
     if value in known:
         return []
     meant = {alias: name for name, first in first_stacks().items() for alias in first.aliases if name in known}
@@ -256,7 +258,7 @@ def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:
     machine = catalog.machine_types.get(answers["machine_type"])
     sale = catalog.sale(answers["machine_type"]) if first.buys_nodes else None
     if sale is not None and "spot" in sale.sold_as:
-        pool["capacity"] = {"type": "spot"}  # it is not sold on demand, and other types need more answers
+        pool["capacity"] = {"type": "spot"}  # not sold on demand, and other capacity types need more answers.
     gpus = machine.gpu_count * nodes if machine is not None and isinstance(nodes, int) else 0
     priority = "inference" if answers["workload"] == "inference" else "training"
     return {

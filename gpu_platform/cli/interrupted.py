@@ -51,13 +51,15 @@ def time_limit(seconds: int | None) -> Generator[None]:
 
 @contextmanager
 def explained(command: str, plan: Plan, cluster: ClusterAccess, progress: Progress) -> Generator[None]:
-    """Explain an interruption of the body: the current step, cordoned nodes, and the `command` that continues."""
+    """Set the text that explains an interruption of the body: the current step, cordoned nodes, and the `command`
+    that continues.
+    """
     try:
         yield
     except KeyboardInterrupt:
         state = f"interrupted while {progress.doing}" if progress.doing else "interrupted"
         go_on = f"run `{command}` to continue"
-        interruption.explain(f"{state}\n{go_on}")  # in case a second signal interrupts the next line
+        interruption.explain(f"{state}\n{go_on}")  # in case a second signal arrives while the next line runs
         interruption.explain("\n".join([state, *_cordoned(plan, cluster), go_on]))
         raise
 

@@ -18,7 +18,7 @@ _MIB_PER_GIB = 1024
 
 
 def list_machines(*, provider: str | None, gpu: str | None, region: str | None, to_json: bool) -> ExitCode:
-    """Print the machine types with GPUs that match all filters; raises BadInput for an unknown filter."""
+    """Print the machine types with GPUs that match all filters. Raises BadInput for an unknown filter."""
     catalog = load_catalog()
     found = [
         machine
@@ -185,7 +185,9 @@ def _region_documents(machine: MachineType, catalog: Catalog) -> list[dict[str, 
 
 
 def _fabric(machine: MachineType, catalog: Catalog) -> str:
-    """Return the technology of the NICs for GPU traffic, such as EFA, or an empty string without NICs."""
+    """Return the technology of the NICs for GPU traffic, such as EFA, or an empty string if there are no such
+    NICs.
+    """
     if not machine.rdma_interfaces:
         return ""
     if machine.vendor == "gcp":

@@ -20,7 +20,9 @@ from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multi
 from gpu_platform.planning.mig.solve import MigSolution, mig_parted_document, solve_mig
 
 _MAX_INSTANCES = 100_000
-"""Limit for each profile of a demand. It exceeds any cluster and is solved within seconds."""
+"""Maximum number of instances of a profile in a demand. It is larger than any cluster, and still solved within
+seconds.
+"""
 
 
 def list_profiles(model: str, *, to_json: bool) -> ExitCode:
@@ -160,7 +162,9 @@ def _slices(instance: GpuInstance) -> str:
 
 
 def _reasons(mig: Mig, blocked: Blocked) -> list[str]:
-    """Return the reason why the next instance does not fit: a limit, or the instances that overlap each start."""
+    """Return the reasons why the next instance does not fit: a limit, or the instances that overlap each possible
+    start.
+    """
     if blocked.why:
         return [f"no free slices for another {blocked.profile}: {blocked.why}"]
     return [f"no free slices for another {blocked.profile}:"] + [
@@ -170,7 +174,7 @@ def _reasons(mig: Mig, blocked: Blocked) -> list[str]:
 
 
 def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
-    """Return a GPU model by any of its names.
+    """Return the GPU model with this name, in any spelling, and its MIG support.
 
     Raises BadInput if it is unknown, or Finding if it does not support MIG.
     """
@@ -186,7 +190,9 @@ def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
 
 
 def _counts(texts: Sequence[str], gpu: Gpu, mig: Mig) -> dict[str, int]:
-    """Parse `3g.40gb:1` or `3g.40gb=1` for each profile, at most once. Raises BadInput with every mistake."""
+    """Parse texts such as `3g.40gb:1` or `3g.40gb=1`, at most one for each profile. Raises BadInput with every
+    mistake.
+    """
     names = [profile.name for profile in mig.profiles]
     counts: dict[str, int] = {}
     problems: list[Problem] = []

@@ -1,4 +1,6 @@
-"""Shows, drains and changes live nodes whose MIG layout changes in `up` and `preview`, and keeps their labels."""
+"""Shows and changes live nodes whose MIG layout changes in `preview` and `up`: drains them and keeps their MIG
+labels.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def change_nodes(
 ) -> tuple[Outcome, ...]:
     """Change the MIG layout of live nodes, node by node. Raises RolloutFailed if the change of a node fails.
 
-    `closed` returns the reason why no further node may be started, or an empty string.
+    `closed` returns the reason why no further node may be changed, or an empty string.
     """
     rollout = _rollout(plan, outputs, cluster)  # read again, because time has passed since the announcement
     if plan.kind != "environment" or not rollout.changes:
@@ -51,20 +53,20 @@ def change_nodes(
 
 
 def rolled_configs(plan: Plan) -> dict[str, str]:
-    """Return, for each pool, the MIG config that all its live nodes have after `change_nodes`."""
+    """Return, for each pool, the MIG config that all live nodes of the pool have after `change_nodes`."""
     pools = plan.pools if plan.kind == "environment" else ()
     return {pool.name: pool.labels[MIG_CONFIG_LABEL] for pool in pools if MIG_CONFIG_LABEL in pool.labels}
 
 
 def hold_nodes(plan: Plan, cluster: ClusterAccess) -> None:
-    """Take ownership of the nodes' MIG labels, so that no engine can change all layouts at once."""
+    """Take ownership of the MIG labels of nodes, so that no engine can change the layouts of all nodes at once."""
     # In a cloud, the node pool writes its labels without regard to field managers.
     if plan.kind == "environment" and plan.cluster.cloud is None:
         hold(cluster.client(), plan)
 
 
 def release_nodes(plan: Plan, cluster: ClusterAccess) -> None:
-    """Release the ownership of the MIG labels on an existing cluster after the stack is destroyed."""
+    """Release the ownership of MIG labels on an existing cluster after the stack is destroyed."""
     if plan.kind == "environment" and plan.cluster.access == "kubeconfig":
         release(cluster.client(), plan.stack)
 

@@ -41,7 +41,8 @@ def project_files(folder: Path) -> Mapping[Path, str]:
 
 
 def _environment(folder: Path) -> Mapping[str, str]:
-    """Return the virtual environment of this process if it is inside the project.
+    """Return the project setting for this process's virtual environment, or an empty mapping if it is outside the
+    project.
 
     For a project that names no virtual environment, Pulumi runs the Python on PATH.
     """

@@ -24,7 +24,9 @@ from validators.this_node import check_this_node, read_document, reader_of, xid_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recordings:
-    """Files for recordings of NVML's answers: one to write, or one to read instead of this machine."""
+    """Files with recordings of NVML's answers. `record` is a file to write, and `replay` a file to read instead of
+    this machine.
+    """
 
     record: Path | None = None
     replay: Path | None = None
@@ -41,7 +43,7 @@ def check_node(
 ) -> ExitCode:
     """Compare this machine with a file of expectations or a machine type, or check only its health.
 
-    With `watch_seconds`, repeat the check until an interruption, and print a report when a verdict changes.
+    With `watch_seconds`, repeat the check until an interruption, and print a report when the verdict changes.
     """
     _check_options(expect, machine, recordings, watch_seconds)
     if expect is not None:
@@ -140,7 +142,7 @@ def _check_options_of_topology(recordings: Recordings, expect: Path | None, watc
 
 
 def document_for_machine(name: str, catalog: Catalog) -> str:
-    """Return the expectations of a machine type as JSON. Raises BadInput if the catalogue lacks the type."""
+    """Return the expectations of a machine type as JSON. Raises BadInput if the type is not in the catalogue."""
     return json.dumps(expectations_for_machine(_machine(name, catalog), catalog).to_json())
 
 

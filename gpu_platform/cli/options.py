@@ -1,4 +1,6 @@
-"""Options, arguments and the exit that commands share, so that each word has the same meaning in all of them."""
+"""Options and arguments that commands share, so that each word has the same meaning in all commands. Also ends
+commands with an exit code.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class Format(StrEnum):
 
 
 class HtmlFormat(StrEnum):
-    """Output format of a command that can also print its answer as an HTML page."""
+    """Output format of a command that can also print its result as an HTML page."""
 
     TEXT = "text"
     JSON = "json"
@@ -32,13 +34,14 @@ StackArgument = Annotated[
     str, typer.Argument(metavar="STACK", help="Name of a stack, such as local, or path of a stack file.")
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
-_WHOLE: Final = 1000  # characters; longer than any help text
+_WHOLE: Final = 1000  # number of characters; exceeds the length of every help text
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 """Settings of every command and group: `-h` also shows the help."""
 
 
 class CommandGroup(TyperGroup):
-    """Group of commands whose help lists, in sections, the first paragraph of each command."""
+    """Group of commands. Its help lists the commands in sections, each with the first paragraph of its help text.
+    """
 
     def sections(self) -> Mapping[str, Sequence[str]]:
         """Return the names of the commands by section."""
@@ -86,5 +89,5 @@ def not_with(option: str, found: str, other: str) -> Problem:
 
 
 def leave(code: ExitCode) -> NoReturn:
-    """End the command with an exit code; raises typer.Exit."""
+    """End the command with an exit code. Raises typer.Exit."""
     raise typer.Exit(int(code))

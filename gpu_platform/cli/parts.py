@@ -1,4 +1,4 @@
-"""Refuses controllers that the cluster already has, before `up` changes anything."""
+"""Refuses to install controllers that the cluster already has, before `up` changes anything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from gpu_platform.stack.loaded import LoadedStack
 def refuse_parts(
     loaded: LoadedStack, recorded: RecordedProgram, client: KubernetesClient, own: Collection[HelmRelease]
 ) -> None:
-    """Raise BadInput, with nothing changed, for controllers that would run twice and for missing requirements.
+    """Raise BadInput, before anything is changed, for controllers that would run twice and for missing
+    requirements.
 
     `own` are the Helm releases of the stack. Raises Refused and UnknownOutcome if the cluster cannot be read.
     """
@@ -42,7 +43,7 @@ def refuse_parts(
 
 
 def open_access(loaded: LoadedStack, client: KubernetesClient) -> tuple[str, ...]:
-    """Return the settings of an existing GPU Operator that give pods GPUs that they did not request.
+    """Return the settings of an existing GPU Operator through which pods can use GPUs that they did not request.
 
     Raises Refused and UnknownOutcome if the cluster cannot be read.
     """

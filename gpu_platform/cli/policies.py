@@ -1,4 +1,4 @@
-"""`gpu-platform policies`: the rules of the policy pack and of a company, and the requirements of one rule."""
+"""`gpu-platform policies`: the rules of the policy pack and of a company, and an explanation of one rule."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from policies import Level, Rule, configure, own_rules_of, rules
 class _Entry:
     """A rule with the configuration of a stack, or with its defaults.
 
-    `module` is the module of a company's own rule. `set_values` are the settings that the stack changes, by their
-    names in the stack file.
+    `module` is the module that contains the rule if it is a company's own rule. `set_values` are the settings that
+    the stack changes, by their names in the stack file.
     """
 
     rule: Rule[Any, Any]
@@ -31,7 +31,7 @@ class _Entry:
 def list_rules(stack: str | None, *, to_json: bool) -> ExitCode:
     """Print every rule with id, level, severity and requirement.
 
-    With `stack`, use its levels and add its own rules.
+    With `stack`, use the levels that the stack sets, and add the stack's own rules.
     """
     entries = sorted(_entries(stack), key=lambda entry: entry.rule.id)
     if to_json:
@@ -56,7 +56,9 @@ def list_rules(stack: str | None, *, to_json: bool) -> ExitCode:
 
 
 def explain_rule(name: str, stack: str | None, *, to_json: bool) -> ExitCode:
-    """Print a rule's requirement, settings, and how to set or exempt it. Raises BadInput for an unknown rule."""
+    """Print a rule's requirement and settings, and how to configure or exempt it. Raises BadInput for an unknown
+    rule.
+    """
     by_id = {entry.rule.id: entry for entry in _entries(stack)}
     entry = by_id.get(name)
     if entry is None:
@@ -124,7 +126,7 @@ def _shown(entry: _Entry, setting: str) -> str:
 
 
 def _entries(stack: str | None) -> list[_Entry]:
-    """Return the rules of the pack with their defaults, or all rules of a stack as it configures them."""
+    """Return the rules of the pack with their defaults, or all rules of a stack with the stack's configuration."""
     if stack is None:
         return [_Entry(rule, rule.level, None, {}) for rule in rules()]
     from gpu_platform.stack.loaded import load_stack

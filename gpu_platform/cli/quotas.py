@@ -25,8 +25,8 @@ _QUEUED = (
 def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -> None:
     """Raise BadInput if a stack raises the sum of all quotas above the limit.
 
-    Warn if the sum was already above it. `is_deployed` is false if the cluster cannot have other stacks yet. If
-    their quotas cannot be read, print a line.
+    Warn if the sum was already above the limit. `is_deployed` is false if the cluster cannot have other stacks
+    yet. If the deployed quotas cannot be read, print a line.
     """
     if plan.cluster.cloud is not None and not is_deployed:
         return

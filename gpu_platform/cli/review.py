@@ -23,15 +23,15 @@ from gpu_platform.stack.positions import located
 from policies import Level, PolicyReport
 
 _ALL = "**all**"
-_MOST = 30  # lines of a list, because a GitHub comment has at most 65,536 characters
+_MOST = 30  # maximum number of lines in a list, because a GitHub comment has at most 65,536 characters
 
 
 def review_stack(stack: str, *, base: Path | None, preview: Path | None, to_json: bool) -> ExitCode:
     """Print the comment, and return the exit code of `check`.
 
-    `base` is the stack file before the change. `preview` is a file with the JSON output of `preview`. For a stack
-    file that is not valid, print the comment and raise BadInput, so that the mistakes also appear in the log of
-    the job.
+    `base` is the stack file before the change. `preview` is a file with the JSON output of `preview`. If the stack
+    file is not valid, print the comment and raise BadInput, so that the mistakes also appear in the log of the CI
+    job.
     """
     path = find_stack_file(stack)
     try:
@@ -62,7 +62,7 @@ def _print(path: Path, lines: Sequence[str], code: ExitCode, *, to_json: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Row of the table: one pool of a plan, or the sum of all pools."""
+    """A row of the table: one pool of a plan, or the sum of all pools."""
 
     machine_type: str
     nodes: int | str
@@ -87,7 +87,9 @@ def _rows(plan: EnvironmentPlan) -> dict[str, _Row]:
 
 
 def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
-    """Yield the table of pools with nodes, GPUs and cost, and with `base` also the values before the change."""
+    """Yield the table of pools with nodes, GPUs and cost. With `base`, the table also contains the values before
+    the change.
+    """
     plan = loaded.plan
     if not isinstance(plan, EnvironmentPlan):
         return
@@ -107,7 +109,7 @@ def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
     hourly = plan.cost.usd_per_hour
     if hourly is not None:
         yield f"\nAt the desired size {hourly * HOURS_PER_MONTH:,.0f} USD a month, list prices."
-    # The table shows all other changes of sizes.
+    # The table already shows the changes in the size of pools.
     changed = () if before is None else size_changes(size_outputs(before), plan)
     lines = [str(one) for one in changed if one.subject.startswith(("team ", "budget"))]
     if lines:
@@ -132,14 +134,15 @@ def _before(base: Path | None) -> tuple[EnvironmentPlan | None, str]:
 
 
 def _shown(value: str | float | None) -> str:
-    """Return the text of a cell. None is an unknown price."""
+    """Return the text of a cell. None stands for an unknown price."""
     if value is None:
         return "unknown"
     return value if isinstance(value, str) else f"{value:,.2f}".removesuffix(".00")
 
 
 def _change(old: str | None, new: str | None) -> str:
-    """Return the new value, after the old value if it differs. None means that the pool does not exist."""
+    """Return the new value, preceded by the old value if the two differ. None means that the pool does not exist.
+    """
     return str(new) if old == new else f"{old or 'none'} → **{new or 'none'}**"
 
 
@@ -160,7 +163,7 @@ def _policies(report: PolicyReport) -> Iterator[str]:
 
 
 def _impact(preview: Path | None) -> Iterator[str]:
-    """Yield the impact on nodes, pods and data from a preview, the worst first."""
+    """Yield the impact on nodes, pods and data from a preview, with the worst impact first."""
     if preview is None:
         return
     document = _read(preview)

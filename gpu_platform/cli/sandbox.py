@@ -98,7 +98,7 @@ def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> Non
 
 
 def _check_json(fault: str) -> None:
-    """Raise BadInput for a fault that is not JSON, such as only the name of its kind."""
+    """Raise BadInput if a fault is not JSON, for example if it is only the name of a kind of fault."""
     from sandbox.nvml import FAULT_KINDS
 
     try:
@@ -136,8 +136,8 @@ def _shown(fault: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def replay(name: str, node: str, file: Path | None, *, to_json: bool) -> None:
-    """Let a simulated node answer from the recording of a real node instead of simulating faults, or end the
-    replay.
+    """Make a simulated node answer from the recording of a real node instead of simulating faults. Without `file`,
+    end the replay.
 
     Raises BadInput for a file that is not a recording, for a recording with more GPUs than the node has, and for a
     sandbox or node that does not exist.
@@ -158,7 +158,7 @@ def replay(name: str, node: str, file: Path | None, *, to_json: bool) -> None:
 
 
 def _set(name: str, node: str, text: str, command: str) -> None:
-    """Set the faults of a node, a JSON list. An empty list removes all faults."""
+    """Set the faults of a node. `text` is a JSON list, and an empty list removes all faults."""
     from gpu_platform.base.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
     from gpu_platform.base.paths import sandbox_kubeconfig
     from gpu_platform.live.client import KubernetesClient
@@ -191,7 +191,8 @@ def _check_name(name: str, command: str) -> None:
 
 
 def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str, Any]], command: str) -> None:
-    """Raise BadInput for a node that the sandbox does not have, and for a fault that its machine cannot have."""
+    """Raise BadInput for a node that the sandbox does not have, and for a fault that its machine type cannot have.
+    """
     from gpu_platform.base.names import SANDBOX_DRIVER_ANNOTATION, SANDBOX_MACHINE_ANNOTATION
     from gpu_platform.catalog import load_catalog
     from sandbox.nvml import NodeProfile, build_node

@@ -37,7 +37,7 @@ def stack_file_schema() -> dict[str, Any]:
 
 
 def _add_catalogue(definitions: dict[str, Any]) -> None:
-    """Add the machine types, MIG profiles and policy rules, which editors complete and explain."""
+    """Add the machine types, MIG profiles and policy rules, so that editors can complete and explain them."""
     catalog = load_catalog()
     machines = [_option(one.name, _machine_text(one, catalog)) for one in catalog.machine_types.values()]
     definitions["MachineType"] = {"description": "Machine type of the catalogue.", "oneOf": machines}

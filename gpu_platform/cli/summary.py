@@ -38,7 +38,7 @@ class Summary:
     team_changes: Sequence[Mapping[str, Any]] | None = ()
     """Teams that left or returned, or None if this is unknown."""
     mig_changes: Sequence[Outcome] = ()
-    """Results of the nodes whose MIG layout changes."""
+    """Results for the nodes whose MIG layout changes."""
     unready: Sequence[UnreadyWorkload] = ()
     """Declared workloads of teams that do not have all their pods running."""
     impact: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -140,7 +140,7 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
         return
     for index, outcome in enumerate(summary.mig_changes):
         out.print(escape(f"{'MIG' if index == 0 else '':<12}{outcome}"))
-    # A failed rollout leaves all other changes of the stack unapplied, so these GPUs are only planned.
+    # After a failed rollout, the other changes of the stack are not applied, so these GPUs are only planned.
     heading = "planned" if summary.changes is None and summary.usage is None else "GPUs"
     for index, pool in enumerate(pool for pool in plan.pools if pool.has_gpus):
         logical = ", ".join(f"{count} x {name}" for name, count in pool.units_desired.items())
@@ -163,7 +163,7 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
 def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the lines about cost, waste and prices.
 
-    Pools with an unknown price are named and not counted as zero.
+    Pools with an unknown price are named and do not count as free of charge.
     """
     prices = f"prices      {cost['prices']}"
     unknown: Sequence[str] = cost["unknown_price"]

@@ -21,7 +21,7 @@ class Column:
     """A column of a table.
 
     A column with `leaves` 0 is shown at every width. The other columns are left out in descending order of
-    `leaves`. `wrap` marks text of several words, which may take several lines.
+    `leaves`. `wrap` marks text of several words, which may be wrapped to several lines.
     """
 
     head: str

@@ -38,8 +38,8 @@ def remove_team(
     """List the objects that a team left, write their manifests, and delete the namespace after consent.
 
     `confirm` is the team's name, which gives consent without a terminal. Raises BadInput, before anything is
-    changed, for a deployed team, for bound claims without `delete_claims`, without consent, and for an option that
-    has no effect. If a deletion has already begun, it is continued.
+    changed, if the team is still deployed, if consent is missing, if claims are bound and `delete_claims` is not
+    set, or if an option has no effect. If a deletion has already begun, it is continued.
     """
     command = f"gpu-platform team remove {stack} {team}"
     if with_secrets and export is None:
@@ -66,7 +66,7 @@ def remove_team(
         with StackLock(client, plan.stack, "team remove", progress).held():
             kept_namespaces.delete_namespaces(client, plan.stack, [team], progress)
         progress.line(f"namespace {team} was deleted")
-    if to_json:  # at the end, because an error is printed as another document
+    if to_json:  # JSON is printed only at the end, because an error would be printed as another document
         print(json.dumps(_document(plan, namespace, contents, dry_run=dry_run), indent=2))
     return ExitCode.GOOD
 
@@ -137,7 +137,8 @@ def _show(namespace: kept_namespaces.TeamNamespace, contents: Contents) -> None:
 
 
 def show_contents(contents: Contents, indent: int = 2, out: Console | None = None) -> None:
-    """Print the objects of members by kind: only their names, and for claims also size and volume."""
+    """Print the objects of members by kind. Only the names are printed, and for claims also the size and volume.
+    """
     out, margin = out or console(), " " * indent
     for kind, found in names_by_kind(contents):
         out.print(escape(f"{margin}{kind}: {', '.join(found)}"))

@@ -153,7 +153,7 @@ def _disturbances(
     """Apply the edits of each step to the stack file, and compare the plans before and after."""
     before, document = plan, deepcopy(loaded.platform)
     if live is not None:
-        # The version after the previous step counts, not the running version.
+        # Each step starts from the version that the previous step reaches, not from the running version.
         live = dataclasses.replace(live, kubernetes=None)
     found: list[_Disturbance] = []
     for step in steps:
@@ -301,7 +301,7 @@ def _counts(impact: Impact, *, known: bool) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Return a value as YAML. Quotes keep a minor version from being read as a number."""
+    """Return a value as YAML. A minor version is quoted, so that it is not read as a number."""
     return json.dumps(value) if value.replace(".", "", 1).isdecimal() else value
 
 

@@ -27,7 +27,7 @@ from validators.render import as_ctrf, as_junit, print_report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
-    """Files for the report in other formats. `earlier` are JSON reports of earlier runs for the HTML page."""
+    """Files for the report in other formats. `earlier` contains JSON reports of earlier runs for the HTML page."""
 
     junit: Path | None = None
     ctrf: Path | None = None
@@ -36,7 +36,7 @@ class ReportFiles:
 
 
 def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode:
-    """Print a report about all nodes, and write it to files in other formats."""
+    """Print a report about all nodes, and also write it to the files in other formats."""
     plan = environment_of(load_stack(stack), ", because teams have no nodes", "validate {}")
     earlier = _check_files(files)
     cluster = ClusterAccess(plan)
@@ -64,7 +64,7 @@ def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode
 def _warn_of_edits(client: KubernetesClient, plan: EnvironmentPlan, stack: str) -> None:
     """Warn if the stack file differs from the deployment.
 
-    For a stack that the Pulumi CLI deployed there is no warning, because its outputs are not in the cluster.
+    For a stack that the Pulumi CLI deployed, there is no warning, because its outputs are not in the cluster.
     """
     outputs = stack_outputs(client, plan.stack) or {}
     if "pools" not in outputs:

@@ -16,7 +16,7 @@ from validators.result import CheckResult
 
 _MARKS: Final = {PASS: "✓", FAIL: "✗", UNKNOWN: "?", NOT_APPLICABLE: "·"}
 _WORST_FIRST: Final = (FAIL, UNKNOWN, PASS, NOT_APPLICABLE)
-# Checks whose observed value should be the same on all nodes of a machine type, whatever value is expected.
+# Checks whose observed value should be the same on all nodes of a machine type, whatever the expected value is.
 _COMPARED: Final = (
     "driver-version",
     "gpu-product",
@@ -35,7 +35,7 @@ _COMPARED: Final = (
 def validation_page(
     report: ValidationReport, stack: str, catalog: Catalog, earlier: Sequence[Mapping[str, Any]] = ()
 ) -> str:
-    """Return the report as one HTML page without links to anything outside.
+    """Return the report as one HTML page without external links.
 
     `earlier` contains JSON reports of earlier runs, oldest first.
     """
@@ -54,7 +54,7 @@ def validation_page(
 
 
 def _heat_map(report: ValidationReport, pool: str) -> dict[str, Any]:
-    """Return a row for each node of a pool and a column for each check, the worst first."""
+    """Return a row for each node of a pool and a column for each check. The worst nodes and checks come first."""
     nodes = [node for node in report.nodes if node.pool == pool]
     nodes.sort(key=lambda node: (_WORST_FIRST.index(node.verdict), node.title))
     checks = list(dict.fromkeys(check.id for node in nodes for check in node.checks))
@@ -72,7 +72,7 @@ def _of(node: NodeReport, check: str) -> tuple[str, list[CheckResult]]:
 
 
 def _cell(node: NodeReport, check: str) -> tuple[str, str]:
-    """Return the worst verdict of a check on a node, and the observed values."""
+    """Return the worst verdict of a check on a node, and the values that were observed with this verdict."""
     verdict, found = _of(node, check)
     shown = [each for each in found if each.verdict == verdict]
     text = "; ".join(f"{each.device or check}: {each.observed or 'nothing'}" for each in shown)
@@ -91,7 +91,7 @@ def _findings(report: ValidationReport) -> Mapping[CheckResult, list[str]]:
 
 
 def odd_ones(report: ValidationReport) -> list[tuple[str, str, str, str, list[str]]]:
-    """Return the values that differ from the value of most nodes of a machine type.
+    """Return the observed values that differ from the usual value of their machine type.
 
     Each tuple contains machine type, check, usual value, other value, and the nodes with the other value.
     """
@@ -161,7 +161,7 @@ def _topology(machine: MachineType, catalog: Catalog, broken: Mapping[int, int])
 
 
 def _runs(runs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
-    """Yield each run with the nodes whose verdict changed since the run before."""
+    """Yield each run with the nodes whose verdict differs from the verdict in the previous run."""
     before: dict[str, str] | None = None
     for run in runs:
         verdicts = {node["node"]: node["verdict"] for node in run["nodes"] if node["node"]}

@@ -25,7 +25,8 @@ class MaintenanceWindow:
     ignored: bool = False
 
     def closed(self, at: datetime | None = None) -> str:
-        """Return why nodes must not be changed at `at` (default: now), or an empty string if they may be."""
+        """Return why nodes must not be changed at `at` (default: now), or an empty string if changes are allowed.
+        """
         now = at or datetime.now(UTC)
         if self.window is None or self.ignored or open_until(self.window, now) is not None:
             return ""
@@ -48,7 +49,9 @@ class MaintenanceWindow:
                 raise BadInput(stack, problems)
 
     def check_still_open(self, impacts: Sequence[Impact]) -> None:
-        """Raise Finding if the window closed during MIG layout changes and other nodes are left to change."""
+        """Raise Finding if the window closed while MIG layouts were changed and other nodes still have to be
+        changed.
+        """
         left = [impact for impact in _of_nodes(impacts) if not impact.field.endswith("sharing.layout")]
         closed = self.closed()
         if closed and left:
