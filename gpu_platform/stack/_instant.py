@@ -1,4 +1,5 @@
-"""Type of a point in time in the stack file. It also parses timestamps as the Pulumi CLI formats them."""
+"""Type of a point in time in the stack file. Its validator also parses timestamps in the format of the Pulumi CLI.
+"""
 
 from __future__ import annotations
 

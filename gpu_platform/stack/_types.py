@@ -1,4 +1,6 @@
-"""Annotated types of single stack-file values (DNS label, duration, quantity, zone), each with its validator."""
+"""Annotated types of single values in the stack file (DNS label, duration, quantity, zone), each with its
+validator.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
 _YEAR = 8760 * 3600
-# More than the CPUs of 200 pools with 1,000 nodes. Larger numbers are mistakes and make sums useless.
+# This is more than the CPUs of 200 pools with 1,000 nodes. Larger numbers are mistakes and make sums useless.
 _MAX_CPUS = 100_000_000
 _MAX_MEMORY = 2**60
 _MIN_MEMORY = 2**20
-# Names for "everybody" in clouds and clients. Kubernetes' own groups and users begin with "system:".
+# Names for "everybody" in clouds and clients. The names of Kubernetes' own groups and users begin with "system:".
 _EVERYBODY = {"*", "allUsers", "allAuthenticatedUsers"}
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 
@@ -156,8 +158,8 @@ _DIGEST: Final = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
 def pinned_image(reference: str) -> str:
-    """Return an image reference whose tag is a release, or that has a digest. Raises PydanticCustomError for any
-    other.
+    """Return an image reference that has a release tag or a digest. Raises PydanticCustomError for any other
+    reference.
     """
     tag = reference.rpartition("/")[2].partition("@")[0].partition(":")[2]
     pinned = _DIGEST.search(reference) if "@" in reference else tag and tag not in _FLOATING_TAGS
@@ -240,7 +242,7 @@ def _memory(value: str) -> str:
 
 
 def separate_words(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command whose first entry is only the program; raises PydanticCustomError for a shell command."""
+    """Return a command whose first entry is only the program. Raises PydanticCustomError for a shell command."""
     if command and len(words := command[0].split()) > 1:
         written = json.dumps([*words, *command[1:]])
         raise wrong(

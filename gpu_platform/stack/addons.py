@@ -8,7 +8,7 @@ from gpu_platform.stack.parts import Part
 
 class Addons(SpecModel):
     """Controllers for the workloads of team members, each installed from its own Helm chart. With `install`, the
-    program installs the controller, and refuses a cluster that already has one. With `present`, the owner of the
+    program installs the controller, and refuses a cluster that already has it. With `present`, the owner of the
     cluster has installed it. If unset, the cluster does not have the controller, unless another add-on needs it.
     Removing an entry leaves the controller installed, together with all objects that members created.
     """
@@ -30,6 +30,6 @@ class Addons(SpecModel):
     and header.
     """
     prometheus: Part | None = None
-    """Prometheus operator and Prometheus, without Grafana. Prometheus scrapes the GPUs and the services of teams.
-    When this add-on is set, `monitoring.prometheus_operator` defaults to true.
+    """Prometheus operator and Prometheus, without Grafana. Prometheus scrapes GPU metrics and the services of
+    teams. When this add-on is set, `monitoring.prometheus_operator` defaults to true.
     """

@@ -1,4 +1,6 @@
-"""Stack file field `pools[].bootstrap`: what a company adds to nodes before they join the cluster."""
+"""Stack file field `pools[].bootstrap`: commands, settings and limits that a company adds to nodes before they
+join the cluster.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class NodeScript(SpecModel):
     )
     """Object in Cloud Storage. It needs `generation`, and the nodes' service account must be able to read it."""
     generation: int | None = Field(default=None, ge=1)
-    """Generation of the object, so that this value changes whenever the content changes. `gcloud storage objects
+    """Generation of the object. It changes whenever the content of the object changes. `gcloud storage objects
     describe` prints it.
     """
     secret: str | None = Field(
@@ -96,9 +98,9 @@ class Bootstrap(SpecModel):
         ),
     ] = Field(default=(), max_length=50, examples=[["update-ca-trust"]])
     """Lines of a bash script for the image family al2023 on EKS. The script runs as root at the first boot, before
-    the kubelet starts. It ends at the first line that fails, but the node joins the cluster nevertheless, unless
-    that line ends in `|| poweroff`. Do not include secrets: everybody who can read the launch template can read
-    the commands.
+    the kubelet starts. It stops at the first line that fails. The node still joins the cluster, unless that line
+    ends in `|| poweroff`. Do not include secrets: everybody who can read the launch template can read the
+    commands.
     """
     settings: Annotated[
         dict[str, Any],

@@ -46,7 +46,8 @@ def read_text(path: Path) -> str | Problem:
 
 
 def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
-    """Return the first limit that a YAML text exceeds, or None. Adds octal numbers of YAML 1.1 to `octals`.
+    """Return the problem with the first limit that a YAML text exceeds, or None. Octal numbers of YAML 1.1 are
+    added to `octals`.
 
     Raises yaml.YAMLError if the text is not YAML.
     """

@@ -37,8 +37,8 @@ class Changes(SpecModel):
 
     window: Window | None = None
     """Maintenance window. Outside the window, `up` refuses changes that roll, replace or remove nodes, unless
-    --outside-window is given. If unset, such changes are allowed at any time. On GKE, a cluster that the program
-    creates uses it as its maintenance window, too.
+    --outside-window is given. If unset, such changes are allowed at any time. On GKE, the program also sets this
+    window as the maintenance window of a cluster that it creates.
     """
     max_unavailable: int | None = Field(default=None, ge=1, le=1000)
     """Maximum number of nodes in all pools that may be out of service at the same time while `up` changes MIG

@@ -17,10 +17,10 @@ class ChartSettings(SpecModel):
     """Settings of one Helm chart that the program installs."""
 
     repository: ChartRepository | None = None
-    """Repository that contains the chart under the same name and version, such as a mirror. If unset,
+    """Repository that contains the chart under the same name and version, such as a mirror. The default is
     `chart_mirror`, or else the chart's original repository.
     """
     values: dict[str, Any] = {}
     """Additional Helm values, merged by key with the values that the program sets. If both set the same key, the
-    value of the program takes precedence, and `check` reports it.
+    program's value takes precedence, and `check` reports the conflict.
     """

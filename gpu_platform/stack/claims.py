@@ -24,7 +24,7 @@ DeviceClassName = Annotated[str, AfterValidator(_class_name)]
 
 
 class DeviceRequirements(SpecModel):
-    """Requirements for a device of Dynamic Resource Allocation; a device must meet all of them."""
+    """Requirements for a device of Dynamic Resource Allocation. A device must meet all of them."""
 
     memory: Quantity | None = None
     """Minimum GPU memory of the device, such as 40Gi."""
@@ -33,11 +33,11 @@ class DeviceRequirements(SpecModel):
     profile: MigProfileName | None = None
     """MIG profile. If set, the device is a MIG instance of this profile instead of a whole GPU."""
     selector: str | None = Field(default=None, min_length=1)
-    """CEL expression over `device` for other requirements. Syntax and names are checked."""
+    """CEL expression over `device` for other requirements. The syntax and the names in it are checked."""
 
 
 class DeviceClass(DeviceRequirements):
-    """DeviceClass of Dynamic Resource Allocation: devices that share a name and have a separate quota."""
+    """DeviceClass of Dynamic Resource Allocation. Its devices share a name and have a separate quota."""
 
     type: Literal["gpu", "mig"] | None = None
     """`gpu` selects whole GPUs, `mig` selects MIG instances. The default is `mig` if `profile` is set, else `gpu`.

@@ -49,7 +49,7 @@ class SandboxCluster(SpecModel):
     """Name of the sandbox. `gpu-platform up` starts it if it is not running."""
     kubernetes: KubernetesVersion | None = None
     """Minor version of the control plane. A running sandbox is upgraded in place, one minor version at a time. If
-    unset, an existing sandbox keeps its version, and a new one has the newest.
+    unset, an existing sandbox keeps its version, and a new sandbox has the newest version.
     """
 
 
@@ -59,9 +59,9 @@ class ExistingCluster(SpecModel):
     provider: Literal["existing"]
     name: DnsLabel = "existing"
     kubeconfig: KubeconfigPath | None = None
-    """Path of the kubeconfig. If unset, `$KUBECONFIG`, or else `~/.kube/config`."""
+    """Path of the kubeconfig. The default is `$KUBECONFIG`, or else `~/.kube/config`."""
     context: str | None = None
-    """Context in the kubeconfig. If unset, the current context."""
+    """Context in the kubeconfig. The default is the current context."""
     kubernetes: KubernetesVersion | None = None
     """Minor version, such as 1.36. If set, it is compared with the operator's support matrix at preview."""
     parts: GpuParts = GpuParts()
@@ -81,20 +81,21 @@ class CreateEks(SpecModel):
     network: EksNetwork | None = None
     """An existing VPC. If unset, the program creates a VPC from `cidr`, `zones` and `nat`."""
     cidr: Annotated[Cidr, SetsProperties(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
-    """CIDR block of the VPC, from /16 to /18, or down to /21 with `pods_cidr`. One eighth of the block is for the
-    nodes of each zone.
+    """CIDR block of the VPC, from /16 to /18, or down to /21 with `pods_cidr`. In each zone, the nodes use one
+    eighth of the block.
     """
     pods_cidr: Cidr | None = None
-    """Secondary CIDR block of the VPC for pods, a /16 to /18 within 100.64.0.0/10, which other networks of a
-    company do not reach. If unset, pods receive addresses from the node subnets.
+    """Secondary CIDR block of the VPC for pods, a /16 to /18 within 100.64.0.0/10. Other networks of the company
+    cannot reach it. If unset, pods receive addresses from the node subnets.
     """
     zones: Annotated[tuple[Zone, ...], Field(max_length=50)] = ()
-    """Zones of the VPC in addition to the zones that pools name. If unset, the program adds zones only to reach
-    the two that EKS requires. Name every zone that a pool may ever use, because subnets of the control plane
-    cannot be removed later.
+    """Zones of the VPC in addition to the zones that pools name. If unset, the program adds zones only until the
+    VPC has the two zones that EKS requires. Name every zone that a pool may ever use, because subnets of the
+    control plane cannot be removed later.
     """
     nat: Literal["one", "per-zone"] | None = None
-    """Number of NAT gateways. The default is one per zone in production, and otherwise a single one."""
+    """Number of NAT gateways. The default is one gateway per zone in production, and otherwise a single gateway.
+    """
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
     """CIDR blocks that may reach the API server in addition to the cluster's nodes, such as the blocks of users,
     of CI and of the machine that runs `up`. Private blocks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16,
@@ -119,8 +120,8 @@ class CreateEks(SpecModel):
     """
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
     kms_key: AwsKey | None = None
-    """Existing key for the cluster's Secrets. The key policy must allow IAM of the account to grant the use of the
-    key. If unset, the program creates a key. The key cannot be changed later: `up` refuses a different one.
+    """Existing key for the cluster's Secrets. The key policy must let IAM policies of the account grant the use of
+    the key. If unset, the program creates a key. The key cannot be changed later: `up` refuses a different one.
     """
 
 
@@ -136,7 +137,7 @@ class EksCluster(SpecModel):
         examples=["us-east-2"],
     )
     account: str | None = Field(default=None, pattern=r"^\d{12}$", examples=["123456789012"])
-    """AWS account. If set, credentials of any other account are refused."""
+    """AWS account. If set, the program refuses credentials of any other account."""
     kubernetes: Annotated[KubernetesVersion | None, SetsProperties(eks=("version",), karpenter=("version",))] = (
         None
     )
@@ -150,14 +151,14 @@ class EksCluster(SpecModel):
     and `destroy` keeps nothing.
     """
     protect: bool | None = None
-    """Refuse to delete or replace the cluster and its pools, and to destroy the stack. If unset, the value of
+    """Refuse to delete or replace the cluster and its pools, and to destroy the stack. The default is the value of
     `production`. To remove the protection, first deploy `protect: false`, which changes nothing else.
     """
     subnets: Annotated[
         Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None,
         SetsProperties(eks=("subnets",), karpenter=("subnets",)),
     ] = None
-    """Private subnet of each zone, only without `create`. If unset, the subnets with the tag
+    """Private subnet of each zone, only without `create`. The default is the subnets with the tag
     kubernetes.io/role/internal-elb.
     """
     security_groups: Annotated[
@@ -172,7 +173,8 @@ class EksCluster(SpecModel):
     """
     logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
     """IAM roles and users of team members, which can log in without being admins. An existing cluster needs the
-    authentication mode API or API_AND_CONFIG_MAP, and must not yet have an access entry for the principal.
+    authentication mode API or API_AND_CONFIG_MAP, and must not already have access entries for these roles and
+    users.
     """
     parts: EksParts = EksParts()
     """Which controllers the program installs, and which an existing cluster already has."""
@@ -206,7 +208,7 @@ class EksCluster(SpecModel):
 
 
 class Exclusion(SpecModel):
-    """A period in which GKE performs no upgrades of the given scope."""
+    """A period in which GKE does not perform upgrades of the given scope."""
 
     name: DnsLabel
     start: Instant
@@ -219,7 +221,7 @@ class Maintenance(SpecModel):
 
     start: Instant = datetime(2026, 1, 3, 3, 0, tzinfo=UTC)
     """Start of the first window. If `recurrence` does not include this day, the first window opens at this time on
-    the next day that it includes.
+    the next day that `recurrence` includes.
     """
     hours: int = Field(default=6, ge=4, le=24)
     recurrence: str = Field(
@@ -247,12 +249,12 @@ class ExistingVpc(SpecModel):
     project: Annotated[str | None, SetsProperties(gke=("network",))] = Field(
         default=None, pattern=_PROJECT_ID, examples=["my-network-project"]
     )
-    """Host project of a Shared VPC. If unset, the project of the cluster."""
+    """Host project of a Shared VPC. The default is the cluster's project."""
     name: Annotated[DnsLabel, SetsProperties(gke=("network",))]
     subnetwork: Annotated[DnsLabel, SetsProperties(gke=("network",))]
     """Subnetwork of the nodes, in the region of the cluster. The nodes must reach the internet through a NAT."""
     pods_range: Annotated[DnsLabel, SetsProperties(gke=("network",))] = "pods"
-    """Name of the secondary range for pods. Each node uses a /24 of it."""
+    """Name of the secondary range for pods. Each node uses a /24 block of this range."""
     services_range: Annotated[DnsLabel, SetsProperties(gke=("network",))] = "services"
     """Name of the secondary range for Services."""
 
@@ -280,10 +282,10 @@ class CreateGke(SpecModel):
     """Allow `api_access: [0.0.0.0/0]` and other networks wider than a /8."""
     private_apis: bool = False
     """Resolve `*.googleapis.com` in the VPC to the addresses of private.googleapis.com, for nodes and pods. Teams
-    can then use `egress: [cloud-apis]`. In an existing VPC, its owner decides on this.
+    can then use `egress: [cloud-apis]`. In an existing VPC, the owner of the VPC sets this up.
     """
     authenticator_groups: SecurityGroup | None = None
-    """Google group with the name gke-security-groups. Its member groups can be members of teams. If unset, members
+    """Google group with the name gke-security-groups. The groups in it can be members of teams. If unset, members
     that are groups cannot log in.
     """
     system: GkeSystemNodes = GkeSystemNodes()
@@ -334,11 +336,11 @@ class GkeCluster(SpecModel):
     On an existing cluster, the feature must be enabled already.
     """
     gpu_networks_cidr: Annotated[Cidr, SetsProperties(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
-    """Range for the subnets of GPU networks, also on an existing cluster. Each network of a node uses a /20."""
+    """Range for the subnets of GPU networks, also on an existing cluster. Each GPU network uses a /20 block."""
     production: bool = True
     """Whether the cluster is for production. This is only the default of `protect`."""
     protect: bool | None = None
-    """Refuse to delete or replace the cluster and its pools, and to destroy the stack. If unset, the value of
+    """Refuse to delete or replace the cluster and its pools, and to destroy the stack. The default is the value of
     `production`. To remove the protection, first deploy `protect: false`, which changes nothing else.
     """
 
@@ -360,14 +362,16 @@ class Driver(SpecModel):
     `operator`.
     """
     version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["580.173.02"])
-    """Driver version. If unset, the default of the operator release. If the node image contains the driver or the
-    platform installs it (GKE with Container-Optimized OS), the default of the image or the platform instead. If
-    the owner of the nodes installs their driver, `580` stands for any driver of that branch.
+    """Driver version. The default is the default version of the operator release. If the node image contains the
+    driver or the platform installs it (GKE with Container-Optimized OS), the default is the version of the image
+    or the platform instead. If the owner of the nodes installs their driver, `580` stands for any driver of that
+    branch.
     """
 
 
 class Operator(SpecModel):
-    """NVIDIA GPU Operator in the stack file: its release, and what installs driver and container toolkit."""
+    """NVIDIA GPU Operator in the stack file: its release, and what installs the driver and the container toolkit.
+    """
 
     release: OperatorVersion = "v26.7.0"
     driver: Driver = Driver()

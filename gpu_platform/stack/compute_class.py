@@ -10,8 +10,7 @@ from gpu_platform.stack._types import DnsLabel, SpecModel
 
 
 class ComputeClass(SpecModel):
-    """Pools with the same GPU resource. Pods that select the class by its label run on nodes of any of these
-    pools.
+    """Pools with the same GPU resource. Pods that select the class by its label run on nodes of any of its pools.
     """
 
     name: DnsLabel
@@ -20,5 +19,5 @@ class ComputeClass(SpecModel):
     """
     pools: Annotated[tuple[DnsLabel, ...], Field(min_length=2, max_length=10)]
     """Names of the pools in order of preference, for example reserved, on-demand, flex-start, spot. A pool only
-    receives new nodes if the pools before it cannot have more.
+    receives new nodes if the pools before it cannot grow.
     """

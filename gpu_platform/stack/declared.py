@@ -28,8 +28,8 @@ PROVIDER_NAMES: dict[Provider, str] = {
 class On:
     """The providers that support a field, or only certain `values` of the field.
 
-    `because` is the reason why the other providers do not support it, as the rest of a sentence. `fix` is what to
-    do instead. If it is empty, the field must be removed.
+    `because` is the reason why the other providers do not support it, as the last part of a sentence. `fix` is
+    what to do instead. If `fix` is empty, the field must be removed.
     """
 
     providers: tuple[Provider, ...]
@@ -43,11 +43,10 @@ class On:
 
 @dataclass(frozen=True, slots=True)
 class SetsProperties:
-    """The node pool properties that a field sets, by platform, under the names of the platform's API.
+    """The node pool properties that a field sets, by platform. Their names are the names in the platform's API.
 
-    The effect of a changed property on nodes (the pool is replaced, or nodes are rolled or removed) is a fact
-    about the platform in catalog/facts/pool_changes.yaml. If a platform has no property here, it changes the field
-    in place.
+    catalog/facts/pool_changes.yaml contains the effect of a changed property on nodes (the pool is replaced, or
+    nodes are rolled or removed). If a platform has no property here, it changes the field in place.
     """
 
     eks: tuple[str, ...] = ()
@@ -79,7 +78,7 @@ def properties_of(field: FieldInfo) -> Iterator[tuple[str, str]]:
 
 
 def refuses(declaration: On, value: object, provider: Provider) -> bool:
-    """Return whether a declaration excludes a value for a provider."""
+    """Return whether a declaration excludes a value of its field for a provider."""
     return provider not in declaration.providers and (not declaration.values or value in declaration.values)
 
 
@@ -98,6 +97,6 @@ def described(field: FieldInfo) -> str:
 
 
 def supporting(description: str) -> str:
-    """Return the providers that the text of `described` in a description lists, or an empty string."""
+    """Return the providers in the sentence that `described` added to a description, or an empty string."""
     only = re.search(r"(?:^| )Only on ([\w ,]+)\.$", description)
     return only[1] if only is not None else ""

@@ -36,7 +36,7 @@ def _of_module(name: str) -> Mapping[str, Mapping[str, str]]:
     """Return the field docstrings of all classes in a module, by the qualified name of the class."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[name]))
-    except OSError:  # the source file does not exist
+    except OSError:  # the module has no source file
         return {}
     return {qualified: dict(_docstrings(node)) for qualified, node in _classes(tree, "")}
 

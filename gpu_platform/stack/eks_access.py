@@ -1,4 +1,6 @@
-"""Stack file fields `cluster.logins` and `cluster.oidc` for EKS: who can log in, and as which user and groups."""
+"""Stack file fields `cluster.logins` and `cluster.oidc` for EKS: who can log in, and with which user name and
+groups.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from gpu_platform.stack._types import SpecModel, wrong
 from gpu_platform.stack.patterns import NO_SPACES, worded
 
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[A-Za-z0-9_+=,.@/-]+")
-# EKS refuses "system:" in groups and prefixes, and all of these prefixes in user names. Sources: EKS user guide,
-# "Create access entries" and "Set a custom username"; EKS API reference, OidcIdentityProviderConfigRequest; read
-# 2026-11-23.
+# EKS refuses "system:" in groups and prefixes, and all of the prefixes below in user names. Sources: EKS user
+# guide, "Create access entries" and "Set a custom username"; EKS API reference, OidcIdentityProviderConfigRequest;
+# read 2026-11-23.
 _OF_KUBERNETES = "system:"
 _OF_AWS = ("system:", "eks:", "aws:", "amazon:", "iam:")
 
@@ -64,32 +66,32 @@ class Login(SpecModel):
 
     principal: IamPrincipal
     groups: Annotated[tuple[GroupName, ...], Field(min_length=1, max_length=100)]
-    """Kubernetes groups of everybody who logs in with this principal, such as the `group:NAME` of a team's
-    members.
+    """Kubernetes groups of everybody who logs in with this role or user. A team's `members` refer to a group as
+    `group:NAME`.
     """
     username: (
         Annotated[str, AfterValidator(_username), Field(pattern=NO_SPACES, examples=["speech:{{SessionName}}"])]
         | None
     ) = None
-    """Kubernetes user name. `{{SessionName}}` stands for the session name of the role. If unset, the ARN of the
-    IAM user or of the role's session.
+    """Kubernetes user name. `{{SessionName}}` stands for the session name of the role. The default is the ARN of
+    the IAM user or of the role's session.
     """
 
 
 class Oidc(SpecModel):
-    """An OpenID Connect provider whose tokens an EKS cluster accepts. EKS allows one per cluster."""
+    """An OpenID Connect provider whose tokens an EKS cluster accepts. EKS allows one provider per cluster."""
 
     issuer: str = Field(pattern=r"^https://[^\s?]+$", examples=["https://login.example.com"])
     """URL of the issuer. EKS must be able to reach it over the internet."""
     client_id: str = Field(pattern=NO_SPACES, examples=["kubernetes"])
     """Client ID, which is the audience of the tokens."""
     username_claim: str | None = None
-    """Claim that contains the user name. If unset, `sub`."""
+    """Claim that contains the user name. The default is `sub`."""
     username_prefix: OidcPrefix | None = None
-    """Prefix of user names. If unset, the issuer's URL and `#`, or no prefix if `username_claim` is `email`. `-`
-    means no prefix.
+    """Prefix of user names. The default is the issuer's URL and `#`, or no prefix if `username_claim` is `email`.
+    `-` means no prefix.
     """
     groups_claim: str | None = None
-    """Claim that contains the groups. If unset, tokens have no groups."""
+    """Claim that contains the groups. If unset, users have no groups."""
     groups_prefix: OidcPrefix | None = None
-    """Prefix of groups. If unset, no prefix."""
+    """Prefix of groups. By default, groups have no prefix."""

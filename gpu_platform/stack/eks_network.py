@@ -40,12 +40,12 @@ class EksNetwork(SpecModel):
         SetsProperties(eks=("subnets",), karpenter=("subnets",)),
     ]
     """Private subnet of the nodes for each zone, with a route to the internet or to endpoints of all AWS services.
-    Karpenter pools also need the IAM API. A VPC can have an endpoint for it only in the Region of IAM's control
-    plane (us-east-1 for commercial Regions).
+    Karpenter pools also need the IAM API. A VPC can have an endpoint for the IAM API only in the Region of IAM's
+    control plane (us-east-1 for commercial Regions).
     """
     control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
-    """Subnets in at least two zones for the network interfaces of the control plane. A /28 each is enough. If
-    unset, the node subnets.
+    """Subnets in at least two zones for the network interfaces of the control plane. A /28 is enough for each
+    subnet. The default is the node subnets.
     """
     pod_subnets: Annotated[dict[Zone, SubnetId], Field(max_length=20)] = {}
     """Subnet of the pods for every zone of `subnets`, usually in a secondary range of the VPC. A node needs a free

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gpu_platform.stack._types import SpecModel, order_fix, wrong
 from gpu_platform.stack.keys import AwsKey
 
-# Type names consist of series, generation, options and size. The option g means a Graviton CPU. Series with
+# Type names consist of series, generation, options and size. The option g stands for a Graviton CPU. Series with
 # accelerators, Macs and high-memory hosts are excluded. EC2 instance types guide, "Naming conventions", read
 # 2026-11-23.
 _X86_TYPE = re.compile(
@@ -33,9 +33,9 @@ class SystemNodes(SpecModel):
     """Nodes without GPUs in a new EKS cluster, for add-ons, Karpenter, the GPU Operator and other controllers."""
 
     machine_types: Annotated[tuple[Annotated[str, AfterValidator(_machine_type)], ...], Field(max_length=10)] = ()
-    """EC2 instance types in order of preference. EC2 uses the first type with capacity. If unset, the smallest m7i
-    and m6i types that can hold the controllers that the stack installs. Ray heads and ingress controllers need
-    larger types.
+    """EC2 instance types in order of preference. EC2 uses the first type with capacity. The default is the
+    smallest m7i and m6i types that can hold the controllers that the stack installs. Ray heads and ingress
+    controllers need larger types.
     """
     min: int = Field(default=2, ge=1, le=100)
     desired: int = Field(default=2, ge=1, le=100)
@@ -45,10 +45,11 @@ class SystemNodes(SpecModel):
     max: int = Field(default=4, ge=1, le=100)
     disk_gb: int = Field(default=50, ge=20, le=16384)
     kms_key: AwsKey | None = None
-    """Customer-managed key of the nodes' disks, or an alias of one. If unset, the cloud's default key."""
+    """Customer-managed key of the nodes' disks, or an alias of such a key. The default is the cloud's default key.
+    """
     release: str | None = Field(default=None, pattern=r"^1\.\d+\.\d+-\d{8}$", examples=["1.36.2-20260818"])
-    """Release of the AL2023 image. Changing it rolls the nodes. Nodes have the newest release when they are
-    created without `release`, and after each roll that does not change `release`.
+    """Release of the AL2023 image. Changing it rolls the nodes. If `release` is unset, nodes have the newest
+    release when they are created. The same applies after each roll that does not change `release`.
     """
 
     @model_validator(mode="after")

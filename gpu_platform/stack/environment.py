@@ -33,15 +33,15 @@ class Environment(SpecModel):
     cluster: Cluster
     operator: Operator = Operator()
     sharing: Annotated[dict[DnsLabel, Sharing], Field(max_length=200)] = {}
-    """Named sharing settings (such as training, inference) that pools refer to. The node labels
-    nvidia.com/device-plugin.config and nvidia.com/mig.config switch a node to another of these settings.
+    """Named sharing settings, such as training and inference, that pools refer to. The node labels
+    nvidia.com/device-plugin.config and nvidia.com/mig.config switch a node to other settings in this field.
     """
     device_classes: Annotated[dict[DeviceClassName, DeviceClass], Field(max_length=200)] = {}
     """DeviceClasses for DRA in addition to gpu.nvidia.com and mig.nvidia.com, which the driver installs."""
     pools: Annotated[tuple[Pool, ...], Field(min_length=1, max_length=200)]
     compute_classes: Annotated[tuple[ComputeClass, ...], Field(max_length=50)] = ()
-    """Classes of pools with the same GPU resource, in the order in which the pools receive nodes, such as
-    reserved, on-demand, spot.
+    """Classes of pools with the same GPU resource. Each class lists its pools in the order in which they receive
+    nodes, such as reserved, on-demand, spot.
     """
     storage: Annotated[dict[DnsLabel, StorageClass], Field(max_length=50)] = {}
     """Storage classes for the claims of teams, by name. An EKS cluster that the program creates also has the
@@ -57,7 +57,7 @@ class Environment(SpecModel):
     instead.
     """
     overcommit: float = Field(default=1.0, ge=1.0, le=10.0)
-    """Maximum ratio of the sum of all team quotas to the resources that the pools offer."""
+    """Maximum sum of all team quotas, as a multiple of the resources that the pools offer."""
     queueing: Queueing | None = None
     """Queues of the teams' workloads. If unset, there are no queues, and a workload starts when a node has room
     for its first pod.
@@ -66,8 +66,8 @@ class Environment(SpecModel):
     charts: Annotated[dict[str, ChartSettings], Field(max_length=50)] = {}
     """Settings of the Helm charts that the program installs, by chart name, such as gpu-operator."""
     chart_mirror: ChartRepository | None = None
-    """Repository that contains all charts under their names and versions. If unset, each chart's original
-    repository.
+    """Repository that contains all charts under their original names and versions. The default is each chart's
+    original repository.
     """
     images: Images = Images()
     objects: Objects = Objects()
@@ -89,14 +89,16 @@ class EnvironmentReference(SpecModel):
     """Reference from a team stack to its environment."""
 
     stack: str = Field(pattern=r"^([^/\s]+/[^/\s]+/)?[A-Za-z0-9_.-]+$", examples=["prod"])
-    """Stack of the environment, as `prod` or `organization/project/prod`."""
+    """Stack name of the environment, such as `prod` or `organization/project/prod`."""
     file: str | None = None
-    """Stack file of the environment, relative to this file. If unset, `Pulumi.<stack>.yaml` in the same folder."""
+    """Stack file of the environment, relative to this file. The default is `Pulumi.<stack>.yaml` in the same
+    folder.
+    """
 
 
 class TeamStack(SpecModel):
-    """Stack file of a single team with its quota. The team is deployed to the environment that the stack reference
-    names.
+    """Stack file of a single team with its quota. The team is deployed to the environment that `environment`
+    refers to.
     """
 
     kind: Literal["team"]

@@ -31,14 +31,14 @@ class Images(SpecModel):
     """
 
     mirror: RegistryPath | None = None
-    """Registry, with an optional path, that contains every image below the name of its original registry, such as
-    registry.example.com/mirror/docker.io/library/python. `skopeo sync --scoped` copies images in this way. If
-    unset, each image's original registry.
+    """Registry, with an optional path, that contains a copy of every image. The path of a copy includes the name
+    of the original registry, as in registry.example.com/mirror/docker.io/library/python. `skopeo sync --scoped`
+    copies images in this way. The default is each image's original registry.
     """
     registries: Annotated[dict[Registry, RegistryPath], Field(max_length=20)] = {}
-    """Replacement for single registries, such as a pull-through cache, by registry. Repositories keep their names.
-    For example, docker.io: 123456789012.dkr.ecr.us-east-2.amazonaws.com/docker-hub. An entry takes precedence over
-    `mirror`.
+    """Replacements for single registries, such as a pull-through cache, by original registry. Repositories keep
+    their names. For example, docker.io: 123456789012.dkr.ecr.us-east-2.amazonaws.com/docker-hub. An entry takes
+    precedence over `mirror`.
     """
     pull_secrets: Annotated[tuple[SecretName, ...], Field(max_length=10)] = ()
     """Names of Secrets of type kubernetes.io/dockerconfigjson, never their content. Each Secret must exist in

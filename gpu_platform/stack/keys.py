@@ -28,4 +28,4 @@ def _key(value: str) -> str:
 AwsKey = Annotated[str, Field(pattern=f"^{_AWS}$", examples=[_AWS_EXAMPLE])]
 GoogleKey = Annotated[str, Field(pattern=f"^{_GOOGLE}$", examples=[_GOOGLE_EXAMPLE])]
 Key = Annotated[str, AfterValidator(_key), Field(examples=[_AWS_EXAMPLE])]
-"""Key of either cloud. Planning checks that it belongs to the cluster's cloud."""
+"""Key of either cloud. Planning checks that the key belongs to the cluster's cloud."""

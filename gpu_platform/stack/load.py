@@ -34,8 +34,8 @@ _Read = TypeVar("_Read")
 class StackFile:
     """A stack file that was read: the name of the stack, the path, and the platform object before validation.
 
-    `problems` are mistakes in the YAML that do not prevent validation, such as duplicate keys and numbers such as
-    010.
+    `problems` are mistakes in the YAML that do not prevent validation, such as duplicate keys, or octal numbers
+    like 010.
     """
 
     stack: str
@@ -45,14 +45,15 @@ class StackFile:
 
 
 class _StrictLoader(yaml.CSafeLoader):
-    """Safe YAML loader that records duplicate keys and keeps the first. PyYAML silently keeps the last."""
+    """Safe YAML loader that records duplicate keys and uses the first value. PyYAML silently uses the last value.
+    """
 
     twice: list[Problem]
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     own = [pair for pair in node.value if pair[0].tag != _MERGE_TAG]
-    loader.flatten_mapping(node)  # puts merged entries before the mapping's own entries
+    loader.flatten_mapping(node)  # inserts merged entries before the mapping's own entries
     # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
     construct: Callable[..., object] = loader.construct_object
     seen: dict[Hashable, Any] = {}
@@ -76,8 +77,8 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
 
 
 def _number(loader: _StrictLoader, node: yaml.ScalarNode) -> object:
-    """Return a number, or the string for a value such as `22:00`, which is a base-60 number only in YAML 1.1.
-    Pulumi reads it as a string.
+    """Return a number. A value such as `22:00` is returned as a string, because only YAML 1.1 treats it as a
+    base-60 number. Pulumi also reads it as a string.
     """
     read = loader.construct_yaml_float if node.tag.endswith(":float") else loader.construct_yaml_int
     return node.value if ":" in node.value else read(node)
@@ -95,8 +96,8 @@ def stack_adapter() -> TypeAdapter[Environment | TeamStack]:
 
 
 def find_stack_file(stack: str) -> Path:
-    """Return the path of the stack file for a stack name (`local`) or a path. Raises BadInput if no such file
-    exists.
+    """Return the path of the stack file for a stack. `stack` is a name such as `local`, or a path. Raises BadInput
+    if no such file exists.
     """
     folder = stacks_dir()
     known = sorted(stack_name(file) for file in folder.glob("Pulumi.*.yaml"))
@@ -116,7 +117,7 @@ def find_stack_file(stack: str) -> Path:
 
 
 def _other_stack(stack: str, meant: str, path: Path, known: Sequence[str]) -> str:
-    """Return the fix for an unknown stack: the file that was probably meant, or how to write a new one."""
+    """Return the fix for an unknown stack: the file that was probably meant, or how to write a new file."""
     if Path(stack).is_dir():
         files = sorted(Path(stack).glob("Pulumi.*.yaml"))
         return f"give the path of a file: {files[0]}" if files else "give the path of a file, or a name"
@@ -179,7 +180,7 @@ def _construct_all(text: str, twice: list[Problem]) -> list[object]:
 
 
 def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple[_Read, list[Problem]]:
-    """Return the content of a file, and its mistakes that do not prevent reading it."""
+    """Return the content of a file, and the mistakes in it that do not prevent reading."""
     text = read_text(path)
     if isinstance(text, Problem):
         raise BadInput(str(path), [text])
@@ -199,7 +200,7 @@ def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple
 
 
 _NO_ENTRY: Final = "did not find expected '-' indicator"
-# Messages of the parser for common mistakes, each with the value found, what is allowed, and the fix.
+# Messages of the parser for common mistakes. Each has the value found, what is allowed, and the fix for the error.
 _YAML_MISTAKES: Final[Mapping[str, tuple[str, str, str]]] = {
     "mapping values are not allowed in this context": (
         "a second `key: value` on one line",
@@ -258,8 +259,8 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
 
 
 def _column_of_keys(text: str, line: int, column: int) -> int:
-    """Return the column, counted from 1, of the keys in the list entry above a line. Returns 0 if all begin to the
-    right of `column`.
+    """Return the column, counted from 1, of the keys in the list entry above a line. Returns 0 if all of these
+    keys begin to the right of `column`.
     """
     for above in reversed(text.split("\n")[:line]):
         entry = re.match(r"( *)- +(?=\S)", above)
@@ -287,7 +288,7 @@ def read_stack_file(path: Path) -> StackFile:
 
 
 def _without_platform(keys: Mapping[str, object], document: Mapping[str, object]) -> Problem:
-    """Return the problem with a file whose `config` has no platform object."""
+    """Return the problem with a file whose `config` does not contain a platform object."""
     found = f"keys {', '.join(map(str, keys))}" if keys else "nothing"
     meant = suggestion(did_you_mean(CONFIG_KEY, map(str, keys)))
     fix = f"rename {meant!r} to {CONFIG_KEY!r}" if meant else ""
@@ -326,7 +327,9 @@ def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) 
 
 
 def _unreadable(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:
-    """Yield values that Pulumi encrypted, and strings with characters that hide or reorder text."""
+    """Yield a problem for each value that Pulumi encrypted, and for each string with characters that hide or
+    reorder text.
+    """
     if isinstance(value, dict) and cast("dict[str, object]", value).keys() == {"secure"}:
         yield Problem(
             path_text(path),
@@ -349,5 +352,6 @@ def _unreadable(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]
 
 
 def to_json(platform: object) -> str:
-    """Return YAML values as JSON text. Strict models accept lists as tuples and strings as dates only in JSON."""
+    """Return YAML values as JSON text. Only in JSON do strict models accept lists as tuples and strings as dates.
+    """
     return json.dumps(platform, default=str, allow_nan=True)

@@ -31,13 +31,13 @@ class LoadedStack:
 
     @property
     def argument(self) -> str:
-        """How to name the stack on the command line."""
+        """Name or path of the stack on the command line."""
         return stack_argument(self.stack, self.path)
 
     @property
     def environment_argument(self) -> str:
-        """How to name the environment of a team's stack on the command line. For an environment, it is the stack
-        itself.
+        """Name or path of a team stack's environment on the command line. For an environment, it is the argument
+        of the stack itself.
         """
         if self.plan.kind == "environment":
             return self.argument
@@ -46,8 +46,8 @@ class LoadedStack:
         return stack_argument(name, self.path.parent / (reference.get("file") or f"Pulumi.{name}.yaml"))
 
     def argument_of(self, other: str) -> str:
-        """Return how to name another stack of the cluster on the command line. Its file may be in the same folder
-        as this stack's file.
+        """Return the name or path of another stack of the cluster on the command line. The other stack's file may
+        be in the same folder as this stack's file.
         """
         file = self.path.parent / f"Pulumi.{other}.yaml"
         return stack_argument(other, file) if file.is_file() else other
@@ -61,10 +61,10 @@ class LoadedStack:
 
 
 def stack_argument(stack: str, file: Path) -> str:
-    """Return how to name a stack on the command line: by name, or by path if its file is outside the folder of
+    """Return the command-line argument for a stack: its name, or its path if the file is outside the folder of
     stack files.
 
-    Outside that folder, the name would stand for a different file or for none.
+    Outside that folder, the name would stand for a different file, or for no file.
     """
     named = stacks_dir() / f"Pulumi.{stack}.yaml"
     return stack if file.resolve() == named.resolve() else shlex.quote(str(file))
@@ -107,7 +107,7 @@ def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
         every_rule(own)
     except BadInput as error:
         found += [replace(one, path=f"policy.{one.path}") for one in error.problems]
-        # The ids of the company's rules are unknown if the rules cannot be loaded. All of these ids contain a dot.
+        # If the company's rules cannot be loaded, their ids are unknown. All of these ids contain a dot.
         own, given = list[str](), {key: value for key, value in given.items() if "." not in key}
     try:
         configure(given, own=own)
@@ -117,7 +117,7 @@ def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
 
 
 def plan_platform(platform: object, stack: str, *, source: str = "", folder: Path | None = None) -> Plan:
-    """Validate and plan the platform object of Pulumi's configuration or of a stack file.
+    """Validate and plan a platform object, which comes from Pulumi's configuration or from a stack file.
 
     `source` is the name of the file in errors. `folder` is the folder of a team stack's environment file, by
     default the folder of stack files. Raises BadInput with every problem.
@@ -136,7 +136,7 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
             return _plan_environment(spec, platform, stack)
         return _plan_team(spec, stack, source, folder or stacks_dir())
     except BadInput as error:
-        if Path(error.source).is_file():  # the file of a team's environment
+        if Path(error.source).is_file():  # the problem is in the file of the team's environment
             raise
         raise BadInput(source, error.problems) from None
 
@@ -152,7 +152,9 @@ def _plan_environment(spec: Environment, platform: object, stack: str) -> Enviro
 def _problems_of_parts(
     platform: object, known: tuple[Problem, ...], stack: str, source: str, folder: Path
 ) -> list[Problem]:
-    """Return the planning problems of the valid parts, so that one run reports both kinds of mistakes."""
+    """Return the planning problems of the valid parts, so that one run reports both invalid values and planning
+    problems.
+    """
     completed = with_placeholders(platform, known)
     if completed is None:
         return []
@@ -172,7 +174,7 @@ def _problems_of_parts(
 
 
 def _problems_of_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Sequence[Problem]:
-    """Return the planning problems of a team's stack, or nothing if its environment is not valid."""
+    """Return the planning problems of a team's stack. The result is empty if its environment is not valid."""
     try:
         _plan_team(spec, stack, source, folder)
     except BadInput as error:
@@ -181,8 +183,8 @@ def _problems_of_team(spec: TeamStack, stack: str, source: str, folder: Path) ->
 
 
 def _problems_of_plan(document: Mapping[str, Any]) -> list[Problem]:
-    """Return the planning problems. If each problem has a suggested value, also return the problems that remain
-    with these values.
+    """Return the planning problems. If every problem has a suggested value, also return the problems that remain
+    after these values are inserted.
     """
     found: list[Problem] = []
     while True:
@@ -239,10 +241,10 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
 
 
 def environment_of(loaded: LoadedStack, because: str, command: str) -> EnvironmentPlan:
-    """Return the plan of an environment. Raises BadInput if the stack is a team's.
+    """Return the plan of an environment. Raises BadInput if the stack is a team's stack.
 
     `because` is the reason, which follows "a stack of kind environment" in the error. `command` is the command to
-    run on the environment, with `{}` for the name of its stack.
+    run on the environment, with `{}` as the placeholder for the name of the environment's stack.
     """
     if loaded.plan.kind == "environment":
         return loaded.plan
