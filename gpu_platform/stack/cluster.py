@@ -362,10 +362,9 @@ class Driver(SpecModel):
     `operator`.
     """
     version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["580.173.02"])
-    """Driver version. The default is the default version of the operator release. If the node image contains the
-    driver or the platform installs it (GKE with Container-Optimized OS), the default is the version of the image
-    or the platform instead. If the owner of the nodes installs their driver, `580` stands for any driver of that
-    branch.
+    """Driver version. By default, the operator release determines it. If the node image contains the driver or the
+    platform installs it (GKE with Container-Optimized OS), the image or the platform determines the default. If
+    the owner of the nodes installs their driver, `580` stands for any driver of that branch.
     """
 
 

@@ -45,7 +45,8 @@ class SystemNodes(SpecModel):
     max: int = Field(default=4, ge=1, le=100)
     disk_gb: int = Field(default=50, ge=20, le=16384)
     kms_key: AwsKey | None = None
-    """Customer-managed key of the nodes' disks, or an alias of such a key. The default is the cloud's default key.
+    """Customer-managed key of the nodes' disks, or an alias of such a key. By default, the cloud's default key is
+    used.
     """
     release: str | None = Field(default=None, pattern=r"^1\.\d+\.\d+-\d{8}$", examples=["1.36.2-20260818"])
     """Release of the AL2023 image. Changing it rolls the nodes. If `release` is unset, nodes have the newest

@@ -23,7 +23,7 @@ class GkeSystemNodes(SpecModel):
     """
     disk_gb: int = Field(default=100, ge=20, le=16384)
     kms_key: GoogleKey | None = None
-    """Customer-managed key of the nodes' disks. The default is the cloud's default key."""
+    """Customer-managed key of the nodes' disks. By default, the cloud's default key is used."""
 
     @model_validator(mode="after")
     def _ordered(self) -> GkeSystemNodes:

@@ -28,7 +28,8 @@ class Image(SpecModel):
             eks=("ami_type",), karpenter=("node_class",), gke=("image_type", "shielded_instance_config")
         ),
     ] = None
-    """Image family: al2023 or bottlerocket on EKS, cos or ubuntu on GKE. If unset, al2023 on EKS and cos on GKE.
+    """Image family: al2023 or bottlerocket on EKS, cos or ubuntu on GKE. The default is al2023 on EKS and cos on
+    GKE.
     """
     ami: Annotated[
         str | None, _OWN_IMAGE, SetsProperties(eks=("ami_type", "image_id"), karpenter=("node_class",))
@@ -45,11 +46,11 @@ class Image(SpecModel):
     )
     """Release of the node image. Changing it rolls the nodes, which is the way to patch them. On EKS, it is a
     release of the family's image, such as 1.36.2-20260818 (AL2023) or 1.64.0-2f4c3a1b (Bottlerocket). With
-    Karpenter, v20260818 and v1.64.0 are also accepted. A managed node group has the newest release when it is
-    created without `release`, and after each roll that does not change `release`. If unset with Karpenter, the
-    release in the catalogue. On GKE, it is the version of the nodes, such as 1.35.1-gke.1396000, which they
-    keep until it is out of support. If unset on GKE, nodes have the version of the cluster when they are
-    created, and GKE upgrades them afterwards.
+    Karpenter, v20260818 and v1.64.0 are also accepted. If `release` is unset, a managed node group has the
+    newest release when it is created. The same applies after each roll that does not change `release`. With
+    Karpenter, the default is the release in the catalogue. On GKE, it is the version of the nodes, such as
+    1.35.1-gke.1396000, which they keep until it is out of support. If unset on GKE, new nodes have the
+    cluster's version, and GKE upgrades them afterwards.
     """
     fast_pull: Annotated[
         bool,
@@ -59,9 +60,10 @@ class Image(SpecModel):
         ),
     ] = False
     """Start pods with large container images sooner. On EKS, layers are fetched and unpacked in parallel (SOCI),
-    which needs CPU and memory of the node and a disk with at least 600 MiB/s. gp3 volumes then have 750 MiB/s. On
-    GKE, image streaming starts a pod while its image is still being fetched, only for images in Artifact Registry.
-    Disabled if unset, because AWS calls the feature experimental, and on GKE it needs an additional API and role.
+    which needs CPU and memory of the node and a disk with at least 600 MiB/s. The program sets the throughput of
+    gp3 volumes that store images to 750 MiB/s. On GKE, image streaming starts a pod while its image is still being
+    fetched, but only if the image is in Artifact Registry. Disabled by default, because AWS calls the feature
+    experimental, and on GKE it needs an additional API and role.
     """
     cache: Annotated[
         str | None,
@@ -75,14 +77,14 @@ class Image(SpecModel):
         ),
         examples=["snap-0a1b2c3d4e5f60718", "projects/my-project/global/images/torch-2-9"],
     )
-    """Container images that a new node contains from the start. On EKS, a snapshot of the data volume of a
-    Bottlerocket node that has pulled them. On GKE, a disk image that gke-disk-image-builder created, which
-    requires `fast_pull`.
+    """Snapshot or disk image with the container images that a new node contains from the start. On EKS, it is a
+    snapshot of the data volume of a Bottlerocket node that has pulled the images. On GKE, it is a disk image that
+    gke-disk-image-builder created, and requires `fast_pull`.
     """
     driver: Annotated[str | None, _OWN_IMAGE] = Field(
         default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["595.91.07"]
     )
-    """Version of the NVIDIA driver in the image, or its branch, on EKS with `ami` or `release`. If unset, the
+    """Version or branch of the NVIDIA driver in the image, on EKS with `ami` or `release`. The default is the
     driver branch of the family's default image.
     """
 
@@ -91,15 +93,15 @@ class Network(SpecModel):
     """Network interfaces for GPU traffic between the nodes of a pool, in addition to the pod network."""
 
     rdma: bool | None = None
-    """Attach EFA or GPUDirect interfaces. If unset, they are attached in training pools whose machine types have
-    them.
+    """Attach EFA or GPUDirect interfaces. By default, they are attached in training pools whose machine types
+    support them.
     """
     layout: Annotated[
         Literal["ena-and-efa", "efa-primary"] | None,
         On(("eks",), "it arranges EFA interfaces, which only EC2 has"),
     ] = None
     """Layout of the interfaces on EKS. `ena-and-efa` has a primary interface without EFA. `efa-primary` needs one
-    interface less and is not available with Karpenter. The default is `ena-and-efa` if the machine type supports
+    fewer interface and is not available with Karpenter. The default is `ena-and-efa` if the machine type supports
     it.
     """
     via: Annotated[
@@ -109,9 +111,9 @@ class Network(SpecModel):
     ] = None
     """How pods use the interfaces. On EKS, pods request vpc.amazonaws.com/efa with `device-plugin`, the default,
     and claim devices of the class efa.networking.k8s.aws with `dranet`. On GKE, `networks` means additional
-    VPCs with a Network object each. `profile` means the accelerator network profile and claims of the class
-    mrdma.google.com, from A3 Ultra on. If unset on GKE, `networks` for A3 High and A3 Mega, and `profile` for
-    newer types.
+    VPCs, each with a Network object. `profile` means the accelerator network profile and claims of the class
+    mrdma.google.com, for A3 Ultra and newer types. On GKE, the default is `networks` for A3 High and A3 Mega,
+    and `profile` for newer types.
     """
 
 
@@ -128,12 +130,12 @@ class Disk(SpecModel):
             values=("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
         ),
     ] = None
-    """Disk type. If unset, gp3 on EKS. On GKE, pd-balanced, or hyperdisk-balanced if the machine type supports no
-    other.
+    """Disk type. The default is gp3 on EKS. On GKE, it is pd-balanced, or hyperdisk-balanced if the machine type
+    supports no other type.
     """
     kms_key: Annotated[Key | None, SetsProperties(gke=("boot_disk_kms_key",))] = None
-    """Customer-managed key: the ARN of the key or of an alias, or the name of a Cloud KMS key. If unset, the
-    cloud's default key.
+    """Customer-managed key: the ARN of the key or of an alias, or the name of a Cloud KMS key. By default, the
+    cloud's default key is used.
     """
 
 
@@ -152,7 +154,7 @@ SysctlValue = (
 
 
 class Tuning(SpecModel):
-    """Kernel settings of a pool's nodes from their first boot. If unset, the settings of the node image."""
+    """Kernel settings of a pool's nodes from their first boot. The default is the settings of the node image."""
 
     intent: Literal["training", "inference"] | None = None
     """Purpose of the nodes. NVIDIA's tuned profiles define kernel settings for each purpose. They are applied as
@@ -161,12 +163,12 @@ class Tuning(SpecModel):
     sysctls: Annotated[dict[SysctlName, SysctlValue], Field(max_length=50)] = Field(
         default=dict[SysctlName, SysctlValue](), examples=[{"vm.max_map_count": 1048576}]
     )
-    """Kernel parameters by name. They extend the parameters of `intent` and override equal names. GKE accepts only
-    a fixed list of names.
+    """Kernel parameters by name. They are added to the parameters of `intent`, and override parameters with the
+    same name. GKE accepts only a fixed list of names.
     """
     huge_pages: int | None = Field(default=None, ge=1, le=524288)
     """Number of 2 MiB huge pages that a node reserves at boot, for pods that request `hugepages-2Mi`. No other pod
-    can use this memory. Not available with EFA, whose images reserve their own huge pages, nor with Karpenter.
+    can use this memory. Not available with EFA, whose images reserve their own huge pages, or with Karpenter.
     """
 
 
@@ -186,27 +188,29 @@ class Upgrade(SpecModel):
         ),
     ] = Field(default=None, ge=0, le=100)
     """Number of additional nodes during an upgrade. The default is 0 for reserved capacity or with a placement
-    policy, else 1. Not available on EKS, which sets it itself, nor for flex-start nodes, which are not upgraded.
+    policy, else 1. Not available on EKS, which chooses this number itself, or for flex-start nodes, which are not
+    upgraded.
     """
     max_unavailable: int | None = Field(default=None, ge=0, le=100)
-    """Number of nodes that may be unavailable at the same time. If unset, 1 if `max_surge` is 0."""
+    """Number of nodes that may be unavailable at the same time. The default is 1 if `max_surge` is 0."""
 
 
 class Karpenter(SpecModel):
     """Settings of an EKS pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
 
     alternatives: Annotated[tuple[str, ...], SetsProperties(karpenter=("requirements",))] = ()
-    """Former name of `capacity.alternatives`, which also exists for managed node groups. Set only one of the two.
-    In a CPU pool, the alternatives must have no GPUs, and at least the vCPUs and memory of `machine_type`.
+    """Former name of `capacity.alternatives`, which also exists for managed node groups. Set only one of the two
+    fields. In a CPU pool, the alternatives must have no GPUs, and at least as many vCPUs and as much memory as
+    `machine_type`.
     """
     consolidate_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["10m"])
-    """How long Karpenter keeps an unused or underused node. If unset, the default depends on the workload."""
+    """How long Karpenter keeps an unused or underused node. The default depends on the pool's `workload`."""
     expire_after: Annotated[str | None, SetsProperties(karpenter=("template",))] = Field(
         default=None, pattern=r"^(Never|(0+[smh])*0*[1-9]\d*[smh](\d+[smh])*)$", examples=["336h"]
     )
-    """Age at which a node is replaced. If unset, the default depends on the workload."""
+    """Age at which a node is replaced. The default depends on the pool's `workload`."""
     limits: Annotated[dict[Literal["cpu", "memory"], Quantity], Field(min_length=1)] | None = None
-    """Total CPU and memory of all nodes of the pool, at least enough for `count.max` nodes of `machine_type`, and
-    at most enough for as many nodes of the largest alternative. The limits on nodes and GPUs are computed from
-    `count`.
+    """Maximum total CPU and memory of the pool's nodes. They must be enough for `count.max` nodes of
+    `machine_type`, and must not exceed the same number of nodes of the largest alternative. The limits on nodes
+    and GPUs are computed from `count`.
     """

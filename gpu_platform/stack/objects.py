@@ -14,7 +14,7 @@ class Objects(SpecModel):
     pods.
 
     If the program sets the same key, its value takes precedence. Labels of nodes are set per pool
-    (`pools[].labels`), and labels of objects in Helm charts in the values of the charts.
+    (`pools[].labels`). Labels of objects in Helm charts are set in the values of the charts.
     """
 
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=40)] = {}

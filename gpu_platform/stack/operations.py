@@ -29,30 +29,30 @@ class Monitoring(SpecModel):
     enabled: bool = True
     prometheus_operator: bool | None = None
     """Create a ServiceMonitor and PrometheusRules for the Prometheus operator, which must be installed in the
-    cluster. If unset, `false` on a cluster that the program creates, else `true`.
+    cluster. The default is `false` on a cluster that the program creates, else `true`.
     """
     interval: Annotated[Duration, at_most("1h")] = "15s"
     """Scrape interval."""
     temperature_celsius: int | None = Field(default=None, ge=50, le=110)
-    """GPU temperature in °C above which an alert fires. If unset, the maximum operating temperature that the GPU
-    reports, or 85.
+    """GPU temperature in °C above which an alert fires. The default is the maximum operating temperature that the
+    GPU reports, or 85 if the GPU reports none.
     """
     exporter_version: str | None = Field(
         default=None, pattern=r"^(\d+\.\d+\.\d+-)?\d+\.\d+\.\d+$", examples=["4.8.3"]
     )
     """Version of an existing DCGM exporter (`cluster.parts.dcgm_exporter: present`). The names and units of its
-    metrics depend on the version. If unset, the version in the operator's release.
+    metrics depend on the version. The default is the version in the operator's release.
     """
     dashboards: Literal["config-maps", "grafana-operator", "none"] | None = None
     """Grafana dashboards (Grafana 12 or newer). `config-maps` creates ConfigMaps with the label grafana_dashboard,
     which the sidecar of Grafana's chart loads. `grafana-operator` creates GrafanaDashboard objects for Grafana
-    instances with the label dashboards: grafana. If unset, `config-maps` with the Prometheus operator, else
+    instances with the label dashboards: grafana. The default is `config-maps` with the Prometheus operator, else
     `none`.
     """
     runbooks: str = Field(
         default="docs/runbooks.md", pattern=NO_SPACES, examples=["https://docs.example.com/runbooks/"]
     )
-    """URL of the runbook page, which alerts contain in `runbook_url`. If unset, the page in this repository."""
+    """URL of the runbook page. Alerts contain it in `runbook_url`. The default is the page in this repository."""
     labels: dict[LabelKey, LabelValue] = {}
     """Labels of the ServiceMonitor and the PrometheusRules, which Prometheus uses to select them, such as release:
     prometheus.
@@ -63,7 +63,7 @@ class Budget(SpecModel):
     """Maximum cost of an environment's nodes."""
 
     usd_per_month: float = Field(gt=0)
-    """Budget in USD for 730 hours. If the pools cost more at their desired size, the stack is refused. If the
+    """Budget in USD for 730 hours. The stack is refused if the pools cost more at their desired size. If the
     running GPU nodes cost more, an alert fires.
     """
 
@@ -72,7 +72,7 @@ BurnInMeasure = Literal["host-device", "device-device", "all-reduce", "all-reduc
 
 
 class BurnIn(SpecModel):
-    """Active checks of idle GPU nodes, which `gpu-platform burn-in` runs as Jobs. They measure bandwidths, compare
+    """Active checks of idle GPU nodes. `gpu-platform burn-in` runs them as Jobs. They measure bandwidths, compare
     the products of matrices, and test NCCL within a node and between nodes.
 
     Pods of teams take precedence: busy nodes are not checked, and the Jobs have the lowest priority.
@@ -80,7 +80,7 @@ class BurnIn(SpecModel):
 
     image: Annotated[str, AfterValidator(pinned_image)] | None = None
     """Container image with PyTorch, NCCL and the NCCL plugin of the nodes' network, pinned by a release tag or by
-    digest. If unset, the NVIDIA image of the guide.
+    digest. The default is the NVIDIA image that the guide uses.
     """
     matrix: Annotated[Duration, at_least("1s"), at_most("24h")] = "60s"
     """How long all GPUs of a node multiply matrices at full power."""
@@ -106,10 +106,11 @@ class Validation(SpecModel):
     timeout: Annotated[Duration, at_most("24h")] = "15m"
     """How long `up` waits until all nodes of a pool pass."""
     gate_nodes: NodeGate = "never"
-    """When GPU nodes are tainted to keep the pods of teams off. With `startup`, new nodes are tainted until they
-    pass validation, including nodes that an autoscaler adds. With `always`, nodes are also tainted later while
-    a check fails. `gate_nodes` of a pool overrides this field. If unset, `startup` for pools whose GPUs the MIG
-    manager partitions, because a new node offers whole GPUs before it is partitioned, and `never` for others.
+    """When GPU nodes have a taint that keeps the pods of teams off. With `startup`, new nodes have the taint until
+    they pass validation, including nodes that an autoscaler adds. With `always`, nodes also have a taint later
+    while a check fails. `gate_nodes` of a pool overrides this field. If neither field is set, `startup` applies to
+    pools whose GPUs the MIG manager partitions, because a new node offers whole GPUs before it is partitioned.
+    `never` applies to other pools.
     """
     node_readiness: bool = False
     """With `gate_nodes`, let Kubernetes' Node Readiness Controller remove the taint of new nodes, instead of the
@@ -117,29 +118,29 @@ class Validation(SpecModel):
     and the taint is readiness.k8s.io/gpu-platform-validated.
     """
     metrics: bool = False
-    """Also serve GPU metrics from the node agent, on port 9401 of its pods, for nodes without DCGM. The recording
-    rules use these metrics on nodes without DCGM metrics, and so do most alerts and dashboards, but not the alerts
-    on XID errors and lowered clocks.
+    """Also serve GPU metrics from the node agent, on port 9401 of its pods, for nodes without DCGM. On nodes
+    without DCGM metrics, the recording rules and most alerts and dashboards use these metrics. The alerts about
+    XID errors and reduced clock speeds do not.
     """
     host_processes: bool = False
     """Give the node agent access to the host's processes (`hostPID`) on machines with NVLink switches, so that it
-    can detect a fabric manager that has ended. The agents' namespace then has the Pod Security level
+    can detect a fabric manager that has ended. With `true`, the agent's namespace has the Pod Security level
     privileged.
     """
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
-    """With `gate_nodes: always`, the maximum percentage of a pool's nodes that failing checks may hold back at a
-    time, but at least one node. New nodes that have never passed are not limited.
+    """With `gate_nodes: always`, the maximum percentage of a pool's nodes that may be tainted at a time because of
+    failing checks, but at least one node. The limit does not apply to new nodes that have never passed.
     """
     on_failure: Literal["report", "cordon", "replace"] = "report"
     """What the node agent does with a node that has failed a check for `failing_for`. It only affects nodes that
-    `gate_nodes: always` holds back. `cordon` cordons the node until it passes. `replace` also has nodes of
-    Karpenter pools replaced, and cordons the nodes of other pools. A node that somebody else has cordoned is not
-    changed.
+    are tainted because of `gate_nodes: always`. `cordon` cordons the node until it passes. With `replace`,
+    nodes of Karpenter pools are replaced, and nodes of other pools are cordoned. A node that somebody else has
+    cordoned is not changed.
     """
     failing_for: Annotated[Duration, at_least("1s"), at_most("168h")] = "30m"
-    """With `on_failure`, how long a node must have failed."""
+    """How long a node must have failed a check before `on_failure` applies."""
     burn_in: BurnIn | None = None
-    """Active checks on request, with `gpu-platform burn-in`. If unset, there are no active checks."""
+    """Active checks, which `gpu-platform burn-in` runs on request. If unset, there are no active checks."""
 
 
 class Cleanup(SpecModel):
@@ -150,16 +151,17 @@ class Cleanup(SpecModel):
     """
 
     delete: bool = False
-    """Delete the objects that are found. If `false`, they are only reported."""
+    """Delete the unneeded objects. If `false`, they are only reported."""
     schedule: str = Field(default="17 3 * * *", pattern=CRON, examples=["17 3 * * *"])
     """Schedule in UTC: minute, hour, day, month and weekday."""
     finished_after: Duration | None = "168h"
-    """Jobs, JobSets, TrainJobs, RayJobs and standalone pods are found when they ended this long ago. `null` means
-    never.
+    """How long after their end Jobs, JobSets, TrainJobs, RayJobs and standalone pods count as unneeded. With
+    `null`, they never do.
     """
     idle_after: Annotated[Duration, at_most("168h")] | None = None
-    """Notebooks are found when they have not used their GPUs for this long, and so are other workloads whose pods
-    have the label `gpu-platform.dev/ends-when-idle: "true"`. If unset, they are never found.
+    """How long notebooks must not have used their GPUs before they count as unneeded. The same applies to other
+    workloads whose pods have the label `gpu-platform.dev/ends-when-idle: "true"`. If unset, idle workloads never
+    count as unneeded.
     """
     prometheus: str | None = Field(
         default=None, pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", examples=["http://prometheus.monitoring:9090"]
@@ -180,7 +182,9 @@ ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", ex
 
 
 def _with_level(value: object) -> object:
-    """Return the settings of a rule if only its level is given. The policy pack refuses unknown levels."""
+    """Return the settings of a rule. If the value is only a level, return settings with this level. The policy
+    pack refuses unknown levels.
+    """
     return value if value is None or isinstance(value, Mapping) else {"enforcementLevel": value}
 
 
@@ -197,11 +201,11 @@ class Policy(SpecModel):
     rules: dict[str, RuleSettings] = Field(
         default=dict[str, RuleSettings](), examples=[{"topology-for-multi-gpu": {"enforcementLevel": "mandatory"}}]
     )
-    """Level of each rule by rule ID, or its level and settings: `advisory`, or `{enforcementLevel: advisory,
-    exempt: [...]}`.
+    """Level of each rule, or its level and settings, by rule ID. A value is for example `advisory`, or
+    `{enforcementLevel: advisory, exempt: [...]}`.
     """
     own_rules: Annotated[tuple[ModuleName, ...], Field(max_length=20)] = ()
-    """Python modules with rules of the company, which are evaluated in addition to the policy pack. A module is
-    installed with gpu-platform, or is a file in the project's root folder. Each has RULES, a tuple of
-    policies.api.Rule.
+    """Python modules with the company's rules, which are evaluated in addition to the policy pack. A module is
+    either installed in the Python environment of gpu-platform or a file in the project's root folder. Each
+    module defines RULES, a tuple of policies.api.Rule.
     """

@@ -27,13 +27,13 @@ class EksParts(GpuParts):
         examples=["KarpenterNodeRole-prod"],
     )
     """With `karpenter: present`, the name of an IAM role for nodes. The role needs an access entry, and the
-    controller must be allowed to pass it. If unset, the program creates a role, and the controller's owner must
-    allow `iam:PassRole` on it.
+    Karpenter controller must be allowed to pass the role. If unset, the program creates a role, and the
+    controller's owner must allow `iam:PassRole` on it.
     """
     cluster_autoscaler: Literal["install", "present", "none"] = "install"
     """Cluster Autoscaler, for pools with `provisioner: managed` whose `count` has a range. With `present`, the
-    existing autoscaler finds the node groups by the tags that EKS sets. With `none`, the number of nodes is
-    changed by hand.
+    existing autoscaler finds the node groups by the tags that EKS sets. With `none`, somebody changes the number
+    of nodes manually.
     """
     efa_plugin: Part = "install"
     """EFA device plugin. With `present`, it must tolerate the taints of the pools."""

@@ -1,5 +1,5 @@
-"""Descriptions in words of the values that a stack file's patterns allow, because errors never show a regular
-expression.
+"""Descriptions of the values that the patterns of a stack file allow. Errors contain these descriptions and never
+a regular expression.
 """
 
 from __future__ import annotations

@@ -40,17 +40,17 @@ _TEAM: Mapping[str, Any] = {
 }
 _ENTRIES: Mapping[str, Mapping[str, Any]] = {"pools": _POOL, "teams": _TEAM}
 _TOP: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandbox"}}
-# Pool fields and other parts of the file that the checks of teams depend on.
+# Pool fields that the checks of teams depend on. `_PARTS` below contains the other parts of the file.
 _POOL_FIELDS = {"name", "machine_type", "count", "sharing", "nodes", "per_node"}
 _PARTS = {"sharing", "device_classes", "storage", "overcommit", "queueing", "cluster", "operator", "addons"}
-# Problems that only follow from a replaced part: references to a name that the part defined.
+# Places of problems that only follow from a replaced part. They are references to a name that the part defined.
 _REFERENCES: Mapping[str, str] = {
     r"priorities": r"teams\[\d+\]\.priority",
     r"teams\[\d+\](\.name)?": r"(storage\..*\.teams|team_identities)\b.*",
     r"sharing": r"pools\[\d+\]\.(sharing|per_node)\b.*",
 }
-# Fields that exclude each other: an entry must have exactly one of them. If an invalid one is removed, the entry
-# seems to have none.
+# Fields that exclude each other. An entry must have exactly one of them. If an invalid field is removed, the entry
+# seems to have none of them.
 _ONE_OF = re.compile(
     r"(teams\[\d+\]|team)\.((egress|ingress)\[\d+\]\.(cidr|fqdn|namespace)|identity\.\w+)"
     r"|pools\[\d+\]\.capacity\.(blocks|reservation)"
@@ -62,9 +62,9 @@ _ROUNDS = 12  # each round replaces at least one more part, and no value is nest
 class CompletedStack:
     """A stack with placeholders. `pools_are_real` is true if the checks of teams depend on no placeholder.
 
-    `document` is the platform object behind `stack`. `found` contains problems that only appear once others are
-    solved, such as the problems of a mapping whose `provider` was misspelt. `renamed` maps corrected paths to the
-    misspelt keys.
+    `document` is the platform object that `stack` was validated from. `found` contains problems that only appear
+    once other problems are solved, such as the problems of a mapping whose `provider` was misspelt. `renamed` maps
+    corrected paths to the paths with the misspelt keys.
     """
 
     stack: Environment | TeamStack
@@ -75,7 +75,7 @@ class CompletedStack:
     renamed: Mapping[str, str]
 
     def in_file(self, problem: Problem) -> Problem:
-        """Return a problem with its place in the file, which may contain misspelt keys."""
+        """Return a problem with its place in the stack file, whose path may contain misspelt keys."""
         for path, written in self.renamed.items():
             if re.match(rf"{re.escape(path)}(?=[.\[]|$)", problem.path):
                 return replace(problem, path=written + problem.path[len(path) :])
@@ -166,12 +166,12 @@ def split(path: str, document: object) -> Path:
 
 
 def _is_certain(written: object, suggested: str) -> bool:
-    """Return whether a value is so similar to a suggestion that nothing else can be meant."""
+    """Return whether a value is so similar to a suggestion that it cannot mean anything else."""
     return difflib.SequenceMatcher(None, str(written).casefold(), suggested.casefold()).ratio() > 0.85
 
 
 def _same_branch(path: Path, other: Path) -> bool:
-    """Return whether one path equals the other or is above it."""
+    """Return whether one of the paths equals the other or is above it."""
     return all(one == two for one, two in zip(path, other, strict=False))
 
 
@@ -182,7 +182,7 @@ def _decides_for_teams(path: Path) -> bool:
 
 
 def _correct(document: dict[str, Any], problem: Problem, replaced: set[Path], renamed: dict[str, str]) -> None:
-    """Correct a value with the problem's suggestion, or replace it."""
+    """Correct a value with the problem's suggestion, or else replace the value by a placeholder."""
     path, suggested = split(problem.path, document), suggestion(problem.fix)
     if not _exists(document, path):
         _replace(document, path, replaced)
@@ -209,7 +209,9 @@ def _correct(document: dict[str, Any], problem: Problem, replaced: set[Path], re
 
 
 def _meant_value(fix: str, key: str | int, value: object) -> object:
-    """Return the value in a fix for a value of the wrong type, or None if the fix only gives an example."""
+    """Return the value that a fix suggests instead of a value of the wrong type, or None if the fix only gives an
+    example.
+    """
     if isinstance(value, str) and fix == f"write {value.strip()} without quotes":
         return json.loads(value)
     if fix == f"write {key}: {{desired: {value}}}":
@@ -231,7 +233,8 @@ def _replace(document: dict[str, Any], path: Path, replaced: set[Path]) -> None:
             _container(document, path[:-1])[path[-1]] = placeholder
             replaced.add(path)
             return
-        # Removing only part of the cluster would change the checks for its cloud, so all of it is replaced.
+        # If only a part of the cluster were removed, the checks for its cloud would change. The whole cluster is
+        # replaced instead.
         if isinstance(path[-1], str) and path[0] != "cluster" and _exists(document, path):
             del _container(document, path[:-1])[path[-1]]
             replaced.add(path)

@@ -44,8 +44,8 @@ class Count(SpecModel):
     always exist.
     """
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
-    """Maximum number of nodes. If unset, `desired`. In the sandbox, Karpenter adds simulated nodes for pending
-    pods up to this number.
+    """Maximum number of nodes. The default is `desired`. In the sandbox, Karpenter adds simulated nodes for
+    pending pods up to this number.
     """
 
     @property
@@ -95,9 +95,9 @@ class OnDemand(SpecModel):
 
     type: Annotated[Literal["on-demand"], _CAPACITY_TYPE] = "on-demand"
     alternatives: _Alternatives = None
-    """Other machine types for nodes on EKS if `machine_type` has no capacity. They must have the same GPU model,
-    number of GPUs and architecture. A managed node group tries them in this order. Pods can request the resources
-    of the smallest type.
+    """Other machine types for nodes on EKS, for the case that EC2 has no capacity of `machine_type`. They must
+    have the same GPU model, number of GPUs and architecture. A managed node group tries them in this order.
+    Pods can request the resources of the smallest type.
     """
 
 
@@ -135,21 +135,21 @@ class Reservation(SpecModel):
     ] = None
     """Name of the reservation's cluster placement group on EKS, if it has one."""
     project: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
-    """Project that shares the reservation on GKE. If unset, the project of the cluster."""
+    """Project that shares the reservation on GKE. The default is the cluster's project."""
     block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
     """Name of a block of the reservation on GKE."""
     sub_block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
     """Name of a sub-block of the block on GKE."""
     starts: Annotated[Instant | None, _CALENDAR] = None
-    """Start of a reservation for a fixed time on GKE. Before it, `up` refuses desired nodes, and validation
-    expects no nodes.
+    """Start of a reservation for a fixed time on GKE. Before this time, `up` refuses a desired number of nodes
+    above 0, and validation expects no nodes.
     """
     ends: Annotated[Instant | None, _CALENDAR] = None
     """End of a reservation for a fixed time on GKE, such as 2026-12-14T11:30:00Z. Its nodes are deleted at this
     time.
     """
     needed_until: Annotated[Instant | None, _CALENDAR] = None
-    """Time until which the pool is needed on GKE. A reservation that ends earlier is refused."""
+    """Time until which the pool is needed on GKE. `up` refuses a reservation that ends earlier."""
 
 
 _BLOCKS = SetsProperties(eks=("capacity_blocks",), karpenter=("capacity_blocks",))
@@ -168,7 +168,7 @@ class Block(SpecModel):
 
 class CapacityBlock(SpecModel):
     """EC2 Capacity Blocks for ML, which are reserved for a fixed time. Set `reservation` and `zone` for a single
-    block, or `blocks` for several.
+    block, or `blocks` for several blocks.
     """
 
     type: Annotated[Literal["capacity-block"], On(("eks",), "capacity blocks are sold by EC2"), _CAPACITY_TYPE]
@@ -178,8 +178,8 @@ class CapacityBlock(SpecModel):
     zone: Annotated[Zone | None, _ZONES] = None
     starts: Instant | None = None
     """Start of the block, such as 2026-12-01T11:30:00Z. A managed node group has no nodes before this time, and
-    then `count.desired` nodes. If unset, it is created with `count.desired` nodes, so the block must have
-    begun.
+    `count.desired` nodes after it. If unset, the node group is created with `count.desired` nodes, so the block
+    must have begun.
     """
     ends: Instant | None = None
     """End of the block, such as 2026-12-14T11:30:00Z. EKS drains its nodes 40 minutes earlier."""
@@ -196,9 +196,9 @@ class FlexStart(SpecModel):
 
     type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud"), _CAPACITY_TYPE]
     max_run_duration: Annotated[Duration | None, SetsProperties(gke=("max_run_duration",))] = None
-    """How long a node may run, from 10 minutes to 7 days (`168h`). If unset, 7 days."""
+    """How long a node may run, from 10 minutes to 7 days (`168h`). The default is 7 days."""
     queued: Annotated[bool, SetsProperties(gke=("queued_provisioning",))] = False
-    """Queued provisioning: all nodes for a ProvisioningRequest are created at once. In a stack with teams it needs
+    """Queued provisioning: all nodes for a ProvisioningRequest are created at once. A stack with teams also needs
     `queueing`.
     """
 
@@ -216,8 +216,9 @@ class Placement(SpecModel):
     ] = "none"
     """`cluster` is an EC2 placement group, `compact` is a GKE compact placement policy."""
     group: str | None = None
-    """Name of an existing placement group or resource policy. If unset, the program creates one. On GKE, a
-    reservation that is not dense accepts only the policy that it was created with, so name that policy here.
+    """Name of an existing placement group or resource policy. If unset, the program creates a new one. On GKE, a
+    reservation that is not dense only accepts the placement policy with which it was created. For such a
+    reservation, name that policy here.
     """
 
 
@@ -248,8 +249,8 @@ class ExistingNodes(SpecModel):
     """Nodes of an existing cluster that form the pool, selected by name or by label."""
 
     names: Annotated[tuple[NodeName, ...], Field(min_length=1, max_length=5000)] | None = None
-    """Names of the nodes. The program sets their labels. It does not change their taints, because all owners share
-    a single list of taints.
+    """Names of the nodes. The program sets their labels. It does not change their taints, because a node has a
+    single list of taints that all its owners share.
     """
     selector: Annotated[dict[LabelKey, LabelValue], Field(min_length=1)] | None = None
     """Labels that select the nodes. The program does not change these nodes. Validation reports missing labels."""
@@ -285,16 +286,16 @@ class Pool(SpecModel):
             sandbox=("machine_type",),
         ),
     ]
-    """Machine type in the catalogue, which contains its GPU model and count, memory, NVLinks and list prices. A
-    type without GPUs makes the pool a CPU pool, in which no GPU software runs and fields about GPUs are
-    refused.
+    """Machine type in the catalogue. The catalogue contains its GPU model and count, memory, NVLinks and list
+    prices. A type without GPUs makes the pool a CPU pool, in which no GPU software runs and fields about GPUs
+    are refused.
     """
     count: Count
     capacity: Capacity = OnDemand()
     headroom: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Number of GPUs that are kept free for the next pods, in a pool with an autoscaler. Pods of the lowest
     priority occupy these GPUs, and pods of teams preempt them. The number is at most the number of GPUs of one
-    node, or a multiple of it.
+    node, or a multiple of the GPUs of one node.
     """
     schedule: Annotated[
         PoolSchedule | None,
@@ -313,16 +314,16 @@ class Pool(SpecModel):
         ON_CLOUDS,
         SetsProperties(eks=("placement_group",), karpenter=("node_class",), gke=("placement_policy",)),
     ] = None
-    """Physical placement of the nodes. If unset, `cluster` or `compact` for training pools with several nodes,
-    RDMA interfaces and no reservation.
+    """Physical placement of the nodes. The default is `cluster` or `compact` for training pools with several
+    nodes, RDMA interfaces and no reservation.
     """
     zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1, max_length=50)] | None, ON_CLOUDS, _ZONES] = (
         None
     )
-    """Zones of the nodes. If unset, the zone of `capacity`, or else every zone of the cluster. An EKS managed node
-    group keeps the zones that the cluster had when the pool was created. A regional GKE cluster uses every zone
-    that is known to offer the machine type. GKE creates the same number of nodes in each zone, so pools with
-    initial nodes must name their zones there.
+    """Zones of the nodes. The default is the zone of `capacity`, or else every zone of the cluster. An EKS managed
+    node group keeps the zones that the cluster had when the pool was created. A regional GKE cluster uses every
+    zone that is known to offer the machine type. GKE creates the same number of nodes in each zone, so a pool that
+    starts with nodes must name its zones.
     """
     workload: Workload
     """Purpose of the pool. It sets the defaults of Topology Manager policy, GPU network, placement and disruption,
@@ -368,8 +369,8 @@ class Pool(SpecModel):
     these taints.
     """
     gate_nodes: Annotated[NodeGate | None, SetsProperties(eks=("user_data",), karpenter=("template",))] = None
-    """When nodes are tainted to keep the pods of teams off. If unset, `validation.gate_nodes`. On an existing
-    cluster, the owner must register new nodes with the startup taint.
+    """When nodes have a taint that keeps the pods of teams off. The default is `validation.gate_nodes`. On an
+    existing cluster, the owner must register new nodes with the startup taint.
     """
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
     """Existing nodes that form the pool, only on an existing cluster."""
@@ -406,7 +407,7 @@ class Pool(SpecModel):
         ),
     ] = Upgrade()
     repair: Annotated[bool | None, ON_CLOUDS] = None
-    """Let the cloud replace unhealthy nodes. If unset, enabled if the capacity type allows it."""
+    """Let the cloud replace unhealthy nodes. By default, it is enabled if the capacity type allows it."""
     protect: bool = False
     """Refuse to remove, rename or replace the pool, and to destroy the stack. To remove the protection, first
     deploy `protect: false`.
@@ -422,7 +423,7 @@ class Pool(SpecModel):
 
     @property
     def capacity_alternatives(self) -> tuple[str, ...]:
-        """Machine types that `capacity` allows in addition to `machine_type`."""
+        """Machine types that `capacity.alternatives` allows in addition to `machine_type`."""
         return (self.capacity.alternatives or ()) if isinstance(self.capacity, OnDemand | Spot) else ()
 
     @property
@@ -432,6 +433,6 @@ class Pool(SpecModel):
 
     @property
     def sharing(self) -> Sharing:
-        """How GPUs are shared, after planning has resolved a name."""
+        """Sharing settings of the GPUs. Planning must have replaced a name by the settings."""
         assert not isinstance(self.declared_sharing, str)  # noqa: S101 - planning has resolved it
         return self.declared_sharing

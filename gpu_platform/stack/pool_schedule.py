@@ -11,12 +11,12 @@ from gpu_platform.stack.clock import Clock, Day, TimeZone
 
 
 class PoolSchedule(SpecModel):
-    """Times at which a pool has nodes: on `days` from `start` to `stop`. At all other times it is off and has no
-    nodes.
+    """Times at which a pool has nodes: on `days` from `start` to `stop`. At all other times, the pool is off and
+    has no nodes.
     """
 
     days: Annotated[tuple[Day, ...], Field(min_length=1, max_length=7)] = ("mon", "tue", "wed", "thu", "fri")
-    """Days on which the pool starts. If unset, Monday to Friday."""
+    """Days on which the pool starts. The default is Monday to Friday."""
     start: Clock = Field(examples=["07:00"])
     """Time of day at which the pool's nodes are started, in `time_zone`."""
     stop: Clock = Field(examples=["20:00"])
@@ -24,7 +24,7 @@ class PoolSchedule(SpecModel):
     time_zone: TimeZone = "UTC"
     """IANA time zone of `days`, `start` and `stop`. Daylight saving time is taken into account."""
     stops_work: bool = False
-    """Accept that jobs and services end at `stop`. Pools with a purpose other than development need `true`."""
+    """Accept that jobs and services end at `stop`. Pools whose `workload` is not development need `true`."""
 
     @model_validator(mode="after")
     def _ordered(self) -> PoolSchedule:

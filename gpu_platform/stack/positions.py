@@ -47,7 +47,7 @@ class Positions:
     """The places of all keys and items in a stack file or another YAML file."""
 
     def __init__(self, path: Path) -> None:
-        """Read a file. If it is not valid YAML, every path has the first line of the file as its place."""
+        """Read a file. If it is not valid YAML, the place of every path is the first line of the file."""
         self._documents: list[yaml.Node] = []
         try:
             compose: Callable[..., Iterable[yaml.Node]] = yaml.compose_all
@@ -63,7 +63,7 @@ class Positions:
         written = re.fullmatch(r"line (\d+), column (\d+)", path)
         if written is not None:
             return Position(int(written[1]), int(written[2]))
-        number = re.match(r"document (\d+)\.?", path)  # a file with several documents
+        number = re.match(r"document (\d+)\.?", path)  # a path in a file with several documents
         index, path = (int(number[1]) - 1, path[number.end() :]) if number is not None else (0, path)
         node = self._documents[index] if index < len(self._documents) else None
         whole = path.startswith(CONFIG_KEYS[0]) or _entry(node, CONFIG_KEYS[0]) is None
@@ -90,7 +90,7 @@ def _first(node: yaml.Node | None, path: str) -> tuple[yaml.Node, yaml.Node, str
     if not isinstance(node, yaml.MappingNode):
         return None
     keys = [str(name.value) for name, _ in node.value]
-    # A key may contain dots, such as 1g.10gb. The longest key at the start of the path is meant.
+    # Keys may contain dots, such as 1g.10gb, so the longest key at the start of the path is the right one.
     begins = [key for key in keys if key and re.match(rf"{re.escape(key)}(?=[.\[]|$)", path)]
     key = max(begins, key=len, default="")
     entry = _entry(node, key) if key else None

@@ -73,7 +73,9 @@ def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any])
 
 
 def _without_misspelt_twice(found: list[Problem]) -> list[Problem]:
-    """Return the problems, but leave out a missing key if a misspelling of it is in the same mapping."""
+    """Return the problems without missing keys that are misspelt in the same mapping. The problem with the
+    misspelling remains.
+    """
     meant = {
         problem.path.removesuffix(last) + (suggestion(problem.fix) or "")
         for problem in found
@@ -84,13 +86,17 @@ def _without_misspelt_twice(found: list[Problem]) -> list[Problem]:
 
 
 def _follows_from_items(details: ErrorDetails) -> bool:
-    """Return whether an error only follows from others; pydantic reports lists with invalid items as too short."""
+    """Return whether an error only follows from other errors. Pydantic reports a list with invalid items as too
+    short.
+    """
     context: Mapping[str, Any] = details.get("ctx", {})
     return details["type"] == "too_short" and len(details["input"]) >= context["min_length"]
 
 
 def _of_other_branches(errors: Sequence[ErrorDetails]) -> Set[int]:
-    """Return the indexes of errors about a union branch (literals or a mapping) that the value does not match."""
+    """Return the indexes of errors about a branch of a union that the value does not belong to. The branches are
+    literals or a mapping.
+    """
     words = {one["loc"][:-1] for one in errors if one["type"] == "literal_error"}
     mappings = {
         one["loc"][:depth] for one in errors if one["type"] != "literal_error" for depth in range(len(one["loc"]))
@@ -105,7 +111,7 @@ def _of_other_branches(errors: Sequence[ErrorDetails]) -> Set[int]:
     return found
 
 
-@cache  # building it from the models takes 30 ms, and the models never change
+@cache  # creating the schema takes 30 ms, and the models never change
 def _schema(adapter: TypeAdapter[Any]) -> Schema:
     return adapter.json_schema(mode="validation")
 
@@ -224,7 +230,9 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def meant_option(value: object, options: Sequence[str]) -> str:
-    """Return `did you mean 'x'?` for an option that is similar to a value, or that other tools call by it."""
+    """Return `did you mean 'x'?` for an option that is similar to a value, or whose name in other tools is the
+    value.
+    """
     word = str(value).casefold()
     meant = [option for option in options if word in _OTHER_NAMES.get(option, ())]
     several = [option for option in options if word in option.split("-")]
@@ -276,8 +284,8 @@ _TYPO = 0.8  # a key this similar is a misspelling, even if another object has a
 
 
 def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object, root: Schema) -> str:
-    """Return the fix for a key that an object cannot have: the key that was meant, an object that can have the
-    key, or removal.
+    """Return the fix for a key that an object cannot have. The fix names the key that was meant, names an object
+    that can have the key, or removes the key.
     """
     *owner, last = parts
     key, present = str(last), _value_at(owner, data)
@@ -306,7 +314,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
 
 
 def _branch_with(key: str, owner: Sequence[str | int], data: object, root: Schema) -> str:
-    """Return the setting that would allow an object to have a key, such as `mode: mig`, or an empty string."""
+    """Return the setting with which an object could have a key, such as `mode: mig`, or an empty string."""
     here = _nullable(root, root, data)
     value = data
     for part in owner:
@@ -336,10 +344,10 @@ def _plain(key: str) -> str:
 
 
 def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: object, root: Schema) -> str:
-    """Return the path of the nearest object that can have a key and its value, or of the nearest two.
+    """Return the path of the nearest object that can have a key with its value, or of the two nearest objects.
 
-    Return an empty string if none is near. If the owner is inside a list entry, other parts of that list are
-    ignored.
+    Return an empty string if no such object is near. If the owner of the key is inside a list entry, other entries
+    of that list are ignored.
     """
 
     def distance(place: Sequence[str | int]) -> int:
@@ -355,7 +363,7 @@ def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: o
     nearest = [place for place in found if distance(place) == min(map(distance, found))]
     if len(nearest) not in {1, 2} or distance(nearest[0]) > len(
         owner
-    ):  # a distant part of the file that only has a key of the same name
+    ):  # the object is in a distant part of the file and only has a key with the same name
         return ""
     return " or ".join(path_text(place) if place else "the top level, next to kind" for place in nearest)
 
@@ -370,7 +378,9 @@ def _leaves_entry(place: Sequence[str | int], owner: Sequence[str | int]) -> boo
 
 
 def _may_be(value: object, schema: Schema, root: Schema) -> bool:
-    """Return whether a schema allows values of this type. If it lists its values, `value` must be one of them."""
+    """Return whether a schema allows values of this value's type. If the schema lists its values, `value` must be
+    one of them.
+    """
     if isinstance(value, str):
         kind: object = "string"
     elif isinstance(value, bool):
@@ -389,7 +399,7 @@ def _may_be(value: object, schema: Schema, root: Schema) -> bool:
 
 
 def _lists_others(value: object, schema: Schema, root: Schema) -> bool:
-    """Return whether a schema lists its allowed values, and a value is not among them."""
+    """Return whether a schema lists its allowed values and the value is not among them."""
     branches = [branch for branch in _flat(schema, root) if branch.get("type") != "null"]
     return all(value not in branch.get("enum", (value,)) for branch in branches)
 
@@ -410,8 +420,8 @@ def _flat(schema: Schema, root: Schema) -> Iterable[Schema]:
 def _objects_with(
     key: str, value: object, schema: Schema, root: Schema, path: tuple[str | int, ...]
 ) -> Iterable[tuple[tuple[str | int, ...], Schema]]:
-    """Yield the objects that can have a key and do not, with the schema of the key, including objects that the
-    file omits.
+    """Yield the objects that can have a key but do not have it, with the schema of the key. Objects that the file
+    omits are included.
 
     Each object is given by its path.
     """
@@ -431,7 +441,7 @@ def _objects_with(
 
 
 def _objects(schema: Schema, value: object, root: Schema) -> list[Schema]:
-    """Return the union branches that a value may match, or the only one for a mapping with a discriminator."""
+    """Return the union branches that a value may match. A mapping with a discriminator matches only one branch."""
     schema = _select(schema, value, root)
     if references := schema.get("discriminator", {}).get("mapping"):
         return [_resolve({"$ref": reference}, root) for reference in references.values()]
@@ -447,9 +457,9 @@ def _value_at(parts: Sequence[str | int], data: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", here)
 
 
-# Fixes for fields whose value must be a mapping or a list and is not.
+# Fixes for fields whose value must be a mapping or a list and is something else.
 _SHAPES: Mapping[str, str] = {
-    "count": "write count: {desired: 2}",  # or the number in the file
+    "count": "write count: {desired: 2}",  # the number of the file, if there is one, replaces the 2
     "cluster": "write cluster: {provider: sandbox}",
     "sharing": "write for example sharing: {mode: time-slicing, replicas: 4}",
     "layout": "write for example layout: {1g.10gb: 7}",
@@ -471,7 +481,7 @@ _SHAPES: Mapping[str, str] = {
 }
 
 
-# Descriptions of fields that are shares from 0 to 1. A common mistake is to write these in percent.
+# Descriptions of fields with shares from 0 to 1. A common mistake is to write such a share in percent.
 _SHARES = ("a number from 0 to 1", "a number above 0, at most 1")
 
 
@@ -528,7 +538,7 @@ def _fix(
 
 
 def _shape(name: str, schema: Schema, root: Schema) -> str:
-    """Return the fix for a field in `_SHAPES`, if the field's schema allows that kind of value."""
+    """Return the fix for a field in `_SHAPES`, if the field's schema allows the kind of value in the fix."""
     shape = _SHAPES.get(name, "")
     written = re.search(rf"\b{re.escape(name)}: ([{{\[])", shape)
     value: object = {} if written is not None and written[1] == "{" else []
@@ -536,7 +546,9 @@ def _shape(name: str, schema: Schema, root: Schema) -> str:
 
 
 def _meant_mapping(name: str, value: object, schema: Schema, root: Schema) -> str:
-    """Return the mapping that a number or a string stands for, in one line, or an empty string if unknown."""
+    """Return the mapping that a number or a string was meant to be, in one line, or an empty string if it is
+    unknown.
+    """
     fields = cast("Mapping[str, Schema]", schema.get("properties", {}))
     if name == "count" and "desired" in fields and isinstance(value, int) and not isinstance(value, bool):
         return f"{{desired: {value}}}"
@@ -568,7 +580,7 @@ def _as_list(name: str, value: str) -> str:
         return f"[{json.dumps(value)}]"
     try:
         words = shlex.split(value)
-    except ValueError:  # a quote that is not closed
+    except ValueError:  # a quotation mark that is not closed
         words = [value]
     return f"[{', '.join(map(_in_line, words))}]"
 
@@ -607,7 +619,8 @@ def _example(schema: Schema, root: Schema) -> str:
 
 
 def _in_line(value: object) -> str:
-    """Return a value as YAML in one line: as JSON, but without quotes around strings that need none."""
+    """Return a value as YAML in one line. It is written as JSON, but without quotes around strings that need none.
+    """
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9./_-]*", value)
     return value if plain and value.casefold() not in _YES | _NO else json.dumps(value)
 
@@ -621,7 +634,7 @@ _NO = {"no", "n", "off", "false", "null"}
 
 
 def _bound(value: float, schema: Schema) -> str:
-    """Return the fix for a number that is out of range: the nearest allowed value."""
+    """Return the fix for a number that is out of range. The fix contains the nearest allowed value."""
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and value < low:
         return f"write {low:g}, the least that is allowed, or more"
@@ -660,7 +673,7 @@ def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str
 
 
 def _nullable(schema: Schema, root: Schema, value: object) -> Schema:
-    """Return the non-null part of a schema, without choosing a branch of a tagged union."""
+    """Return the part of a schema that is not null, without choosing a branch of a tagged union."""
     schema = _resolve(schema, root)
     branches = _meant(schema, value, root)
     if "discriminator" not in schema and len(branches) == 1 and branches[0] is not schema:
@@ -669,8 +682,8 @@ def _nullable(schema: Schema, root: Schema, value: object) -> Schema:
 
 
 def _meant(schema: Schema, value: object, root: Schema) -> list[Schema]:
-    """Return the non-null branches of a union. If some are mappings, return only the branches of the type of
-    `value`.
+    """Return the branches of a union that are not null. If some are mappings, return only the branches of the type
+    of `value`.
     """
     branches = [branch for branch in _branches(schema, root) if branch.get("type") != "null"]
     kinds = ["object" if "discriminator" in branch else branch.get("type") for branch in branches]
@@ -699,8 +712,8 @@ def _tags(schema: Schema) -> list[str]:
 
 
 def _select(schema: Schema, value: object, root: Schema) -> Schema:
-    """Return the branch of a union for `value`: the branch that its discriminator selects, or the only non-null
-    one.
+    """Return the branch of a union for `value`: the branch that its discriminator selects, or the only branch that
+    is not null.
     """
     schema = _resolve(schema, root)
     discriminator = schema.get("discriminator")

@@ -23,11 +23,11 @@ VERSION_OUTPUT: Final = "version"
 
 
 def check_project() -> None:
-    """Check that this code belongs to the current folder, and that the project's modules hide none of its
-    packages.
+    """Check that this code belongs to the current folder, and that no module of the project hides a package of
+    this code.
 
-    Raises BadInput if the current folder is in a different checkout, whose code may differ, or if modules of the
-    project have the name of a package of this code.
+    Raises BadInput if the current folder is in a different checkout, whose code may differ, or if a module of the
+    project has the name of a package of this code.
     """
     around = project_around(current_folder())
     if around is not None and is_checkout(around) and around != CODE_ROOT:
@@ -40,7 +40,7 @@ def check_project() -> None:
 
 
 def _hidden_packages(project: Path) -> Iterator[Problem]:
-    """Yield the modules of a project that have the name of one of this code's packages."""
+    """Yield a problem for each module of a project that has the name of one of this code's packages."""
     for name in PACKAGES:
         module, folder = project / f"{name}.py", project / name
         place = module if module.is_file() else folder
@@ -74,7 +74,7 @@ def version() -> str:
 
 
 def version_change(outputs: Mapping[str, object]) -> str:
-    """Return a sentence if a different version deployed the stack with these outputs, else an empty string."""
+    """Return a sentence if the outputs come from a deployment by a different version, else an empty string."""
     deployed, installed = outputs.get(VERSION_OUTPUT), version()
     if deployed is None or deployed == installed:
         return ""
@@ -82,9 +82,9 @@ def version_change(outputs: Mapping[str, object]) -> str:
 
 
 def chosen_backend() -> str:
-    """Return the backend that the CLI would use, or an empty string if none is configured.
+    """Return the backend that the Pulumi CLI would use, or an empty string if none is configured.
 
-    The CLI reads it from the environment, then from the project file, then from the last login.
+    The CLI reads the backend from the environment, then from the project file, then from the last login.
     """
     if url := os.environ.get("PULUMI_BACKEND_URL"):
         return url

@@ -19,7 +19,7 @@ class Preemption(SpecModel):
 
 
 class Queueing(SpecModel):
-    """Queues for the workloads of teams. A workload waits until all its pods fit the quotas."""
+    """Queues for the workloads of teams. A workload waits until the quotas have room for all its pods."""
 
     kueue: Part = "install"
     """Kueue. With `install`, the program installs it. With `present`, the owner of an existing cluster has
@@ -27,21 +27,22 @@ class Queueing(SpecModel):
     """
     without_queue: Literal["default", "refuse"] = "default"
     """What happens to jobs and pods of a team that name no queue. With `default`, they wait in the team's queue
-    `default`. With `refuse`, they are refused, and the queue has the team's name.
+    `default`. With `refuse`, they are refused, and the name of the team's queue is the team's name instead of
+    `default`.
     """
     fair_sharing: bool = True
-    """Whether borrowed quota is divided by the weights of the teams. With `false`, the first team that requests it
-    receives it.
+    """Whether borrowed quota is divided in proportion to the weights of the teams. With `false`, the first team
+    that requests it receives it.
     """
     reserve: GpuUnits = GpuUnits()
-    """Quota that is reserved for teams with a separate stack. Teams can borrow what remains after the quotas and
-    this reserve.
+    """Quota that is reserved for teams with a separate stack. Teams can borrow the capacity that remains after all
+    quotas and this reserve.
     """
     preemption: Preemption = Preemption()
     topology: bool | None = None
-    """Topology-aware scheduling: a workload starts only when nodes have room for its pods, and the pods are close
-    to each other if the workload requests it. Only existing nodes are considered. If unset, `true` if all pools
-    have a fixed size and a device plugin, and a new cluster has a fixed number of system nodes.
+    """Topology-aware scheduling. A workload starts only when nodes have room for its pods. If the workload
+    requests it, these nodes are close to each other. Only existing nodes are considered. The default is `true`
+    if all pools have a fixed size and a device plugin, and a new cluster has a fixed number of system nodes.
     """
     pods_ready_timeout: Duration = "2h"
     """How long the pods of a started workload may take until all are ready, including image pulls and loading

@@ -1,4 +1,4 @@
-"""Common names of variables with secrets. Their values are never repeated in an error."""
+"""Common names of variables that contain secrets. Errors never repeat the values of such variables."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@ environment.
 
 Sharing settings may have values per GPU model (`replicas` by model, `layout: all-balanced`). Planning resolves
 them for each pool (`planning/sharing/named.py`). The properties `replicas` and `layout` can only be read after
-that.
+planning.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Mps(_Replicated):
     """CUDA MPS. A Multi-Process Service daemon shares each GPU, and a replica receives 1/replicas of its memory
     and threads.
 
-    At most 48 replicas, which is the client limit of MPS.
+    The maximum is 48 replicas, which is the client limit of MPS.
     """
 
     mode: Literal["mps"]
@@ -88,11 +88,11 @@ class MigDevices(SpecModel):
 
     devices: Annotated[tuple[Annotated[int, Field(ge=0, le=31)], ...], Field(min_length=1)] | None = None
     gpu: str | None = None
-    """GPU model as NVML or GPU Feature Discovery spells it, or its common name. Other GPUs of the node do not
-    change.
+    """GPU model as NVML or GPU Feature Discovery spells it, or its common name. The layout of the node's other
+    GPUs does not change.
     """
     declared_layout: DeclaredMigLayout = Field(alias="layout")
-    """Count of each profile, or `all-balanced` or `all-<profile>`."""
+    """Number of instances of each profile, or `all-balanced` or `all-<profile>`."""
 
     @model_validator(mode="after")
     def _some(self) -> MigDevices:
@@ -102,7 +102,7 @@ class MigDevices(SpecModel):
 
     @property
     def layout(self) -> Mapping[str, int]:
-        """Count of each profile, after planning has resolved it for the pool's GPU model."""
+        """Number of instances of each profile, after planning has resolved it for the pool's GPU model."""
         assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
         return self.declared_layout
 
@@ -123,21 +123,22 @@ class Mig(_Renamed, MigRoll):
     declared_layout: Annotated[DeclaredMigLayout | None, SetsProperties(gke=("gpu_partition_size",))] = Field(
         default=None, alias="layout"
     )
-    """Instances of every GPU: the count of each profile, or `all-balanced`, or `all-<profile>` for as many as fit.
+    """Instances of every GPU. The value is the number of instances of each profile, or `all-balanced`, or
+    `all-<profile>` for as many instances as fit.
     """
     layouts: Annotated[tuple[MigDevices, ...], Field(min_length=1)] | None = None
     """Different layouts for different GPUs of the node, instead of `layout`."""
     strategy: Literal["mixed", "single"] = "mixed"
-    """Resource names. `mixed` advertises `nvidia.com/mig-<profile>`. `single` advertises `nvidia.com/gpu`, and
-    needs the same profile on all GPUs.
+    """How the resources of instances are named. `mixed` advertises `nvidia.com/mig-<profile>`. `single` advertises
+    `nvidia.com/gpu`, and needs the same profile on all GPUs.
     """
     change: Literal["drain", "replace"] = "drain"
-    """How nodes with running GPU pods change to a new layout. With `drain`, `up` drains them one after another.
-    With `replace`, they keep their layout until they are replaced.
+    """How nodes with running GPU pods change to a new layout. With `drain`, `up` drains these nodes one after
+    another. With `replace`, the nodes keep their layout until they are replaced.
     """
     declared_replicas: Replicas | None = Field(default=None, alias="replicas")
     """Time-slicing of MIG instances: how many times each instance is advertised, as
-    `nvidia.com/mig-<profile>.shared`. A number, or a number per GPU model.
+    `nvidia.com/mig-<profile>.shared`. The value is a number, or a number per GPU model.
     """
 
     @model_validator(mode="after")
@@ -154,19 +155,23 @@ class Mig(_Renamed, MigRoll):
 
     @property
     def layout(self) -> Mapping[str, int] | None:
-        """Count of each profile, after planning has resolved it for the pool's GPU model."""
+        """Number of instances of each profile, after planning has resolved it for the pool's GPU model."""
         assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
         return self.declared_layout
 
     @property
     def replicas(self) -> int:
-        """Time-sliced replicas of each instance, after planning has resolved them. 1 without time-slicing."""
+        """Number of time-sliced replicas of each instance, after planning has resolved it. It is 1 without
+        time-slicing.
+        """
         assert self.declared_replicas is None or isinstance(self.declared_replicas, int)  # noqa: S101 - likewise
         return self.declared_replicas or 1
 
 
 class Dra(SpecModel):
-    """Dynamic Resource Allocation instead of a device plugin. Either all pools of a cluster use it, or none."""
+    """Dynamic Resource Allocation instead of a device plugin. Either all pools of a cluster use it, or no pool
+    does.
+    """
 
     mode: Literal["dra"]
     partitions: bool = False

@@ -20,7 +20,9 @@ _KMS_ON_EKS = On(
 
 
 class DiskStorage(SpecModel):
-    """Volumes on network disks, each for the pods of a single node, for home directories, caches and databases."""
+    """Volumes on network disks, for home directories, caches and databases. Only the pods of a single node can use
+    a volume.
+    """
 
     type: Literal["disk"]
     disk: Annotated[
@@ -32,19 +34,20 @@ class DiskStorage(SpecModel):
             values=("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
         ),
     ] = None
-    """Disk type. If unset, gp3 on EKS. On GKE, pd-balanced, or hyperdisk-balanced on an existing cluster if its
-    pools can attach no other type. A new cluster with such pools requires this field.
+    """Disk type. The default is gp3 on EKS. On GKE, it is pd-balanced, or hyperdisk-balanced on an existing
+    cluster if its pools can attach no other type. A new cluster with such pools requires this field.
     """
     iops: int | None = Field(default=None, ge=100, le=256000)
-    """IOPS of each volume, for gp3, io2 and hyperdisk-balanced. io2 requires it. If unset, the default of the disk
+    """IOPS of each volume for gp3, io2 and hyperdisk-balanced. io2 requires it. The default depends on the disk
     type.
     """
     default: bool = False
-    """Whether claims that name no class use this one. At most one class can be the default."""
+    """Whether this class is used by claims that name no class. At most one class can be the default."""
     retain: bool = False
     """Keep the disk, and its cost, when its claim is deleted."""
     kms_key: Key | None = None
-    """Customer-managed key: its ARN, or the name of a Cloud KMS key. If unset, the cloud's default key."""
+    """Customer-managed key: its ARN, or the name of a Cloud KMS key. By default, the cloud's default key is used.
+    """
 
 
 class NfsStorage(SpecModel):
@@ -63,7 +66,7 @@ class NfsStorage(SpecModel):
         Literal["basic-hdd", "basic-ssd", "zonal", "enterprise"] | None,
         On(("gke",), "EFS has no tiers, because its throughput is elastic"),
     ] = None
-    """Service tier of Filestore on GKE. If unset, zonal."""
+    """Service tier of Filestore on GKE. The default is zonal."""
     retain: bool = True
     """Keep the data, and its cost, when its claim is deleted."""
     kms_key: Key | None = None
@@ -79,13 +82,13 @@ class LustreStorage(SpecModel):
     throughput: Literal[125, 250, 500, 1000] = 250
     """Throughput in MB/s per TiB of the claim."""
     zone: Zone | None = None
-    """Zone of the file system. Access from other zones is slower and costs money. If unset, the zone of the pools,
-    if they name only one.
+    """Zone of the file system. Access from other zones is slower and costs money. The default is the zone of the
+    pools, if they name only one zone.
     """
     retain: bool = True
     """Keep the file system, and its cost, when its claim is deleted."""
     kms_key: Annotated[AwsKey | None, _KMS_ON_EKS] = None
-    """Customer-managed key on EKS. If unset, the default key of FSx."""
+    """Customer-managed key on EKS. By default, FSx uses its default key."""
 
 
 _SEGMENT = BUCKET_PATH_SEGMENT
@@ -94,7 +97,7 @@ TeamStacks = Annotated[tuple[DnsLabel, ...], Field(max_length=200)]
 
 class BucketStorage(SpecModel):
     """An existing S3 or Cloud Storage bucket that the pods of teams use as a directory. Each team has a claim with
-    this name.
+    the name of this entry.
     """
 
     type: Literal["bucket"]
@@ -103,20 +106,24 @@ class BucketStorage(SpecModel):
     region.
     """
     prefix: str | None = Field(default=None, pattern=BUCKET_PREFIX, max_length=512, examples=["imagenet/"])
-    """Directory of the bucket that pods see. They cannot read anything outside it. If unset, the whole bucket."""
+    """Directory of the bucket that pods see. They cannot read anything outside it. The default is the whole
+    bucket.
+    """
     teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
-    """Teams of the environment that have the claim. If unset, all teams."""
+    """Teams of the environment that have the claim. The default is all teams."""
     team_stacks: TeamStacks = ()
-    """Teams with a separate stack that have the claim, which their stack creates. If unset, none."""
+    """Teams with a separate stack that also have the claim. Their stack creates the claim. By default, no such
+    team has it.
+    """
     purpose: Literal["datasets", "checkpoints"] = "datasets"
     """Content of the bucket, which decides how it is mounted. `datasets` are files that do not change and are
     cached on the nodes. `checkpoints` are files that jobs write; they are not cached.
     """
     read_only: bool | None = None
-    """Whether pods can only read. If unset, `true` for datasets and `false` for checkpoints."""
+    """Whether pods can only read. The default is `true` for datasets and `false` for checkpoints."""
     cache_gb: int | None = Field(default=None, ge=0, le=16384)
     """Cache size in GiB for files that were read, on each node's disk (EKS) or in each pod's ephemeral storage
-    (GKE). If unset, 50 for datasets and 0 for checkpoints.
+    (GKE). The default is 50 for datasets and 0 for checkpoints.
     """
     kms_key: Annotated[AwsKey | None, KMS_OF_BUCKET] = None
     """ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS) on EKS. Leave it unset if there
@@ -145,8 +152,8 @@ _ON_GKE = On(("gke",), "AWS file systems are mounted by ID")
 
 
 class ExistingStorage(SpecModel):
-    """An existing file system. Each team has a claim with this name, for the whole file system or a directory of
-    it.
+    """An existing file system. Each team has a claim with the name of this entry, for the whole file system or for
+    one of its directories.
     """
 
     type: Literal["existing"]
@@ -159,8 +166,8 @@ class ExistingStorage(SpecModel):
         pattern=r"^(fs-[0-9a-f]{8,40}|([a-z0-9-]+/)?[a-z]+-[a-z0-9-]+/[a-z][a-z0-9-]*)$",
         examples=["fs-0a1b2c3d4e5f60718", "us-central1-a/scratch"],
     )
-    """ID of the file system on EKS. On GKE, the location and name of the instance, preceded by its project if that
-    is not the project of the cluster. The program neither creates nor deletes the file system.
+    """ID of the file system on EKS. On GKE, it is the location and name of the instance. Its project comes first
+    if it is not the cluster's project. The program neither creates nor deletes the file system.
     """
     mount_name: Annotated[str | None, _ON_EKS] = Field(
         default=None,
@@ -184,13 +191,15 @@ class ExistingStorage(SpecModel):
     directory: str | None = Field(
         default=None, pattern=rf"^({_SEGMENT}|\{{team\}})(/({_SEGMENT}|\{{team\}}))*$", examples=["teams/{team}"]
     )
-    """Directory that pods see. `{team}` is replaced by the name of each team. The directory must exist. If unset,
-    the whole file system.
+    """Directory that pods see. `{team}` is replaced by the name of each team. The directory must exist. The
+    default is the whole file system.
     """
     teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
-    """Teams of the environment that have the claim. If unset, all teams."""
+    """Teams of the environment that have the claim. The default is all teams."""
     team_stacks: TeamStacks = ()
-    """Teams with a separate stack that have the claim, which their stack creates. If unset, none."""
+    """Teams with a separate stack that also have the claim. Their stack creates the claim. By default, no such
+    team has it.
+    """
     read_only: bool = False
 
     def path(self, team: str) -> str:

@@ -50,19 +50,21 @@ class ObjectLimits(SpecModel):
     jobs: int = Field(default=2000, ge=0, le=100_000)
     services: int = Field(default=200, ge=0, le=100_000)
     load_balancers: int = Field(default=0, ge=0, le=1000)
-    """Services of type LoadBalancer. Each of their ports also counts as one of `node_ports`, unless the Service
-    sets allocateLoadBalancerNodePorts to false.
+    """Services of type LoadBalancer. Each port of such a Service also counts towards `node_ports`, unless the
+    Service sets allocateLoadBalancerNodePorts to false.
     """
     node_ports: int = Field(default=0, ge=0, le=2768)
-    """Node ports of Services. A node port is open on every node of the cluster, which has 2768 of them in its
-    range.
+    """Node ports of Services. A node port is open on every node of the cluster. The cluster's range has 2768 node
+    ports.
     """
     config_maps: int = Field(default=500, ge=0, le=100_000)
     secrets: int = Field(default=500, ge=0, le=100_000)
     claims: int = Field(default=500, ge=0, le=100_000)
     """PersistentVolumeClaims."""
     other_kinds: int = Field(default=200, ge=0, le=100_000)
-    """Objects of each other kind that members may create, such as Deployments, service accounts or JobSets."""
+    """Objects of each of the other kinds that members may create, such as Deployments, service accounts or
+    JobSets.
+    """
     storage: Memory = "100Ti"
     """Total storage that all PersistentVolumeClaims request."""
 
@@ -72,13 +74,13 @@ UnitsByPool = Annotated[dict[DnsLabel, Units], Field(min_length=1, max_length=20
 DeclaredUnits = Annotated[
     Annotated[Units, Tag("plain")] | Annotated[UnitsByPool, Tag("mapping")], Discriminator(plain_or_mapping)
 ]
-"""Number of units of a resource on any pools that offer it. With `queueing`, it may be a mapping by pool: `{train:
-32}`.
+"""Number of units of a resource, on any pools that offer it. With `queueing`, the value may be a mapping by pool:
+`{train: 32}`.
 """
 
 
 class GpuUnits(SpecModel):
-    """Numbers of GPUs, shares, instances or devices. A GPU resource without an entry has 0.
+    """Numbers of GPUs, shares, instances or devices. The number is 0 for a GPU resource without an entry.
 
     With `queueing`, each number may be a mapping by pool, such as `gpus: {train: 32}`.
     """
@@ -101,12 +103,12 @@ class Quota(GpuUnits):
     """Resource quota of a team. A GPU resource without an entry has a quota of 0."""
 
     cpu: Cpu | None = None
-    """CPUs of all pods. With `queueing`, only pods on nodes without GPUs count, because each GPU comes with its
-    share of the node's CPUs.
+    """Maximum CPUs of all pods together. With `queueing`, only pods on nodes without GPUs count, because each GPU
+    comes with its share of the node's CPUs.
     """
     memory: Memory | None = None
-    """Memory of all pods. With `queueing`, only pods on nodes without GPUs count, because each GPU comes with its
-    share of the node's memory.
+    """Maximum memory of all pods together. With `queueing`, only pods on nodes without GPUs count, because each
+    GPU comes with its share of the node's memory.
     """
     objects: ObjectLimits = ObjectLimits()
     """Maximum numbers of objects, and maximum storage."""
@@ -118,12 +120,13 @@ class TeamQueue(SpecModel):
     cohort: DnsLabel = "teams"
     """Cohort of the team. Teams in the same cohort lend each other their unused quota."""
     borrow: GpuUnits | None = None
-    """Borrowing limit: how much the team may use of other teams' quotas and of capacity outside all quotas. `{}`
-    means nothing. If unset, everything that its cohort lends of each resource in the team's quota.
+    """Borrowing limit: how much the team may use of other teams' quotas and of capacity outside all quotas. With
+    `{}`, the team cannot borrow. If unset, it can borrow everything that its cohort lends, for each resource in
+    the team's quota.
     """
     lend: GpuUnits | None = None
-    """Lending limit: how much other teams may use of the team's quota. `{}` means nothing. If unset, the whole
-    quota.
+    """Lending limit: how much other teams may use of the team's quota. With `{}`, the team lends nothing. If
+    unset, it lends the whole quota.
     """
     weight: float = Field(default=1.0, ge=0, le=1000)
     """Weight of the team when teams share borrowed quota, relative to the weights of other teams. A team with
@@ -148,20 +151,23 @@ class Workload(SpecModel):
     """
     compute_domain: bool = False
     """Create a ComputeDomain for the workload, on a pool whose nodes are connected by NVLink. The workload's pods
-    then share GPU memory over NVLink. A pool is a single NVLink domain, so all pods are in the same domain.
+    then share GPU memory over NVLink. All nodes of a pool are in a single NVLink domain, so all pods are in the
+    same domain.
     """
     gpu_memory: GpuMemory | None = None
-    """GPU memory that a pod needs on each of its GPUs, shares or instances. It is compared with their memory."""
+    """GPU memory that a pod needs on each of its GPUs, shares or instances. It is compared with the memory of the
+    GPU, share or instance.
+    """
     cpu: Cpu = "1"
     memory: Memory = "4Gi"
     image: str | None = None
-    """Container image, pinned by tag or digest. If unset, the pause image, which occupies the GPU but computes
-    nothing.
+    """Container image, pinned by tag or digest. The default is the pause image. Its pods occupy the GPU but
+    compute nothing.
     """
     command: OptionalCommand = ()
     run_as_user: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    """User ID of the container's processes. If unset, the image's user, which must be a number other than 0 with
-    `pod_security: restricted`.
+    """User ID of the container's processes. The default is the image's user, which must be a number other than 0
+    with `pod_security: restricted`.
     """
 
 
@@ -177,14 +183,14 @@ class Team(SpecModel):
     """Members with the role user, who run workloads."""
     admins: Annotated[tuple[Member, ...], Field(max_length=1000)] = ()
     """Members with the role admin. In addition to the rights of a user, they may delete whole collections and
-    evict pods. Nobody may be in two of the lists.
+    evict pods. Nobody may be in more than one of the lists `members`, `admins` and `viewers`.
     """
     viewers: Annotated[tuple[Member, ...], Field(max_length=1000)] = ()
     """Members with the role viewer. They read objects and logs, but have no access to Secrets and no shell in
     pods.
     """
     queue: TeamQueue | None = None
-    """Settings for what the team borrows and lends, with `queueing`. If unset, the defaults apply."""
+    """How much quota the team borrows and lends, with `queueing`. If unset, the defaults apply."""
     identity: TeamIdentity | None = None
     """Cloud identity of the team's pods that use the service account `team`. If unset, pods have no access to the
     cloud. On EKS and GKE, the identity of a team with a separate stack is in the environment's `team_identities`.
@@ -195,26 +201,27 @@ class Team(SpecModel):
     or in the state.
     """
     egress: Annotated[tuple[Egress, ...], Field(max_length=100)] = ()
-    """Destinations that pods of the team may reach in addition to their namespace, DNS and, on EKS and GKE, their
-    identity. `internet` is HTTPS (TCP 443) to all public addresses. `cloud-apis` on GKE is HTTPS to Google's APIs
-    only. Other entries are networks or, on GKE and with Cilium, host names. Everything else is denied.
+    """Destinations that pods of the team may reach in addition to their namespace, DNS and, on EKS and GKE, the
+    endpoints of their cloud identity. `internet` is HTTPS (TCP 443) to all public addresses. `cloud-apis` on GKE
+    is HTTPS to Google's APIs only. Other entries are networks or, on GKE and with Cilium, host names. Everything
+    else is denied.
     """
     ingress: Annotated[tuple[Source, ...], Field(max_length=100)] = ()
     """Sources that may reach pods of the team, in addition to pods in its namespace. Everything else is denied."""
     scaling: TeamScaling = TeamScaling()
-    """Servers and triggers that KEDA may use for the team, in addition to the Prometheus of `addons`."""
+    """Servers and types of triggers that KEDA may use for the team, in addition to the Prometheus of `addons`."""
     routes: TeamRoutes = TeamRoutes()
-    """Hosts of the team's Ingresses and Gateway routes. If unset, none."""
+    """Hosts that the team's Ingresses and Gateway routes may use. By default, no hosts are allowed."""
     inline_csi_drivers: Annotated[
         tuple[CsiDriver, ...], Field(max_length=20, examples=[["secrets-store.csi.k8s.io"]])
     ] = ()
     """CSI drivers that pods may use for inline volumes (`volumes[].csi`), in addition to the driver of Cloud
-    Storage FUSE. A driver may mount servers that the pod chooses, with the rights of the driver. Only name
+    Storage FUSE. A driver may mount servers that the pod chooses, with the rights of the driver. List only
     drivers that are meant for inline use.
     """
     allow_bare_pods: Annotated[bool, On(("eks",), "elsewhere such pods are allowed")] = False
     """Admit pods without a controller (Job, Deployment, StatefulSet and the like), for which EKS does not
-    guarantee network policies. This is for clusters with a different network plugin, and for tools that create
+    guarantee network policies. Set it for clusters with a different network plugin, or for tools that create
     such pods.
     """
     pod_security: PodSecurity = "restricted"
@@ -227,7 +234,8 @@ class Team(SpecModel):
     """With DRA, ResourceClaimTemplates in the team's namespace."""
     workloads: Annotated[tuple[Workload, ...], Field(max_length=200)] = ()
     training_jobs: Annotated[tuple[TrainingJob, ...], Field(max_length=200)] = ()
-    """Jobs in which several pods train one model. Each runs once. A changed job is deleted and started again."""
+    """Jobs in which several pods train one model. Each job runs once. A changed job is deleted and started again.
+    """
     inference_services: Annotated[tuple[InferenceService, ...], Field(max_length=200)] = ()
     """Models that answer requests, each behind a Service."""
     ray_clusters: Annotated[tuple[RayCluster, ...], Field(max_length=50)] = ()
@@ -239,7 +247,7 @@ class Team(SpecModel):
 
     @property
     def by_role(self) -> Mapping[str, tuple[str, ...]]:
-        """Members by the field that lists them, with the most powerful role first."""
+        """Members by the name of the field that lists them, with the most powerful role first."""
         return {"admins": self.admins, "members": self.members, "viewers": self.viewers}
 
     @property

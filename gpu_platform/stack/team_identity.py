@@ -21,7 +21,8 @@ class TeamBucket(SpecModel):
     access: Literal["read", "write"] = "read"
     """`read` allows listing and reading objects. `write` also allows creating, overwriting and deleting them."""
     prefix: str | None = Field(default=None, pattern=BUCKET_PREFIX, max_length=512, examples=["team-a/"])
-    """Directory of the bucket. The team can list, read and write nothing outside it. If unset, the whole bucket.
+    """Directory of the bucket. The team can list, read and write nothing outside it. The default is the whole
+    bucket.
     """
     kms_key: Annotated[AwsKey | None, KMS_OF_BUCKET] = None
     """ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS) on EKS. Leave it unset if there
@@ -30,7 +31,7 @@ class TeamBucket(SpecModel):
 
     @property
     def bucket(self) -> str:
-        """`name`."""
+        """Name of the bucket, which is the field `name`."""
         return self.name
 
     @property
@@ -45,8 +46,8 @@ class TeamBucket(SpecModel):
 
 
 class TeamIdentity(SpecModel):
-    """Cloud identity of a team. Only its pods with the service account `team` have it. Set either `buckets`, or an
-    existing role or service account.
+    """Cloud identity of a team. Only the team's pods with the service account `team` have this identity. Set
+    either `buckets`, or an existing role or service account.
     """
 
     buckets: Annotated[tuple[TeamBucket, ...], ON_CLOUDS, Field(max_length=50)] = ()
@@ -61,9 +62,9 @@ class TeamIdentity(SpecModel):
         pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$",
         examples=["arn:aws:iam::123456789012:role/vision"],
     )
-    """An existing IAM role, instead of `buckets`. It is used through EKS Pod Identity on EKS, and on an existing
-    cluster through the annotation for IAM roles for service accounts. The owner of the role defines its
-    permissions and allows the service account to assume it.
+    """An existing IAM role, instead of `buckets`. On EKS, pods assume it through EKS Pod Identity. On an existing
+    cluster, they assume it through the annotation for IAM roles for service accounts. The owner of the role
+    defines its permissions and allows the service account to assume it.
     """
     google_service_account: Annotated[
         str | None,
@@ -74,6 +75,6 @@ class TeamIdentity(SpecModel):
         examples=["vision@my-project.iam.gserviceaccount.com"],
     )
     """E-mail address of an existing Google Cloud service account, instead of `buckets`. On GKE, the program allows
-    the team to use it (roles/iam.workloadIdentityUser). On an existing cluster, the owner of the account does. The
-    owner also defines its permissions.
+    the team to use it (roles/iam.workloadIdentityUser). On an existing cluster, the owner of the account must
+    allow this. The owner also defines the account's permissions.
     """

@@ -13,7 +13,9 @@ Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65535)], ...], Field(min_l
 
 
 class Destination(SpecModel):
-    """Destination outside the namespace that pods of the team may reach over TCP: a network, or hosts by name."""
+    """Destination outside the namespace that pods of the team may reach over TCP: a network, or hosts that are
+    given by name.
+    """
 
     cidr: Cidr | None = None
     """A network, such as the network of a database or of VPC endpoints. Link-local addresses are refused, because
@@ -24,8 +26,8 @@ class Destination(SpecModel):
         On(("gke", "existing"), "a NetworkPolicy supports only addresses", fix="write cidr, or internet"),
     ] = None
     """A host name, or `*.` and a domain for all hosts one label below the domain. It is supported on GKE with
-    `cluster.fqdn_policies`, which knows at most 50 addresses per name at a time, and on an existing cluster with
-    `network_policies: cilium`.
+    `cluster.fqdn_policies`, where GKE tracks at most 50 addresses per name at a time, and on an existing cluster
+    with `network_policies: cilium`.
     """
     ports: Ports = (443,)
     """TCP ports."""

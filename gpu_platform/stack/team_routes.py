@@ -35,13 +35,13 @@ _Annotation = Annotated[
 
 class TeamRoutes(SpecModel):
     """Hosts and annotations for a team's Ingresses, HTTPRoutes and GRPCRoutes, and annotations for its Services.
-    Controllers act on them with permissions and networks that the team does not have.
+    Controllers act on these with permissions and network access that the team does not have.
     """
 
     hosts: Annotated[tuple[_Host, ...], Field(max_length=100, examples=[["vision.example.com"]])] = ()
-    """Hosts that routes may name, in addition to the `hostname` of `inference_services`: a name, `*.` and a domain
-    for all names below it, or `*` for all hosts and for routes that name no host. No other team may have the same
-    host.
+    """Hosts that routes may name, in addition to the `hostname` of `inference_services`. An entry is a host name,
+    `*.` followed by a domain (all names below the domain), or `*` (all hosts, and routes that name no host). No
+    other team may have the same host.
     """
     annotations: Annotated[
         tuple[_Annotation, ...], Field(max_length=50, examples=[["alb.ingress.kubernetes.io/group.name"]])

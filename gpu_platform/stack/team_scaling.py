@@ -38,7 +38,7 @@ class TeamScaling(SpecModel):
         tuple[_Server, ...], Field(max_length=50, examples=[["http://prometheus.obs.svc:9090"]])
     ] = ()
     """Addresses that triggers of the types `prometheus` and `metrics-api` may query, including all paths below
-    them. The Prometheus of `addons` and each `server` in `inference_services` are always allowed.
+    these addresses. The Prometheus of `addons` and each `server` in `inference_services` are always allowed.
     """
     triggers: Annotated[tuple[_Trigger, ...], Field(max_length=50, examples=[["aws-sqs-queue"]])] = ()
     """Types of triggers that may query any server. The types `cpu`, `memory`, `cron` and `kubernetes-workload`

@@ -27,7 +27,7 @@ from gpu_platform.stack.patterns import URL_PATH, worded
 from gpu_platform.stack.secret_names import names_secret
 
 # A volume at one of these paths would hide directories of the image, or the driver that is injected from the node.
-# /dev/shm is memory.
+# /dev/shm is already used for shared memory.
 _TAKEN = {
     "/",
     "/bin",
@@ -85,7 +85,9 @@ class RequestedResources(SpecModel):
     claim: DnsLabel | None = None
     """On a pool with DRA, the name of the claim in `claims` for each pod."""
     gpu_memory: GpuMemory | None = None
-    """GPU memory that a pod needs on each of its GPUs, shares or instances. It is compared with their memory."""
+    """GPU memory that a pod needs on each of its GPUs, shares or instances. It is compared with the memory of the
+    GPU, share or instance.
+    """
     cpu: Cpu | None = None
     """CPUs of each pod. If unset, the pod receives CPUs in proportion to its share of the node's GPUs, after the
     requests of the node's agents are subtracted. On a CPU pool, the default is 1.
@@ -95,8 +97,8 @@ class RequestedResources(SpecModel):
     the memory that the node itself needs is subtracted. On a CPU pool, the default is 4Gi.
     """
     shared_memory: Memory | None = None
-    """Size of /dev/shm, which counts towards `memory`. If unset, a quarter of `memory` for pods with GPUs, else
-    64Mi. Not available on a pool with MPS, whose pods use the /dev/shm of the MPS daemon.
+    """Size of /dev/shm, which counts towards `memory`. The default is a quarter of `memory` for pods with GPUs,
+    else 64Mi. Not available on a pool with MPS, whose pods use the /dev/shm of the MPS daemon.
     """
 
 
@@ -108,11 +110,11 @@ class ContainerSettings(SpecModel):
     secrets: Annotated[tuple[SecretName, ...], Field(max_length=20)] = ()
     """Secrets in the namespace, which the team creates. Each key becomes an environment variable."""
     volumes: Annotated[dict[DnsLabel, Directory], Field(max_length=20)] = {}
-    """Volumes that `storage` provides for the team, by name, each with the directory where it is mounted."""
+    """Mount path of each volume that `storage` provides for the team, by the volume's name."""
     run_as_user: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    """User ID of the processes. The user need not exist in the image, because USER is `member` and HOME is `/tmp`,
-    unless `env` sets them. If unset, the image's user, which must be a number other than 0 with `pod_security:
-    restricted`.
+    """User ID of the processes. The user need not exist in the image, because the program sets USER to `member`
+    and HOME to `/tmp`, unless `env` sets them. The default is the image's user, which must be a number other
+    than 0 with `pod_security: restricted`.
     """
 
 
@@ -126,7 +128,7 @@ class KeptDirectory(SpecModel):
     volume: DnsLabel | None = None
     """A volume that `storage` provides for the team and that pods may write to."""
     storage_class: DnsLabel | None = None
-    """Storage class of the claim, only without `volume`. If unset, the cluster's default class."""
+    """Storage class of the claim, only without `volume`. The default is the cluster's default class."""
     size: Memory | None = None
     """Size of the claim, only without `volume`. The claim is kept when the entry is removed from the file."""
 
@@ -148,7 +150,7 @@ class TrainingJob(RequestedResources, ContainerSettings):
     replicas: int = Field(default=1, ge=1, le=1000)
     """Number of pods that train together."""
     processes: int | None = Field(default=None, ge=1, le=64)
-    """Number of processes that torchrun starts in each pod. If unset, one per GPU."""
+    """Number of processes that torchrun starts in each pod. The default is one process per GPU."""
     checkpoints: KeptDirectory | None = None
     """Directory where the job keeps its state. The variable CHECKPOINTS contains its path. Required on spot
     capacity.
@@ -177,7 +179,7 @@ class TrainingJob(RequestedResources, ContainerSettings):
     topology: Literal["required", "preferred"] | None = None
     """Whether all nodes of the pods must be close to each other (`required`), or may be apart if no such nodes are
     free (`preferred`). It applies to jobs with several pods and topology-aware queues. `required` needs a pool in
-    a cloud that labels nodes by their proximity. If unset, `preferred`.
+    a cloud that labels nodes by their proximity. The default is `preferred`.
     """
     api: Literal["job", "jobset", "trainjob"] | None = None
     """Kubernetes API of the job. The default is `trainjob` if `addons` has trainer, `jobset` if it has only
@@ -209,14 +211,14 @@ class KafkaLag(SpecModel):
     lag: int = Field(default=10, ge=1, le=1_000_000_000)
     """Number of messages per replica. There are never more replicas than partitions."""
     authentication: DnsLabel | None = None
-    """TriggerAuthentication of the team with the parameters for SASL or TLS. If unset, the servers require
+    """TriggerAuthentication of the team with the parameters for SASL or TLS. Leave it unset if the servers require
     neither.
     """
 
 
 class Autoscaling(SpecModel):
-    """Number of replicas by a Prometheus metric, by the lag of a Kafka topic, or by whichever needs more replicas,
-    with KEDA.
+    """KEDA sets the number of replicas by a Prometheus metric or by the lag of a Kafka topic. If both are set, the
+    larger number applies.
     """
 
     max_replicas: int = Field(ge=2, le=1000)
@@ -232,10 +234,10 @@ class Autoscaling(SpecModel):
     server: str | None = Field(
         default=None, pattern=r"^https?://\S+$", examples=["http://prometheus.obs.svc:9090"]
     )
-    """Address of Prometheus. If unset, the Prometheus of `addons.prometheus`."""
+    """Address of Prometheus. The default is the Prometheus of `addons.prometheus`."""
     cool_down: Duration = "5m"
-    """How long fewer replicas must have been sufficient before one is removed, at most 1 h. One replica is removed
-    per minute.
+    """How long fewer replicas must have been sufficient before a replica is removed, at most 1 h. At most one
+    replica is removed per minute.
     """
 
     @model_validator(mode="after")
@@ -266,13 +268,13 @@ class Route(SpecModel):
         ),
         examples=["chat.example.com"],
     )
-    """Host name of the route. If unset, all host names of the gateway."""
+    """Host name of the route. The default is all host names of the gateway."""
     path: str = Field(default="/", pattern=URL_PATH)
     """Path prefix."""
     timeout: Duration | None = None
-    """Maximum duration of a response, including streaming. If unset, 1h with `addons: {gateway: install}`, because
-    Envoy would otherwise end responses after 15 s. With `gateway: present`, the gateway's own limit, because some
-    gateways (GKE) accept no other.
+    """Maximum duration of a response, including streaming. The default is 1h with `addons: {gateway: install}`,
+    because Envoy would otherwise end responses after 15 s. With `gateway: present`, the gateway's own limit
+    applies, because some gateways (GKE) accept no other limit.
     """
 
 
@@ -283,7 +285,7 @@ class InferenceService(RequestedResources, ContainerSettings):
     image: str
     """Container image, pinned by tag or digest."""
     command: OptionalCommand = ()
-    """Command of the container. If unset, the command of the image."""
+    """Command of the container. The default is the command of the image."""
     replicas: int = Field(default=1, ge=1, le=1000)
     """Number of copies of the model, or the minimum number with `autoscaling`."""
     nodes: int = Field(default=1, ge=1, le=64)
@@ -297,8 +299,9 @@ class InferenceService(RequestedResources, ContainerSettings):
     startup: Duration = "10m"
     """How long a model may take to load."""
     grace: Duration = "1m"
-    """Time before a pod ends. For the first 10 s (at most half of this time), the pod waits until clients stop
-    sending requests to it. Then it receives SIGTERM and has the remaining time to finish its requests.
+    """Maximum time that a pod takes to end. For the first 10 s (at most half of this time), the pod waits until
+    clients stop sending requests to it. Then it receives SIGTERM and has the remaining time to finish its
+    requests.
     """
     autoscaling: Autoscaling | None = None
     route: Route | None = None
@@ -313,19 +316,19 @@ class Notebook(RequestedResources, ContainerSettings):
 
     name: DnsLabel
     image: str | None = None
-    """Container image with JupyterLab, pinned by tag or digest. If unset, the image of the guide, which has
-    PyTorch.
+    """Container image with JupyterLab, pinned by tag or digest. The default is the image that the guide uses,
+    which contains PyTorch.
     """
     command: OptionalCommand = ()
-    """Command of the container. If unset, JupyterLab on localhost port 8888 of the pod, which members reach with
-    `kubectl port-forward`.
+    """Command of the container. The default starts JupyterLab on localhost port 8888 of the pod. Members reach it
+    with `kubectl port-forward`.
     """
     idle: Duration = "1h"
     """The notebook ends after this time without a connection or a running cell. Only the default command supports
-    it.
+    this field.
     """
     deadline: Duration = "12h"
-    """The notebook ends after this time in any case."""
+    """The notebook ends after this time even if it is in use."""
     home: KeptDirectory | None = None
     """Directory where files are kept. If unset, files are lost when the pod ends."""
 
@@ -342,7 +345,7 @@ class BatchJob(RequestedResources, ContainerSettings):
     replicas: int = Field(default=1, ge=1, le=1000)
     """Number of parts that run at the same time."""
     parts: int | None = Field(default=None, ge=1, le=100_000)
-    """Total number of parts. If unset, `replicas`."""
+    """Total number of parts. The default is `replicas`."""
     retries: int = Field(default=2, ge=0, le=100)
     """How many times each part is retried."""
     stop_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (126, 127)
@@ -357,7 +360,7 @@ class BatchJob(RequestedResources, ContainerSettings):
 
     @property
     def at_once(self) -> int:
-        """Number of parts that run at the same time, at most the number of parts."""
+        """Number of parts that run at the same time. It is at most the total number of parts."""
         return min(self.replicas, self.parts or self.replicas)
 
 
@@ -365,7 +368,7 @@ class RayHead(SpecModel):
     """The head of a Ray cluster. It schedules tasks but runs none."""
 
     pool: DnsLabel | None = None
-    """A CPU pool for the head. If unset, any node without GPUs."""
+    """A CPU pool for the head. By default, the head can run on any node without GPUs."""
     cpu: Cpu = "2"
     memory: Memory = "8Gi"
 

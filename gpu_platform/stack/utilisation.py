@@ -1,4 +1,6 @@
-"""Reads a file of measured GPU utilisation, which contains the share of time for each pool, from 0 to 1."""
+"""Reads a file of measured GPU utilisation. The file contains, for each pool, the share of time that its GPUs are
+in use, from 0 to 1.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from gpu_platform.stack._types import DnsLabel
 from gpu_platform.stack.load import parse_document, read_yaml_file
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-"""DCGM_FI_PROF_GR_ENGINE_ACTIVE, averaged over the pool's GPUs and several weeks. The value is from 0 to 1, not in
-percent.
+"""DCGM_FI_PROF_GR_ENGINE_ACTIVE, averaged over the pool's GPUs and over several weeks. The value is from 0 to 1,
+not in percent.
 """
 
 
