@@ -92,7 +92,7 @@ VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the 
 BURN_IN_NAMESPACE: Final = "gpu-platform-burn-in"
 BURN_IN_LABEL: Final = "gpu-platform.dev/burn-in"  # on pods, objects and results of active checks
 OPERATOR_NAMESPACE: Final = "gpu-operator"
-CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy object, which the Helm chart creates
+CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy object; the Helm chart creates it
 
 # -- the sandbox ------------------------------------------------------------------------------------------
 SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # machine type that a node simulates
@@ -128,8 +128,8 @@ GPU_RESOURCES: Final = "nvidia[.]com/([pv]?gpu|mig-|[A-Z]).*"
 """Pattern for Python, RE2 and CEL that matches the resource names of GPUs, GPU shares and MIG instances.
 
 Names in capitals, and `pgpu`, are whole GPUs and vGPUs for virtual machines (NVIDIA/kubevirt-gpu-device-plugin).
-NVIDIA's Network Operator uses the same prefix for NICs, with names that its owner chooses, such as hostdev or
-rdma_shared_device_a (docs.nvidia.com/networking, Network Operator, quick start). Read 2026-11-29.
+NVIDIA's Network Operator uses the same prefix for NICs, with names that the operator's owner chooses, such as
+hostdev or rdma_shared_device_a (docs.nvidia.com/networking, Network Operator, quick start). Read 2026-11-29.
 """
 GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 GPU_TAINT_VALUE: Final = "present"
@@ -158,7 +158,7 @@ EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"  # resource of the EFA device plug
 EFA_DRIVER_LABEL: Final = "gpu-platform.dev/efa-driver"  # on nodes whose EFA interfaces are claimed by pods
 DRA_DRIVER_CHART: Final = "dra-driver-nvidia-gpu"  # also the name of its namespace
 DRA_DRIVER: Final = "gpu.nvidia.com"
-GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object, which its CRD requires
+GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object; the CRD allows no other name
 GPU_DEVICE_CLASS: Final = "gpu.nvidia.com"
 MIG_DEVICE_CLASS: Final = "mig.nvidia.com"
 DRIVERS_DEVICE_CLASSES: Final = (GPU_DEVICE_CLASS, MIG_DEVICE_CLASS, "vfio.gpu.nvidia.com")

@@ -21,7 +21,7 @@ _PROGRAM = "components.program"  # module that the program of every project call
 
 
 def is_checkout(folder: Path) -> bool:
-    """Return whether `folder` is the root of a checkout, which contains this code. The folder's name does not
+    """Return whether `folder` is the root of a checkout. A checkout contains this code. The folder's name does not
     matter.
     """
     return (folder / "Pulumi.yaml").is_file() and (folder / "gpu_platform" / "base" / "paths.py").is_file()
@@ -70,7 +70,7 @@ def stacks_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the build cache, which has a subfolder for each version.
+    """Return the folder of the build cache. It has a subfolder for each version.
 
     It is `$GPU_PLATFORM_CACHE`, or else `$XDG_CACHE_HOME/gpu-platform`, or else `~/.cache/gpu-platform`.
     """

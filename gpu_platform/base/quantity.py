@@ -1,7 +1,7 @@
 """Parses Kubernetes quantities, memory sizes and durations without importing the Kubernetes client.
 
-`kubernetes.utils.parse_quantity` does the same, but importing it loads the whole client (a third of a second),
-which a preview does not need. Source of the grammar: apimachinery, pkg/api/resource/quantity.go.
+`kubernetes.utils.parse_quantity` does the same, but importing it loads the whole client, which takes a third of a
+second. A preview does not need the client. Source of the grammar: apimachinery, pkg/api/resource/quantity.go.
 """
 
 from __future__ import annotations

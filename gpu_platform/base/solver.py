@@ -6,7 +6,7 @@ from typing import Any
 
 
 def new_solver(seconds: float | None = None) -> Any:  # noqa: ANN401 - ortools has no types
-    """Return a solver with one worker, which gives up after `seconds`.
+    """Return a solver with one worker. The solver gives up after `seconds`.
 
     The solver does not handle SIGINT and leaves it to Python. After a search, the default action would replace
     OR-tools' own handler, so that a later Ctrl-C would kill the process without any clean-up (seen with ortools

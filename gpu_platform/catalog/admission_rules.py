@@ -46,7 +46,7 @@ class Matched(Fact):
     """Resources of an API group, in versions that have the same fields.
 
     The API server converts objects of other versions. `scope` is needed if `*` also matches cluster-scoped
-    resources, because every namespace selector matches those.
+    resources, because every namespace selector matches cluster-scoped resources.
     """
 
     group: str = ""
@@ -92,8 +92,8 @@ class DeclaredRule(Fact):
 
     The message refers to values as `{name}`, and to lists with a word before the last element as `{name:or}`.
     `when` and `unless` name a value. The rule is omitted if the value of `when` is empty, or if the value of
-    `unless` is not empty. `repeat` names a list of maps. The rule is then generated once for each map, which is
-    `entry` in its CEL, and the message may refer to the fields of the map.
+    `unless` is not empty. `repeat` names a list of maps. The rule is then generated once for each map. Its CEL
+    refers to the map as `entry`, and its message may refer to the fields of the map.
     """
 
     id: str

@@ -41,8 +41,8 @@ class MigProfile(Fact):
     A GPU instance with the profile uses `compute_slices` of the GPU's compute slices and `memory_slices`
     consecutive memory slices, beginning at one of the slice indexes in `starts`. `max_instances` is the maximum
     number of instances on one GPU. `media_engines` marks a variant with the media engines (`+me`, `+me.all`). A
-    GPU has them only once, so it can have only one such instance. `decoders` is the number of the GPU's decoders
-    that the instance uses, see `Mig.decoders`.
+    GPU has these engines only once, so it can have only one such instance. `decoders` is the number of the GPU's
+    decoders that the instance uses, see `Mig.decoders`.
     """
 
     name: str
@@ -315,7 +315,7 @@ class FabricPods(Fact):
 
 
 class LaterDriver(Fact):
-    """A second driver in a node image, which instances of some families load at their first boot."""
+    """A second driver in a node image. Instances of some families load it at their first boot."""
 
     families: tuple[str, ...] = Field(min_length=1, description="machine families: g7")
     branch: int = Field(description="minimum branch of the driver, such as 595")

@@ -1,4 +1,4 @@
-"""Limits for devices in pods, which the policy pack and the admission rules both check.
+"""Limits for devices in pods. The policy pack and the admission rules both check them.
 
 Each limit is defined only here. The two checks are separate implementations, because the policy pack reads
 resources before a deploy and an admission rule is an expression that the API server evaluates. A test compares

@@ -1,4 +1,4 @@
-"""Limits for a team's KEDA triggers, which the policy pack and the admission rules both check.
+"""Limits for a team's KEDA triggers. The policy pack and the admission rules both check them.
 
 KEDA's operator queries the servers of triggers from its own namespace and with its own identity. The network
 policies and permissions of the team do not apply to these queries. Each limit is defined only here. The two checks

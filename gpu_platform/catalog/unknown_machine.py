@@ -53,8 +53,8 @@ def _written(names: Sequence[str]) -> str:
 
 
 def _of_family(name: str, machines: Sequence[MachineType]) -> str:
-    """Return the fix for the name of a family, which lists its machine types. It is an empty string if there are
-    no such types.
+    """Return the fix for the name of a family. The fix lists the family's machine types, or is an empty string if
+    there are none.
     """
     return _written([one.name for one in machines if one.name.startswith((f"{name}.", f"{name}-"))])
 

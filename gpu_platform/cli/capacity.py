@@ -1,4 +1,4 @@
-"""`gpu-platform capacity`: physical and logical GPUs, whether all quotas fit the nodes, cost and waste."""
+"""`gpu-platform capacity`: physical and logical GPUs, whether the nodes can satisfy all quotas, cost and waste."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ def _refuse_ended_capacity(loaded: LoadedStack) -> None:
 def _start_sandbox(loaded: LoadedStack, progress: Progress) -> bool:
     """Start the sandbox of a stack.
 
-    A new sandbox has the declared Kubernetes version; an existing one keeps its version. Returns whether the
-    sandbox is new. Raises BadInput if the sandbox cannot run the declared version.
+    A new sandbox has the declared Kubernetes version, and an existing sandbox keeps its version. Returns whether
+    the sandbox is new. Raises BadInput if the sandbox cannot run the declared version.
     """
     name, wanted = loaded.plan.cluster.name, loaded.declared_kubernetes
     check_kubernetes(sandbox_dir(name), name, wanted, "cluster.kubernetes")

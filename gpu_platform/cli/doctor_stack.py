@@ -1,4 +1,4 @@
-"""`gpu-platform doctor STACK`: check the prerequisites of a stack's `up`.
+"""`gpu-platform doctor STACK`: check the prerequisites for running `up` on a stack.
 
 The check uses no network and no credentials, so some prerequisites (quotas, permissions) are only listed for a
 manual check.

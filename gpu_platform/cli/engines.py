@@ -260,8 +260,8 @@ class PulumiDeployment:
         """Return an environment variable that lists the held queues. The list is empty if the cluster does not
         answer.
 
-        The CLI keeps these queues held and does not wait for them. The program declares their stopPolicy;
-        otherwise the provider would remove the value that was set with kubectl.
+        The CLI keeps these queues held and does not wait for them. The program declares their stopPolicy. If it
+        did not, the provider would remove the value that was set with kubectl.
         """
         queues = team_queues(self.loaded.plan.queues)
         held: dict[str, dict[str, str]] = {}
@@ -429,7 +429,7 @@ def _in_sandbox(loaded: LoadedStack) -> bool:
 
 
 def _is_embedded(loaded: LoadedStack, cluster: ClusterAccess) -> bool:
-    """Return whether the embedded engine has deployed the stack, which is possible only in a sandbox."""
+    """Return whether the embedded engine has deployed the stack. This is possible only in a sandbox."""
     if loaded.plan.cluster.access != "sandbox":
         return False
     return is_deployed(cluster.client(), loaded.stack)

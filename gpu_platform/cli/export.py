@@ -14,7 +14,7 @@ from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.live.contents import Contents
 from gpu_platform.live.objects import mapping_at, object_key
 
-# The API server or controllers set these fields. A manifest for a new object must not contain them.
+# The API server and controllers set these fields. A manifest for a new object must not contain them.
 _SERVERS_METADATA: Final = (
     "uid",
     "resourceVersion",

@@ -1,4 +1,4 @@
-"""Files of a new project, which contains stack files and uses the installed package as its program."""
+"""Files of a new project. The project contains stack files and uses the installed package as its program."""
 
 from __future__ import annotations
 

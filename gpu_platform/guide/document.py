@@ -248,7 +248,7 @@ def _ask(pool: GuidePool) -> list[str]:
 def _ask_for(resource: str, most: int) -> str:
     if "/" not in resource:
         return f"a claim for `{resource}`, at most {counted(most, 'device')} per pod"
-    # A process can use only one share or MIG instance, even if its container has several.
+    # A process can use only one share or MIG instance, even if its container has several shares or instances.
     return f"`{resource}`, " + ("1 per container" if most == 1 else f"at most {most} per pod")
 
 

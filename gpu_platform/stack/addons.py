@@ -7,10 +7,10 @@ from gpu_platform.stack.parts import Part
 
 
 class Addons(SpecModel):
-    """Controllers for the workloads of team members, each installed from its own Helm chart. With `install`, the
-    program installs the controller, and refuses a cluster that already has it. With `present`, the owner of the
-    cluster has installed it. If unset, the cluster does not have the controller, unless another add-on needs it.
-    Removing an entry leaves the controller installed, together with all objects that members created.
+    """Controllers for the workloads of team members. Each is installed from a separate Helm chart. With `install`,
+    the program installs the controller, and refuses a cluster that already has it. With `present`, the owner of
+    the cluster has installed it. If unset, the cluster does not have the controller, unless another add-on needs
+    it. Removing an entry leaves the controller installed, together with all objects that members created.
     """
 
     jobset: Part | None = None
@@ -26,8 +26,8 @@ class Addons(SpecModel):
     keda: Part | None = None
     """KEDA, which provides ScaledObject. It scales services by metrics of GPUs and queues."""
     gateway: Part | None = None
-    """Gateway API with Envoy Gateway and its GatewayClass `platform`, which routes requests to services by weight
-    and header.
+    """Gateway API with Envoy Gateway and its GatewayClass `platform`. It routes requests to services by weight and
+    header.
     """
     prometheus: Part | None = None
     """Prometheus operator and Prometheus, without Grafana. Prometheus scrapes GPU metrics and the services of

@@ -94,7 +94,9 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _octal(event: yaml.ScalarEvent) -> Problem | None:
-    """Return the problem with a number such as `010`, which is 8 in YAML 1.1 but looks like 10 to most readers."""
+    """Return the problem with a number such as `010`. This number is 8 in YAML 1.1, but looks like 10 to most
+    readers.
+    """
     text = str(event.value)
     if not _OCTAL.fullmatch(text):
         return None

@@ -67,9 +67,9 @@ class ExistingCluster(SpecModel):
     parts: GpuParts = GpuParts()
     """Which components the program installs, and which the cluster already has."""
     network_policies: Literal["cilium"] | None = None
-    """Component that enforces network policies with host names, which teams need for `fqdn` in `egress`. `cilium`
-    is Cilium with its DNS proxy, which is enabled unless `l7Proxy` is turned off. If unset, `egress` may
-    contain only addresses.
+    """Component that enforces network policies with host names. Teams need it for `fqdn` in `egress`. `cilium`
+    stands for Cilium with its DNS proxy. The proxy is enabled unless `l7Proxy` is turned off. If unset,
+    `egress` may contain only addresses.
     """
 
 
@@ -121,7 +121,7 @@ class CreateEks(SpecModel):
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
     kms_key: AwsKey | None = None
     """Existing key for the cluster's Secrets. The key policy must let IAM policies of the account grant the use of
-    the key. If unset, the program creates a key. The key cannot be changed later: `up` refuses a different one.
+    the key. If unset, the program creates a key. The key cannot be changed later: `up` refuses a different key.
     """
 
 
@@ -158,8 +158,8 @@ class EksCluster(SpecModel):
         Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None,
         SetsProperties(eks=("subnets",), karpenter=("subnets",)),
     ] = None
-    """Private subnet of each zone, only without `create`. The default is the subnets with the tag
-    kubernetes.io/role/internal-elb.
+    """Private subnet of each zone, only without `create`. By default, the subnets with the tag
+    kubernetes.io/role/internal-elb are used.
     """
     security_groups: Annotated[
         tuple[SecurityGroupId, ...],
@@ -168,11 +168,11 @@ class EksCluster(SpecModel):
     ] = ()
     """Security groups of the nodes in addition to the cluster's own, only without `create`. A network interface
     can have at most five, including the group of the cluster and the group for EFA. If the existing nodes have
-    a different security group instead (terraform-aws-eks creates one), name it here. Otherwise pods on new
-    nodes cannot reach pods on existing nodes, DNS included.
+    a different security group instead (terraform-aws-eks creates such a group), name that group here. Otherwise
+    pods on new nodes cannot reach pods on existing nodes, DNS included.
     """
     logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
-    """IAM roles and users of team members, which can log in without being admins. An existing cluster needs the
+    """IAM roles and users of team members. They can log in without being admins. An existing cluster needs the
     authentication mode API or API_AND_CONFIG_MAP, and must not already have access entries for these roles and
     users.
     """
@@ -242,7 +242,7 @@ SecurityGroup = Annotated[
 
 
 class ExistingVpc(SpecModel):
-    """An existing VPC of the same project or of another one (Shared VPC), for a GKE cluster that the program
+    """An existing VPC of the same project or of another project (Shared VPC), for a GKE cluster that the program
     creates.
     """
 
@@ -332,8 +332,8 @@ class GkeCluster(SpecModel):
     parts: GpuParts = GpuParts()
     """Which components the program installs, and which an existing cluster already has."""
     fqdn_policies: bool = False
-    """Whether network policies may name hosts, which teams need for `fqdn` in `egress`. Google may charge for it.
-    On an existing cluster, the feature must be enabled already.
+    """Whether network policies may contain host names. Teams need this for `fqdn` in `egress`. Google may charge
+    for it. On an existing cluster, the feature must be enabled already.
     """
     gpu_networks_cidr: Annotated[Cidr, SetsProperties(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
     """Range for the subnets of GPU networks, also on an existing cluster. Each GPU network uses a /20 block."""
@@ -379,7 +379,7 @@ class Operator(SpecModel):
     `host` if the pool's node image contains it, else `operator`.
     """
     compute_domains: bool | None = None
-    """Install NVIDIA's DRA driver for ComputeDomains, which let pods on several nodes share GPU memory over
-    NVLink. With `false`, the owner of the cluster installs it. By default, the program installs it if NVLink
-    connects the nodes of a pool.
+    """Install NVIDIA's DRA driver for ComputeDomains. Pods in a ComputeDomain can share GPU memory over NVLink
+    across nodes. With `false`, the owner of the cluster installs it. By default, the program installs it if
+    NVLink connects the nodes of a pool.
     """

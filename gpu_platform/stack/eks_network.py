@@ -45,7 +45,7 @@ class EksNetwork(SpecModel):
     """
     control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
     """Subnets in at least two zones for the network interfaces of the control plane. A /28 is enough for each
-    subnet. The default is the node subnets.
+    subnet. By default, the node subnets are used.
     """
     pod_subnets: Annotated[dict[Zone, SubnetId], Field(max_length=20)] = {}
     """Subnet of the pods for every zone of `subnets`, usually in a secondary range of the VPC. A node needs a free
@@ -64,6 +64,6 @@ class Iam(SpecModel):
     """Permissions boundary of all roles."""
     node_role: Annotated[RoleArn | None, SetsProperties(eks=("node_role",))] = None
     """An existing role for the nodes of managed node groups, with the policies that EKS nodes need. Karpenter
-    nodes have a role that the program creates, because EKS deletes the access entry of a role that a node group
-    used.
+    nodes have a separate role that the program creates, because EKS deletes the access entry of a role that a
+    node group used.
     """

@@ -37,7 +37,8 @@ class Environment(SpecModel):
     nvidia.com/device-plugin.config and nvidia.com/mig.config switch a node to other settings in this field.
     """
     device_classes: Annotated[dict[DeviceClassName, DeviceClass], Field(max_length=200)] = {}
-    """DeviceClasses for DRA in addition to gpu.nvidia.com and mig.nvidia.com, which the driver installs."""
+    """DeviceClasses for DRA in addition to gpu.nvidia.com and mig.nvidia.com. The DRA driver installs these two.
+    """
     pools: Annotated[tuple[Pool, ...], Field(min_length=1, max_length=200)]
     compute_classes: Annotated[tuple[ComputeClass, ...], Field(max_length=50)] = ()
     """Classes of pools with the same GPU resource. Each class lists its pools in the order in which they receive

@@ -44,7 +44,7 @@ class Image(SpecModel):
         pattern=r"^v?\d[0-9a-z.-]+$",
         examples=["1.36.2-20260818", "v20260818", "1.35.1-gke.1396000"],
     )
-    """Release of the node image. Changing it rolls the nodes, which is the way to patch them. On EKS, it is a
+    """Release of the node image. Changing it rolls the nodes. This is the way to patch nodes. On EKS, it is a
     release of the family's image, such as 1.36.2-20260818 (AL2023) or 1.64.0-2f4c3a1b (Bottlerocket). With
     Karpenter, v20260818 and v1.64.0 are also accepted. If `release` is unset, a managed node group has the
     newest release when it is created. The same applies after each roll that does not change `release`. With
@@ -59,11 +59,11 @@ class Image(SpecModel):
             eks=("user_data", "block_device_mappings"), karpenter=("node_class",), gke=("gcfs_config",)
         ),
     ] = False
-    """Start pods with large container images sooner. On EKS, layers are fetched and unpacked in parallel (SOCI),
-    which needs CPU and memory of the node and a disk with at least 600 MiB/s. The program sets the throughput of
-    gp3 volumes that store images to 750 MiB/s. On GKE, image streaming starts a pod while its image is still being
-    fetched, but only if the image is in Artifact Registry. Disabled by default, because AWS calls the feature
-    experimental, and on GKE it needs an additional API and role.
+    """Start pods with large container images sooner. On EKS, layers are fetched and unpacked in parallel (SOCI).
+    This needs CPU and memory of the node, and a disk with at least 600 MiB/s. The program sets the throughput
+    of gp3 volumes that store images to 750 MiB/s. On GKE, image streaming starts a pod while its image is still
+    being fetched, but only if the image is in Artifact Registry. Disabled by default, because AWS calls the
+    feature experimental, and on GKE it needs an additional API and role.
     """
     cache: Annotated[
         str | None,
@@ -109,11 +109,11 @@ class Network(SpecModel):
         On(("gke",), "EC2 instances have EFA interfaces instead", values=("networks", "profile")),
         On(("eks",), "they give pods EFA interfaces, which only EC2 has", values=("device-plugin", "dranet")),
     ] = None
-    """How pods use the interfaces. On EKS, pods request vpc.amazonaws.com/efa with `device-plugin`, the default,
-    and claim devices of the class efa.networking.k8s.aws with `dranet`. On GKE, `networks` means additional
-    VPCs, each with a Network object. `profile` means the accelerator network profile and claims of the class
-    mrdma.google.com, for A3 Ultra and newer types. On GKE, the default is `networks` for A3 High and A3 Mega,
-    and `profile` for newer types.
+    """How pods use the interfaces. On EKS, the default is `device-plugin`, with which pods request
+    vpc.amazonaws.com/efa. With `dranet`, pods claim devices of the class efa.networking.k8s.aws. On GKE,
+    `networks` means additional VPCs, each with a Network object. `profile` means the accelerator network profile
+    and claims of the class mrdma.google.com, for A3 Ultra and newer types. On GKE, the default is `networks` for
+    A3 High and A3 Mega, and `profile` for newer types.
     """
 
 
@@ -154,7 +154,8 @@ SysctlValue = (
 
 
 class Tuning(SpecModel):
-    """Kernel settings of a pool's nodes from their first boot. The default is the settings of the node image."""
+    """Kernel settings of a pool's nodes from their first boot. By default, the settings of the node image apply.
+    """
 
     intent: Literal["training", "inference"] | None = None
     """Purpose of the nodes. NVIDIA's tuned profiles define kernel settings for each purpose. They are applied as
@@ -188,8 +189,8 @@ class Upgrade(SpecModel):
         ),
     ] = Field(default=None, ge=0, le=100)
     """Number of additional nodes during an upgrade. The default is 0 for reserved capacity or with a placement
-    policy, else 1. Not available on EKS, which chooses this number itself, or for flex-start nodes, which are not
-    upgraded.
+    policy, else 1. Not available on EKS, because EKS chooses this number itself, or for flex-start nodes, because
+    they are not upgraded.
     """
     max_unavailable: int | None = Field(default=None, ge=0, le=100)
     """Number of nodes that may be unavailable at the same time. The default is 1 if `max_surge` is 0."""
@@ -199,9 +200,9 @@ class Karpenter(SpecModel):
     """Settings of an EKS pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
 
     alternatives: Annotated[tuple[str, ...], SetsProperties(karpenter=("requirements",))] = ()
-    """Former name of `capacity.alternatives`, which also exists for managed node groups. Set only one of the two
-    fields. In a CPU pool, the alternatives must have no GPUs, and at least as many vCPUs and as much memory as
-    `machine_type`.
+    """Former name of `capacity.alternatives`. The new field also exists for managed node groups. Set only one of
+    the two fields. In a CPU pool, the alternatives must have no GPUs, and at least as many vCPUs and as much
+    memory as `machine_type`.
     """
     consolidate_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["10m"])
     """How long Karpenter keeps an unused or underused node. The default depends on the pool's `workload`."""

@@ -28,8 +28,8 @@ class Monitoring(SpecModel):
 
     enabled: bool = True
     prometheus_operator: bool | None = None
-    """Create a ServiceMonitor and PrometheusRules for the Prometheus operator, which must be installed in the
-    cluster. The default is `false` on a cluster that the program creates, else `true`.
+    """Create a ServiceMonitor and PrometheusRules for the Prometheus operator. The operator must be installed in
+    the cluster. The default is `false` on a cluster that the program creates, else `true`.
     """
     interval: Annotated[Duration, at_most("1h")] = "15s"
     """Scrape interval."""
@@ -44,8 +44,8 @@ class Monitoring(SpecModel):
     metrics depend on the version. The default is the version in the operator's release.
     """
     dashboards: Literal["config-maps", "grafana-operator", "none"] | None = None
-    """Grafana dashboards (Grafana 12 or newer). `config-maps` creates ConfigMaps with the label grafana_dashboard,
-    which the sidecar of Grafana's chart loads. `grafana-operator` creates GrafanaDashboard objects for Grafana
+    """Grafana dashboards (Grafana 12 or newer). `config-maps` creates ConfigMaps with the label grafana_dashboard.
+    The sidecar of Grafana's chart loads them. `grafana-operator` creates GrafanaDashboard objects for Grafana
     instances with the label dashboards: grafana. The default is `config-maps` with the Prometheus operator, else
     `none`.
     """
@@ -54,8 +54,8 @@ class Monitoring(SpecModel):
     )
     """URL of the runbook page. Alerts contain it in `runbook_url`. The default is the page in this repository."""
     labels: dict[LabelKey, LabelValue] = {}
-    """Labels of the ServiceMonitor and the PrometheusRules, which Prometheus uses to select them, such as release:
-    prometheus.
+    """Labels of the ServiceMonitor and the PrometheusRules, such as release: prometheus. Prometheus selects these
+    objects by their labels.
     """
 
 

@@ -82,7 +82,8 @@ class CompletedStack:
         return problem
 
     def is_placeholder(self, path: str) -> bool:
-        """Return whether the value at a path, or a value above it, is a placeholder or refers to one."""
+        """Return whether the value at a path, or any value above it, is a placeholder or refers to a placeholder.
+        """
         ends = [match.start() for match in re.finditer(r"[.\[]", path)]
         if any(path[:end] in self.replaced for end in (*ends, len(path))):
             return True
@@ -277,7 +278,7 @@ def _exists(document: object, path: Path) -> bool:
 
 
 def _remove_sharing_names(pools: object) -> list[Path]:
-    """Remove references to named sharing settings, which no longer exist, and return their paths."""
+    """Remove references to named sharing settings that no longer exist, and return the paths of the references."""
     removed: list[Path] = []
     for index, pool in enumerate(cast("list[dict[str, Any]]", pools) if isinstance(pools, list) else ()):
         named = isinstance(pool.get("sharing"), str)

@@ -192,7 +192,7 @@ class CapacityBlock(SpecModel):
 
 
 class FlexStart(SpecModel):
-    """GKE flex-start. GKE creates nodes when capacity is available, for at most seven days."""
+    """GKE flex-start. GKE creates nodes when capacity is available. They run for at most seven days."""
 
     type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud"), _CAPACITY_TYPE]
     max_run_duration: Annotated[Duration | None, SetsProperties(gke=("max_run_duration",))] = None
@@ -217,7 +217,7 @@ class Placement(SpecModel):
     """`cluster` is an EC2 placement group, `compact` is a GKE compact placement policy."""
     group: str | None = None
     """Name of an existing placement group or resource policy. If unset, the program creates a new one. On GKE, a
-    reservation that is not dense only accepts the placement policy with which it was created. For such a
+    reservation that is not dense was created with a placement policy and accepts no other policy. For such a
     reservation, name that policy here.
     """
 
@@ -377,7 +377,9 @@ class Pool(SpecModel):
     provisioner: Annotated[
         Literal["managed", "karpenter"], ON_CLOUDS, replace(_KARPENTER, values=("karpenter",))
     ] = "managed"
-    """What creates the nodes on EKS: a managed node group, or Karpenter, which creates nodes for pending pods."""
+    """What creates the nodes on EKS. It is a managed node group, or Karpenter, which creates nodes for pending
+    pods.
+    """
     karpenter: Annotated[Karpenter | None, _KARPENTER] = None
     """Settings of Karpenter, only with `provisioner: karpenter`."""
     device_plugin: Annotated[

@@ -314,7 +314,8 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
 
 
 def _branch_with(key: str, owner: Sequence[str | int], data: object, root: Schema) -> str:
-    """Return the setting with which an object could have a key, such as `mode: mig`, or an empty string."""
+    """Return the setting that an object needs before it can have a key, such as `mode: mig`, or an empty string.
+    """
     here = _nullable(root, root, data)
     value = data
     for part in owner:
@@ -441,7 +442,9 @@ def _objects_with(
 
 
 def _objects(schema: Schema, value: object, root: Schema) -> list[Schema]:
-    """Return the union branches that a value may match. A mapping with a discriminator matches only one branch."""
+    """Return the union branches that a value may match. For a mapping with a discriminator, return only the
+    selected branch.
+    """
     schema = _select(schema, value, root)
     if references := schema.get("discriminator", {}).get("mapping"):
         return [_resolve({"$ref": reference}, root) for reference in references.values()]
@@ -459,7 +462,7 @@ def _value_at(parts: Sequence[str | int], data: object) -> Mapping[str, object]:
 
 # Fixes for fields whose value must be a mapping or a list and is something else.
 _SHAPES: Mapping[str, str] = {
-    "count": "write count: {desired: 2}",  # the number of the file, if there is one, replaces the 2
+    "count": "write count: {desired: 2}",  # if the file contains a number, it replaces the 2
     "cluster": "write cluster: {provider: sandbox}",
     "sharing": "write for example sharing: {mode: time-slicing, replicas: 4}",
     "layout": "write for example layout: {1g.10gb: 7}",

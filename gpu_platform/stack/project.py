@@ -60,7 +60,7 @@ def project_settings() -> Mapping[str, object]:
 
 
 def project_name() -> str:
-    """Return the name of the Pulumi project, which the user chooses in `pulumi new`."""
+    """Return the name of the Pulumi project. The user chooses it in `pulumi new`."""
     return str(project_settings().get("name", _DISTRIBUTION))
 
 

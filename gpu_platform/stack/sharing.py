@@ -43,7 +43,7 @@ class NoSharing(SpecModel):
 
 class _Renamed(SpecModel):
     rename: bool = True
-    """Advertise shares as `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`, which is the resource of whole
+    """Advertise shares as `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`. The latter is the resource of whole
     GPUs.
     """
     fail_requests_greater_than_one: bool = True

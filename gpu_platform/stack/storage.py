@@ -116,7 +116,7 @@ class BucketStorage(SpecModel):
     team has it.
     """
     purpose: Literal["datasets", "checkpoints"] = "datasets"
-    """Content of the bucket, which decides how it is mounted. `datasets` are files that do not change and are
+    """Content of the bucket. It decides how the bucket is mounted. `datasets` are files that do not change and are
     cached on the nodes. `checkpoints` are files that jobs write; they are not cached.
     """
     read_only: bool | None = None
@@ -174,7 +174,7 @@ class ExistingStorage(SpecModel):
         pattern=worded(r"^[a-z0-9]{3,10}$", "a mount name: 3 to 10 lower-case letters and digits"),
         examples=["fsx", "abcdefgh"],
     )
-    """Mount name of an fsx-lustre file system, which `aws fsx describe-file-systems` prints."""
+    """Mount name of an fsx-lustre file system. `aws fsx describe-file-systems` prints it."""
     address: Annotated[str | None, _ON_GKE] = Field(
         default=None, pattern=r"^\d{1,3}(\.\d{1,3}){3}$", examples=["10.0.0.2"]
     )

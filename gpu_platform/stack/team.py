@@ -178,7 +178,7 @@ class Team(SpecModel):
     """Name of the team and of its namespace."""
     quota: Quota
     priority: DnsLabel
-    """Highest priority class that the team may use, and the default of its workloads."""
+    """Highest priority class that the team may use. It is also the default of the team's workloads."""
     members: Annotated[tuple[Member, ...], Field(min_length=1, max_length=1000)]
     """Members with the role user, who run workloads."""
     admins: Annotated[tuple[Member, ...], Field(max_length=1000)] = ()
@@ -241,7 +241,7 @@ class Team(SpecModel):
     ray_clusters: Annotated[tuple[RayCluster, ...], Field(max_length=50)] = ()
     """Ray clusters, with `addons.kuberay`."""
     notebooks: Annotated[tuple[Notebook, ...], Field(max_length=200)] = ()
-    """Notebooks that members start when they need one."""
+    """Notebooks that members can start when they need them."""
     batch_jobs: Annotated[tuple[BatchJob, ...], Field(max_length=200)] = ()
     """Work in independent parts that runs once or on a schedule."""
 

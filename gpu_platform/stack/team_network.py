@@ -19,15 +19,15 @@ class Destination(SpecModel):
 
     cidr: Cidr | None = None
     """A network, such as the network of a database or of VPC endpoints. Link-local addresses are refused, because
-    nodes obtain their own credentials there.
+    nodes obtain their credentials from such addresses.
     """
     fqdn: Annotated[
         HostName | None,
         On(("gke", "existing"), "a NetworkPolicy supports only addresses", fix="write cidr, or internet"),
     ] = None
-    """A host name, or `*.` and a domain for all hosts one label below the domain. It is supported on GKE with
-    `cluster.fqdn_policies`, where GKE tracks at most 50 addresses per name at a time, and on an existing cluster
-    with `network_policies: cilium`.
+    """A host name, or `*.` followed by a domain, for all hosts that are one label below the domain. It is
+    supported on GKE with `cluster.fqdn_policies`, where GKE tracks at most 50 addresses per name at a time, and
+    on an existing cluster with `network_policies: cilium`.
     """
     ports: Ports = (443,)
     """TCP ports."""

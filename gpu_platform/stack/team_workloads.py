@@ -97,8 +97,8 @@ class RequestedResources(SpecModel):
     the memory that the node itself needs is subtracted. On a CPU pool, the default is 4Gi.
     """
     shared_memory: Memory | None = None
-    """Size of /dev/shm, which counts towards `memory`. The default is a quarter of `memory` for pods with GPUs,
-    else 64Mi. Not available on a pool with MPS, whose pods use the /dev/shm of the MPS daemon.
+    """Size of /dev/shm. It counts towards `memory`. The default is a quarter of `memory` for pods with GPUs, else
+    64Mi. Not available on a pool with MPS, whose pods use the /dev/shm of the MPS daemon.
     """
 
 
@@ -108,7 +108,7 @@ class ContainerSettings(SpecModel):
     env: Annotated[dict[EnvironmentVariable, str], Field(max_length=100)] = {}
     """Environment variables. They must not contain secrets."""
     secrets: Annotated[tuple[SecretName, ...], Field(max_length=20)] = ()
-    """Secrets in the namespace, which the team creates. Each key becomes an environment variable."""
+    """Names of Secrets in the namespace. The team creates them. Each key becomes an environment variable."""
     volumes: Annotated[dict[DnsLabel, Directory], Field(max_length=20)] = {}
     """Mount path of each volume that `storage` provides for the team, by the volume's name."""
     run_as_user: int | None = Field(default=None, ge=1, le=2**31 - 1)
@@ -136,7 +136,7 @@ class KeptDirectory(SpecModel):
 class TrainingJob(RequestedResources, ContainerSettings):
     """Pods that train one model together. Either all of them start, or none.
 
-    A pod that is lost with its node is started again, which does not count as a retry. A program that fails is
+    A pod that is lost with its node is started again. This does not count as a retry. A program that fails is
     tried again `retries` times, unless its exit code shows that it would fail again.
     """
 
@@ -167,8 +167,8 @@ class TrainingJob(RequestedResources, ContainerSettings):
     (EX_SOFTWARE of sysexits.h), a command that cannot be run, and a command that is not found.
     """
     interrupted_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (75,)
-    """Exit codes of a program that was stopped from outside and has saved its work. It is started again, which
-    does not count as a retry. The default is EX_TEMPFAIL of sysexits.h.
+    """Exit codes of a program that was stopped from outside and has saved its work. It is started again. This does
+    not count as a retry. The default is EX_TEMPFAIL of sysexits.h.
     """
     deadline: Duration = "24h"
     """Maximum duration of the job, excluding the time that it waits in the queue. A job that takes longer is
@@ -295,7 +295,7 @@ class InferenceService(RequestedResources, ContainerSettings):
     """
     port: int = Field(default=8080, ge=1, le=65535)
     health_path: str = Field(default="/healthz", pattern=URL_PATH)
-    """Path of the health check, which must answer 200 once the model is loaded."""
+    """Path of the health check. It must return status 200 once the model is loaded."""
     startup: Duration = "10m"
     """How long a model may take to load."""
     grace: Duration = "1m"
@@ -330,7 +330,7 @@ class Notebook(RequestedResources, ContainerSettings):
     deadline: Duration = "12h"
     """The notebook ends after this time even if it is in use."""
     home: KeptDirectory | None = None
-    """Directory where files are kept. If unset, files are lost when the pod ends."""
+    """Directory whose files are kept when the pod ends. If unset, all files are lost when the pod ends."""
 
 
 class BatchJob(RequestedResources, ContainerSettings):

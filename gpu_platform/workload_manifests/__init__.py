@@ -1,5 +1,4 @@
-"""Manifests of teams' declared workloads, for the guide, which prints them, and for components, which create them.
-"""
+"""Manifests of teams' declared workloads. The guide prints them, and components create them."""
 
 from gpu_platform.workload_manifests.batch import batch_job
 from gpu_platform.workload_manifests.inference import inference_service

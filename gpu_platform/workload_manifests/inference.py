@@ -64,7 +64,7 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
 
 
 def _several(service: InferenceServicePlan) -> bool:
-    """Return whether a service has, or can temporarily have, more than one copy."""
+    """Return whether a service can have more than one copy, at least temporarily."""
     return service.replicas > 1 or service.autoscaling is not None
 
 

@@ -110,7 +110,7 @@ class TeamPods:
         return {"metadata": metadata, "spec": _without_empty(spec)}
 
     def _security(self, user: int | None) -> Manifest:
-        """Return the security context of a pod, which also applies to injected and ephemeral containers."""
+        """Return the security context of a pod. It also applies to injected and ephemeral containers."""
         found: Manifest = {}
         if self._restricted:
             found |= {"runAsNonRoot": True, "seccompProfile": dict(_SECCOMP)}

@@ -1,7 +1,7 @@
 """Manifest of a Ray cluster for KubeRay.
 
-The number of workers is fixed. Ray's own autoscaler would need a token and access to the API server, which a
-team's pods do not have.
+The number of workers is fixed. Ray's own autoscaler would need a token and access to the API server. A team's pods
+have neither.
 
 Source: KubeRay docs, RayCluster configuration; read 2026-11-23.
 """
