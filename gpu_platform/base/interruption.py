@@ -89,7 +89,7 @@ def limited(seconds: float | None) -> Generator[None]:
     """Raise KeyboardInterrupt in the body after `seconds`, or never if it is None. `is_timeout` distinguishes the
     time limit from a signal.
 
-    It only works in the main thread and cannot be nested, because a process has only one such timer.
+    The function only works in the main thread and cannot be nested, because a process has only one such timer.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -107,7 +107,7 @@ def limited(seconds: float | None) -> Generator[None]:
 def stoppable() -> Generator[Callable[[], None]]:
     """Pass the body a function that another thread can call to raise KeyboardInterrupt in the body.
 
-    It only works in the main thread.
+    The function only works in the main thread.
     """
     before = signal.signal(signal.SIGUSR1, _handle)
     try:

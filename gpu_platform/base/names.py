@@ -41,7 +41,7 @@ RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # always "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # time in RFC 3339, UTC
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # name of the stack that the team has left
 POD_SECURITY_LABEL: Final = "gpu-platform.dev/pod-security"  # level that policies enforce in a namespace
-POD_SECURITY_POLICY: Final = "pod-security-of"  # prefix of the names of these policies
+POD_SECURITY_POLICY: Final = "pod-security-of"  # prefix of the names of the policies that enforce this level
 EXEC_POLICY: Final = "exec-of"
 RETAINED_QUOTA: Final = "retained"  # ResourceQuota that keeps new GPU pods out of a retained namespace
 
@@ -55,7 +55,7 @@ ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # JSON with the MIG config of al
 RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # JSON with the pools whose `count` this `up` applies
 HELD_VARIABLE: Final = "GPU_PLATFORM_HELD"  # JSON with the stopPolicy of held queues, by team and kind of queue
 SYSTEM_NODES: Final = "cluster.create.system"  # name of the system nodes in RESIZED_VARIABLE
-MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # for the MIG label of live nodes; the suffix is `-<stack>`
+MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # owns the MIG label of live nodes; suffix: `-<stack>`
 TAINTS_ANNOTATION: Final = (
     "gpu-platform.dev/taints"  # declared taints of a created node; other taints are not changed
 )
@@ -96,12 +96,12 @@ CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy objec
 
 # -- the sandbox ------------------------------------------------------------------------------------------
 SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # machine type that a node simulates
-SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"  # version on a new node
+SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"  # driver on a new node
 SANDBOX_RUNNING_DRIVER_ANNOTATION: Final = (
-    "sandbox.gpu-platform.dev/running-driver"  # set by the simulated operator
+    "sandbox.gpu-platform.dev/running-driver"  # version of the loaded driver; the simulated operator sets it
 )
 SANDBOX_TOPOLOGY_SCOPE_ANNOTATION: Final = (
-    "sandbox.gpu-platform.dev/topology-scope"  # "pod", or container scope by default
+    "sandbox.gpu-platform.dev/topology-scope"  # Topology Manager scope of a node: "pod", else "container"
 )
 SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # release of a node's simulated operands
 SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # on new Karpenter nodes
@@ -138,7 +138,7 @@ GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
 GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 DRIVER_UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
-DRIVER_UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"  # "true" if the driver is kept
+DRIVER_UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"  # "true" if upgrades skip a node
 DRIVER_VERSION_LABEL: Final = "nvidia.com/cuda.driver-version.full"
 GPU_REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
 GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
@@ -149,7 +149,7 @@ DEPLOY_OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"  # "false" keeps
 MIG_CONFIG_LABEL: Final = "nvidia.com/mig.config"
 MIG_ALL_DISABLED: Final = "all-disabled"  # mig-parted config that disables MIG
 MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
-MIG_MANAGER_APP: Final = "nvidia-mig-manager"  # value of the label `app` on its pods
+MIG_MANAGER_APP: Final = "nvidia-mig-manager"  # value of the label `app` on the MIG manager's pods
 MIG_CAPABLE_LABEL: Final = "nvidia.com/mig.capable"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 
@@ -163,7 +163,7 @@ GPU_DEVICE_CLASS: Final = "gpu.nvidia.com"
 MIG_DEVICE_CLASS: Final = "mig.nvidia.com"
 DRIVERS_DEVICE_CLASSES: Final = (GPU_DEVICE_CLASS, MIG_DEVICE_CLASS, "vfio.gpu.nvidia.com")
 DRIVER_DOMAINS: Final = (*RESERVED_DOMAINS, "k8s.aws", "google.com")  # domains in the names of device classes
-NVLINK_CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"  # for pods in a ComputeDomain
+NVLINK_CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"  # class for pods in a ComputeDomain
 DEVICE_QUOTA_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 ADMIN_ACCESS_LABEL: Final = (
     "resource.kubernetes.io/admin-access"  # on namespaces whose claims may have admin access

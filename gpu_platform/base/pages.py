@@ -1,4 +1,6 @@
-"""HTML pages that commands print. Each is a single file from Jinja2 templates, without external links."""
+"""HTML pages that commands print. Each page is a single file without external links, and is rendered from Jinja2
+templates.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ COLOURS: Final = (
 )  # fmt: skip
 """Colours that people with colour blindness can tell apart (Paul Tol's bright and light schemes)."""
 HATCHED: Final = "repeating-linear-gradient(45deg,#8888,#8888 3px,#8883 3px,#8883 7px)"
-"""Pattern for the part of a whole that belongs to nobody. The other parts have colours."""
+"""Hatched background for the part of a bar that belongs to nobody. The other parts have plain colours."""
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:

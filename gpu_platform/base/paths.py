@@ -10,8 +10,8 @@ _BUNDLE = PACKAGE / "_bundle"
 CODE_ROOT = _BUNDLE if _BUNDLE.is_dir() else PACKAGE.parent
 """The folder with the Pulumi program, components, policies, sandbox, validators and extensions.
 
-In a checkout, it is the root. In a wheel, it is below `gpu_platform`, because these names are too common for the
-top level.
+In a checkout, it is the root. In a wheel, it is below `gpu_platform`, because the names of these folders are too
+common for the top level.
 """
 PACKAGES = ("components", "extensions", "gpu_platform", "policies", "sandbox", "validators")
 """Names that the modules of a project must not have."""
@@ -38,7 +38,7 @@ def is_project(folder: Path) -> bool:
 
 
 def project_around(folder: Path) -> Path | None:
-    """Return the root of the project that `folder` is in, or None if it is in none."""
+    """Return the root of the project that `folder` is in, or None if it is not in a project."""
     return next((root for root in (folder, *folder.parents) if is_project(root)), None)
 
 

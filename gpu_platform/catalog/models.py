@@ -375,7 +375,7 @@ Region = Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$")]
 
 
 class EksRegistry(Fact):
-    """The registry that nodes in a region pull EKS images from. Registries of other AWS partitions refuse these
+    """The registry from which nodes in a region pull EKS images. Registries of other AWS partitions refuse these
     nodes.
     """
 
@@ -628,7 +628,7 @@ class XidClass(Fact):
 
 
 class XidText(Fact):
-    """A text in the kernel log that assigns an Xid error to a class other than the class of its code."""
+    """A text in the kernel log. An Xid error with this text belongs to a different class than its code."""
 
     name: str
     codes: XidCodes

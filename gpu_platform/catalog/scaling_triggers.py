@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import Final
 
 PROMETHEUS: Final = "http://prometheus-operated.monitoring.svc:9090"
-"""The Service that the Prometheus operator of `addons.prometheus` creates, regardless of the name of its release.
+"""The Service that the Prometheus operator of `addons.prometheus` creates, regardless of the name of its Helm
+release.
 """
 HARMLESS_TRIGGERS: Final = ("cpu", "memory", "cron", "kubernetes-workload")
 """Types of triggers for which KEDA only queries the API server, and only about the trigger's own namespace."""

@@ -79,7 +79,7 @@ _TEMPLATE: Final = (TemplatePlace(path="spec.template"),)
 _JOBS: Final = "template.spec.template"
 _OF_JOBS: Final = _deadline("one.template.spec")
 _OF_RUN: Final = _deadline("{of}.spec.runPolicy")
-# A RayJob deletes its cluster at the deadline only if it is set to delete the cluster whenever the job ends.
+# At its deadline, a RayJob deletes its cluster only if it is configured to delete the cluster when the job ends.
 _OF_RAY_JOB: Final = f"({{of}}.?spec.?shutdownAfterJobFinishes.orValue(false) ? {_deadline('{of}.spec')} : 0)"
 TEMPLATE_KINDS: Final = (
     TemplateKind(kind="Deployment", group="apps", resource="deployments", places=_TEMPLATE),
@@ -164,7 +164,9 @@ TEMPLATE_KINDS: Final = (
 )
 """Every kind that members may create and that starts pods from a template."""
 TRAIN_JOBS: Final = ("trainer.kubeflow.org", "trainjobs")
-"""API group and resource of TrainJobs. Their pods come from a runtime's template with patches."""
+"""API group and resource of TrainJobs. The pods of a TrainJob come from its runtime's template, to which patches
+are applied.
+"""
 QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.queued)
 """Kinds whose templates Kueue reads. Kueue queues the pods of other kinds one by one. A TrainJob has no template.
 """

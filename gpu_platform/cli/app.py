@@ -167,7 +167,7 @@ def _output_written() -> Generator[None]:
             raise stop from None
     except OSError as error:
         try:
-            print(flush=True)  # raises an error again if it is standard output that cannot be written
+            print(flush=True)  # raises the error again if standard output cannot be written
         except OSError:
             _discard_output()
             print(f"error: cannot write to standard output: {error.strerror}", file=sys.stderr)

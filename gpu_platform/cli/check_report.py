@@ -233,7 +233,7 @@ def _xml(text: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Return the path relative to the current folder, if the file is below it.
+    """Return the path relative to the current folder if the file is below it, or else the absolute path.
 
     Code scanning shows findings only at relative paths.
     """

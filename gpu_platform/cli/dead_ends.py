@@ -32,17 +32,17 @@ _PAST_THE_GATE: Final = (
 )
 _POLL_SECONDS: Final = 10.0
 _NEW: Final = 3
-"""Number of consecutive polls after which a node that was given up in this run counts as given up. A controller
-may retry the node at once.
+"""Number of consecutive polls that must find a node given up before `up` ends, if the node was given up in this
+run. A controller may retry such a node at once.
 """
 _OLD: Final = 60
-"""Number of consecutive polls after which a node that was given up before this run counts as given up. This run
-may repair the node.
+"""Number of consecutive polls that must find a node given up before `up` ends, if the node was given up before
+this run. This run may repair such a node.
 """
 
 
 class NodesGivenUp(Finding):
-    """Some nodes do not recover by waiting. Applied changes stay, and the next run continues."""
+    """Some nodes will not recover, however long `up` waits. Applied changes stay, and the next run continues."""
 
 
 @contextmanager

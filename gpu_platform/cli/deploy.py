@@ -145,7 +145,8 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> bool:
 
 
 def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
-    """Warn if the stack is deployed in a sandbox of this machine that its stack file does not name."""
+    """Warn if the stack is deployed in another sandbox on this machine than the sandbox that its stack file names.
+    """
     own = loaded.plan.cluster.name
     for name in control_plane.names():
         if name == own or control_plane.status(name).state != "running":

@@ -279,8 +279,8 @@ class PulumiDeployment:
             raise BadInput(str(self.loaded.path), [problem])
 
     def _refuse_interrupted_creations(self, driver: PulumiEngine) -> None:
-        """Raise UnknownOutcome, before anything is changed, if `up` might create, and bill, resources a second
-        time.
+        """Raise UnknownOutcome, before anything is changed, if `up` might create resources a second time and cause
+        additional cost.
 
         Each creation uses unique names for cloud resources, so the cloud does not refuse a second creation.
         """

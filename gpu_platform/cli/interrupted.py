@@ -51,8 +51,8 @@ def time_limit(seconds: int | None) -> Generator[None]:
 
 @contextmanager
 def explained(command: str, plan: Plan, cluster: ClusterAccess, progress: Progress) -> Generator[None]:
-    """Set the text that explains an interruption of the body: the current step, cordoned nodes, and the `command`
-    that continues.
+    """Set the text that explains an interruption of the body: the current step, the cordoned nodes, and how to
+    continue with `command`.
     """
     try:
         yield

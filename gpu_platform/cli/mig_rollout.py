@@ -83,5 +83,5 @@ def _rollout(
 
 
 def _cluster_exists(plan: EnvironmentPlan, outputs: Mapping[str, Any]) -> bool:
-    """Return whether the cluster may exist. In a cloud it exists only after a deployment with outputs."""
+    """Return whether the cluster may exist. A cloud cluster exists only after a deployment with outputs."""
     return plan.cluster.cloud is None or bool(outputs)

@@ -20,7 +20,9 @@ platform = create_platform()
 
 
 def project_files(folder: Path) -> Mapping[Path, str]:
-    """Return the files of a project in `folder` with their text. Raises BadInput if one of them already exists."""
+    """Return the files of a project in `folder` with their text. Raises BadInput if one of these files already
+    exists.
+    """
     settings = {
         "name": re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.name)[:100] or "gpu-platform",
         "description": "GPU platform on Kubernetes, from stack files",

@@ -1,4 +1,4 @@
-"""Reads from the cluster which teams leave a stack or return to it, for both engines."""
+"""Finds out from the cluster which teams leave a stack or return to it, for both engines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_platform.planning.changes.departures import TeamChange, renamed
 def warn_of_teams(
     plan: Plan, argument: str, outputs: Mapping[str, Any], cluster: ClusterAccess
 ) -> tuple[TeamChange, ...] | None:
-    """Print what happens to the namespaces of teams that leave or return to standard error.
+    """Print to standard error what happens to the namespaces of teams that leave or return.
 
     Returns None if this is unknown. `argument` is the stack's name in commands. `outputs` are the outputs of the
     last deployment. Raises Finding if the namespace of a team has another owner.

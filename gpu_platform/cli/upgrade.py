@@ -76,7 +76,7 @@ class _Report:
     blocked: tuple[str, ...]
     kubernetes: str | None
     not_read: str = ""
-    """Reason why the cluster was not read. Empty if it was read."""
+    """Reason why the cluster was not read, or an empty string if it was read."""
     past: tuple[Item, ...] = field(default=())
     deployed_by: str | None = None
     """Version of gpu-platform that deployed the stack, if it is deployed in a sandbox."""

@@ -42,7 +42,9 @@ def guide_to_markdown(
     *,
     full: bool = False,
 ) -> str:
-    """Return the guide as Markdown. With `full`, it also contains the manifests, not only how to get them."""
+    """Return the guide as Markdown. With `full`, it also contains the manifests. Otherwise, it only contains how
+    to get them.
+    """
     sections = (
         _login(guide, team),
         _grants(team, queue, live),

@@ -43,7 +43,7 @@ def why_it_waits(
     queue: Mapping[str, Any] | None = None,
     nodes: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Return why a workload without quota waits, and why it was stopped before.
+    """Return why a workload waits for quota. If the workload was stopped before, also return why.
 
     `pools` contains the pool of each flavor. `queue` is the team's ClusterQueue. `nodes` are the nodes of all
     pools.
@@ -75,7 +75,7 @@ def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str]
         f"{amount} {key.removeprefix('requests.')} of the team are started, but only {hard[key]} are allowed now"
         for key, amount in started.items()
         if key in hard
-        and key not in ("requests.cpu", "requests.memory")  # Kueue counts both separately for nodes without GPUs
+        and key not in ("requests.cpu", "requests.memory")  # counted separately, for nodes without GPUs
         and parse_quantity(amount) > parse_quantity(str(hard[key]))
     ]
     if not over:
@@ -170,7 +170,9 @@ def _not_taken_back(
 
 
 def _requests(workload: Mapping[str, Any]) -> dict[str, Decimal]:
-    """Return the requests of all pods of a workload, as Kueue counted them at its last attempt to start it."""
+    """Return the requests of all pods of a workload, as Kueue counted them at its last attempt to start the
+    workload.
+    """
     sums: dict[str, Decimal] = {}
     for pods in items_at(workload, "status", "resourceRequests"):
         for name, amount in mapping_at(pods, "resources").items():

@@ -54,8 +54,8 @@ class Environment(SpecModel):
     """
     teams: Annotated[tuple[Team, ...], Field(max_length=1000)] = ()
     team_identities: Annotated[dict[DnsLabel, TeamIdentity], Field(max_length=1000)] = {}
-    """Identities of teams with a separate stack, by team name, on EKS and GKE. Teams in this file have `identity`
-    instead.
+    """Identities of teams with a separate stack, by team name, on EKS and GKE. Teams in this file use the field
+    `identity` instead.
     """
     overcommit: float = Field(default=1.0, ge=1.0, le=10.0)
     """Maximum sum of all team quotas, as a multiple of the resources that the pools offer."""

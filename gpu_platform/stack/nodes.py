@@ -158,8 +158,8 @@ class Tuning(SpecModel):
     """
 
     intent: Literal["training", "inference"] | None = None
-    """Purpose of the nodes. NVIDIA's tuned profiles define kernel settings for each purpose. They are applied as
-    far as the cloud's images support them.
+    """Purpose of the nodes. NVIDIA's tuned profiles define kernel settings for each purpose. Settings that the
+    cloud's images do not support are left out.
     """
     sysctls: Annotated[dict[SysctlName, SysctlValue], Field(max_length=50)] = Field(
         default=dict[SysctlName, SysctlValue](), examples=[{"vm.max_map_count": 1048576}]

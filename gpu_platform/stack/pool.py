@@ -214,7 +214,7 @@ class Placement(SpecModel):
         On(("eks",), "EC2 has cluster placement groups", values=("cluster",)),
         On(("gke",), "Compute Engine has compact placement policies", values=("compact",)),
     ] = "none"
-    """`cluster` is an EC2 placement group, `compact` is a GKE compact placement policy."""
+    """Type of placement. `cluster` is an EC2 placement group, and `compact` is a GKE compact placement policy."""
     group: str | None = None
     """Name of an existing placement group or resource policy. If unset, the program creates a new one. On GKE, a
     reservation that is not dense was created with a placement policy and accepts no other policy. For such a
@@ -335,8 +335,8 @@ class Pool(SpecModel):
     )
     """How GPUs are shared: sharing settings, or a name in the environment's `sharing`."""
     per_node: Annotated[tuple[NodeSharing, ...], Field(max_length=200)] = ()
-    """Nodes whose sharing differs from the rest of the pool. Available in the sandbox, and for existing nodes that
-    are listed by name.
+    """Nodes whose sharing settings differ from the settings of the pool. Available in the sandbox, and for
+    existing nodes that are listed by name.
     """
     topology: Annotated[
         Topology | None, SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
@@ -415,8 +415,8 @@ class Pool(SpecModel):
     deploy `protect: false`.
     """
     usd_per_hour: UsdPerHour | None = None
-    """Price of one node in USD/h, if it differs from the list price, for example on premises, for spot capacity or
-    with a commitment.
+    """Price of one node in USD/h, if it differs from the list price. Examples are on-premises nodes, spot
+    capacity, or a commitment.
     """
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
     """Expected utilisation of the pool's GPUs as a share of time, from 0 to 1. A measured utilisation takes

@@ -183,7 +183,9 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
 
 
 def _unsupported(parts: Sequence[str | int], data: object, root: Schema) -> Problem | None:
-    """Return a problem if the stack's provider does not support the field or an object around it, or None."""
+    """Return a problem if the stack's provider does not support the field or an object that contains it, else
+    None.
+    """
     cluster: object = cast("Mapping[str, object]", data).get("cluster") if isinstance(data, Mapping) else None
     provider = cast("Mapping[str, object]", cluster).get("provider") if isinstance(cluster, Mapping) else None
     name = next((text for one, text in PROVIDER_NAMES.items() if one == provider), None)
@@ -198,7 +200,7 @@ def _unsupported(parts: Sequence[str | int], data: object, root: Schema) -> Prob
 
 
 def _similar_keys(key: str) -> tuple[str, ...]:
-    """Return a key with hyphens instead of other special characters, once unchanged and once in lower case."""
+    """Return a key with hyphens instead of other special characters, in its original case and in lower case."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
     return plain, plain.casefold()
 
@@ -219,7 +221,7 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "existing": ("kubernetes", "k8s", "on-prem", "onprem", "kubeconfig"),
     "advisory": ("warn", "warning", "info", "audit"),
     "mandatory": ("error", "deny", "enforce", "strict", "true"),
-    "disabled": ("off", "false", "none", "no", "ignore"),  # YAML reads off as false
+    "disabled": ("off", "false", "none", "no", "ignore"),  # because YAML reads `off` as false
     "on-demand": ("ondemand", "standard", "regular"),
     "spot": ("preemptible",),
     "training": ("train", "batch"),

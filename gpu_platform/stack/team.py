@@ -243,7 +243,7 @@ class Team(SpecModel):
     notebooks: Annotated[tuple[Notebook, ...], Field(max_length=200)] = ()
     """Notebooks that members can start when they need them."""
     batch_jobs: Annotated[tuple[BatchJob, ...], Field(max_length=200)] = ()
-    """Work in independent parts that runs once or on a schedule."""
+    """Jobs of independent parts that run once or on a schedule."""
 
     @property
     def by_role(self) -> Mapping[str, tuple[str, ...]]:

@@ -134,7 +134,7 @@ class KeptDirectory(SpecModel):
 
 
 class TrainingJob(RequestedResources, ContainerSettings):
-    """Pods that train one model together. Either all of them start, or none.
+    """Pods that train one model together. Either all of these pods start, or none does.
 
     A pod that is lost with its node is started again. This does not count as a retry. A program that fails is
     tried again `retries` times, unless its exit code shows that it would fail again.
@@ -144,8 +144,8 @@ class TrainingJob(RequestedResources, ContainerSettings):
     image: str
     """Container image, pinned by tag or digest."""
     command: Command
-    """Command that is started in each pod. torchrun finds the other pods through the variables PET_* and needs no
-    option for that.
+    """Command that is started in each pod. torchrun finds the other pods through the variables PET_*, so it needs
+    no options for this.
     """
     replicas: int = Field(default=1, ge=1, le=1000)
     """Number of pods that train together."""
@@ -167,8 +167,8 @@ class TrainingJob(RequestedResources, ContainerSettings):
     (EX_SOFTWARE of sysexits.h), a command that cannot be run, and a command that is not found.
     """
     interrupted_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (75,)
-    """Exit codes of a program that was stopped from outside and has saved its work. It is started again. This does
-    not count as a retry. The default is EX_TEMPFAIL of sysexits.h.
+    """Exit codes of a program that was stopped from outside and has saved its work. The program is started again.
+    This does not count as a retry. The default is EX_TEMPFAIL of sysexits.h.
     """
     deadline: Duration = "24h"
     """Maximum duration of the job, excluding the time that it waits in the queue. A job that takes longer is
@@ -334,8 +334,8 @@ class Notebook(RequestedResources, ContainerSettings):
 
 
 class BatchJob(RequestedResources, ContainerSettings):
-    """Independent parts of some work. Each part is retried separately. JOB_COMPLETION_INDEX contains the number of
-    the part, from 0.
+    """A batch job of independent parts. Each part is retried separately. JOB_COMPLETION_INDEX contains the number
+    of the part, from 0.
     """
 
     name: DnsLabel

@@ -1,4 +1,6 @@
-"""Commands about capacity and cost: quotas on the nodes, and the cost of pools, teams and workloads."""
+"""Commands about capacity and cost: whether the nodes can satisfy the quotas, and the cost of pools, teams and
+workloads.
+"""
 
 from __future__ import annotations
 
