@@ -1,5 +1,4 @@
-"""Capacity of nodes: resources that are available to pods, units of GPUs, NUMA nodes, and a proof that pods fit.
-"""
+"""Capacity of nodes: resources available to pods, units of GPUs, NUMA nodes, and a proof that pods fit."""
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Proof, prove

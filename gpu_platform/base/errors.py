@@ -86,7 +86,6 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def suggestion(fix: str) -> str | None:
-    """Return the word that a fix suggests through `did_you_mean`, or None if the fix contains no such suggestion.
-    """
+    """Return the word that a fix suggests through `did_you_mean`, or None if the fix contains none."""
     found = re.match(r"did you mean '([^']*)'\?", fix)
     return found[1] if found else None

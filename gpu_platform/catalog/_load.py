@@ -286,8 +286,7 @@ def _indexed(kind: str, entries: Iterable[Fact]) -> Mapping[Any, Any]:
 
 
 def _problems_of_form(name: str, document: object, error: ValidationError) -> Iterator[Problem]:
-    """Yield the validation errors of a facts file. An entry is identified by name, or by number if it has no name.
-    """
+    """Yield the validation errors of a facts file. An entry is identified by name, or else by number."""
     for details in error.errors(include_url=False):
         place = [str(part) for part in details["loc"]]
         if len(place) > 1:

@@ -196,8 +196,7 @@ def _check_release(release: OperatorRelease, path: str) -> Iterator[Problem]:
 
 
 def _check_addons(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    """Yield a problem for each add-on that has no version for a Kubernetes version that another add-on supports.
-    """
+    """Yield a problem for each add-on without a version for a Kubernetes version that another add-on supports."""
     versions = sorted({version for addon in facts.eks_addons for version in addon.versions})
     for addon in facts.eks_addons:
         missing = [version for version in versions if version not in addon.versions]

@@ -292,8 +292,7 @@ class FabricDaemon(Fact):
 
 
 class FabricPods(Fact):
-    """Access to the node that pods need if they use the GPU NICs of a fabric, taken from the vendor's test pods.
-    """
+    """Access to the node that pods need if they use the GPU NICs of a fabric, taken from the vendor's tests."""
 
     name: Literal["tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack, as in `fabric` of a family")
     daemon: FabricDaemon | None = Field(default=None, description="sidecar of the pods, or None if they need none")

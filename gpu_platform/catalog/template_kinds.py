@@ -29,8 +29,7 @@ class TemplatePlace:
     deadline: str = "0"
 
     def templates(self, of: str) -> str:
-        """Return CEL for the list of templates in the object `of`, with the place and deadline of each template.
-        """
+        """Return CEL for the list of templates in the object `of`, with their places and deadlines."""
         deadline = f"'deadline': dyn({self.deadline.format(of=of)})"
         if self.items is None:
             found = f"[?{_optional(of, self.path)}]"

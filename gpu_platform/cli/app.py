@@ -154,8 +154,7 @@ def _run(given: list[str]) -> None:
 
 @contextlib.contextmanager
 def _output_written() -> Generator[None]:
-    """Flush standard output at the end. If it cannot be written, print a message of one line and exit with code 3.
-    """
+    """Flush standard output at the end. If it cannot be written, print a one-line message and exit with code 3."""
     try:
         try:
             yield

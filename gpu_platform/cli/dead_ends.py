@@ -1,5 +1,4 @@
-"""Ends an `up` that waits for a node that a controller has given up, and reports how a person can repair the node.
-"""
+"""Ends an `up` that waits for a node that a controller has given up, and reports how to repair the node."""
 
 from __future__ import annotations
 

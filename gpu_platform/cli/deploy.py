@@ -145,8 +145,7 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> bool:
 
 
 def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
-    """Warn if the stack is deployed in another sandbox on this machine than the sandbox that its stack file names.
-    """
+    """Warn if the stack is deployed in a sandbox on this machine other than the one that its stack file names."""
     own = loaded.plan.cluster.name
     for name in control_plane.names():
         if name == own or control_plane.status(name).state != "running":

@@ -40,8 +40,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class CommandGroup(TyperGroup):
-    """Group of commands. Its help lists the commands in sections, each with the first paragraph of its help text.
-    """
+    """Group of commands. Its help lists the commands in sections, with the first paragraph of their help texts."""
 
     def sections(self) -> Mapping[str, Sequence[str]]:
         """Return the names of the commands by section."""

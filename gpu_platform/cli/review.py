@@ -141,8 +141,7 @@ def _shown(value: str | float | None) -> str:
 
 
 def _change(old: str | None, new: str | None) -> str:
-    """Return the new value, preceded by the old value if the two differ. None means that the pool does not exist.
-    """
+    """Return the new value, preceded by the old value if they differ. None means that the pool does not exist."""
     return str(new) if old == new else f"{old or 'none'} → **{new or 'none'}**"
 
 

@@ -191,8 +191,7 @@ def _check_name(name: str, command: str) -> None:
 
 
 def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str, Any]], command: str) -> None:
-    """Raise BadInput for a node that the sandbox does not have, and for a fault that its machine type cannot have.
-    """
+    """Raise BadInput for a node that is not in the sandbox, and for a fault that its machine type cannot have."""
     from gpu_platform.base.names import SANDBOX_DRIVER_ANNOTATION, SANDBOX_MACHINE_ANNOTATION
     from gpu_platform.catalog import load_catalog
     from sandbox.nvml import NodeProfile, build_node

@@ -1,5 +1,4 @@
-"""Type of a point in time in the stack file. Its validator also parses timestamps in the format of the Pulumi CLI.
-"""
+"""Type of a point in time in the stack file. Its validator also parses the timestamp format of the Pulumi CLI."""
 
 from __future__ import annotations
 

@@ -45,8 +45,7 @@ class StackFile:
 
 
 class _StrictLoader(yaml.CSafeLoader):
-    """Safe YAML loader that records duplicate keys and uses the first value. PyYAML silently uses the last value.
-    """
+    """Safe YAML loader that records duplicate keys and uses the first value. PyYAML silently uses the last."""
 
     twice: list[Problem]
 
@@ -352,6 +351,5 @@ def _unreadable(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]
 
 
 def to_json(platform: object) -> str:
-    """Return YAML values as JSON text. Only in JSON do strict models accept lists as tuples and strings as dates.
-    """
+    """Return YAML values as JSON text. Only in JSON, strict models accept lists as tuples and strings as dates."""
     return json.dumps(platform, default=str, allow_nan=True)

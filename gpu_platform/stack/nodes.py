@@ -154,8 +154,7 @@ SysctlValue = (
 
 
 class Tuning(SpecModel):
-    """Kernel settings of a pool's nodes from their first boot. By default, the settings of the node image apply.
-    """
+    """Kernel settings of a pool's nodes from their first boot. The default is the node image's settings."""
 
     intent: Literal["training", "inference"] | None = None
     """Purpose of the nodes. NVIDIA's tuned profiles define kernel settings for each purpose. Settings that the

@@ -82,8 +82,7 @@ class CompletedStack:
         return problem
 
     def is_placeholder(self, path: str) -> bool:
-        """Return whether the value at a path, or any value above it, is a placeholder or refers to a placeholder.
-        """
+        """Return whether the value at a path, or any value above it, is a placeholder or refers to one."""
         ends = [match.start() for match in re.finditer(r"[.\[]", path)]
         if any(path[:end] in self.replaced for end in (*ends, len(path))):
             return True

@@ -316,8 +316,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
 
 
 def _branch_with(key: str, owner: Sequence[str | int], data: object, root: Schema) -> str:
-    """Return the setting that an object needs before it can have a key, such as `mode: mig`, or an empty string.
-    """
+    """Return the setting that would let an object have a key, such as `mode: mig`, or an empty string."""
     here = _nullable(root, root, data)
     value = data
     for part in owner:
@@ -624,8 +623,7 @@ def _example(schema: Schema, root: Schema) -> str:
 
 
 def _in_line(value: object) -> str:
-    """Return a value as YAML in one line. It is written as JSON, but without quotes around strings that need none.
-    """
+    """Return a value as YAML in one line. The format is JSON, but without quotes around strings that need none."""
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9./_-]*", value)
     return value if plain and value.casefold() not in _YES | _NO else json.dumps(value)
 

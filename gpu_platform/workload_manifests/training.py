@@ -164,8 +164,7 @@ def _group(job: TrainingJobPlan, template: Manifest) -> Manifest:
 
 
 def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
-    """Return a TrainingRuntime that contains the complete pod template of this job, and the TrainJob that uses it.
-    """
+    """Return a TrainingRuntime that contains the job's complete pod template, and the TrainJob that uses it."""
     name, workload = job.pod.workload.name, job.pod.workload
     template = team.template(job.pod, {}, name=_GROUP, restartPolicy="Never")
     group = {"name": _GROUP, "template": {"metadata": {"labels": dict(_STEP)}, "spec": _group(job, template)}}

@@ -1,5 +1,4 @@
-"""Sum a tensor over all GPUs, and continue from the checkpoint after an interruption. Put your training code here.
-"""
+"""Sum a tensor over all GPUs, and continue from the checkpoint after an interruption. Put your training here."""
 
 import os
 import time
