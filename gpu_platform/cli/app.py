@@ -198,7 +198,7 @@ def _run_command(given: list[str]) -> None:
 def _command() -> Callable[..., object]:
     """Return the command line with all options.
 
-    It is built only once, because that takes 16 ms and tests run hundreds of commands.
+    It is built only once, because building it takes 16 ms and tests run hundreds of commands.
     """
     return get_command(app)
 

@@ -10,7 +10,7 @@ from gpu_platform.base.errors import BadInput, Problem
 
 
 def ask_for(text: str, *, source: str, option: str) -> None:
-    """Return if the user types `text` at the terminal. Otherwise raise BadInput. The error names `option`.
+    """Return if the user types `text` at the terminal. Otherwise raise BadInput with an error that names `option`.
 
     `source` is the command. `option` is the command's option that gives consent without a terminal.
     """

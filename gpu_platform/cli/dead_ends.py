@@ -103,7 +103,7 @@ def dead_ends(client: KubernetesClient, plan: EnvironmentPlan) -> dict[str, str]
     Raises UnknownOutcome if the cluster does not answer.
     """
     if not any(True for labels in _SUSPECT for _ in client.objects("v1", "Node", label_selector=labels)):
-        return {}  # the usual case, in which the nodes of a large cluster need not all be read
+        return {}  # the usual case; not all nodes of a large cluster have to be read
     report = collect_report(client, plan)
     return {
         node.node: f"node {node.node}: {check.id} is {check.observed}: {check.remediation}"

@@ -87,8 +87,8 @@ class _Prepared:
 def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
     """Check a stack, start its sandbox and choose its engine. Errors are raised before anything changes.
 
-    With `with_policies`, a violation of a mandatory rule is raised as a Finding, and reserved capacity that has
-    ended as BadInput. `destroy` needs neither check.
+    With `with_policies`, a violation of a mandatory rule raises Finding, and reserved capacity that has already
+    ended raises BadInput. `destroy` needs neither check.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)

@@ -36,7 +36,7 @@ StackArgument = Annotated[
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 _WHOLE: Final = 1000  # number of characters; exceeds the length of every help text
 CONTEXT = {"help_option_names": ["-h", "--help"]}
-"""Settings of every command and group: `-h` also shows the help."""
+"""Settings of every command and group. With them, `-h` also shows the help."""
 
 
 class CommandGroup(TyperGroup):
@@ -69,7 +69,9 @@ class ExtensionCommand:
     task: str
     """Heading in --help."""
     group: str = ""
-    """Group of commands that contains the command, such as `capacity`. Empty for a command without a group."""
+    """Group of commands that contains the command, such as `capacity`, or an empty string for a command without a
+    group.
+    """
 
     @property
     def name(self) -> str:

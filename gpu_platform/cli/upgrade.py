@@ -59,7 +59,7 @@ _STYLES = {
 class _Disturbance:
     """Effect of a step on nodes, GPUs and pods.
 
-    `problems` are the reasons why its edits are not yet a valid stack file.
+    `problems` are the reasons why the stack file is not yet valid after the step's edits.
     """
 
     impacts: tuple[Impact, ...] = ()

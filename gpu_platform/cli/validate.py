@@ -64,7 +64,8 @@ def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode
 def _warn_of_edits(client: KubernetesClient, plan: EnvironmentPlan, stack: str) -> None:
     """Warn if the stack file differs from the deployment.
 
-    For a stack that the Pulumi CLI deployed, there is no warning, because its outputs are not in the cluster.
+    A stack that the Pulumi CLI deployed causes no warning, because the cluster does not contain the stack's
+    outputs.
     """
     outputs = stack_outputs(client, plan.stack) or {}
     if "pools" not in outputs:
