@@ -26,7 +26,8 @@ _KEPT_SECONDS: Final = 3600
 def job_of(
     plan: BurnInPlan, pod: PodPlan, nodes: Sequence[str], run: str, labels: Mapping[str, str] | None = None
 ) -> list[Manifest]:
-    """Return the objects of one Job with a pod on each node. `run` is the value of their run label."""
+    """Return the objects of one Job with a pod on each node. `run` is the value of the run label of these objects.
+    """
     name = _name(pod.workload.name, nodes)
     named = replace(
         pod,
@@ -61,13 +62,15 @@ def job_of(
 
 
 def _name(prefix: str, nodes: Sequence[str]) -> str:
-    """Return the name of a Job, its pods and its Service. Names of nodes would be too long and contain dots."""
+    """Return the name of a Job, its pods and its Service. It contains a digest of the node names, which would be
+    too long and contain dots.
+    """
     digest = hashlib.sha256("\n".join(nodes).encode()).hexdigest()[:8]
     return f"{prefix[:40]}-{digest}"
 
 
 def _bound(manifest: Manifest, nodes: Sequence[str]) -> Manifest:
-    """Return a Job with one pod on each of these nodes. A pod has all GPUs of its node."""
+    """Return a Job with one pod on each of these nodes. Each pod uses all GPUs of its node."""
     spec: dict[str, Any] = manifest["spec"]
     pod: dict[str, Any] = spec["template"]["spec"]
     field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [nodes[0]]}]}
@@ -78,7 +81,7 @@ def _bound(manifest: Manifest, nodes: Sequence[str]) -> Manifest:
     }
     for container in pod["containers"]:
         container["terminationMessagePolicy"] = "FallbackToLogsOnError"
-    # A pod that a team's pods displace is not started again, because its node is busy.
+    # If a team's pods preempt this pod, the Job does not restart it, because its node is now busy.
     spec["podFailurePolicy"] = {
         "rules": [{"action": "FailJob", "onPodConditions": [{"type": one} for one in LOST_CONDITIONS]}]
     }

@@ -25,8 +25,8 @@ from validators.burn_in import RECORD_KEY, record_name
 Result = dict[str, Any]
 _POLL_SECONDS: Final = 1.0
 _SCHEDULED_SECONDS: Final = 60.0
-"""A pod without a node after this time is given up, because its node is no longer idle."""
-_SLACK_SECONDS: Final = 30.0  # time between the Job's deadline and the end of its pods
+"""If a pod has no node after this time, its check is abandoned, because the node is no longer idle."""
+_SLACK_SECONDS: Final = 30.0  # time that pods may take to end after the Job's deadline
 _MOST_CHARACTERS: Final = 300  # maximum length of an error
 
 
@@ -118,7 +118,9 @@ def _states(
 
 
 def _pairs(idle: Sequence[NodeRecord]) -> Iterator[tuple[PodPlan, tuple[NodeRecord, ...]]]:
-    """Yield the pods and nodes of the Jobs between nodes, and record which node has no partner."""
+    """Yield the pods and nodes of the Jobs that measure the network between nodes. Record each node without a
+    partner.
+    """
     for pool in {record.pool.pool: record.pool for record in idle}.values():
         if pool.together is None:
             continue

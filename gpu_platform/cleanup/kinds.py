@@ -17,7 +17,8 @@ Object = dict[str, Any]
 class Kind:
     """A kind of object.
 
-    `ends` are the types of the conditions that mark the object as ended, or empty if it never ends by itself.
+    `ends` are the types of the conditions that mark an object as ended. It is empty if objects of this kind never
+    end by themselves.
     """
 
     name: str

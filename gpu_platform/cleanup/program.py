@@ -1,4 +1,6 @@
-"""One run of the clean-up: list objects, check them, report, and with `delete` also delete."""
+"""One run of the clean-up. It lists objects, checks them, reports its findings and, with `delete`, deletes
+objects.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ REPORT = "cleanup-report"
 REPORT_KEY = "report.json"
 _MANAGER = "gpu-platform-cleanup"
 _PAGE = "500"
-_MOST = 1000  # entries of a report, so that it fits into a ConfigMap
+_MOST = 1000  # maximum number of entries in a report, so that the report fits into a ConfigMap
 _PROMETHEUS_SECONDS = 30
 _FAILED = 1
 _BAD_INPUT = 2
@@ -40,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Run:
-    """One run over namespaces. `failed` is true if a request failed."""
+    """One run of the clean-up over all its namespaces. `failed` is true if a request failed."""
 
     def __init__(self, server: ApiServer, settings: Settings, now: datetime) -> None:
         self._server = server

@@ -20,12 +20,12 @@ _BUSY = 0.01  # share of a GPU's time; a pod that uses less is idle
 
 Objects = Mapping[Kind, Sequence[Object]]
 Activity = Mapping[str, float]
-"""Highest share of its GPUs' time that each pod used in the window, by the pod's name."""
+"""Maximum share of its GPUs' time that each pod used in the window, by pod name."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the CronJob. Ages are in seconds. With None, a check is not made."""
+    """Settings of the CronJob. Ages are in seconds. A check whose setting is None is skipped."""
 
     delete: bool = False
     finished_after: int | None = None

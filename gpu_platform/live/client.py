@@ -1,7 +1,7 @@
 """Kubernetes client for objects of any kind as dicts, with discovery and readable errors.
 
-It uses the official client for the kubeconfig (with exec plugins) and the connection. It does not use the client's
-generated models, because the objects of a program can be of any kind.
+It uses the official client to read the kubeconfig (with exec plugins) and to connect. It does not use the official
+client's generated models, because the program handles objects of any kind.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class ApiResource:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return the problem with a kubeconfig without the surrounding lines, which may contain secrets."""
+    """Return the problem with a kubeconfig in one line. The lines around it are left out, because they may contain
+    secrets.
+    """
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"it is not YAML: {error.problem} in line {error.problem_mark.line + 1}"
     return str(error).partition("\n")[0]
@@ -153,7 +155,9 @@ class KubernetesClient:
         return self._write("POST", manifest, query, dry_run=dry_run)
 
     def refusal_of_new(self, manifest: Mapping[str, Any]) -> Refused | None:
-        """Return why the manifest of an existing object would be refused for a new object, or None."""
+        """Return why the API server would refuse to create this manifest as a new object, or None if it would not.
+        The object may already exist.
+        """
         try:
             self.create(manifest, dry_run=True)
         except Refused as refusal:
@@ -179,9 +183,10 @@ class KubernetesClient:
         return self._write("PATCH", manifest, query, content_type=_MERGE_PATCH, patient=False)
 
     def delete(self, live: Mapping[str, Any], *, unchanged: bool = False) -> None:
-        """Delete this live object. It is no error if the object does not exist, or if another object has its name.
+        """Delete this live object. It is no error if the object does not exist, or if another object now has its
+        name.
 
-        With `unchanged`, the object is only deleted if nobody has changed it since it was read. A workload is
+        With `unchanged`, the object is deleted only if nobody has changed it since it was read. A workload is
         deleted after its pods, so that waiting for the workload includes them.
         """
         key = object_key(live)
@@ -197,7 +202,7 @@ class KubernetesClient:
                 "DELETE", resource.path(key.namespace, key.name), f"deleting {key}", body=body
             )
         except Refused as refusal:
-            if refusal.status not in (404, 409):  # 409: the precondition failed
+            if refusal.status not in (404, 409):  # 409: the object is no longer the one that was read
                 raise
 
     def evict(self, pod: Mapping[str, Any], *, dry_run: bool = False) -> None:
@@ -220,7 +225,7 @@ class KubernetesClient:
         try:
             self._connection.request("POST", path, what, query, body=body, patient=False)
         except Refused as refusal:
-            if refusal.status not in (404, 409):  # 409: the precondition failed
+            if refusal.status not in (404, 409):  # 409: the pod is no longer the one that was read
                 raise
 
     def kubernetes_version(self) -> str:

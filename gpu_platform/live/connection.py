@@ -88,8 +88,8 @@ class Connection:
         """Send a request with retries and return the parsed answer. `what` describes the request in errors.
 
         Without `patient`, a temporary refusal is raised immediately. Raises Refused, and UnknownOutcome if the
-        server does not answer within the limits. After that, a request has only one attempt, so that a command
-        that cleans up ends soon. The same applies after an interruption while the server did not answer.
+        server does not answer within the limits. Once the server has not answered, or a wait for it was
+        interrupted, each later request is tried only once, so that a command that cleans up ends soon.
         """
         parameters = urlencode({key: value for key, value in (query or {}).items() if value})
         url = f"{self.server}{path}" + (f"?{parameters}" if parameters else "")
@@ -168,7 +168,9 @@ def _is_passing(refusal: Refused) -> bool:
 
 
 def _is_of_a_broken_server(refusal: Refused) -> bool:
-    """Return whether the API server or its etcd fails, so that the outcome of the request is unknown."""
+    """Return whether the refusal means that the API server or its etcd fails. The outcome of the request is then
+    unknown.
+    """
     if "webhook" in refusal.message:
         return False
     return refusal.status in _NO_SERVER_STATUSES or (
@@ -177,7 +179,9 @@ def _is_of_a_broken_server(refusal: Refused) -> bool:
 
 
 def _refusal(what: str, status: int, data: bytes) -> Refused:
-    """Return the refusal in the Status object of an answer, with its message or its causes and their fields."""
+    """Convert the Status object of an answer to a refusal, which contains its message, or its causes with their
+    fields.
+    """
     try:
         answer: dict[str, Any] = json.loads(data)
     except ValueError:
@@ -186,7 +190,7 @@ def _refusal(what: str, status: int, data: bytes) -> Refused:
     causes = [
         f"{cause['field']}: {cause['message']}" for cause in details.get("causes") or () if cause.get("field")
     ]
-    if status == 429:  # an eviction: a cause names the PodDisruptionBudget and its condition
+    if status == 429:  # for an eviction, a cause names the PodDisruptionBudget and its condition
         causes = [str(cause["message"]) for cause in details.get("causes") or () if cause.get("message")]
     message = "; ".join(causes) or str(answer.get("message") or f"HTTP {status}")
     return Refused(what, status, str(answer.get("reason") or ""), message)

@@ -63,9 +63,9 @@ class VolumeClaim:
 class Contents:
     """Objects that members created in a namespace.
 
-    `objects` are live objects, except pods, that no other object owns. `pods` is the number of pods that have not
-    ended, and `gpus` are the GPU resources of these pods. `bare_pods` are pods without an owner, including ended
-    pods. `unread` are the reasons why some kinds could not be listed, so that more objects may exist.
+    `objects` are live objects without an owner, except pods. `pods` is the number of pods that have not ended, and
+    `gpus` are the GPU resources of these pods. `bare_pods` are pods without an owner, including ended pods.
+    `unread` are the reasons why some kinds could not be listed, so that more objects may exist.
     """
 
     namespace: str
@@ -126,8 +126,8 @@ def namespace_contents(
 ) -> Contents:
     """Return the objects that members created in a namespace.
 
-    `is_platform` decides whether an object belongs to the platform, if the namespace still has such objects. Kinds
-    that the cluster does not allow this user to list are named in `unread`.
+    `is_platform` returns whether an object belongs to the platform. It is needed if the namespace still contains
+    such objects. Kinds that the cluster does not allow this user to list are named in `unread`.
     """
     lives, unread = _all_objects(client, namespace)
     roots = _Owners(lives)
@@ -164,7 +164,7 @@ def held_by_finalizers(client: KubernetesClient, namespace: str) -> tuple[str, .
 
 def _all_objects(client: KubernetesClient, namespace: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the objects of all kinds that can belong to members, and the reasons why kinds could not be read."""
-    found: dict[str, dict[str, Any]] = {}  # by uid, because two groups may serve a kind
+    found: dict[str, dict[str, Any]] = {}  # by uid, because two API groups may serve the same objects
     unread: list[str] = []
     for api_version in client.api_versions():
         try:

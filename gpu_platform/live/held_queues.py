@@ -1,6 +1,6 @@
-"""Finds Kueue queues that somebody holds with `spec.stopPolicy`, which no stack file declares.
+"""Finds Kueue queues that somebody holds with `spec.stopPolicy`. No stack file declares this field.
 
-An administrator holds a queue during an incident. No run of the platform changes that or waits for the queue,
+An administrator holds a queue during an incident. No run of the platform ends the hold or waits for the queue,
 because Kueue reports it as not active until the hold ends. A LocalQueue is not active while its ClusterQueue is
 not active.
 
@@ -33,10 +33,10 @@ _EFFECTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldQueue:
-    """A held ClusterQueue or, with `namespace`, a held LocalQueue.
+    """A held ClusterQueue or, if `namespace` is set, a held LocalQueue.
 
-    `team` is the namespace of the team. `policy` is Kueue's stopPolicy. `manager` is the client that set it, if
-    known.
+    `team` is the namespace of the team. `policy` is Kueue's stopPolicy. `manager` is the client that set the
+    policy, if known.
     """
 
     team: str
@@ -79,8 +79,7 @@ def held_queues(client: KubernetesClient, queues: Iterable[TeamQueuePlan]) -> It
 def is_held(live: Mapping[str, Any]) -> bool:
     """Return whether an object is a held queue, or a LocalQueue of a held ClusterQueue.
 
-    Waiting for such an object does not help. The ClusterQueue itself is waited for before its LocalQueue is
-    applied.
+    Waiting for such an object does not help. A ClusterQueue is waited for before its LocalQueue is applied.
     """
     if object_key(live).group_kind not in _QUEUES:
         return False

@@ -32,7 +32,9 @@ def read_objects(client: KubernetesClient) -> LiveObjects:
 
 
 class ObjectsOnce:
-    """Objects of a cluster, which are read once at the first use, even if the cluster does not answer."""
+    """Reads the objects of a cluster once, at the first use. They are not read again, even if the cluster did not
+    answer.
+    """
 
     def __init__(self, cluster: ClusterAccess) -> None:
         self.cluster = cluster

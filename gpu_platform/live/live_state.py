@@ -1,4 +1,5 @@
-"""Reads the state of a cluster for the impact of a change: nodes by pool, pods, budgets and members' data."""
+"""Reads the cluster state that determines the impact of a change: nodes by pool, pods, budgets and members' data.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def read_live(
 ) -> LiveState:
     """Return the state of a cluster. Raises UnknownOutcome and Refused.
 
-    `namespaces` are the namespaces whose data counts. `objects` are the objects of the cluster if they were
+    `namespaces` are the namespaces whose data is included. `objects` are the objects of the cluster if they were
     already read.
     """
     found = objects or read_objects(client)
@@ -49,7 +50,7 @@ def read_live(
 
 
 def _daemons(pods: Iterable[Mapping[str, Any]]) -> Iterator[RunningPod]:
-    """Yield the DaemonSet pods that have GPUs, each with the change that it blocks."""
+    """Yield the DaemonSet pods that have GPUs, each with the reason why it blocks a change."""
     for pod in daemon_gpu_pods(pods):
         yield RunningPod(
             namespace=pod["metadata"]["namespace"],

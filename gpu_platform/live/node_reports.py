@@ -80,7 +80,7 @@ def collect_report(
 
 
 def left_pods(client: KubernetesClient, node: Mapping[str, Any]) -> tuple[LeftPod, ...]:
-    """Return the GPU pods on a node that no eviction removes and that only their owners end."""
+    """Return the GPU pods on a node that a drain does not evict. Only their owners can end them."""
     pods = list(client.objects("v1", "Pod", field_selector=f"spec.nodeName={node['metadata']['name']}"))
     bare = (LeftPod(pod_name(pod)) for pod in pods if eviction_action(pod) == "unmanaged" and uses_gpus(pod))
     return (*bare, *(LeftPod(pod_name(pod), daemon_set_of(pod)) for pod in daemon_gpu_pods(pods)))
@@ -129,7 +129,7 @@ def wait_for_report(
 def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
     """Return the expected state of a pool at a time.
 
-    No nodes are required before its capacity begins or after it ends.
+    No nodes are required before the pool's reserved capacity is available or after it expires.
     """
     least, most, usual, why = _size(pool, now)
     return ExpectedPool(
@@ -147,7 +147,9 @@ def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
 
 
 def _reservations(pool: PoolPlan, now: datetime) -> tuple[ExpectedReservation, ...]:
-    """Return the reservations that have begun and not ended, which Karpenter must find for a pool."""
+    """Return the reservations that Karpenter must find for a pool now, without those that have not begun or have
+    ended.
+    """
     windows = pool.cloud_nodes.node_class_reservations
     return tuple(
         ExpectedReservation(

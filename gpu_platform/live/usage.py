@@ -55,7 +55,7 @@ def gpu_usage(
 
 
 def _take_devices(named: Iterable[str], uncounted: dict[str, Mapping[str, int]]) -> dict[str, int]:
-    """Remove the named claims from `uncounted` and return their devices."""
+    """Remove the named claims from `uncounted` and return their devices, so that each claim is counted once."""
     taken: dict[str, int] = {}
     for key in named:
         for name, count in uncounted.pop(key, {}).items():

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["stops", "warns", "fine", "unknown"]
-"""A finding stops `up`, warns that something may disturb it, is fine, or is unknown because nothing was checked.
+"""Effect of a finding on `up`: it stops `up`, may disturb `up`, has no effect, or is unknown because nothing was
+checked.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineFinding:
-    """A finding. `why` is why it stops or disturbs `up`, or why it was not looked at. `fix` is what to change."""
+    """A finding. `why` explains why it stops or disturbs `up`, or why it is unknown. `fix` is what the user should
+    change.
+    """
 
     looked_at: str
     severity: Severity
@@ -23,7 +26,7 @@ class OnlineFinding:
 
 
 class NotLookedAt(Exception):
-    """A question that was not answered, because credentials, a permission or a connection is missing."""
+    """A question has no answer, because credentials, a permission or a connection is missing."""
 
     def __init__(self, why: str, fix: str) -> None:
         super().__init__(why)

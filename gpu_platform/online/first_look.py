@@ -1,4 +1,4 @@
-"""Reaches an existing cluster before the first `up`, when no stack output contains its kubeconfig yet."""
+"""Connects to an existing cluster before the first `up`, when no stack output contains its kubeconfig yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""All questions about a stack: to its cloud, and about the installed software of its existing cluster."""
+"""All questions about a stack: questions to its cloud, and a question about the installed software of its existing
+cluster.
+"""
 
 from __future__ import annotations
 

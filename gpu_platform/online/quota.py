@@ -13,7 +13,8 @@ from gpu_platform.planning.prerequisites import QuotaNeed, gpu_quotas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaDemand:
-    """Demand of a stack on a quota: for its desired nodes, and for the maximum number of nodes in its pools."""
+    """Demand of a stack on a quota, both for its desired nodes and for the maximum number of nodes in its pools.
+    """
 
     name: str
     unit: str
@@ -49,12 +50,12 @@ def gpu_demands(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaDemand, .
 
 
 def unnamed_needs(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
-    """Return the needs whose quota has no known name."""
+    """Return the quota needs of the plan whose quota has no known name."""
     return tuple(need for need in gpu_quotas(plan, catalog) if need.name is None)
 
 
 def unnamed_findings(plan: EnvironmentPlan, catalog: Catalog, console: str) -> Sequence[OnlineFinding]:
-    """Return a finding with severity `unknown` for each need without a known quota."""
+    """Return a finding with severity `unknown` for each quota need whose quota has no known name."""
     return [
         OnlineFinding(
             looked_at=f"quota of {', '.join(need.pools)} in {need.region}",
@@ -68,7 +69,7 @@ def unnamed_findings(plan: EnvironmentPlan, catalog: Catalog, console: str) -> S
 
 
 def compare_quota(demand: QuotaDemand, state: QuotaState, fix: str) -> OnlineFinding:
-    """Return whether the quota has room for the desired nodes and for the maximum number of nodes.
+    """Return a finding about whether the quota has room for the desired nodes and for the maximum number of nodes.
 
     The room is the value of the quota minus the usage by others.
     """

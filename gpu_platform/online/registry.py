@@ -1,4 +1,4 @@
-"""The clouds that `doctor --online` can query, by the kind of the cluster's plan.
+"""The clouds that `doctor --online` can query, by the kind of cluster plan.
 
 To support another cloud, add an entry.
 """
@@ -17,7 +17,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 class OnlineCloud(Protocol):
-    """Questions to a cloud about one stack."""
+    """All questions that the checks ask a cloud about one stack."""
 
     def lookups(self) -> Sequence[Lookup]:
         """Return the questions, in the order of the report."""
@@ -35,6 +35,6 @@ _CLOUDS: Final[Mapping[str, Callable[[EnvironmentPlan, Catalog, datetime], Onlin
 
 
 def cloud_of(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> OnlineCloud | None:
-    """Return the questions to the cloud of a plan, or None if the program uses no cloud's API."""
+    """Return the questions to the cloud of a plan, or None if `doctor --online` does not support its cloud."""
     cloud = plan.cluster.cloud
     return _CLOUDS[cloud.kind](plan, catalog, now) if cloud is not None and cloud.kind in _CLOUDS else None

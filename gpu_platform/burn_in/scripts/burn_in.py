@@ -2,11 +2,11 @@
 
 torchrun starts one process for each GPU. If BURN_IN_PART is `node`, the processes copy between host and GPU, one
 after the other. Then the first process copies from GPU to GPU. Then all processes multiply the same matrices at
-the same time, for BURN_IN_MATRIX_SECONDS, and compare the products bit by bit. Last, they add up a tensor. If
-BURN_IN_PART is `nodes`, they only add up a tensor over all nodes.
+the same time, for BURN_IN_MATRIX_SECONDS, and compare the products bit by bit. Last, they sum a tensor with
+all-reduce. If BURN_IN_PART is `nodes`, the processes only sum a tensor over all nodes.
 
 Bandwidths are in GB/s (10^9 bytes). The bus bandwidth is message / time x 2(n-1)/n, as in nccl-tests. With
-BURN_IN_DEVICE=cpu the program runs without GPUs and NCCL, so that it can be tried.
+BURN_IN_DEVICE=cpu, the program runs without GPUs and NCCL, so that it can be tried on any machine.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def main():
         torch.cuda.set_device(local)
         stay_near(local)
     device = torch.device("cuda", local) if CUDA else torch.device("cpu")
-    # A barrier does not have to guess the GPU if the device is named.
+    # With `device_id`, barriers do not have to guess which GPU to use.
     dist.init_process_group("nccl" if CUDA else "gloo", device_id=device if CUDA else None)
     result = {"version": VERSION, "gpus": dist.get_world_size()}
     if os.environ.get("BURN_IN_PART", "node") == "node":
@@ -188,7 +188,7 @@ if __name__ == "__main__":
     try:
         main()
     except Exception as error:
-        # The first process that fails knows the reason. The others fail because it is gone.
+        # The first process that fails knows the reason. The others fail because the first process has exited.
         if not os.path.exists(MESSAGE) or not os.path.getsize(MESSAGE):
             write({"version": VERSION, "error": f"{type(error).__name__}: {error}"[:1500]})
         raise

@@ -57,12 +57,12 @@ class CapacityReservation:
     starts: datetime | None
     ends: datetime | None
     placement_group: str
-    """Name of the placement group, or empty without one."""
+    """Name of the placement group, or empty if the reservation has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subnet:
-    """A subnet with its free addresses."""
+    """A subnet with the number of its free addresses."""
 
     subnet_id: str
     zone: str
@@ -86,6 +86,6 @@ class Cluster:
     security_group: str = ""
     """Id of the cluster security group, which applies to the API server's addresses in the VPC."""
     public_networks: tuple[str, ...] = ()
-    """Networks that reach the public address of the API server. Empty if it has no public address."""
+    """Networks that can reach the public address of the API server. Empty if it has no public address."""
     auto_mode: bool = False
     ip_family: str = "ipv4"

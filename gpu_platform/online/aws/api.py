@@ -40,7 +40,7 @@ class Missing(Exception):
 
 
 def new_session() -> Any:
-    """Return a boto3 session for the user. Raises NotLookedAt without boto3 or credentials."""
+    """Return a boto3 session for the user. Raises NotLookedAt if boto3 or credentials are missing."""
     try:
         import boto3
         from botocore.exceptions import BotoCoreError
@@ -58,10 +58,11 @@ def new_session() -> Any:
 
 
 class AwsApi:
-    """The API of one region. Calls raise NotLookedAt without an answer, and Missing if an object does not exist.
+    """The API of one region. Calls raise NotLookedAt if AWS does not answer, and Missing if an object does not
+    exist.
 
     `role` is the ARN of a role, possibly in another account, that is assumed for every call. A service that has
-    not answered once is not called again, because every further call would wait for the timeout.
+    failed to answer once is not called again, because every further call would wait for the timeout.
     """
 
     def __init__(self, region: str, session: Any | None = None, *, role: str | None = None) -> None:
@@ -124,7 +125,7 @@ class AwsApi:
         return self._session
 
     def _assumed(self, session: Any, role: str) -> Any:
-        """Return a session with the role, which the provider and the kubeconfig assume as well."""
+        """Return a session that has assumed the role. The provider and the kubeconfig assume the same role."""
         import boto3
 
         sts = self._client_of(session, "sts")

@@ -21,7 +21,8 @@ _SOON: Final = timedelta(hours=24)
 def compare_control_plane_zones(
     wanted: tuple[str, ...], zones: Mapping[str, Zone], unusable: Container[str]
 ) -> Iterator[OnlineFinding]:
-    """Yield whether the zones of a new VPC exist in the account, and whether two of them can have a control plane.
+    """Yield findings about the zones of a new VPC: whether they exist in the account, and whether two of them
+    support a control plane.
 
     `unusable` are the ids of zones in which EKS accepts no control plane subnets. `up` leaves these zones out.
     """
@@ -56,7 +57,7 @@ def compare_control_plane_zones(
 def compare_offers(
     pool: str, machine_type: str, wanted: tuple[str, ...], anywhere: bool, offered: frozenset[str]
 ) -> OnlineFinding:
-    """Return whether the zones of a pool offer its machine type.
+    """Return a finding about whether the zones of a pool offer its machine type.
 
     `anywhere` means that the pool itself names no zones.
     """
@@ -79,7 +80,7 @@ def compare_offers(
 
 
 def reserved_capacity(pool: PoolPlan) -> tuple[CapacityWindow, ...]:
-    """Return the reservation or the capacity blocks that a pool names."""
+    """Return the reservation or the capacity blocks that a pool specifies."""
     windows = pool.cloud_nodes.windows
     reservation, zone = pool.capacity.get("reservation"), pool.capacity.get("zone")
     if windows or reservation is None or zone is None:
@@ -90,7 +91,7 @@ def reserved_capacity(pool: PoolPlan) -> tuple[CapacityWindow, ...]:
 def compare_reservation(
     pool: PoolPlan, window: CapacityWindow, found: CapacityReservation | None, now: datetime
 ) -> Iterator[OnlineFinding]:
-    """Yield every reason why a pool's nodes cannot start in its reservation or capacity block."""
+    """Yield every reason why a pool's nodes cannot use its reservation or capacity block."""
     looked_at = f"capacity of pool {pool.name}: {window.reservation}"
     if found is None:
         yield OnlineFinding(
@@ -148,7 +149,9 @@ def _reasons(
 
 
 def _times(window: CapacityWindow, found: CapacityReservation) -> Iterator[tuple[Severity, str, str]]:
-    """Yield declared times that differ from the reservation's times, so that nodes would start at another time."""
+    """Yield the declared times that differ from the reservation's times. Nodes would start or end at another time
+    than declared.
+    """
     for name, declared, real in (("starts", window.starts, found.starts), ("ends", window.ends, found.ends)):
         if declared is not None and real is not None and declared != real:
             yield (

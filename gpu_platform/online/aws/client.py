@@ -39,7 +39,7 @@ CALLS: Final[Sequence[tuple[str, str]]] = (
     ("service-quotas", "GetServiceQuota"),
     ("sts", "GetCallerIdentity"),
 )
-"""Every operation that the client calls, with boto3's name of the service."""
+"""Every operation that the client calls, with the service's name in boto3."""
 
 # S3 still uses old names for the locations of two regions.
 _OLD_LOCATIONS: Final[Mapping[str | None, str]] = {None: "us-east-1", "EU": "eu-west-1"}

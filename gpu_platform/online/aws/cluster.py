@@ -40,7 +40,7 @@ def is_deployed(plan: EnvironmentPlan, found: Cluster | None) -> bool:
 def compare_new_cluster(
     plan: EnvironmentPlan, found: Cluster | None, log_group_exists: bool
 ) -> Iterator[OnlineFinding]:
-    """Yield whether objects with the names of a cluster that `up` creates already exist."""
+    """Yield a finding for each object that already has the name of an object of the cluster that `up` creates."""
     looked_at = f"name of the new cluster: {plan.cluster.name}"
     if is_deployed(plan, found):
         yield OnlineFinding(looked_at=looked_at, severity="fine", found="this stack has created it already")
@@ -69,7 +69,9 @@ def compare_new_cluster(
 def facts_of(
     plan: EksClusterPlan, found: Cluster, addons: Mapping[str, AddonFacts | None], subnets: Iterable[Subnet]
 ) -> ExistingEksFacts:
-    """Return the facts that `up` compares. `addons` are the EKS add-ons by name, or None for a missing one."""
+    """Return the facts that `up` compares. `addons` are the EKS add-ons by name; the value is None if the add-on
+    is missing.
+    """
     vpc_cni = addons.get(VPC_CNI)
     tagged = [one for one in subnets if one.vpc == found.vpc and one.tags.get(SUBNET_TAG) == "1"]
     by_zone = {
@@ -98,7 +100,9 @@ def compare_existing_cluster(
     facts: ExistingEksFacts | None,
     addons: Mapping[str, AddonFacts | None],
 ) -> Iterator[OnlineFinding]:
-    """Yield why `up` would refuse an existing cluster, and add-ons that are missing. `up` makes the same check."""
+    """Yield the reasons why `up` would refuse an existing cluster, and the missing add-ons. `up` makes the same
+    check.
+    """
     looked_at = f"existing cluster {plan.name}"
     if found is None or facts is None:
         yield OnlineFinding(
@@ -151,11 +155,11 @@ def problem_finding(looked_at: str, problem: Problem, severity: Severity = "stop
 def compare_subnets(
     plan: EnvironmentPlan, facts: ExistingEksFacts, subnets: Iterable[Subnet], types: Mapping[str, InstanceType]
 ) -> Iterator[OnlineFinding]:
-    """Yield whether the subnets of the pools have enough addresses for their nodes and pods.
+    """Yield findings about whether the subnets of the pools have enough addresses for their nodes and pods.
 
-    A node takes an address for each network interface with IP. On a cluster that the program creates, pods have
-    prefixes. By default, the VPC CNI keeps one more interface full of addresses than the pods need
-    (WARM_ENI_TARGET=1), so two interfaces are assumed for each node. If pods have separate subnets, a node takes
+    A node uses one address for each network interface with IP. On a cluster that the program creates, pods use
+    address prefixes. By default, the VPC CNI keeps one more interface full of addresses than the pods need
+    (WARM_ENI_TARGET=1), so two interfaces are assumed for each node. If pods have separate subnets, a node uses
     only the addresses of its interfaces.
 
     Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again for this.
@@ -208,9 +212,11 @@ def compare_subnets(
 def compare_pod_subnets(
     plan: EnvironmentPlan, vpc: ExistingVpcPlan, subnets: Iterable[Subnet], types: Mapping[str, InstanceType]
 ) -> Iterator[OnlineFinding]:
-    """Yield whether the pod subnets are in the VPC and zone, with enough prefixes for the pods of each pool.
+    """Yield findings about whether the pod subnets are in the VPC and zone, and have enough prefixes for the pods
+    of each pool.
 
-    A prefix needs consecutive addresses. A subnet with single addresses in use has room for fewer prefixes.
+    A prefix needs consecutive addresses. If single addresses of a subnet are in use, it has room for fewer
+    prefixes.
     """
     found = {one.subnet_id: one for one in subnets}
     wrong = [
@@ -261,9 +267,9 @@ def _has_pod_subnets(plan: EnvironmentPlan) -> bool:
 def compare_own_network(
     vpc: ExistingVpcPlan, subnets: Iterable[Subnet], zones: Mapping[str, Zone], unusable: Container[str]
 ) -> Iterator[OnlineFinding]:
-    """Yield whether the subnets of an existing VPC can host a new cluster.
+    """Yield findings about whether the subnets of an existing VPC can host a new cluster.
 
-    `unusable` are the zones without control planes.
+    `unusable` are the zones in which EKS accepts no control plane subnets.
     """
     found = {one.subnet_id: one for one in subnets}
     looked_at = f"subnets of {vpc.vpc}"
@@ -295,13 +301,13 @@ def compare_own_network(
 
 
 def declared_subnets(plan: EnvironmentPlan) -> Sequence[str]:
-    """Return the subnets of an existing cluster that the stack file names."""
+    """Return the subnets that the stack file specifies for an existing cluster."""
     cloud = plan.cluster.cloud
     return sorted(cloud.subnets.values()) if isinstance(cloud, EksClusterPlan) else ()
 
 
 def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding:
-    """Return which networks reach the API server of an existing cluster.
+    """Return a finding that names the networks that can reach the API server of an existing cluster.
 
     `admitted` are the networks that its security group admits.
     """
@@ -333,7 +339,7 @@ def keys_of(plan: EnvironmentPlan) -> Sequence[str]:
 
 
 def compare_key(key: str, state: str | None) -> OnlineFinding:
-    """Return whether a key can encrypt. `state` is None if KMS has no such key."""
+    """Return a finding about whether a key can encrypt. `state` is None if KMS has no such key."""
     if state == "Enabled":
         return OnlineFinding(looked_at=f"KMS key {key}", severity="fine", found="Enabled")
     return OnlineFinding(
@@ -346,7 +352,7 @@ def compare_key(key: str, state: str | None) -> OnlineFinding:
 
 
 def compare_spot_role(plan: EnvironmentPlan, exists: bool) -> OnlineFinding:
-    """Return whether EC2 may start spot instances for the account."""
+    """Return a finding about whether EC2 may start spot instances for the account."""
     looked_at = "service-linked role AWSServiceRoleForEC2Spot"
     if exists:
         return OnlineFinding(looked_at=looked_at, severity="fine", found="exists")

@@ -63,7 +63,7 @@ _SPOT_ROLE = "AWSServiceRoleForEC2Spot"
 
 
 class AwsCloud:
-    """Questions to AWS about one stack."""
+    """All questions that the checks ask AWS about one stack."""
 
     def __init__(
         self, plan: EnvironmentPlan, catalog: Catalog, now: datetime, client: AwsClient | None = None
@@ -102,7 +102,7 @@ class AwsCloud:
         yield Lookup(title=f"{kind} cluster {cluster.name}", look=self._named_cluster)
         for demand in gpu_demands(plan, self._catalog):
             if demand.name == STANDARD and cluster.create is not None:
-                continue  # the question about system nodes includes this quota
+                continue  # the lookup of system nodes includes this quota
             yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._gpu_quota, demand))
         for demand in group_demands(plan, cluster, self._catalog):
             yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._group_quota, demand))
@@ -338,7 +338,7 @@ class AwsCloud:
 
 
 def compare_account(wanted: str | None, identity: Identity) -> OnlineFinding:
-    """Return whether the credentials belong to the account in the stack file."""
+    """Return a finding about whether the credentials belong to the account in the stack file."""
     found = f"account {identity.account}, as {identity.arn}"
     if wanted is None or wanted == identity.account:
         return OnlineFinding(looked_at="AWS account", severity="fine", found=found)

@@ -112,7 +112,9 @@ def group_demands(plan: EnvironmentPlan, cluster: EksClusterPlan, catalog: Catal
 
 
 def _is_own(instance: Instance, plan: EnvironmentPlan) -> bool:
-    """Return whether an instance is a node of the plan's pools, which has tags with its pool and cluster."""
+    """Return whether an instance is a node of the plan's pools. These nodes have tags that name their pool and
+    cluster.
+    """
     pools = {pool.name for pool in plan.pools}
     return (
         instance.tags.get(names.POOL_LABEL) in pools

@@ -15,7 +15,8 @@ _MISSING_BUCKET = f"{_MISSING}, and requests to it fail"
 
 
 def bucket_names(plan: EnvironmentPlan) -> Mapping[str, bool]:
-    """Return the buckets that teams mount or have an identity for, and whether they are mounted."""
+    """Return the buckets that teams mount or have an identity for. The value is true if a team mounts the bucket.
+    """
     mounted = [one.attributes["bucketName"] for one in plan.storage.volumes if one.driver == buckets.DRIVER]
     roles = plan.identities.roles if isinstance(plan.identities, EksIdentities) else ()
     return dict.fromkeys((bucket for role in roles for bucket in role.buckets), False) | dict.fromkeys(
@@ -30,7 +31,7 @@ def file_systems(plan: EnvironmentPlan, driver: str) -> Sequence[VolumePlan]:
 
 
 def compare_bucket(name: str, region: str, found: str | None, *, mounted: bool) -> OnlineFinding:
-    """Return whether a bucket is in the cluster's region.
+    """Return a finding about whether a bucket is in the cluster's region.
 
     `found` is the bucket's region, or None if there is no such bucket.
     """
@@ -57,7 +58,7 @@ def compare_bucket(name: str, region: str, found: str | None, *, mounted: bool) 
 
 
 def compare_file_system(volume: VolumePlan, found: str | None) -> OnlineFinding:
-    """Return whether an existing file system can be mounted.
+    """Return a finding about whether an existing file system can be mounted.
 
     `found` is its mount name, which is empty for EFS, or None if there is no such file system.
     """

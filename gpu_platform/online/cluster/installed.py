@@ -52,7 +52,7 @@ _Effect = Literal["collides", "disturbs", "beside"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Product:
-    """Software that is recognised by its images. `why` is its consequence for `up`."""
+    """Software that is recognised by its images. `why` describes how the software affects `up`."""
 
     title: str
     image: str
@@ -60,7 +60,7 @@ class _Product:
     why: str
     fix: str = ""
     part: str = ""
-    """Field of the software in `cluster.parts`."""
+    """Name of the software's field in `cluster.parts`."""
 
 
 # Image names from the projects' charts, without registry or tag. They have not been checked against every release.
@@ -188,7 +188,7 @@ def _of_product(
             fix="let the owner of the cluster install it, or write install",
         )
     elif others:
-        # A DaemonSet that selects its nodes may exclude the nodes of the pools.
+        # A DaemonSet with a node selector may leave out the nodes of the pools.
         elsewhere = all(one.kind == "DaemonSet" and one.selective for one in others)
         effect = "disturbs" if product.effect == "collides" and elsewhere else product.effect
         yield OnlineFinding(
@@ -204,9 +204,9 @@ def _of_product(
 
 
 def _too_old(plan: EnvironmentPlan, product: _Product, others: list[Workload]) -> OnlineFinding | None:
-    """Return a finding if the owner's controller is too old for the objects that are rendered for it.
+    """Return a finding if the owner's controller is too old for the objects that the program renders for it.
 
-    The tag of its image is its release.
+    The image tag of the controller is its release.
     """
     parts = plan.cluster.cloud.parts if isinstance(plan.cluster.cloud, EksClusterPlan) else ()
     part = next((one for one in parts if one.title == product.title and not one.install), None)

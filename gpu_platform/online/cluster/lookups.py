@@ -59,9 +59,9 @@ def read_installed(client: KubernetesClient) -> Installed:
 
 
 def client_with(plan: EnvironmentPlan, kubeconfig: str | None) -> KubernetesClient:
-    """Return a client for the text of a kubeconfig.
+    """Return a client for a kubeconfig's text.
 
-    Raises NotLookedAt without a kubeconfig, and UnknownOutcome if the kubeconfig cannot be used.
+    Raises NotLookedAt if there is no kubeconfig, and UnknownOutcome if the kubeconfig cannot be used.
     """
     if kubeconfig is None:
         raise NotLookedAt(f"there is no cluster {plan.cluster.name}", "see the result for the cluster")

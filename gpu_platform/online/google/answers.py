@@ -18,7 +18,9 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A Compute Engine reservation. `ends` is the time of its deletion as RFC 3339 text, or empty without one."""
+    """A Compute Engine reservation. `ends` is the time of its deletion as RFC 3339 text, or empty if it is not
+    set.
+    """
 
     name: str
     zone: str
@@ -52,6 +54,8 @@ class Cluster:
     subnetwork: str
     """Path of the subnetwork, `projects/P/regions/R/subnetworks/NAME`."""
     authorized: tuple[str, ...]
-    """Networks that reach the IP addresses of the API server. Empty if every network with a route reaches them."""
+    """Networks that can reach the IP addresses of the API server. Empty if every network with a route can reach
+    them.
+    """
     node_pools: Mapping[str, Mapping[str, str]]
     """Resource labels of each node pool, by the name of the node pool."""

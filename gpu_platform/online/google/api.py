@@ -1,7 +1,7 @@
 """Calls to Google's REST APIs with the application default credentials, and readable reasons for failures.
 
-The calls use google-auth and no generated clients. Every answer is a small JSON document, and the generated
-clients are far larger.
+The calls use google-auth instead of the generated clients, which are far larger. Every answer is a small JSON
+document.
 """
 
 # google-auth and requests have no complete types. The client that uses this module returns typed answers.
@@ -30,7 +30,7 @@ class Disabled(Exception):
 
 
 def new_session(impersonated: str | None = None) -> Any:
-    """Return a session with the user's credentials. Raises NotLookedAt without google-auth or credentials.
+    """Return a session with the user's credentials. Raises NotLookedAt if google-auth or credentials are missing.
 
     `impersonated` is the e-mail address of the service account that the user acts as.
     """
@@ -60,15 +60,17 @@ def new_session(impersonated: str | None = None) -> Any:
 
 
 class GoogleApi:
-    """The APIs by name: `compute`, `container`, `serviceusage`, `cloudquotas`.
+    """Client for the APIs `compute`, `container`, `serviceusage` and `cloudquotas`.
 
-    As with gcloud, CLOUDSDK_API_ENDPOINT_OVERRIDES_<NAME> replaces an endpoint, such as in a private network.
-    Calls raise NotLookedAt without an answer, Missing if an object does not exist, and Disabled if the project has
-    not enabled the API. An API that has not answered once is not called again.
+    As with gcloud, CLOUDSDK_API_ENDPOINT_OVERRIDES_<NAME> replaces an endpoint, for example in a private network.
+    Calls raise NotLookedAt if the API does not answer, Missing if an object does not exist, and Disabled if the
+    project has not enabled the API. An API that has failed to answer once is not called again.
     """
 
     def __init__(self, session: Any | None = None, *, impersonated: str | None = None) -> None:
-        """Use a session, or create a session for the user, who then acts as the service account `impersonated`."""
+        """Use a session, or create a session with the user's credentials. With `impersonated`, the user acts as
+        this service account.
+        """
         self._session = session
         self._impersonated = impersonated
         self._no_session: NotLookedAt | None = None

@@ -194,7 +194,7 @@ def _facts(found: Mapping[str, Any], network_project: str) -> ExistingGke:
 
 
 def _conceals(node_pool: Mapping[str, Any]) -> bool:
-    """Return whether pods on the nodes reach GKE's metadata server instead of the metadata server of the node."""
+    """Return whether pods on the nodes reach GKE's metadata server instead of the node's metadata server."""
     config: Mapping[str, Any] = node_pool.get("config") or {}
     metadata: Mapping[str, Any] = config.get("workloadMetadataConfig") or {}
     return metadata.get("mode") == "GKE_METADATA"

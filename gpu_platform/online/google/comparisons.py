@@ -22,7 +22,7 @@ _SOON: Final = timedelta(hours=24)
 
 
 def compare_apis(project: str, disabled: Sequence[str]) -> OnlineFinding:
-    """Return whether the project has enabled the APIs that `up` calls."""
+    """Return a finding about whether the project has enabled the APIs that `up` calls."""
     if not disabled:
         return OnlineFinding(looked_at="Google APIs", severity="fine", found="all enabled")
     return OnlineFinding(
@@ -35,7 +35,7 @@ def compare_apis(project: str, disabled: Sequence[str]) -> OnlineFinding:
 
 
 def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered: frozenset[str]) -> OnlineFinding:
-    """Return whether the zones of a pool offer its machine type.
+    """Return a finding about whether the zones of a pool offer its machine type.
 
     If `wanted` is empty, the pool uses the cluster's zones.
     """
@@ -67,7 +67,7 @@ def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered
 def compare_reservation(
     pool: PoolPlan, name: str, found: Reservation | None, now: datetime
 ) -> Iterator[OnlineFinding]:
-    """Yield every reason why a pool's nodes cannot start in its reservation."""
+    """Yield every reason why a pool's nodes cannot use its reservation."""
     looked_at = f"capacity of pool {pool.name}: {name}"
     if found is None:
         yield OnlineFinding(
@@ -90,7 +90,7 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
     another = "name another reservation"
     if found.status != "READY":
         yield "stops", f"its status is {found.status}", "wait until it is READY"
-    # An aggregate reservation (of future reservations) has no machine type.
+    # An aggregate reservation, which future reservations create, has no machine type.
     if found.machine_type and found.machine_type != pool.machine_type:
         fix = f"write machine_type: {found.machine_type}, or {another}"
         yield "stops", f"the pool has machine type {pool.machine_type}", fix
@@ -124,7 +124,9 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
 def compare_cluster(
     plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Cluster | None
 ) -> Iterator[OnlineFinding]:
-    """Yield why `up` cannot create the cluster, or would refuse the existing one. `up` makes the same check."""
+    """Yield the reasons why `up` cannot create the cluster, or would refuse the existing cluster. `up` makes the
+    same check.
+    """
     if cluster.create is not None:
         yield _compare_new(plan, cluster, found)
         return
@@ -164,7 +166,7 @@ def compare_cluster(
 
 
 def _compare_api_access(found: Cluster) -> OnlineFinding:
-    """Return which networks reach the API server of an existing cluster."""
+    """Return a finding that names the networks that can reach the API server of an existing cluster."""
     looked_at = "networks that reach the API server"
     networks = ", ".join(found.authorized) or "all networks with a route to it"
     if found.facts.dns_endpoint is not None:
@@ -182,7 +184,7 @@ def _compare_api_access(found: Cluster) -> OnlineFinding:
 
 
 def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
-    """Return whether the credentials can see the network or subnet of an existing cluster."""
+    """Return a finding about whether the credentials can see the network or subnet of an existing cluster."""
     if exists:
         return OnlineFinding(looked_at=f"{what} {name}", severity="fine", found="exists")
     return OnlineFinding(
@@ -197,7 +199,9 @@ def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
 def compare_subnet(
     plan: EnvironmentPlan, cluster: GkeClusterPlan, name: str, found: Subnet | None
 ) -> OnlineFinding:
-    """Return whether a subnet has addresses for nodes, pods and services, and overlaps no GPU network."""
+    """Return a finding about whether a subnet has enough addresses for nodes, pods and services, and overlaps no
+    GPU network.
+    """
     looked_at = f"subnet {name}"
     if found is None:
         why, fix = "the cluster cannot be created", "correct cluster.create.network"
@@ -229,7 +233,9 @@ def _subnet_problem(plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Subne
 
 
 def compare_bucket(name: str, region: str, location: str | None) -> OnlineFinding:
-    """Return whether a bucket exists near the cluster. `location` is None if there is no such bucket."""
+    """Return a finding about whether a bucket exists near the cluster. `location` is None if there is no such
+    bucket.
+    """
     looked_at = f"bucket {name}"
     if location is None:
         return OnlineFinding(

@@ -46,7 +46,7 @@ _STREAMING_API: Final = "containerfilesystem.googleapis.com"
 
 
 class GoogleCloud:
-    """Questions to Google Cloud about one stack."""
+    """All questions that the checks ask Google Cloud about one stack."""
 
     def __init__(
         self, plan: EnvironmentPlan, catalog: Catalog, now: datetime, client: GoogleClient | None = None
@@ -216,7 +216,7 @@ def _with_enabled_api(
         yield from look()
     except Disabled as reason:
         api = str(reason).partition(" ")[0]
-        # `up` itself does not call the APIs for services and quotas.
+        # `up` itself does not call the APIs serviceusage and cloudquotas.
         needed = api in _APIS
         if not needed:
             fix = f"gcloud services enable --project {project} {api}, or check this line yourself"
