@@ -23,7 +23,7 @@ class EksOutputs:
     subnet_ids: Mapping[str, pulumi.Output[str]]
     """Private subnet of each zone that a pool names, by zone."""
     all_subnet_ids: pulumi.Output[list[str]]
-    """Private subnets of all zones, for pools that name none."""
+    """Private subnets of all zones, for pools that specify no zone."""
     cluster_security_group_id: pulumi.Output[str]
     security_groups: tuple[str, ...]
     """Ids of the node security groups in addition to the cluster security group."""

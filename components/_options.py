@@ -31,8 +31,9 @@ def child_options(
     """Return the options of a component's first child, which waits for `after` and for the component's
     dependencies.
 
-    Pulumi does not pass a component's `depends_on` to its children. The other children wait for the first child:
-    if every child waited for everything, the number of dependencies would grow with the square of pools and teams.
+    Pulumi does not pass a component's `depends_on` to its children. The other children wait for the first child.
+    If every child waited for every dependency, the number of dependencies would grow with the square of the number
+    of pools and teams.
     """
     waits = opts.depends_on if opts is not None else None
     if waits is None:

@@ -26,7 +26,8 @@ class AgentAdmissionArgs:
 class AgentAdmission(pulumi.ComponentResource):
     """Admission policies, with bindings, for requests of node agents.
 
-    Agents write ConfigMaps, nodes and Leases, and delete NodeClaims. They must wait for the resources in `guards`.
+    Agents write ConfigMaps, nodes and Leases, and delete NodeClaims. They must not start before the resources in
+    `guards` exist.
 
     Outputs: `policies`, the names of the policies.
     """

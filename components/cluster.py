@@ -23,7 +23,8 @@ class ClusterArgs:
 class Cluster(pulumi.ComponentResource):
     """The Kubernetes provider of one cluster.
 
-    It receives the path of the kubeconfig instead of its content, so that no credential is stored in the state.
+    The provider receives the path of the kubeconfig instead of its content, so that no credential is stored in the
+    state.
 
     Outputs: `name`, `kubeconfig` (the path, or None for the client's default) and `context`.
     """

@@ -35,7 +35,7 @@ class _HashedConfigMap(pulumi.ComponentResource):
 
 class GpuSharing(_HashedConfigMap):
     """ConfigMap of the device plugin, with one key per pool. The node label `nvidia.com/device-plugin.config`
-    selects it.
+    selects the key.
     """
 
     resource_type = "gpu-platform:index:GpuSharing"

@@ -52,9 +52,7 @@ def build(
 def create_storage(
     created: EksCluster, cluster: EksClusterPlan, storage: EksStorage, opts: pulumi.ResourceOptions
 ) -> Mapping[str, Mapping[str, pulumi.Input[str]]]:
-    """Create drivers and file systems. Return the parameters of storage classes that are outputs of these
-    resources.
-    """
+    """Create drivers and file systems. Return the storage class parameters that are outputs of these resources."""
     args = EksFileSystemsArgs(storage=storage, plan=cluster, cluster=created.outputs)
     on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return EksFileSystems(f"{cluster.name}-storage", args, pulumi.ResourceOptions.merge(opts, on_aws)).parameters

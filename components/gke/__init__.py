@@ -55,7 +55,9 @@ def build(
 def create_storage(
     created: GkeCluster, cluster: GkeClusterPlan, storage: GkeStorage, opts: pulumi.ResourceOptions
 ) -> ClassParameters:
-    """Connect the network to file systems. Return the parameters of storage classes that are outputs."""
+    """Connect the network to file systems. Return the storage class parameters that are outputs of these
+    resources.
+    """
     args = GkeFileSystemsArgs(storage=storage, plan=cluster, cluster=created.outputs)
     on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return GkeFileSystems(

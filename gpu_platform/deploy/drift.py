@@ -1,10 +1,10 @@
 """Finds fields that others added to an object that this engine applied.
 
-Server-side apply restores declared fields, but keeps fields that other field managers own: a container, a port, a
-key of a map. Such an addition changes what runs, so `preview` and `up` report it. They do not remove it, because a
-person or a controller may need it. There is one exception: in RBAC objects and NetworkPolicies, an addition grants
-access, so `up` removes it. All lists in these objects are atomic, so a declared list is always applied as a whole.
-Only a list that is not declared (the subjects of a team without members) can be added.
+Server-side apply restores declared fields, but keeps fields that other field managers own, such as a container, a
+port or a key of a map. Such an addition changes what runs, so `preview` and `up` report it. They do not remove it,
+because a person or a controller may need it. There is one exception: in RBAC objects and NetworkPolicies, an
+addition grants access, so `up` removes it. All lists in these objects are atomic, so a declared list is always
+applied as a whole. Only a list that is not declared (the subjects of a team without members) can be added.
 
 Source: managedFields (FieldsV1), https://kubernetes.io/docs/reference/using-api/server-side-apply/.
 """
@@ -82,7 +82,7 @@ def grants_access(live: Mapping[str, Any]) -> bool:
 
 
 def access_fields(key: ObjectKey) -> tuple[str, ...]:
-    """Return the fields of an object that grant access, or no fields if the object grants none."""
+    """Return the fields of an object that grant access, or no fields if the object grants no access."""
     kind = key.group_kind
     if not any(fnmatch.fnmatchcase(kind, pattern) for pattern in _GRANTS_ACCESS):
         return ()
@@ -163,7 +163,7 @@ def with_defaults(client: KubernetesClient, manifest: Mapping[str, Any]) -> Mapp
     name = "gpu-platform-defaults-" + hashlib.sha256(str(metadata["name"]).encode()).hexdigest()[:12]
     try:
         return client.apply({**manifest, "metadata": {**metadata, "name": name}}, dry_run=True)
-    except Refused:  # a quota or webhook refuses the dry run, so the defaults are reported as well
+    except Refused:  # if a quota or webhook refuses the dry run, default values are reported as additions
         return manifest
 
 

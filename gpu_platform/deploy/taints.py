@@ -20,7 +20,7 @@ from gpu_platform.live.objects import annotation, items_at, mapping_at, object_k
 
 Taint = Mapping[str, Any]
 
-# The kubelet and controllers change a node all the time, and so between a read and an apply.
+# The kubelet and controllers change a node all the time, so it may change between a read and an apply.
 _ATTEMPTS: Final = 20
 
 
@@ -42,7 +42,7 @@ def apply_over(
             return client.apply({**merged, "metadata": {**merged["metadata"], **version}}, patient=False)
         except Refused as refusal:
             if refusal.status != 409:
-                return client.apply(merged)  # with the retries of any other object
+                return client.apply(merged)  # retried like an apply of any other object
             found = client.get("v1", "Node", live["metadata"]["name"])
             if found is None or attempt == _ATTEMPTS - 1:
                 raise
@@ -89,7 +89,8 @@ def merged_taints(declared: Sequence[Taint], live: Mapping[str, Any]) -> list[Ta
             merged.append(taint if same else mine)  # the live taint may have a timeAdded
         elif before is not None and identity not in before:
             merged.append(taint)
-    # An existing node has already started, and whoever removed its startup taint had checked that.
+    # Startup taints are not added to an existing node, because they were removed after the node had passed its
+    # checks.
     return [
         *merged,
         *(taint for taint in wanted.values() if taint["key"] not in (STARTUP_TAINT_KEY, READINESS_TAINT_KEY)),

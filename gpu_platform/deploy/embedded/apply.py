@@ -49,11 +49,11 @@ def apply(
 ) -> Changes:
     """Apply a program's objects, wait until they are ready, and delete objects that it no longer declares.
 
-    `previewed` are the changes from the preview in this run. An object without a change is not applied again if it
-    has not changed since the preview. Raises BadInput for resources that this engine cannot deploy, Refused for an
-    object that the API server refuses, and NotReady for an object that does not become ready. Objects that were
-    applied before stay. At the end of a run, raises ObjectsSkipped for skipped objects, and NotReady for Kueue if
-    workloads keep it.
+    `previewed` are the changes from the preview in this run. If the preview found no change to an object, and the
+    object has not changed since, it is not applied again. Raises BadInput for resources that this engine cannot
+    deploy, Refused for an object that the API server refuses, and NotReady for an object that does not become
+    ready. Objects that were already applied stay. At the end of a run, raises ObjectsSkipped for skipped objects,
+    and NotReady if Kueue was not deleted because it still manages workloads.
     """
     objects = declared_objects(recorded)
     progress = progress or Progress(quiet=True)
@@ -109,11 +109,11 @@ class _Run:
         self._seen = seen
         self._waiter = Waiter(client, members, progress)
         self._awaited: dict[str, Awaited] = {}  # by URN
-        self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
+        self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which other objects need
         self._judges: list[ObjectKey] = []  # policies, quotas and classes that changed in this run
         self._judges_since = 0.0  # time of their last change, monotonic clock
         self.applied: set[ObjectKey] = set()
-        self._new_namespaces: set[str] = set()  # created in this run, so what was read in them before is gone
+        self._new_namespaces: set[str] = set()  # created in this run, so older objects in them are gone
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
         self.kept: set[ObjectKey] = set()  # Kueue's objects, if it still manages workloads
@@ -167,7 +167,9 @@ class _Run:
                 self._first.add(urn)
 
     def _admitted(self, declared: KubernetesObject) -> Change:
-        """Apply an object, and retry while an object that this run has just changed causes a refusal."""
+        """Apply an object. Retry for some seconds if a policy, quota or class that this run has just changed
+        refuses it.
+        """
         while True:
             try:
                 return self._apply_object(declared)
@@ -293,9 +295,9 @@ def must_be_replaced(
 ) -> bool:
     """Return whether the server refused a change to an immutable field of an otherwise valid object.
 
-    A webhook, such as Kueue's, may refuse the change in the server's own words. Namespaces and CRDs are never
-    replaced, because this would delete all objects in them. If the new object would be refused because of a judge
-    that this run changes, that refusal is raised.
+    A webhook, such as Kueue's, may refuse the change with the same message as the server. Namespaces and CRDs are
+    never replaced, because this would delete all objects in them. `judges` are the policies, quotas and classes
+    that this run changes. If one of them would refuse the new object, that refusal is raised.
     """
     immutable = refusal.status == 422 or (refusal.status == 403 and _IMMUTABLE in refusal.message)
     if not immutable or is_first(key):

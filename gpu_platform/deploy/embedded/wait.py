@@ -50,7 +50,7 @@ class NotReady(Finding):
         super().__init__("\n".join(lines))
 
     def withholding(self, withheld: str) -> NotReady:
-        """Return the same error with the objects that were not applied because of it."""
+        """Return a copy of this error that also describes the objects that were not applied because of it."""
         return NotReady(self._what, self.unready, withheld)
 
 
@@ -100,7 +100,8 @@ class Waiter:
     def until_one_is_ready(self, awaited: Collection[Awaited]) -> set[ObjectKey]:
         """Return the ready objects as soon as there is one. All objects are polled together.
 
-        Raises NotReady with the objects whose timeout is over. Objects that still have time are only counted.
+        Raises NotReady with the objects whose timeout is over. Objects whose timeout is not over yet are only
+        counted.
         """
         while True:
             pending = {item.key: item for item in awaited}
@@ -196,7 +197,7 @@ class Waiter:
         for (api_version, kind), keys in by_kind.items():
             if len(keys) >= _LIST_FROM:
                 lives.update((object_key(live), live) for live in self._members.members_of_kind(api_version, kind))
-            for key in keys:  # includes objects whose label somebody removed
+            for key in keys:  # objects whose label somebody removed are not in the list
                 if key not in lives and (live := self._client.get(api_version, kind, key.name, key.namespace)):
                     lives[key] = live
         return lives

@@ -63,9 +63,9 @@ class PulumiEngine:
         env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
     ) -> None:
-        """Set up the stack of the project whose `stackConfigDir` contains its file.
+        """Set up the stack. `project` is the Pulumi project whose `stackConfigDir` contains the stack's file.
 
-        `policy_configs` contains a JSON settings file for each policy pack, or nothing.
+        `policy_configs` contains a JSON settings file for each policy pack, or is empty.
         """
         self._stack_name = stack
         output = WithoutInterruptions(OnlyChanges(on_output)) if on_output is not None else None

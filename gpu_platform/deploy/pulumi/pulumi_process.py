@@ -28,7 +28,7 @@ _TOLD = "interrupting pulumi: it finishes the operations in progress; interrupt 
 class InterruptibleCommand(automation.PulumiCommand):
     """A CLI whose processes receive one interrupt for each KeyboardInterrupt in `run`.
 
-    `run` ends after the processes.
+    `run` returns only after the processes have ended.
     """
 
     def run(

@@ -20,7 +20,7 @@ from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.deploy.recorded.state import deployment_manifest, deployment_resources
 from gpu_platform.live.objects import object_key
 
-_INDEX: Final = ".gpu-platform-render.json"  # manifests of this render, which the next render may remove
+_INDEX: Final = ".gpu-platform-render.json"  # lists the manifests of this render, which the next render may remove
 _MANIFESTS: Final = "manifests"
 _CLUSTER_SCOPED: Final = "_cluster"  # not a valid namespace name; sorted before all namespaces
 

@@ -1,11 +1,11 @@
 """Keeps the namespace of a team that leaves its stack, with everything that members created in it.
 
 The platform's own objects in the namespace are deleted, except network policies, quotas, limits, admission
-policies and claims of workloads. These policies and limits stay as long as the namespace. Running pods must not
-become less isolated, and their controllers must neither grow nor create pods that admission refused. An additional
-quota admits no new GPU pod, because the team's GPUs are no longer counted as allocated. CPU pods such as databases
-may restart within the old limits. Roles are deleted, so members have no access. A namespace without objects of
-members is deleted.
+policies and claims of workloads. These policies and limits stay as long as the namespace exists. Running pods must
+not become less isolated, and their controllers must neither scale up nor create pods that admission refused. An
+additional quota admits no new GPU pod, because the team's GPUs are no longer counted as allocated. CPU pods such
+as databases may restart within the old limits. Roles are deleted, so members have no access. A namespace without
+objects of members is deleted.
 """
 
 from __future__ import annotations
@@ -253,7 +253,8 @@ def _no_gpus(client: KubernetesClient, namespace: str) -> dict[str, Any]:
 
 
 def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> bool | str:
-    """Return whether a stack may take over a retained object, or why not. False if it is not retained.
+    """Return True if a stack may take over a retained object, the reason if it may not, or False if the object is
+    not retained.
 
     Only the kinds that the platform retains count, because a member can label anything else.
     """
@@ -263,7 +264,7 @@ def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str
     if not is_retained(live) or (key.group_kind != "Namespace" and not kept):
         return False
     if team:
-        # The policy is in no namespace, so the adoption of the team's namespace does not cover it.
+        # Policies are cluster-scoped, so whether the stack may adopt the team's namespace is checked here.
         found = client.get("v1", "Namespace", team)
         if found is None:
             return True
@@ -299,7 +300,9 @@ def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
 
 
 def release(client: KubernetesClient, live: Mapping[str, Any]) -> None:
-    """Remove the marks of a retained object that its stack declares again, and the quota that blocks GPU pods."""
+    """Remove the marks of a retained object that its stack declares again, and remove the quota that blocks GPU
+    pods.
+    """
     namespace = str(live["metadata"]["name"])
     marks: dict[str, str | None] = {}
     if object_key(live).group_kind == "Namespace":

@@ -67,7 +67,7 @@ def deployed_team_stacks(client: KubernetesClient, environment: str) -> tuple[Te
     for parent in client.objects("v1", "ConfigMap", namespace=PARENT_NAMESPACE, label_selector=PARENTS):
         stack = str(mapping_at(parent, "metadata", "labels")[names.STACK_LABEL])
         found = outputs_of(parent)
-        if stack != environment and not (found and "pools" in found):  # another environment has pools
+        if stack != environment and not (found and "pools" in found):  # a stack with pools is another environment
             namespaces.setdefault(stack, [])
             outputs[stack] = found
     for namespace in kept_namespaces.team_namespaces(client):

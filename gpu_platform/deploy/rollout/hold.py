@@ -24,7 +24,9 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 def hold(client: KubernetesClient, plan: EnvironmentPlan) -> None:
-    """Own the MIG label of every node of this stack, and release the nodes that no longer belong to it."""
+    """Take ownership of the MIG label of every node of this stack, and release nodes that no longer belong to the
+    stack.
+    """
     manager = field_manager(plan.stack)
     nodes = list(client.objects("v1", "Node"))
     mine = {node["metadata"]["name"] for pool in plan.pools for node in nodes_of(pool, nodes)}

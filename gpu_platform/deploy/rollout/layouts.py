@@ -52,7 +52,9 @@ def with_both(live: str | None, planned: Configs) -> str:
 def same_layout(
     one: Sequence[Mapping[str, Any]] | None, other: Sequence[Mapping[str, Any]] | None, gpus: int
 ) -> bool:
-    """Return whether two configs give the same layout on a node with `gpus` GPUs. Unknown configs never do."""
+    """Return whether two configs give the same layout on a node with `gpus` GPUs. The result is false if a config
+    is unknown.
+    """
     if one is None or other is None:
         return False
     layouts = _by_gpu(one, gpus), _by_gpu(other, gpus)

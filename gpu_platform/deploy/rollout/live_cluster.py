@@ -20,7 +20,9 @@ _POLICY_API: Final = "nvidia.com/v1"
 
 @dataclass(frozen=True, slots=True)
 class OperatorConfigs:
-    """ConfigMaps that the live ClusterPolicy refers to. None if there is no reference or no such ConfigMap."""
+    """ConfigMaps that the live ClusterPolicy refers to. A field is None if there is no reference or no such
+    ConfigMap.
+    """
 
     mig: Mapping[str, Any] | None
     device_plugin: Mapping[str, Any] | None

@@ -69,8 +69,8 @@ class NodeRoll:
     """Rollout on one node. Call `step` until `outcome` is set. `doing` describes the current phase.
 
     A node is `taken` once it is cordoned, which requires that every pod on it can be evicted. Until then nothing
-    is changed. `configs_changed` is the time of the last change of the MIG manager's ConfigMap. A pod of the
-    manager that is older may not see the change.
+    is changed. `configs_changed` is the time of the last change of the MIG manager's ConfigMap. A MIG manager pod
+    that started earlier may not see the change.
     """
 
     def __init__(
@@ -145,13 +145,13 @@ class NodeRoll:
         if lasting and any(block.forever for block in before):
             self._leave(blocks_text(lasting))
         elif self._blocks and self.taken and now > self._begun_at + self._rules.drain_timeout_seconds:
-            self.give_up()  # an earlier run has cordoned it, so it does not wait for its turn
+            self.give_up()  # an earlier run cordoned this node, so its own time limit applies
         elif self._blocks:
             self.doing = f"waiting for disruption budgets: {blocks_text(self._blocks)}"
         return bool(self._blocks)
 
     def give_up(self) -> None:
-        """Leave a node that waits for disruption budgets unchanged."""
+        """Stop waiting for disruption budgets, and leave the node unchanged."""
         waited = duration_text(self._rules.drain_timeout_seconds)
         self._leave(f"its pods could not be evicted within {waited}: {blocks_text(self._blocks)}")
 

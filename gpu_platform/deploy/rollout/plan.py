@@ -120,7 +120,7 @@ class Rollout:
     pools: tuple[PoolRollout, ...] = ()
     configs: Configs = field(default_factory=dict[str, Sequence[Mapping[str, Any]]])
     unavailable: tuple[str, ...] = ()
-    """Nodes of all pools of the stack that are out of service, except nodes that an earlier run has started."""
+    """Unavailable nodes of all pools of the stack, except nodes that an earlier run has started to change."""
 
     @property
     def changes(self) -> tuple[NodeChange, ...]:
@@ -179,8 +179,8 @@ def _unavailable(plan: EnvironmentPlan, nodes: Iterable[Node]) -> set[str]:
 
 
 def _order(change: NodeChange) -> tuple[bool, int, int, str]:
-    """Return a sort key. Started nodes come first, then nodes that can be drained, and nodes with few pods before
-    others.
+    """Return a sort key. Nodes that an earlier run has started to change come first, then nodes that can be
+    drained. Within these groups, nodes with fewer pods come first.
 
     Empty nodes can then take the pods of the other nodes.
     """
@@ -190,8 +190,8 @@ def _order(change: NodeChange) -> tuple[bool, int, int, str]:
 def nodes_of(pool: PoolPlan, nodes: Iterable[Node]) -> list[Node]:
     """Return the live nodes of a pool whose layout `up` changes in place.
 
-    Nodes of a selector are left out, because their owner sets their labels. Nodes with a custom AMI on EKS are
-    left out, because their labels are in the user data, so that EKS replaces the nodes.
+    Nodes that a pool finds by a node selector are left out, because their owner sets their labels. Nodes with a
+    custom AMI on EKS are left out, because their labels are in the user data, so that EKS replaces the nodes.
     """
     if pool.sharing.mig_config is None or pool.nodes.ownership == "selected":
         return []

@@ -52,7 +52,7 @@ def roll(
     all_pools = _AllPools(plan.changes.max_unavailable, rollout.unavailable, closed)
     every = [_PoolRoll(client, pool, plan.stack, changed, progress, all_pools) for pool in rollout.drained]
     all_pools.pools = every
-    while sum(pool.step() for pool in every):  # each pool has its turn
+    while sum(pool.step() for pool in every):  # every pool has a turn in each round
         time.sleep(_POLL_SECONDS)
     for pool in every:
         pool.finish()
@@ -96,7 +96,7 @@ class _AllPools:
 
 
 def _held_by(limit: str, most: int, out: Collection[str], allow: str = "") -> str:
-    """Return which nodes keep a limit from allowing another node, and what to do."""
+    """Return which unavailable nodes use up a limit, and what to do so that another node may start."""
     fix = allow or f"{limit}: {len(out) + 1}"
     held = f"{limit} is {most}, already unavailable: {', '.join(sorted(out))}"
     return f"{held}; `gpu-platform validate` shows what each of them needs, or write {fix}"
@@ -174,7 +174,7 @@ class _PoolRoll:
         self._active, self._waiting = active, [node for node in left if not node.taken]
 
     def _give_up(self, blocked: Sequence[NodeRoll]) -> None:
-        """Give up nodes whose budgets allowed no eviction since the pool's last node was done."""
+        """Give up blocked nodes if nothing in the pool has moved within the drain timeout."""
         if time.monotonic() > self._moved_at + self._pool.rules.drain_timeout_seconds:
             for node in blocked:
                 node.give_up()
