@@ -8,9 +8,9 @@ Sources, read 2026-11-28: pkg/apis/*/validation of kubernetes/kubernetes v1.36.3
 that queues count come from pkg/controller/jobframework/validation.go, jobs/leaderworkerset and pkg/util/pod/pod.go
 (SpecShape) of kubernetes-sigs/kueue v0.19.2. Kueue's webhooks check workloads that are running or have ended.
 
-The table omits kinds that must not be deleted first. Kueue's ResourceFlavor and Topology and Trainer's
-TrainingRuntime keep a finalizer while other objects refer to them, so their names change with their content.
-PersistentVolumeClaims of members contain data.
+The table omits kinds that must not be deleted before they are recreated. Kueue's ResourceFlavor and Topology and
+Trainer's TrainingRuntime keep a finalizer while other objects refer to them, so their names change with their
+content. PersistentVolumeClaims of members contain data.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ def last_change(metadata: Mapping[str, Any] | None) -> str | None:
 
 
 def seconds_left(changed: Sequence[str | None], now: datetime.datetime) -> float:
-    """Return the seconds until API servers enforce policies that changed at these times. None is ignored."""
+    """Return the seconds until API servers enforce policies that changed at these times. Times that are None are
+    ignored.
+    """
     times = [datetime.datetime.fromisoformat(one) for one in changed if one is not None]
     if not times:
         return 0.0

@@ -97,7 +97,9 @@ class Cleanup(pulumi.ComponentResource):
 
 
 def _rules(*, delete: bool) -> list[Manifest]:
-    """Return the rules of the account's Role in a team's namespace. Without `delete`, it can only list."""
+    """Return the rules of the account's Role in a team's namespace. Without `delete`, the account can only list
+    objects.
+    """
     verbs = ["list", "delete"] if delete else ["list"]
     groups: dict[str, list[str]] = {}
     for kind in KINDS:

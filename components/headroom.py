@@ -11,7 +11,7 @@ from gpu_platform.base import names
 from gpu_platform.planning.headroom import PRIORITY_CLASS
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 
-# Only GPUs are kept free. A team's pod that preempts such a pod also finds enough CPU and memory on its node.
+# Only GPUs are kept free. A team's pod that preempts one of these pods must also find CPU and memory on the node.
 _REQUESTS = {"cpu": "10m", "memory": "16Mi"}
 # A pool at its maximum size has no room for these pods, which must not fail the deployment.
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}

@@ -398,7 +398,8 @@ class NodeValidation(pulumi.ComponentResource):
                         "periodSeconds": _READY_PERIOD_SECONDS,
                         "timeoutSeconds": _PROBE_TIMEOUT_SECONDS,
                     },
-                    # The probe fails after a driver change, because only a new container has the new library.
+                    # After a driver change the probe fails, because only a new container sees the new driver
+                    # library.
                     "livenessProbe": {
                         "httpGet": {"path": "/live", "port": _PORT},
                         "initialDelaySeconds": _LIVE_DELAY_SECONDS,

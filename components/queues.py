@@ -239,8 +239,8 @@ class TeamQueue(pulumi.ComponentResource):
 def held_queues() -> Mapping[str, Mapping[str, str]]:
     """Return the stopPolicy of the queues that an administrator holds, by team and then by kind.
 
-    `gpu-platform` passes the held queues. Without it, the result is empty. A held queue is not active until the
-    hold ends, so Pulumi would wait for it in vain.
+    `gpu-platform` passes the held queues. If it did not start the program, the result is empty. A held queue is
+    not active until the hold ends, so Pulumi would wait for it in vain.
     """
     try:
         document: object = json.loads(os.environ.get(names.HELD_VARIABLE, "{}"))

@@ -1,4 +1,4 @@
-"""`EksControlPlane`: the control plane of a new EKS cluster with its IAM role, key, log group and admins."""
+"""`EksControlPlane`: the control plane of a new EKS cluster with its IAM role, KMS key, log group and admins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClus
 # The maximum waiting period of KMS. A key that was deleted by mistake can be restored during this period.
 _KEY_DELETION_DAYS = 30
 _API_PORT = 443
-# The cluster may use the key of its Secrets, but not manage it.
+# The cluster may encrypt its Secrets with the KMS key, but not manage the key.
 _KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
 # Use only access entries. A typo in the aws-auth ConfigMap locks everybody out, and IAM does not log it.
 _AUTHENTICATION_MODE = "API"
@@ -38,7 +38,7 @@ class EksControlPlaneArgs:
 
 
 class EksControlPlane(pulumi.ComponentResource):
-    """The EKS cluster with its log group, the key of its Secrets, its IAM role and its admins.
+    """The EKS cluster with its log group, the KMS key for its Secrets, its IAM role and its admins.
 
     `access` contains the access entries and policies of the admins, and the rules for private networks.
 
@@ -84,7 +84,7 @@ class EksControlPlane(pulumi.ComponentResource):
     def _create_key(
         self, plan: EksClusterPlan, create: CreateEksPlan, opts: pulumi.ResourceOptions
     ) -> pulumi.Input[str]:
-        """Return the ARN of the key, either an existing key or a new one."""
+        """Return the ARN of the KMS key for Secrets, either an existing key or a new one."""
         if create.kms_key is not None:
             return create.kms_key
         opts.protect = plan.protect

@@ -1,4 +1,4 @@
-"""Creates the IAM roles of an EKS cluster, each with the service that may assume it and its managed policies."""
+"""Creates the IAM roles of an EKS cluster. Each role has managed policies, and one service that may assume it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`EksTeamIdentities`: an IAM role for the service account of each team, by EKS Pod Identity."""
+"""`EksTeamIdentities`: an IAM role for the service account of each team, through EKS Pod Identity."""
 
 from __future__ import annotations
 

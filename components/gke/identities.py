@@ -1,4 +1,4 @@
-"""`GkeTeamIdentities`: IAM roles of the teams' service accounts, by Workload Identity Federation."""
+"""`GkeTeamIdentities`: IAM roles of the teams' service accounts, through Workload Identity Federation."""
 
 from __future__ import annotations
 

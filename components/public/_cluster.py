@@ -1,4 +1,5 @@
-"""Connects a public component to its cluster, by a Kubernetes provider and the outputs that node pools need."""
+"""Connects a public component to its cluster, through a Kubernetes provider and the outputs that node pools need.
+"""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
     "BurnIn": (operations.BurnIn,),
     "ValidationSettings": (operations.Validation,),
 }
-"""Models by the name of the typed dictionary. The models of a union share a dictionary with the fields of all."""
+"""Models by the name of the typed dictionary. The models of a union share one dictionary with all their fields."""
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "ExistingVpc": "An existing VPC for a new cluster, with the fields for EKS or for GKE.",
@@ -141,7 +141,7 @@ TAGS: Final = {"Capacity": "type", "Sharing": "mode"}
 """Key that distinguishes the models of a union. It is required, even if a model has a default."""
 
 LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {"Pool": frozenset({"per_node"})}
-"""Keys that programs do not need. Nodes that are shared differently can be declared as a separate pool."""
+"""Keys that programs do not need. Nodes whose GPUs are shared differently can be declared as a separate pool."""
 
 
 def fields_of(kind: str) -> dict[str, str]:

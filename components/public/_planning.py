@@ -141,7 +141,9 @@ def _plan(
     *,
     of_platform: bool = False,
 ) -> EnvironmentPlan:
-    """Plan an environment. `places` maps its places to the component's argument names in problems."""
+    """Plan an environment. `places` maps places in the environment to argument names of the component, for
+    problems.
+    """
     platform = plain({"kind": "environment", **arguments})
     cluster = platform.get("cluster")
     problems: list[Problem] = []

@@ -1,7 +1,7 @@
 """A whole platform on the GPU nodes of an existing cluster.
 
-Configuration: `nodes`, the names of DGX A100 nodes; `kubeconfig`, a path. If it is unset, the client's default is
-used.
+Configuration: `nodes`, the names of DGX A100 nodes; `kubeconfig`, a path. If `kubeconfig` is unset, the client's
+default is used.
 """
 
 import sys
