@@ -50,7 +50,7 @@ class RuleNotChecked(UnknownValueError):
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON
     """Convert a value of the CLI to the form of a resource record.
 
-    The CLI's proxies raise an error for unknown values, for which a record contains a sentinel. All numbers of the
+    The CLI's proxies raise an error for unknown values; a record contains a sentinel instead. All numbers from the
     CLI are floats.
     """
     if isinstance(value, str):

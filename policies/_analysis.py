@@ -82,9 +82,10 @@ def rules(own: Sequence[str] = ()) -> tuple[Rule[Any, Any], ...]:
 def configure(
     config: Mapping[str, Any], source: str = "policy configuration", own: Sequence[str] = ()
 ) -> tuple[Configured, ...]:
-    """Return every rule with the level and the settings of `config`, which has the form of CrossGuard.
+    """Return every rule with its level and settings from `config`, which has the format of a CrossGuard
+    configuration.
 
-    The form is `{"all": LEVEL, "<rule id>": LEVEL | {"enforcementLevel": LEVEL, ...the rule's settings}}`. A
+    The format is `{"all": LEVEL, "<rule id>": LEVEL | {"enforcementLevel": LEVEL, ...the rule's settings}}`. A
     rule's own level overrides `all`. With neither, a rule has its default level. Raises BadInput with every
     mistake; `source` names the configuration in the message.
     """

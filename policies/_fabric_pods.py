@@ -1,6 +1,6 @@
 """Pods that use the GPU NICs of a fabric, and the host access that the vendor's test pods need.
 
-Admission uses the same facts from the catalogue. This module compares them with its own code.
+The admission policies use the same facts from the catalogue. This module evaluates the facts with separate code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FabricPod:
         return _facts(self._stack, self._workload)
 
     def may_add(self, container: Container, capability: str) -> bool:
-        """Return whether a container is the vendor's daemon as published and may add the capability."""
+        """Return whether a container is the vendor's unmodified daemon and that daemon needs the capability."""
         return any(
             fact.daemon is not None
             and capability in fact.daemon.capabilities

@@ -157,7 +157,9 @@ def _configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
 
 
 def _shares_itself(pool: NodePool) -> bool:
-    """Return whether a pool's own device plugin shares GPUs, or may share them by a hidden setting."""
+    """Return whether a pool's own device plugin shares GPUs, or may share them through a setting that is not
+    visible.
+    """
     try:
         return pool.sharing is not None
     except NotVisible:
@@ -178,10 +180,10 @@ def mig_layouts(stack: Stack) -> tuple[MigLayout, ...]:
 
 
 def device_plugin_config_of(stack: Stack, pool: NodePool) -> DevicePluginConfig | None:
-    """Return the device-plugin config of a pool's nodes, or None if none is named.
+    """Return the device-plugin config of a pool's nodes, or None if no config is selected.
 
     A pool's own config takes precedence over the config in the node label, which takes precedence over the
-    default. Raises NotVisible, also if the named config is not visible.
+    default. Raises NotVisible, also if the selected config is not visible.
     """
     if pool.sharing is not None:
         return _of(pool)
@@ -252,7 +254,9 @@ def known_mig_layouts(stack: Stack) -> tuple[str, ...] | None:
 
 
 def mig_instances_of(stack: Stack, pool: NodePool) -> Iterator[Mapping[str, int]]:
-    """Yield the MIG instances for each GPU model of a pool, empty for GPUs without MIG. Raises NotVisible."""
+    """Yield the MIG instances for each GPU model of a pool. The mapping is empty for GPUs without MIG. Raises
+    NotVisible.
+    """
     if pool.partition is not None:
         yield from _filled(pool.partition, pool.partition.text() or "", pool)
         return

@@ -39,9 +39,9 @@ _KEYS = re.compile(r"""\.?([A-Za-z0-9_-]+)|\[([0-9]+)\]|\["(.*?)"\]""")
 
 
 class NotVisible(Exception):
-    """Raised when a rule needs a value that is not known before the deployment, secret, or in another stack.
+    """Raised when a rule needs a value that is secret, is in another stack, or is not known before the deployment.
 
-    `owner` is the URN of the resource that has the value, and `path` the path in the resource's inputs.
+    `owner` is the URN of the resource that has the value, and `path` is the path in the resource's inputs.
     """
 
     def __init__(self, owner: str, path: str, why: str) -> None:
@@ -82,7 +82,9 @@ class Value:
         return self.raw is not None
 
     def get(self, *keys: str) -> Value:
-        """Return the value below, key by key. Raises NotVisible if a mapping on the path is not visible."""
+        """Return the value at `keys` in nested mappings. Raises NotVisible if a mapping on the path is not
+        visible.
+        """
         value = self
         for key in keys:
             mapping = _mapping(value.see())

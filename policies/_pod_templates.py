@@ -1,4 +1,4 @@
-"""Paths of pod specs in each kind of resource, and paths of the numbers of pods that run together.
+"""Paths of pod specs in each kind of resource, and paths of the counts of pods that run together.
 
 Kinds and fields: Kubernetes 1.36 API; JobSet v1alpha2, Trainer v1 and v2, KubeRay v1, LeaderWorkerSet v1, Kueue
 v1beta2 and KEDA v1alpha1, read in their CustomResourceDefinitions 2026-11-23.
@@ -23,8 +23,8 @@ _EACH: Final = "*"  # in a path: every item of a list or every value of a mappin
 class TemplatePath:
     """One path of a pod spec in a kind of resource.
 
-    `gang` are paths of counts. Their product is the number of pods that work together on one task. It is empty for
-    pods that serve independently, such as pods of a Deployment.
+    `gang` are paths of counts. The product of these counts is the number of pods that work together on one task.
+    `gang` is empty for pods that serve independently, such as pods of a Deployment.
     """
 
     spec: tuple[str, ...]
@@ -105,8 +105,8 @@ BATCH_KINDS: Final = frozenset(
 
 
 def pod_templates(kind: str, inputs: Value) -> tuple[PodTemplate, ...]:
-    """Return the pod specs of a resource, or a template with the reason for each that is not visible. Never
-    raises.
+    """Return the pod specs of a resource. For each pod spec that is not visible, return a template with the
+    reason. Never raises.
     """
     return tuple(template for path in _PATHS[kind] for template in _templates(inputs, path))
 

@@ -127,7 +127,7 @@ class NodePool(ABC):
     @property
     @abstractmethod
     def machine_types(self) -> tuple[str, ...]:
-        """Machine types that the pool's nodes may have. Empty if the pool names none."""
+        """Machine types that the pool's nodes may have. Empty if the pool specifies no machine type."""
 
     @property
     def selected_by(self) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ class NodePool(ABC):
 
     @property
     def group(self) -> str:
-        """Key with which the nodes of one pool are reported together."""
+        """Key of the pool. Findings about nodes with the same key are reported together."""
         return f"{self.resource.type} {self.name}"
 
     def label(self, key: str) -> Value:
@@ -595,7 +595,7 @@ class KarpenterNodePool(_ConfiguredByUserData):
 
     @property
     def renames_shares(self) -> bool:
-        """Whether shares can be renamed, which is never the case here.
+        """Whether shares can be renamed, which is always false for Karpenter.
 
         Karpenter creates no nodes for pods that request nvidia.com/gpu.shared, so its pools keep the name.
         Sources: kubernetes-sigs/karpenter#729, #751 and #2140.

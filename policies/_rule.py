@@ -92,7 +92,9 @@ class Subject(Protocol):
 
     @property
     def group(self) -> str:
-        """Key with which subjects are reported together, such as the nodes of one pool."""
+        """Key of a group of subjects, such as the nodes of one pool. Findings about subjects with the same key are
+        reported together.
+        """
         ...
 
 

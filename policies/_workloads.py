@@ -20,7 +20,7 @@ from policies._pod_templates import (
 from policies._pools import NodePool, NodeTaint, pools
 from policies._stack import ObjectSubject, Stack
 
-# Pod specs in these kinds start no pods. `additions` returns the settings of TrainJobs.
+# The pod specs in these kinds start no pods by themselves. For TrainJobs, see `additions`.
 _WITHOUT_PODS = frozenset(
     {
         "core/ConfigMap",

@@ -29,8 +29,8 @@ _POLICIES = ("restricted", "single-numa-node")
 class _Numa:
     """NUMA nodes of a machine.
 
-    `gpus` has the number of GPUs of each NUMA node with GPUs, in descending order. `cpus` is the number of CPUs
-    per node.
+    `gpus` is the number of GPUs of each NUMA node with GPUs, in descending order. `cpus` is the number of CPUs per
+    NUMA node.
     """
 
     pool: str

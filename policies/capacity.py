@@ -107,7 +107,9 @@ def _promised_too_much(stack: Stack, _: _Quotas, settings: OvercommitSettings) -
 def _known_capacity(
     stack: Stack, promised: Mapping[str, list[tuple[str, Value, Decimal]]], settings: CapacitySettings
 ) -> Mapping[str, int | None]:
-    """Return the capacity in the settings or, if not set, of the stack's pools. Raises NotVisible."""
+    """Return the capacity in the settings or, if it is not set there, the capacity of the stack's pools. Raises
+    NotVisible.
+    """
     if settings.capacity:
         return settings.capacity
     if not any(pool.has_gpus for pool in stack.view(pools)):

@@ -1,4 +1,4 @@
-"""Rules about isolation, which cover GPUs without a request, access to the node, and pods on GPU nodes.
+"""Rules about isolation: pods that use GPUs without a request, access to the node, and other pods on GPU nodes.
 
 In the namespaces of teams, the API server enforces rules with the same ids. The section "The same rules at
 admission" of the documentation describes where the two differ.
@@ -210,7 +210,7 @@ def _gpu_taints(stack: Stack) -> list[NodeTaint]:
     found = {NodeTaint(names.GPU_TAINT_KEY, None, "NoSchedule"): None}
     for pool in stack.view(pools):
         if pool.has_gpus:
-            # Ignore the value: a pod that tolerates the key with another value does not need the toleration.
+            # Ignore the taint's value: a toleration of the key with another value is not needed either.
             keys = {(taint.key, taint.effect) for taint in pool.taints if taint.keeps_pods_off}
             found |= {NodeTaint(key, None, effect): None for key, effect in sorted(keys)}
     return list(found)
@@ -229,7 +229,7 @@ gpu_privileged_hostpath = Rule(
 
 
 def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
-    # A DaemonSet runs on every node. Drivers, exporters and log collectors are DaemonSets.
+    # DaemonSets such as drivers, exporters and log collectors must run on every node.
     if workload.resource.kind == "apps/DaemonSet" or workload.namespace in settings.system_namespaces:
         return
     leaving = [NodeTaint(key, None, "NoSchedule") for key in LEAVING_TAINTS]

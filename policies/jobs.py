@@ -106,7 +106,9 @@ active_deadline = Rule(
 
 
 def _keeps_work(workload: Workload) -> bool:
-    """Return whether work of a pod outlives it, on a volume or in checkpoints that an annotation declares."""
+    """Return whether the work of a pod is kept after the pod ends, on a volume or in checkpoints that an
+    annotation declares.
+    """
     if workload.annotations.get(_CHECKPOINTS).text():
         return True
     volumes = workload.pod_spec.get("volumes").items()

@@ -50,7 +50,9 @@ def _no_topology_policy(_: Stack, pool: NodePool, __: Settings) -> Iterator[Brea
 
 
 def _aligns_devices(pool: NodePool) -> bool:
-    """Return whether a visible policy aligns devices. If so, the number of GPUs is not needed."""
+    """Return whether a visible policy aligns devices. It is checked first, because the number of GPUs may not be
+    visible.
+    """
     try:
         return pool.topology_policy.text() in ("restricted", "single-numa-node")
     except NotVisible:

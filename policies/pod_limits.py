@@ -22,7 +22,7 @@ from policies._stack import Stack
 from policies._workloads import Workload, with_additions, workloads
 from policies.isolation import SystemSettings
 
-# Path of the deadline of a kind's pods, in addition to the pod's deadline. `*` is the item with the template.
+# Path of an additional deadline for the pods of each kind. `*` stands for the list item with the pod template.
 _DEADLINES: Final[Mapping[str, str]] = {
     "batch/Job": "spec",
     "batch/CronJob": "spec.jobTemplate.spec",
@@ -77,10 +77,10 @@ volume_source = Rule(
 
 
 class NodeSettings(SystemSettings):
-    """Limits on how long pods may keep a node."""
+    """Limits on how long pods may prevent the removal of their node."""
 
     longest_deadline_seconds: int = LONGEST_PIN_SECONDS
-    """Maximum deadline of pods with an annotation that keeps their node."""
+    """Maximum deadline of pods with an annotation that prevents the removal of their node."""
     longest_grace_seconds: int = LONGEST_GRACE_SECONDS
     """Maximum time between SIGTERM and SIGKILL."""
 
@@ -109,7 +109,7 @@ def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Ite
 
 
 def _deadlines(workload: Workload) -> Iterator[int]:
-    """Return the deadlines of the pods, and of the object or job that creates them."""
+    """Yield the deadlines of the pods, and of the object or job that creates them."""
     yield workload.pod_spec.get("activeDeadlineSeconds").whole() or 0
     kind, inputs = workload.resource.kind, workload.resource.inputs
     if kind == "ray.io/RayJob" and not inputs.get("spec", "shutdownAfterJobFinishes").truth():

@@ -53,7 +53,7 @@ class ReplicaLimits(Settings):
 
     max_time_slicing_replicas: int = Field(default=4, ge=1)
     max_mps_replicas: int = Field(default=8, ge=1, le=48)
-    """MPS serves at most 48 clients on one GPU."""
+    """Maximum number of MPS replicas. MPS serves at most 48 clients on one GPU."""
 
 
 def _too_many_replicas(_: Stack, config: DevicePluginConfig, limits: ReplicaLimits) -> Iterator[Breach]:
@@ -97,7 +97,9 @@ def _not_renamed(stack: Stack, config: DevicePluginConfig, _: Settings) -> Itera
 
 
 def _could_rename(stack: Stack, config: DevicePluginConfig) -> bool:
-    """Return whether a pool with the config could rename shares, or no pool uses the config. Raises NotVisible."""
+    """Return whether a pool that uses the config could rename shares. True if no pool uses the config. Raises
+    NotVisible.
+    """
     if config.pool is not None:
         return config.pool.renames_shares
     users = [pool for pool in stack.view(pools) if _names(pool, config)]

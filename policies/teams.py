@@ -103,7 +103,9 @@ def _is_limit_of_gpus(resource: str) -> bool:
 
 
 def _limited(stack: Stack, namespace: Namespace) -> tuple[set[str], set[str]]:
-    """Return the resources that the namespace's quotas limit for every pod and only within scopes."""
+    """Return the resources that the namespace's quotas limit for every pod, and the resources that they limit only
+    within scopes.
+    """
     for_all: set[str] = set()
     in_part: set[str] = set()
     name = namespace.resource.inputs.get("metadata", "name").text() or namespace.name
