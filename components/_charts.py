@@ -1,4 +1,4 @@
-"""Applies the stack file's repository and additional values to Helm releases."""
+"""Applies the stack file's chart repository and additional values to Helm releases."""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ _HELM_KINDS = ("helm.sh/Release", "helm.sh/Chart")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuOperator:
-    """A rendered GPU Operator, as the spec of a ClusterPolicy or the values of a Helm release in the same form."""
+    """A rendered GPU Operator. Its settings are the spec of a ClusterPolicy, or the values of a Helm release in
+    the same form.
+    """
 
     resource: Resource
     values: Value

@@ -1,4 +1,4 @@
-"""Resources that rules check, which are the records of one stack, with cached views of them."""
+"""The resources of one stack that rules check, with cached views of them."""
 
 from __future__ import annotations
 

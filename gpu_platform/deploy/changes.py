@@ -1,4 +1,6 @@
-"""Changes that an apply makes to objects, with the fields that differ between two states on the API server."""
+"""Changes that an apply makes to objects, with the fields that differ between two states of an object on the API
+server.
+"""
 
 from __future__ import annotations
 
@@ -121,8 +123,8 @@ def field_changes(
 ) -> tuple[FieldChange, ...]:
     """Return the fields that an apply of `declared` changed between two states of an object on the server.
 
-    It compares declared fields, and fields that were declared last time but no longer are. Changes by controllers
-    therefore do not count. With `secret`, values are redacted.
+    It compares declared fields, and fields that were declared last time but are no longer declared. Changes by
+    controllers therefore do not count. With `secret`, values are redacted.
     """
     found = [
         *_changed(declared, before, after, ""),

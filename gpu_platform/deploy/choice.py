@@ -1,4 +1,4 @@
-"""Chooses the engine that deploys a stack, with the reason."""
+"""Chooses the engine that deploys a stack, and states the reason."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ _EXAMINED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _GRANTS_ACCESS: Final = ("*.rbac.authorization.k8s.io", "NetworkPolicy.networking.k8s.io")
 
-# Fields that controllers or common operations own in the examined kinds: patterns of kind and field, and the
-# reason.
+# Fields of the examined kinds that controllers or common operations own. Each entry has a pattern for the kind, a
+# pattern for the field, and the owner or the reason.
 _OWNED_BY_OTHERS: Final = (
     ("*.apps", "spec.replicas", "HorizontalPodAutoscaler, KEDA and `kubectl scale`"),
     (
@@ -94,8 +94,8 @@ def additions(
 ) -> tuple[Addition, ...]:
     """Return the fields that others added to a live object that this engine applied with `manifest`.
 
-    Values that the API server sets by default do not count, although they belong to the person who created the
-    object.
+    Values that the API server sets by default do not count, although the person who created the object is their
+    field manager.
     """
     found = tuple(_of_other_managers(live))
     if not found:

@@ -129,7 +129,7 @@ class StackLock:
         return (datetime.now(UTC) - renewed).total_seconds() > _SURELY_EXPIRED_SECONDS
 
     def _try_to_take(self, *, expired: bool) -> bool:
-        """Take the lock if it is free or `expired`. Otherwise keep the Lease that was read in `_held`."""
+        """Take the lock if it is free or `expired`. Otherwise store the current Lease in `_held`."""
         live = self._client.get(_API_VERSION, "Lease", self._name, PARENT_NAMESPACE)
         before, self._held = self._held, live or {}
         now = _now()

@@ -53,8 +53,8 @@ def apply_over(
 def repair_taints(client: KubernetesClient, declared: Mapping[str, Sequence[Taint]]) -> list[str]:
     """Set the declared taints of existing nodes (by name), and keep the taints of others.
 
-    Returns the changed nodes. It is for an engine that does not change the taints of existing nodes. Raises
-    Refused.
+    Returns the changed nodes. This function is used with an engine that does not change the taints of existing
+    nodes. Raises Refused.
     """
     changed: list[str] = []
     for name, taints in declared.items():
@@ -105,8 +105,8 @@ def _with_taints(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> dict[s
 def _declared_before(live: Mapping[str, Any]) -> set[tuple[str, str]] | None:
     """Return the taints (key, effect) that the stack put on a node, or None if it put all of them there.
 
-    A node of an earlier release has no annotation. The whole list belongs to the stack if nobody has changed it
-    since.
+    A node that an earlier release applied has no annotation. Its whole list of taints belongs to the stack if
+    nobody has changed the list since.
     """
     text = mapping_at(live, "metadata", "annotations").get(TAINTS_ANNOTATION)
     if text is None:

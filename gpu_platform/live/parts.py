@@ -17,11 +17,12 @@ _RELEASE = ("meta.helm.sh/release-namespace", "meta.helm.sh/release-name")
 
 
 def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[InstalledPart, ...]:
-    """Return the workloads in all namespaces that run these parts, and their objects.
+    """Return the workloads in all namespaces that run these parts, and the custom resources that configure the
+    parts.
 
     Raises Refused and UnknownOutcome. A workload that a controller created is left out, because the controller
-    itself is found. If a part may be limited to nodes outside the pools, a workload that selects its
-    nodes by labels of the cluster's owner is left out.
+    itself is found. If a part may be limited to nodes outside the pools, a workload that selects its nodes by
+    labels of the cluster's owner is left out.
     """
     return tuple(found for part in parts for found in _of_part(client, part))
 

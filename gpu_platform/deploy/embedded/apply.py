@@ -253,7 +253,9 @@ class _Run:
         self.applied.add(object_key(live))
 
     def _settled(self, declared: KubernetesObject, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> None:
-        """Record an object that is exactly as it was applied, without additions by others."""
+        """Record an object that is as it was applied, without additions by others, so that the next run can skip
+        it.
+        """
         self._applied(live)
         if not holds_secrets(declared):  # a digest of a short secret would reveal it
             self.states[declared.key] = state_seen(manifest, live)

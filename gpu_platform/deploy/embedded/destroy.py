@@ -1,4 +1,6 @@
-"""Deletes all objects that the embedded engine deployed for a stack, but no objects of team members."""
+"""Deletes all objects that the embedded engine deployed for a stack, and keeps the objects that team members
+created.
+"""
 
 from __future__ import annotations
 

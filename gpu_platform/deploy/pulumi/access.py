@@ -1,7 +1,7 @@
 """Restores RBAC objects and NetworkPolicies that others changed, because Pulumi does not see such changes.
 
-The Pulumi provider reads only the fields of a live object that its own field manager owns. A subject or a rule
-that somebody else wrote is therefore no difference (pulumi-kubernetes, provider/pkg/provider/provider.go, Read;
+The Pulumi provider reads only the fields of a live object that its own field manager owns. It therefore does not
+report a subject or a rule that somebody else wrote (pulumi-kubernetes, provider/pkg/provider/provider.go, Read;
 read 2026-11-28).
 """
 
@@ -20,7 +20,7 @@ from gpu_platform.live.objects import ObjectKey, object_key
 
 
 def changed_access(client: KubernetesClient, declared: Iterable[KubernetesObject]) -> tuple[Change, ...]:
-    """Return the live objects that grant different access than declared, each with the fields that differ."""
+    """Return the live objects whose access differs from the declared access, each with the fields that differ."""
     kinds: dict[str, list[KubernetesObject]] = {}
     for item in declared:
         if access_fields(item.key) and not is_unknown(item.manifest):

@@ -1,4 +1,4 @@
-"""Finds a usable Pulumi CLI on this machine, or installs the CLI in the version of the SDK."""
+"""Finds a usable Pulumi CLI on this machine, or installs the version that matches the SDK."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Unusable(Exception):  # not a GpuPlatformError, because the caller may use
 
 
 def find_cli(*, install: bool) -> PulumiCli:
-    """Return the CLI on PATH, or the CLI in the version of the SDK from the cache.
+    """Return the CLI on PATH, or the cached CLI whose version matches the SDK.
 
     `install` downloads the CLI if the cache does not contain it. Raises Unusable if there is no CLI, or if no
     backend for the state is configured.

@@ -35,7 +35,7 @@ OnOutput = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class InterruptedCreation:
-    """A resource whose creation the CLI has begun but not ended, because it still runs or was killed.
+    """A resource whose creation the CLI has begun but not finished, because the CLI still runs or was killed.
 
     `name` is Pulumi's name. `deleted_by` is the command that deletes a Helm release, or empty for other resources.
     """
@@ -135,8 +135,8 @@ class PulumiEngine:
         )
 
     def helm_releases(self) -> frozenset[tuple[str, str]]:
-        """Return the namespace and name of each Helm release in the stack's state, including half-created
-        releases.
+        """Return the namespace and name of each Helm release in the stack's state, including releases whose
+        creation was interrupted.
         """
         releases: set[tuple[str, str]] = set()
         for resource in (*self._resources(), *self._pending()):
@@ -192,8 +192,8 @@ class PulumiEngine:
     def _refreshed(self) -> automation.Stack:
         """Return the stack after a refresh of its state, so that `up` repairs changes by others."""
         stack = self._stack()
-        # With the option of `up` instead, the policy packs would also check changes by others, and refuse the
-        # repair.
+        # If `up` refreshed the state itself, the policy packs would also check changes by others, and refuse to
+        # repair them.
         with _clean_errors("refresh", self._stack_name):
             stack.refresh(show_secrets=False, **self._common)
         return stack

@@ -456,7 +456,7 @@ class _Recorder(MockMonitor):
         return f"urn:pulumi:{self._stack}::{self._project}::{qualified}::{name}"
 
     def _alias(self, request: _Registration, alias: alias_pb2.Alias) -> str:
-        """Return the URN that an alias stands for. Parts that the alias leaves out are the resource's own."""
+        """Return the URN that an alias stands for. Parts that the alias omits are taken from the resource."""
         if alias.urn:
             return alias.urn
         spec = alias.spec

@@ -125,7 +125,7 @@ def is_of_platform(live: Mapping[str, Any]) -> bool:
 
 
 def is_kept_claim(live: Mapping[str, Any]) -> bool:
-    """Return whether an object is the claim of an entry in the stack file, which outlives the entry."""
+    """Return whether an object is a claim of an entry in the stack file that is kept when the entry is removed."""
     labels = mapping_at(live, "metadata", "labels")
     return object_key(live).group_kind == "PersistentVolumeClaim" and names.KEPT_LABEL in labels
 
@@ -151,7 +151,7 @@ def decide(
 ) -> Pruned:
     """Decide which objects that a stack no longer declares are deleted, and which namespaces are retained.
 
-    With `before_deletion`, objects of the platform are still in the namespaces, as in a preview.
+    `before_deletion` means that the namespaces still contain objects of the platform, as in a preview.
     """
     lives = list(superfluous)
     leaving = {str(live["metadata"]["name"]) for live in lives if _is_team_namespace(live)}
@@ -351,7 +351,8 @@ def settle(
 
 
 def _delete_pod_security_policies(client: KubernetesClient, namespace: str) -> None:
-    """Delete the policies that enforced the Pod Security level of a namespace, which its label enforces now."""
+    """Delete the policies that enforced the Pod Security level of a namespace. Its label enforces the level now.
+    """
     for kind in _POLICY_KINDS:
         for prefix in _IN_PLACE_OF_LABEL:
             live = client.get(_POLICY_API, kind, f"{prefix}-{namespace}")
@@ -366,7 +367,7 @@ def _kept_in(client: KubernetesClient, namespace: str) -> Iterator[dict[str, Any
 
 
 def _policies(client: KubernetesClient, namespace: str) -> Iterator[dict[str, Any]]:
-    """Yield the admission policies that stay as long as a team's namespace, with their bindings."""
+    """Yield the admission policies that stay while a team's namespace exists, with their bindings."""
     for kind in _POLICY_KINDS:
         for live in client.objects(_POLICY_API, kind, label_selector=f"{names.TEAM_LABEL}={namespace}"):
             if _team_of_policy(live):
@@ -374,7 +375,7 @@ def _policies(client: KubernetesClient, namespace: str) -> Iterator[dict[str, An
 
 
 def _team_of_policy(live: Mapping[str, Any]) -> str:
-    """Return the namespace whose lifetime an admission policy or binding shares, or "" for other objects."""
+    """Return the namespace that an admission policy or binding belongs to, or "" for other objects."""
     key = object_key(live)
     if key.group != _POLICY_API.partition("/")[0] or key.kind not in _POLICY_KINDS:
         return ""

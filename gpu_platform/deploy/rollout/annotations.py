@@ -1,7 +1,8 @@
 """Cordon, annotation and labels that `up` writes to a node whose MIG layout it changes.
 
-They are one server-side apply by the stack's own field manager. A field that the next apply omits is removed,
-unless another manager owns it too. A node that was cordoned before the change therefore stays cordoned after it.
+They are written in one server-side apply by the stack's own field manager. A field that the next apply omits is
+removed, unless another manager owns it too. A node that was cordoned before the change therefore stays cordoned
+after it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _LABELS: Final = ("f:metadata", "f:labels")
 
 @dataclass(frozen=True, slots=True)
 class RolloutAnnotation:
-    """Reason why `up` has cordoned a node: it changes to `config`, or the change failed because of `failure`."""
+    """Reason why `up` has cordoned a node: the node changes to `config`, or the change failed because of
+    `failure`.
+    """
 
     stack: str
     config: str
