@@ -25,7 +25,8 @@ _RUN_ELSE: Final = ("envFrom", "volumeDevices", "lifecycle", "livenessProbe", "r
 class FabricPod:
     """A workload that requests whole nodes with a fabric, and the host access that its containers may have.
 
-    If a stack has no pools, such as a team's stack, every fabric is considered. Admission knows the actual pools.
+    If a stack has no pools, such as a team's stack, every fabric is considered. The admission policies know the
+    actual pools.
     """
 
     def __init__(self, stack: Stack, workload: Workload) -> None:
@@ -48,7 +49,7 @@ class FabricPod:
         )
 
     def may_have_devices(self, annotation: str, value: Value) -> bool:
-        """Return whether an annotation gives a daemon only the devices that its vendor publishes."""
+        """Return whether an annotation gives a daemon only the devices that the vendor publishes for it."""
         return any(
             fact.daemon is not None
             and annotation == fact.daemon.annotation

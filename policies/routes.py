@@ -1,4 +1,5 @@
-"""Rules about Ingresses, Gateway routes and Services of teams, whose controllers serve all namespaces.
+"""Rules about Ingresses, Gateway routes and Services of teams. The controllers of these objects serve all
+namespaces.
 
 In the namespaces of teams, the API server enforces rules with the same ids. Sources:
 gpu_platform/catalog/route_limits.py.

@@ -178,7 +178,7 @@ class EksControlPlane(pulumi.ComponentResource):
 
 
 def _use_of_key(arn: str) -> str:
-    """Return the IAM policy that allows the cluster to use the key of its Secrets."""
+    """Return the IAM policy that allows the cluster to use the KMS key for its Secrets."""
     statement = {"Effect": "Allow", "Action": _KEY_ACTIONS, "Resource": arn}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 

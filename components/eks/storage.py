@@ -31,7 +31,7 @@ class EksFileSystemsArgs:
 
 
 class EksFileSystems(pulumi.ComponentResource):
-    """Add-ons of CSI drivers, EFS file systems with a mount target in each zone, and the network access of FSx.
+    """The add-ons with CSI drivers, EFS file systems with a mount target in each zone, and network access to FSx.
 
     Outputs: `parameters`, the parameters that are known only after the deployment, by storage class.
     """

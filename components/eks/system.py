@@ -112,5 +112,7 @@ class EksSystem(pulumi.ComponentResource):
 
 
 def _left_alone() -> list[str]:
-    """Return the inputs that an update must not change. A new pool's zone must not replace the system nodes."""
+    """Return the inputs that an update must not change. A zone that a new pool adds must not replace the system
+    nodes.
+    """
     return ["subnetIds"] if SYSTEM_NODES in resized() else ["scalingConfig.desiredSize", "subnetIds"]

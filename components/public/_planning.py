@@ -141,9 +141,7 @@ def _plan(
     *,
     of_platform: bool = False,
 ) -> EnvironmentPlan:
-    """Plan an environment. `places` maps places in the environment to argument names of the component, for
-    problems.
-    """
+    """Plan an environment. `places` maps places in the environment to the argument names that problems report."""
     platform = plain({"kind": "environment", **arguments})
     cluster = platform.get("cluster")
     problems: list[Problem] = []

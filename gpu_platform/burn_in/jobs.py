@@ -62,8 +62,8 @@ def job_of(
 
 
 def _name(prefix: str, nodes: Sequence[str]) -> str:
-    """Return the name of a Job, its pods and its Service. It contains a digest of the node names, which would be
-    too long and contain dots.
+    """Return the name of a Job, its pods and its Service. It contains a digest, because node names are too long
+    and contain dots.
     """
     digest = hashlib.sha256("\n".join(nodes).encode()).hexdigest()[:8]
     return f"{prefix[:40]}-{digest}"

@@ -25,7 +25,7 @@ Activity = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the CronJob. Ages are in seconds. A check whose setting is None is skipped."""
+    """Settings of the CronJob. Ages are in seconds. A check whose age is None is skipped."""
 
     delete: bool = False
     finished_after: int | None = None

@@ -12,7 +12,7 @@ _AGAIN_SECONDS: Final = 60.0
 
 
 class WaitReport:
-    """Lines of one wait. All times are in seconds on the same monotonic clock."""
+    """Progress lines for one wait. All times are in seconds on the same monotonic clock."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

@@ -23,8 +23,8 @@ KUBECONFIG_OUTPUT = "kubeconfig"
 class WrongKubeconfig(UnknownOutcome):
     """The stack file names a kubeconfig or context that cannot be used.
 
-    A command that needs the cluster reports bad input. Code that only reads the cluster in addition to its task
-    continues without it, as if the cluster did not answer.
+    A command that needs the cluster reports bad input. Code that reads the cluster only for additional information
+    continues without the cluster, as if the cluster did not answer.
     """
 
     exit_code = ExitCode.BAD_INPUT

@@ -83,7 +83,9 @@ class Contents:
 
     @property
     def kinds(self) -> Mapping[str, int]:
-        """Number of objects by `Kind.group`, with claims and workloads first and then sorted by name."""
+        """Number of objects by `Kind.group`. Claims and workloads come first, and the other kinds are sorted by
+        name.
+        """
         counts = Counter(object_key(live).group_kind for live in self.objects)
         rank = {kind: index for index, kind in enumerate(_SHOWN_FIRST)}
         return dict(sorted(counts.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0])))

@@ -1,4 +1,6 @@
-"""Reads the nodes, pods and disruption budgets of a cluster once for all parts of an announcement."""
+"""Reads the nodes, pods and disruption budgets of a cluster once, so that all parts of a change report use the
+same objects.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def measured_utilisation(address: str, pools: Collection[str], *, period: str = 
 
 
 def held_by_team(address: str, teams: Collection[str], *, period: str = "14d") -> dict[str, float] | None:
-    """Return the maximum number of GPUs that each team held at the same time, or None without such metrics.
+    """Return the maximum number of GPUs that each team held at the same time, or None if Prometheus has no such
+    metrics.
 
     A team without a series has held no GPU if another team has a series, because the exporter then names the pods
     that use GPUs. Raises BadInput for an address that is neither http nor https, and UnknownOutcome if Prometheus

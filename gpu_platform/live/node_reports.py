@@ -95,8 +95,8 @@ def with_burn_in(
 ) -> ValidationReport:
     """Return a report that includes the results of active checks.
 
-    `records` are the results by node. `nodes` are `v1/Node` objects. `replacements` names, for each pool, what
-    recreates its nodes.
+    `records` are the results by node. `nodes` are `v1/Node` objects. `replacements` names, by pool, the service or
+    controller that recreates the nodes.
     """
     uids = {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes}
     pools = {pool.pool: pool for pool in burn_in.pools}
@@ -147,8 +147,8 @@ def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
 
 
 def _reservations(pool: PoolPlan, now: datetime) -> tuple[ExpectedReservation, ...]:
-    """Return the reservations that Karpenter must find for a pool now, without those that have not begun or have
-    ended.
+    """Return the current reservations that Karpenter must find for a pool. Future and expired reservations are
+    left out.
     """
     windows = pool.cloud_nodes.node_class_reservations
     return tuple(

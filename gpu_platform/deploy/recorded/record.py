@@ -488,7 +488,9 @@ class _Recorder(MockMonitor):
 
 
 def _without_objects(properties: struct_pb2.Struct) -> struct_pb2.Struct:
-    """Return properties without objects. Objects are unknown, because a provider adds fields to them."""
+    """Return the properties without those that are objects. Objects are unknown, because a provider adds fields to
+    them.
+    """
     known = struct_pb2.Struct()
     for key, value in properties.fields.items():
         items = value.list_value.values if value.HasField("list_value") else [value]

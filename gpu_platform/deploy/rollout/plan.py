@@ -190,8 +190,8 @@ def _order(change: NodeChange) -> tuple[bool, int, int, str]:
 def nodes_of(pool: PoolPlan, nodes: Iterable[Node]) -> list[Node]:
     """Return the live nodes of a pool whose layout `up` changes in place.
 
-    Nodes that a pool finds by a node selector are left out, because their owner sets their labels. Nodes with a
-    custom AMI on EKS are left out, because their labels are in the user data, so that EKS replaces the nodes.
+    Existing nodes that a pool selects by label are left out, because their owner sets their labels. Nodes with a
+    custom AMI on EKS are left out, because their labels are in the user data, so EKS replaces the nodes.
     """
     if pool.sharing.mig_config is None or pool.nodes.ownership == "selected":
         return []

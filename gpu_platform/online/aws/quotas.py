@@ -1,4 +1,4 @@
-"""Quotas of AWS: their usage outside the stack, and the demand of networks and system nodes."""
+"""AWS quotas: their usage outside the stack, and the demand of networks and system nodes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ SERVICE_MONITORS: Final = "servicemonitors.monitoring.coreos.com"
 class Workload:
     """A Deployment or DaemonSet.
 
-    `owner` is its Helm release or manager, or empty if it has none. `selective` is true if it selects its nodes.
+    `owner` is its Helm release or manager, or empty if it has none. `selective` is true if its pods run only on
+    selected nodes.
     """
 
     kind: str
