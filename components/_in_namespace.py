@@ -105,7 +105,7 @@ def immutable_config_map(
     text: Mapping[str, str] | None = None,
     binary: Mapping[str, str] | None = None,
 ) -> tuple[str, KubernetesObject]:
-    """Create an immutable ConfigMap and return its name, which contains a hash of its content, and the resource.
+    """Create an immutable ConfigMap. Return its name, which contains a hash of its content, and the resource.
 
     `text` maps keys to texts, and `binary` maps keys to base64 data. Different content creates a different
     ConfigMap, so that pods restart and nobody can change data that a running pod reads.

@@ -223,8 +223,8 @@ class NodeValidation(pulumi.ComponentResource):
         """Create rules for the Node Readiness Controller, which removes the taint of new nodes that passed
         validation.
 
-        The rules apply only to new nodes. If nodes fail later, the agents hold back a limited share of them, which
-        the controller does not support.
+        The rules apply only to new nodes. If nodes fail later, the agents hold back a limited share of them. The
+        controller does not support such a limit.
         """
         taint = self._validation.readiness_taint
         for pool, labels in self._validation.readiness.items():

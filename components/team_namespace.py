@@ -520,7 +520,7 @@ class TeamNamespace(pulumi.ComponentResource):
         )
 
     def _pod_security(self, workload: WorkloadPlan) -> Manifest | None:
-        """Return the security context of a pod, which also applies to injected and ephemeral containers."""
+        """Return the security context of a pod. It also applies to injected and ephemeral containers."""
         restricted = self._plan.pod_security == "restricted"
         if not restricted and workload.run_as_user is None:
             return None

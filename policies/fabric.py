@@ -96,7 +96,7 @@ def _efa_is_blocked(stack: Stack, template: LaunchTemplate, _: Settings) -> Iter
 
 
 def _allows_itself(stack: Stack, group: Resource, direction: str) -> bool:
-    """Return whether a security group allows all traffic with itself in the given direction. Raises NotVisible."""
+    """Return whether a security group allows all traffic between its members in a direction. Raises NotVisible."""
     for rule in group.inputs.get(direction).items():
         if rule.get("self").truth() and _all(rule.get("protocol")):
             return True

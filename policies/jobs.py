@@ -57,7 +57,7 @@ def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator
 
 
 def _mps_mounts_its_own(stack: Stack, workload: Workload) -> bool:
-    """Return whether the device plugin mounts its MPS daemon's /dev/shm, which a volume would hide."""
+    """Return whether the device plugin mounts the /dev/shm of its MPS daemon. A volume would hide this mount."""
     try:
         configs = [device_plugin_config_of(stack, pool) for pool in workload.targets(stack)]
     except NotVisible:  # the config is in another stack

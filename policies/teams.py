@@ -1,4 +1,4 @@
-"""Rules about the namespaces of teams, which have the label of a team."""
+"""Rules about the namespaces of teams. These namespaces have a label with the name of the team."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class GkeCluster(pulumi.ComponentResource):
         """Return the address range of a subnetwork.
 
         The range is empty if it cannot overlap a GPU network, or if the subnetwork is in the host project of a
-        Shared VPC, where the program needs no permissions.
+        Shared VPC. The program needs no permissions in a host project.
         """
         args, (project, region, name) = self._args, subnetwork_of(subnetwork, self._args)
         if not args.networks or project != args.project:

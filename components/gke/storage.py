@@ -30,7 +30,8 @@ class GkeFileSystemsArgs:
 
 
 class GkeFileSystems(pulumi.ComponentResource):
-    """Private services access of a created network, which connects nodes to Managed Lustre, and roles on buckets.
+    """Private services access, which connects the nodes of a created network to Managed Lustre, and roles on
+    buckets.
 
     Outputs: `parameters`, the parameters that are known only after the deployment, by storage class.
     """

@@ -68,7 +68,7 @@ class StackLock:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Hold the lock while the body runs, which must be in the main thread.
+        """Hold the lock while the body runs. The body must run in the main thread.
 
         Waits while another run holds the lock. Raises UnknownOutcome if that run does not end within
         `wait_seconds`. Also raises it if the lock is lost while the body runs, because this process was suspended

@@ -25,7 +25,7 @@ def blocks_of(pods: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> tuple
 
 
 def ask_evictions(client: KubernetesClient, pods: Sequence[Pod]) -> tuple[Block, ...]:
-    """Return what keeps the pods of a node from being evicted, from a dry run of each eviction."""
+    """Return what keeps the pods of a node from being evicted, according to a dry run of each eviction."""
     return merged([*_of_daemons(pods), *_asked(client, evicted_pods(pods))])
 
 

@@ -1,7 +1,7 @@
 """Owns the MIG label of live nodes, so that engines that do not drain nodes cannot change it.
 
-`up` owns the label `nvidia.com/mig.config` of each node by server-side apply, in addition to the engine. If an
-engine applies another value without force, as Pulumi's provider does, the API server refuses it with a conflict
+In addition to the engine, `up` owns the label `nvidia.com/mig.config` of each node through server-side apply. If
+an engine applies another value without force, as Pulumi's provider does, the API server refuses it with a conflict
 that names this field manager.
 """
 

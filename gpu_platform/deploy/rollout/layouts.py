@@ -1,4 +1,5 @@
-"""Reads, compares and merges mig-parted configs, the file in which the MIG manager looks up a node's layout.
+"""Reads, compares and merges mig-parted config files. The MIG manager looks up the layout of a node in such a
+file.
 
 The name of a config in a plan contains a hash of its content (`planning/config_maps.py`). One file can therefore
 contain the old and the new configs while some nodes still have the old layout.

@@ -40,8 +40,8 @@ class NodeChange:
     name changes. `begun` is true if an earlier run has cordoned the node. `out` is true if the node is cordoned or
     not ready, for any reason. `failed` is true if its last change failed. `stuck` is true if its last change has
     had no result for longer than a change takes; the node then also counts as `failed`. `blocks` are the
-    disruption budgets that prevent its drain. `unmanaged` are pods that no controller would start again, which are
-    not evicted.
+    disruption budgets that prevent its drain. `unmanaged` are pods without a controller. They are not evicted,
+    because nothing would start them again.
     """
 
     node: str
