@@ -1,5 +1,4 @@
-"""Connects a public component to its cluster, through a Kubernetes provider and the outputs that node pools need.
-"""
+"""Connects a public component to its cluster: the Kubernetes provider, and the outputs that node pools need."""
 
 from __future__ import annotations
 

@@ -26,8 +26,7 @@ _KEPT_SECONDS: Final = 3600
 def job_of(
     plan: BurnInPlan, pod: PodPlan, nodes: Sequence[str], run: str, labels: Mapping[str, str] | None = None
 ) -> list[Manifest]:
-    """Return the objects of one Job with a pod on each node. `run` is the value of the run label of these objects.
-    """
+    """Return the objects of one Job with a pod on each node. `run` is the value of their run label."""
     name = _name(pod.workload.name, nodes)
     named = replace(
         pod,

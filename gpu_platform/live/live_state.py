@@ -1,5 +1,4 @@
-"""Reads the cluster state that determines the impact of a change: nodes by pool, pods, budgets and members' data.
-"""
+"""Reads the cluster state that determines a change's impact: nodes by pool, pods, budgets and members' data."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from gpu_platform.planning.prerequisites import QuotaNeed, gpu_quotas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaDemand:
-    """Demand of a stack on a quota, both for its desired nodes and for the maximum number of nodes in its pools.
-    """
+    """Demand of a stack on a quota, both for its desired nodes and for the maximum number of its nodes."""
 
     name: str
     unit: str

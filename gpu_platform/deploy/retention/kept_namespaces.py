@@ -351,8 +351,7 @@ def settle(
 
 
 def _delete_pod_security_policies(client: KubernetesClient, namespace: str) -> None:
-    """Delete the policies that enforced the Pod Security level of a namespace. Its label enforces the level now.
-    """
+    """Delete the policies that enforced the Pod Security level of a namespace. Its label enforces it now."""
     for kind in _POLICY_KINDS:
         for prefix in _IN_PLACE_OF_LABEL:
             live = client.get(_POLICY_API, kind, f"{prefix}-{namespace}")
