@@ -136,7 +136,7 @@ def _of_other_managers(live: Mapping[str, Any]) -> Iterator[Addition]:
 def _beside(
     theirs: Mapping[str, Any], ours: Mapping[str, Any], live: object, path: str, keys: tuple[str, ...]
 ) -> Iterator[tuple[str, tuple[str, ...], object]]:
-    """Yield path, keys and value of the fields in `theirs` that are not in `ours`. A list item is one field."""
+    """Yield the path, keys and value of each field in `theirs` that is not in `ours`. A list item is one field."""
     for key, inner in theirs.items():
         if key == "." or (key in ours and not inner):
             continue

@@ -146,7 +146,9 @@ class PulumiEngine:
         return frozenset(releases)
 
     def is_empty(self) -> bool:
-        """Return whether the stack's state has no resource of a cloud or cluster, so that nothing exists yet."""
+        """Return whether the stack's state contains no resource of a cloud or cluster, which means that nothing
+        exists yet.
+        """
         return not any(
             resource.get("custom") and not str(resource["type"]).startswith(PULUMI_PREFIX)
             for resource in self._resources()
@@ -279,7 +281,8 @@ class Steps:
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
-    """Return the key of a Kubernetes object as in the embedded engine, or type and name of any other resource."""
+    """Return the key of a Kubernetes object as in the embedded engine, or the type and name of any other resource.
+    """
     type_, name = urn.split("::", 3)[2:]
     type_ = type_.rpartition("$")[2]
     if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:

@@ -202,7 +202,7 @@ def retain_changes(pruned: Pruned) -> tuple[Change, ...]:
 
 
 def retain(client: KubernetesClient, namespace: str, stack: str) -> None:
-    """Mark a namespace, with its policies and limits, as retained. They leave the ApplySet.
+    """Mark a namespace, with its policies and limits, as retained. These objects leave the ApplySet.
 
     The namespace is marked last, so that the next run continues an interrupted run.
     """
@@ -281,7 +281,8 @@ def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str
 
 
 def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
-    """Raise Finding if the namespace belongs to a team of another stack, deployed or retained."""
+    """Raise Finding if the namespace belongs to a team of another stack, whether the team is deployed or retained.
+    """
     if namespace.is_retained and namespace.retained_from != stack:
         raise Finding(
             f"namespace {namespace.name} is retained from stack {namespace.retained_from!r} since "

@@ -40,7 +40,7 @@ class DeployedQuota:
 def deployed_quotas(client: KubernetesClient) -> Mapping[str, DeployedQuota]:
     """Return the quotas of the teams of all stacks on a cluster by namespace, regardless of the engine.
 
-    Retained namespaces have no quota of GPUs.
+    Retained namespaces have no GPU quota.
     """
     found: dict[str, DeployedQuota] = {}
     for namespace in kept_namespaces.team_namespaces(client):

@@ -76,7 +76,9 @@ def labels_by(manager: str, node: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def is_only_owner(manager: str, node: Mapping[str, Any], label: str) -> bool:
-    """Return whether no other field manager owns a label, so that giving it up would remove it."""
+    """Return whether no other field manager owns a label. If so, the label is removed when this manager no longer
+    applies it.
+    """
     return not any(
         f"f:{label}" in mapping_at(entry, "fieldsV1", *_LABELS)
         for entry in items_at(node, "metadata", "managedFields")

@@ -46,7 +46,7 @@ def _hold(client: KubernetesClient, manager: str, node: Mapping[str, Any], *, he
     labels: Mapping[str, str] = {}
     if held:
         config = str(node["metadata"]["labels"].get(names.MIG_CONFIG_LABEL, ""))
-        # Labels of the rollout stay until the engine owns them too.
+        # Labels that only the rollout owns stay until the engine owns them too.
         own = {key: value for key, value in present.items() if is_only_owner(manager, node, key)}
         labels = {**own, **({names.MIG_CONFIG_LABEL: config} if config else {})}
     if labels != present:

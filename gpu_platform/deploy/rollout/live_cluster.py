@@ -1,4 +1,5 @@
-"""Reads the cluster for a MIG rollout, and adds the new configs to the operator's ConfigMaps during it."""
+"""Reads the cluster for a MIG rollout, and adds the new configs to the operator's ConfigMaps before nodes change.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def add_configs(client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollou
 
 
 def manager_pods(client: KubernetesClient, node: str) -> list[dict[str, Any]]:
-    """Return the pods of the MIG manager on a node. A sandbox has none, because the simulator does its work."""
+    """Return the pods of the MIG manager on a node. A sandbox has none, because its simulator replaces the MIG
+    manager.
+    """
     return list(
         client.objects(
             "v1",

@@ -98,7 +98,9 @@ class NodeRoll:
         self._succeeded_at: float | None = None
 
     def step(self) -> None:
-        """Continue until the node must be waited for. Raises UnknownOutcome if the cluster does not answer."""
+        """Run the next steps until the rollout must wait for the node. Raises UnknownOutcome if the cluster does
+        not answer.
+        """
         try:
             self._phase()
         except _Gone:
@@ -136,7 +138,7 @@ class NodeRoll:
             self._go(self._drain, "draining", self._rules.drain_timeout_seconds)
 
     def _is_blocked(self, pods: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether a pod cannot be evicted now. Leave the node if the pod can never be evicted."""
+        """Return whether a pod cannot be evicted now. If a pod can never be evicted, leave the node unchanged."""
         before, now = self._blocks, time.monotonic()
         self._blocks = ask_evictions(self._client, pods)
         self._ask_at = now + _ASK_EVERY_SECONDS
@@ -193,7 +195,7 @@ class NodeRoll:
     def _restart_manager(self) -> None:
         """Delete the MIG manager's pod if it is older than its configs, or if it has stopped without a result.
 
-        A mounted ConfigMap is updated late.
+        The pod would see new configs late, because the kubelet updates a mounted ConfigMap with a delay.
         """
         pods = [pod for pod in manager_pods(self._client, self.change.node) if not _is_leaving(pod)]
         stopped = self.change.stuck and not self._restarted
@@ -201,7 +203,7 @@ class NodeRoll:
         for pod in old:
             self._client.delete(pod)
             self._restarted = True
-        # A pod that was just deleted was still listed as ready.
+        # A pod that was just deleted may still have been listed as ready.
         if self._restarted and not any(is_ready(pod) for pod in pods if pod not in old):
             if time.monotonic() > self._deadline:
                 self._fail(f"its MIG manager did not become ready within {duration_text(MIG_MANAGER_SECONDS)}")

@@ -41,7 +41,7 @@ def roll(
 ) -> tuple[Outcome, ...]:
     """Change the layout of every node of a rollout. Raises RolloutFailed if a node does not receive it.
 
-    `closed` returns why no further node may be started, or an empty string. Started nodes are finished.
+    `closed` returns why no further change may start, or an empty string. Changes that have started are finished.
     """
     if not rollout.changes:
         return ()
@@ -81,7 +81,7 @@ class _AllPools:
         self._closed = closed
 
     def why_not(self, node: NodeChange) -> str:
-        """Return why a node may not be started, or an empty string if it may be started."""
+        """Return why the change of a node may not start now, or an empty string if it may start."""
         if reason := self._closed():
             return reason
         out = self._before.union(*(pool.unavailable() for pool in self.pools))
@@ -90,13 +90,13 @@ class _AllPools:
         return _held_by("changes.max_unavailable", self._most, out)
 
     def allow(self, count: int) -> str:
-        """Return the fields to set so that a pool may have `count` nodes out of service."""
+        """Return the fields to set so that `count` nodes of a pool may be unavailable."""
         own = f"sharing.max_unavailable: {count}"
         return own if self._most is None or count <= self._most else f"{own} and changes.max_unavailable: {count}"
 
 
 def _held_by(limit: str, most: int, out: Collection[str], allow: str = "") -> str:
-    """Return which unavailable nodes use up a limit, and what to do so that another node may start."""
+    """Return which unavailable nodes use up a limit, and what to do so that another node may be changed."""
     fix = allow or f"{limit}: {len(out) + 1}"
     held = f"{limit} is {most}, already unavailable: {', '.join(sorted(out))}"
     return f"{held}; `gpu-platform validate` shows what each of them needs, or write {fix}"
@@ -127,7 +127,9 @@ class _PoolRoll:
             self._announce(node)
 
     def step(self) -> bool:
-        """Start nodes that may be started, and continue active ones. Return whether the pool has more to do."""
+        """Start to change the nodes that may be changed, and continue active nodes. Return whether the pool has
+        more to do.
+        """
         was_active = bool(self._active)
         asked = self._start()
         for node in self._active:
@@ -136,16 +138,17 @@ class _PoolRoll:
         self._report_progress()
         if not self._active:
             self._give_up([node for node in asked if node in self._waiting])
-        # A node that this pool has just finished may allow another node to start.
+        # When a node of this pool is finished, the change of another node may be allowed.
         return was_active or bool(self._active) or any(not self._why_not(node) for node in self._waiting)
 
     def finish(self) -> None:
-        """Record the nodes that could not be started."""
+        """Record the nodes whose change could not start."""
         self.outcomes += [Outcome(node.change, "not-begun", self._why_not(node)) for node in self._waiting]
         self._waiting = []
 
     def _start(self) -> list[NodeRoll]:
-        """Start the nodes that may be cordoned. Return the nodes whose disruption budgets were checked."""
+        """Start to change the nodes that may be cordoned. Return the nodes whose disruption budgets were checked.
+        """
         asked: list[NodeRoll] = []
         for node in list(self._waiting):
             if not self._why_not(node):
@@ -161,7 +164,7 @@ class _PoolRoll:
         self._progress.line(f"{change.node}: {change.old} \N{RIGHTWARDS ARROW} {change.new}")
 
     def _sort_out(self) -> None:
-        """Sort each node by its state: active, waiting, or done with an outcome."""
+        """Assign each node to a group by its state: active, waiting, or done with an outcome."""
         nodes = [*self._active, *self._waiting]
         for node in nodes:
             if node.outcome is not None:
@@ -186,7 +189,7 @@ class _PoolRoll:
         return {*self._pool.elsewhere, *failed, *(node.change.node for node in self._active)}
 
     def _why_not(self, node: NodeRoll) -> str:
-        """Return why a node may not be started, or an empty string if it may be started."""
+        """Return why the change of a node may not start now, or an empty string if it may start."""
         out, most = self.unavailable(), self._pool.rules.max_unavailable
         if not node.change.out and len(out) >= most:
             return _held_by("sharing.max_unavailable", most, out, self._all_pools.allow(len(out) + 1))
