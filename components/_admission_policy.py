@@ -13,10 +13,10 @@ from components._kubernetes_object import KubernetesObject, Manifest
 from gpu_platform.base import names
 from gpu_platform.catalog.admission_rules import AdmissionPolicy
 
-# Deny requests if their policy cannot be evaluated. Otherwise a failure would open the namespace.
+# Deny requests if their policy cannot be evaluated. Otherwise, a broken policy would admit every request.
 _FAILURE_POLICY = "Fail"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-# An error in a default must not stop a team. Rules and quotas still check an object without the default.
+# If a default cannot be added, the object is still admitted. Rules and quotas check it without the default.
 _DEFAULTS_FAILURE_POLICY = "Ignore"
 # Webhooks run after the policy. A second run of the policy would replace the fields that they have set.
 _REINVOCATION_POLICY = "Never"

@@ -77,7 +77,8 @@ def grant(
     rules: Sequence[Manifest],
     opts: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
-    """Create a Role in a namespace, named after the service account that receives it, and its RoleBinding.
+    """Create a Role and its RoleBinding in a namespace. The Role is named after the service account that receives
+    it.
 
     `logical` is the Pulumi name of both resources.
     """

@@ -55,7 +55,7 @@ _PROBE_TIMEOUT_SECONDS = 3
 _REQUESTS = {"cpu": "50m", "memory": "64Mi"}
 _LIMITS = {"memory": "256Mi"}
 _NOBODY = 65534  # user of the container; NVIDIA's device files are accessible to every user
-# Provide the driver's NVML without CUDA and graphics libraries, for every GPU and without allocating one.
+# Provide NVML for every GPU, without allocating a GPU and without CUDA or graphics libraries.
 _DRIVER_CAPABILITIES = "utility"
 _VISIBLE_DEVICES = "all"
 
@@ -187,7 +187,7 @@ class NodeValidation(pulumi.ComponentResource):
         return {"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": self._validation.namespace}
 
     def _create_monitor(self, metrics: AgentMetricsPlan) -> None:
-        """Create the object that configures the scraping of the agents' metrics, with their pool as a label."""
+        """Create the object that configures the scraping of the agents' metrics and adds the pool as a label."""
         if metrics.pod_monitor:
             pool = "__meta_kubernetes_pod_label_" + re.sub("[^a-zA-Z0-9]", "_", names.POOL_LABEL)
             KubernetesObject(

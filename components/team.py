@@ -20,7 +20,8 @@ from gpu_platform.planning.workloads import workloads_of
 
 
 class Team(pulumi.ComponentResource):
-    """A team on the cluster of its environment, which it reaches through a stack reference.
+    """A team on the cluster of its environment. The component reads the environment's outputs through a stack
+    reference.
 
     Outputs: `namespaces`, `teams`.
     """

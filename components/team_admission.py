@@ -1,4 +1,4 @@
-"""`TeamAdmission`: the requests that the API server refuses in the namespace of a team."""
+"""`TeamAdmission`: policies that make the API server refuse requests in the namespace of a team."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class TeamPodSecurity(pulumi.ComponentResource):
     """Admission policies that enforce the Pod Security level of one namespace, with the exceptions for a fabric.
 
     They match the namespace by name, so that they can exist before it. They stay in the cluster as long as the
-    namespace may exist, because its label alone would allow every pod. The namespace must wait for the resources
-    in `guards`.
+    namespace may exist, because the namespace's label would allow every pod. The namespace must wait for the
+    resources in `guards`.
 
     Outputs: `rules`, the ids of the rules.
     """

@@ -153,7 +153,8 @@ class EksNodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             name,
             cluster_name=cluster.name,
-            # A group that is deleted before its successor exists has a fixed name. Others have a Pulumi suffix.
+            # A group that is deleted before its successor exists has a fixed name. Pulumi adds a suffix to other
+            # names.
             node_group_name=group.name if plan.delete_before_replace else None,
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,

@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.plan import PlacementGroup
 
-# Instances close together in one zone have the lowest latency between the nodes of a training job.
+# Place instances close together in one zone, so that the nodes of a training job have the lowest latency.
 _STRATEGY = "cluster"
 
 

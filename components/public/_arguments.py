@@ -1,4 +1,4 @@
-"""Arguments of a program: checks which of them may be Outputs, and converts them to plain values for planning."""
+"""Checks which arguments of a program may be Outputs, and converts the arguments to plain values for planning."""
 
 from __future__ import annotations
 

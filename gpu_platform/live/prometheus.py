@@ -61,7 +61,7 @@ class Prometheus:
         self._login: Final = f"Basic {encoded}" if given else None
 
     def at(self, query: str, time: float | None = None) -> tuple[Series, ...]:
-        """Return the series of a query at a time, by default now. Each series has one sample.
+        """Return the series of a query at one point in time, by default now. Each series has one sample.
 
         Raises QueryRefused, and UnknownOutcome if Prometheus does not answer.
         """

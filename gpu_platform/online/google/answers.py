@@ -1,4 +1,4 @@
-"""Typed answers of Google Cloud, reduced to what the comparisons need."""
+"""Typed answers of Google Cloud, reduced to the fields that the comparisons need."""
 
 from __future__ import annotations
 
