@@ -104,7 +104,9 @@ class PolicyReport:
 
     @property
     def gaps(self) -> tuple[tuple[str, str], ...]:
-        """Rules that could not check something, and the reason. Each value that is not visible appears once."""
+        """The rules that could not check a value, each with the reason. Each value that is not visible appears
+        once.
+        """
         by_value: dict[tuple[str, str, str], list[NotChecked]] = {}
         for gap in self.not_checked:
             by_value.setdefault((gap.resource, gap.path, gap.why), []).append(gap)

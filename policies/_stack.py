@@ -104,7 +104,7 @@ class Stack:
 
     @classmethod
     def from_records(cls, records: Iterable[object], catalog: Catalog) -> Stack:
-        """Return the stack of resource records. Values that are not records are ignored."""
+        """Return the stack that resource records describe. Values that are not records are ignored."""
         mappings = [cast("Mapping[str, Any]", record) for record in records if isinstance(record, Mapping)]
         return cls([one for record in mappings for one in Resource.from_record(record).unwrapped()], catalog)
 

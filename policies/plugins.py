@@ -16,7 +16,7 @@ from policies._pools import EKS_NODE_GROUP, GKE_NODE_POOL, NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 
-# GKE: "Manage the GPU stack with the NVIDIA GPU Operator". The label keeps GKE's device plugin off a node.
+# Source: GKE docs, "Manage the GPU stack with the NVIDIA GPU Operator". The label keeps GKE's plugin off a node.
 _NO_GKE_PLUGIN: Final = "gke-no-default-nvidia-gpu-device-plugin"
 _KEEP_OFF: Final = (names.DEPLOY_OPERANDS_LABEL, "nvidia.com/gpu.deploy.device-plugin")
 
