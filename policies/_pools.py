@@ -342,7 +342,7 @@ class _KubernetesNode(NodePool):
 
 
 class _SelectedNodes(NodePool):
-    """Nodes of an existing cluster that the platform does not change. The inputs of their component describe them."""
+    """Nodes of an existing cluster that the platform does not change. Their component's inputs describe them."""
 
     @property
     def most_nodes(self) -> int | None:

@@ -281,7 +281,7 @@ def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str
 
 
 def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
-    """Raise Finding if the namespace belongs to a team of another stack, whether the team is deployed or retained."""
+    """Raise Finding if the namespace belongs to a deployed or retained team of another stack."""
     if namespace.is_retained and namespace.retained_from != stack:
         raise Finding(
             f"namespace {namespace.name} is retained from stack {namespace.retained_from!r} since "

@@ -1,4 +1,4 @@
-"""Reads the cluster for a MIG rollout, and adds the new configs to the operator's ConfigMaps before nodes change."""
+"""Reads the cluster for a MIG rollout, and adds the new configs to the operator's ConfigMaps."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class _PoolRoll:
         self._waiting = []
 
     def _start(self) -> list[NodeRoll]:
-        """Start to change the nodes that may be cordoned. Return the nodes whose disruption budgets were checked."""
+        """Start to change nodes that may be cordoned. Return the nodes whose disruption budgets were checked."""
         asked: list[NodeRoll] = []
         for node in list(self._waiting):
             if not self._why_not(node):
