@@ -281,7 +281,7 @@ class Steps:
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
-    """Return the key of a Kubernetes object as in the embedded engine, or the type and name of another resource."""
+    """Return the key of a Kubernetes object, as in the embedded engine. For other resources, use type and name."""
     type_, name = urn.split("::", 3)[2:]
     type_ = type_.rpartition("$")[2]
     if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:
