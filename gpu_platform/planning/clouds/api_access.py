@@ -11,13 +11,15 @@ from ipaddress import IPv4Network, collapse_addresses
 from gpu_platform.planning.problems import Problems
 
 WIDEST_PREFIX = 8
-"""A network with a shorter prefix is a large part of the internet; no organisation owns one."""
+"""Shortest prefix length that is accepted. A wider network is a large part of the internet, and no organisation
+owns one.
+"""
 
 
 PRIVATE_RANGES = tuple(
     IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 )
-"""Private address ranges of an organisation (RFC 1918 and RFC 6598)."""
+"""Address ranges that organisations use internally (RFC 1918 and RFC 6598)."""
 
 
 def is_private(network: str) -> bool:

@@ -17,7 +17,9 @@ _OF_USERS: Final = frozenset({8443, 9443})
 
 
 def ports_to_open(catalog: Catalog) -> tuple[int, ...]:
-    """Return the ports of all controllers that the program can install, and usual ports of users' controllers."""
+    """Return the ports of all controllers that the program can install, and the usual ports of controllers that
+    users install.
+    """
     ports = {port for chart in catalog.charts.values() for port in chart.api_ports}
     return tuple(sorted((ports | _OF_USERS) - _OPEN_PORTS))
 

@@ -44,8 +44,8 @@ class Room(NamedTuple):
 def controller_pods(
     name: str, catalog: Catalog, values: Mapping[str, Any] | None = None
 ) -> tuple[ControllerPods, ...]:
-    """Return the pods of a chart, add-on or cloud. `values` are Helm values of the chart. An unknown name has no
-    pods.
+    """Return the controller pods of a chart, add-on or cloud. `values` are the chart's Helm values. The result is
+    empty for an unknown name.
     """
     known = catalog.controllers.get(name)
     pods = known.pods if known is not None else ()
@@ -69,7 +69,7 @@ def unmet_selectors(
     """Yield the path and the unmatched labels of each nodeSelector that matches no node on which controllers can
     run.
 
-    System nodes have only the labels that Kubernetes and the cloud set. `others` are the labels of further nodes,
+    System nodes have only the labels that Kubernetes and the cloud set. `others` are the labels of other nodes,
     which all pods except critical ones may use.
     """
     known = catalog.controllers.get(name)
@@ -137,7 +137,7 @@ def _at(values: Mapping[str, Any], path: str | None) -> Any:  # noqa: ANN401 - a
 def without_room(
     pods: Iterable[ControllerPods], nodes: Sequence[Room], others: Sequence[Room] = ()
 ) -> tuple[str, ...]:
-    """Return the controllers with a pod that fits on no node.
+    """Return the controllers that have a pod for which no node has room.
 
     Critical pods do not wait for the nodes in `others`.
     """
@@ -177,7 +177,7 @@ def room_text(room: Room) -> str:
 
 
 def largest(pods: Iterable[ControllerPods], count: int = 3) -> str:
-    """Return the controllers that request the most CPU, with their number of pods, as text."""
+    """Return the controllers that request the most CPU, with the number of pods of each, as text."""
     by_cpu = sorted(pods, key=lambda pod: -pod.cpu_millicores * pod.replicas)
     return ", ".join(f"{pod.name} {pod.replicas} x {pod.cpu_millicores / 1000:g} CPU" for pod in by_cpu[:count])
 

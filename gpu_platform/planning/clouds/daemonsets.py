@@ -1,4 +1,4 @@
-"""DaemonSets on a node, and the CPU, memory and pods that they take away from team workloads.
+"""DaemonSets on a node, and the CPU, memory and number of pods that they use there.
 
 On EKS, the requests of all containers are: aws-node with its network policy agent 2 x 25m (aws/amazon-vpc-cni-k8s,
 chart), kube-proxy 100m (add-on), ebs-csi-node 3 x 10m and 40 MiB (kubernetes-sigs/aws-ebs-csi-driver, chart),
@@ -51,7 +51,9 @@ Source: the chart's values.yaml, read 2026-11-28.
 AGENT: Final = DaemonSet(name="node agent", cpu_millicores=50, memory_mib=64)
 """The platform's node agent."""
 _OPERANDS: Final = DaemonSet(name="GPU Operator", pods=9)
-"""Driver, toolkit, device plugin, MIG manager, validator, DCGM, its exporter, and two feature discovery pods."""
+"""Operands of the GPU Operator on a GPU node. They are the driver, toolkit, device plugin, MIG manager, validator,
+DCGM, its exporter, and two feature discovery pods.
+"""
 _RESERVE: Final = DaemonSet(name="reserve for others", cpu_millicores=100, memory_mib=130, pods=2)
 
 EKS: Final = (
@@ -73,7 +75,7 @@ EKS_VOLUMES: Final[Mapping[str, tuple[DaemonSet, str]]] = {
     "fsx-lustre": (_FSX, "aws-fsx-csi-driver"),
     "bucket": (_S3, "aws-mountpoint-s3-csi-driver"),
 }
-"""Node DaemonSet and EKS add-on for each type of storage class, and for each system of existing storage."""
+"""Node DaemonSet and EKS add-on for each type of storage class, and for each type of existing storage."""
 GKE: Final = DaemonSet(name="GKE's own", cpu_millicores=344, memory_mib=596, pods=11)
 _OWNERS: Final = DaemonSet(name="the owner's", cpu_millicores=344, memory_mib=596, pods=11)
 
@@ -83,7 +85,8 @@ _MIB: Final = 2**20
 
 
 def on_nodes(of_cloud: Iterable[DaemonSet], *, operands: bool) -> tuple[DaemonSet, ...]:
-    """Return the DaemonSets of a real node.
+    """Return all DaemonSets on a node, including the node agent and a reserve for DaemonSets of the cluster's
+    owner.
 
     `of_cloud` contains the cloud's DaemonSets. If `operands` is true, the GPU Operator's pods are included.
     """
@@ -111,7 +114,7 @@ def _requests(containers: Iterable[Mapping[str, Any]], resource: str) -> Iterato
 
 
 def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
-    """Return the largest set of DaemonSets that a stack file can put on a node of a machine type."""
+    """Return every DaemonSet that can run on a node of a machine type, whatever the stack file contains."""
     rdma = machine.rdma_interfaces > 0
     match machine.vendor:
         case "aws":

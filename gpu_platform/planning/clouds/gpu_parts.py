@@ -24,7 +24,7 @@ _OPERATOR: Final = PartPlan(
     objects=(("nvidia.com/v1", "ClusterPolicy"), ("nvidia.com/v1alpha1", "GPUCluster")),
     alone="two would replace each other's drivers, labels and DaemonSets",
 )
-# Operands of a GPU Operator are skipped because they have a controller; only the operator itself is reported.
+# The operands of a GPU Operator have a controller, so they are skipped. Only the operator itself is reported.
 _OPERANDS: Final = (
     PartPlan(
         name="device_plugin",
@@ -59,8 +59,7 @@ _OPERANDS: Final = (
 
 
 def gpu_parts(cluster: Cluster) -> GpuParts:
-    """Return the `parts` of a cluster. A sandbox has the default, because only the program installs software
-    there.
+    """Return `cluster.parts`. A sandbox has the default values, because only the program installs software there.
     """
     return GpuParts() if isinstance(cluster, SandboxCluster) else cluster.parts
 

@@ -27,11 +27,12 @@ def nodes_plan(
 
 
 _MOST_COUNTED: Final = 20
-"""Maximum number of nodes of a pool that count as room for controllers. More nodes would not change the result."""
+"""Maximum number of nodes of a pool that are considered for controllers. More nodes would not change the result.
+"""
 
 
 def pools_for_controllers(pools: Sequence[PoolPlan]) -> list[PoolPlan]:
-    """Return the pools whose present or added nodes can run pods without GPUs and tolerations.
+    """Return the pools whose present or added nodes can run pods that have neither GPUs nor tolerations.
 
     Pools with a schedule and spot pools are excluded, because controllers must run at all times.
     """

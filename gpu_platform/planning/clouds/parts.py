@@ -19,10 +19,10 @@ class PartPlan:
     """A controller that the pools need. If `install` is false, the owner of the cluster has installed it.
 
     `name` is its field in `cluster.parts`, and `field` is the path of the field if it is not in `cluster.parts`. A
-    live controller is recognised by `kind`, the kind of its workload in apps/v1, and by `label`, the chart's value
-    of app.kubernetes.io/name, or `image`, a part of its image's name. A workload with an owner reference to a
-    controller does not count. `alone` is the reason why a cluster can have only one such controller. `least` is
-    the oldest release that supports the objects the program creates for the controller, and the reason.
+    running controller is recognised by the kind of its workload in apps/v1 (`kind`), and by either its label
+    app.kubernetes.io/name (`label`) or a part of its image's name (`image`). A workload with an owner reference to
+    a controller does not count. `alone` is the reason why a cluster can have only one such controller. `least` is
+    the oldest release that supports the objects that the program creates for the controller, and the reason.
     """
 
     name: str
@@ -82,7 +82,7 @@ def part_problems(
 ) -> tuple[Problem, ...]:
     """Return a problem for each controller that cannot be installed or is missing.
 
-    `own` are the Helm releases of the stack.
+    `own` contains the Helm releases of the stack.
     """
     return tuple(problem for part in parts for problem in _problems(part, found, own))
 

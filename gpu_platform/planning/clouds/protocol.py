@@ -69,7 +69,7 @@ class OperatorSettings:
 
 
 def _nothing(*_: object) -> None:
-    """Do nothing and return None. This is the default for checks without problems and for optional results."""
+    """Do nothing and return None. This is the default for optional checks and optional results."""
 
 
 def _plan_nothing(*_: object) -> Decided[None]:
@@ -133,7 +133,7 @@ class CloudPools:
     `problems` points to the pool.
     """
     check: Callable[[Pool, MachineType, Catalog, Problems], None] = _nothing
-    """Record a problem for every combination that the cloud refuses.
+    """Record a problem for each combination of the pool's settings that the cloud refuses.
 
     The machine type is from the vendor in `Cloud.vendor`.
     """
@@ -171,9 +171,12 @@ class CloudSoftware:
     operator_settings: Callable[[Sequence[PoolPlan]], OperatorSettings] = lambda pools: OperatorSettings()
     """Return the settings that the operator needs on the nodes of the pools."""
     release_with_driver: Callable[[Pool, Catalog], str | None] = _nothing
-    """Return the first image release that contains a driver for the machine type, or None."""
+    """Return the first image release whose driver supports the machine type, or None if the driver does not depend
+    on the release.
+    """
     check: Callable[[Pool, NodeSoftware, Operator, Catalog, Problems], None] = _nothing
-    """Record a problem for software that two owners, or no owner, would install.
+    """Record a problem for each part of the GPU software that both the cloud and the operator, or neither of them,
+    would install.
 
     The machine type is from the vendor in `Cloud.vendor`.
     """
@@ -339,7 +342,7 @@ class CloudStorage:
 
 
 LONGEST_POOL_NAME: Final = (40, "nodes are named after it")
-"""The default maximum length of a pool's name on every cloud, and the reason.
+"""Default for the maximum length of a pool's name, and the reason for this maximum.
 
 The node name <pool>-<number> is also the hostname label, which has at most 63 characters.
 """

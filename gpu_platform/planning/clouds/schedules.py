@@ -84,7 +84,7 @@ def days_text(days: tuple[str, ...]) -> str:
 
 
 def schedule_of(schedule: PoolSchedule | None) -> SchedulePlan | None:
-    """Return the schedule from the stack file with each day once, or None if the pool always has nodes."""
+    """Return the schedule from the stack file without repeated days, or None if the pool always has nodes."""
     if schedule is None:
         return None
     return SchedulePlan(

@@ -86,7 +86,7 @@ class AccountNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudPrerequisites:
-    """Requirements that the cloud account must meet before an `up`.
+    """Requirements that the cloud account must meet before `up` can run.
 
     `command` is the kubeconfig's credential command. `credentials` is the kind of credentials by its name in
     `gpu_platform.live.credentials`. `owner` is the account or project. `quota_console` is the address of the
@@ -278,8 +278,7 @@ class CloudCluster(Protocol):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Platforms that create the nodes of the cluster's pools, which are the `CloudNodes.platform` values of
-        the pools.
+        """The `CloudNodes.platform` values of the cluster's pools, which identify the resources that create nodes.
         """
         ...
 
@@ -294,9 +293,9 @@ class CloudCluster(Protocol):
         ...
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return the requirements of an `up`.
+        """Return what the cloud account must provide before `up` can run.
 
-        `resource_types` are the Pulumi types of the resources that it creates.
+        `resource_types` are the Pulumi types of the resources that `up` creates.
         """
         ...
 
@@ -435,7 +434,7 @@ class CloudPool:
     """The cloud-specific part of a pool's plan.
 
     `plan` contains the resources of the pool and is None if no cloud creates the nodes. All other parts of the
-    plan depend only on `nodes`.
+    pool's plan depend only on `nodes`.
     """
 
     plan: object | None = None

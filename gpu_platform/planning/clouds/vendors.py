@@ -1,11 +1,11 @@
 """Facts about the vendors of machine types, such as reserved memory, the unit of the quota and the reference
 region.
 
-On EKS, the kubelet reserves 255 MiB + 11 MiB for each of `eks_max_pods`, whatever `maxPods` is. For on-premises
-machines the same formula is used with 110 pods. On GKE, the kubelet reserves 25 % of the first 4 GiB, 20 % of the
-next 4, 10 % of the next 8, 6 % of the next 112, and 2 % of the rest. Sources: awslabs/amazon-eks-ami,
-nodeadm/internal/kubelet (withDefaultReservedResources, CalcMaxPods), 2026-07-23, read 2026-11-23; Google Cloud,
-"Plan GKE Standard node sizes".
+On EKS, the kubelet reserves 255 MiB, and 11 MiB for each pod that `eks_max_pods` returns, whatever `maxPods` is.
+For on-premises machines the same formula is used with 110 pods. On GKE, the kubelet reserves 25 % of the first 4
+GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, and 2 % of the rest. Sources:
+awslabs/amazon-eks-ami, nodeadm/internal/kubelet (withDefaultReservedResources, CalcMaxPods), 2026-07-23, read
+2026-11-23; Google Cloud, "Plan GKE Standard node sizes".
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -
 
 
 def eks_max_pods(machine: MachineType) -> int:
-    """Return the number of pods that nodeadm allows on an instance type.
+    """Return the maximum number of pods that nodeadm calculates for an instance type.
 
     Two pods use the host network, and every other pod has its own IP address. The first address of each interface
-    belongs to the node. Instance types that nodeadm does not know have the kubelet's default.
+    belongs to the node. For an instance type that nodeadm does not know, the maximum is the kubelet's default.
     """
     if machine.default_enis is None or machine.ips_per_eni is None:
         return DEFAULT_MAX_PODS
@@ -83,9 +83,9 @@ def eks_max_pods(machine: MachineType) -> int:
 
 
 def eks_kubelet_pods(machine: MachineType) -> int:
-    """Return the number of pods that an EKS kubelet runs.
+    """Return the maximum number of pods that the kubelet of an EKS node runs.
 
-    Karpenter nodes have no cap but are counted like managed nodes.
+    Nodes of Karpenter have no such cap, but the plan treats them like managed nodes.
     """
     return min(eks_max_pods(machine), eks_pod_cap(machine.vcpu))
 
