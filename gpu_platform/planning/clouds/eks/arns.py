@@ -45,7 +45,8 @@ def check_region_supported(region: str, problems: Problems) -> None:
 
 
 def key_text(key: str) -> str:
-    """Return a text that describes how an IAM policy must name a KMS key.
+    """Return the text that names a KMS key in messages about IAM policies. For an alias, it states the condition
+    that a policy needs.
 
     IAM does not accept the alias of a key as the resource of a statement.
 

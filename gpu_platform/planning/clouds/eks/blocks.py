@@ -31,8 +31,8 @@ from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation
 DRAIN_BEFORE_END = timedelta(minutes=40)
 """Time before the end of a capacity block at which EKS scales its nodes to zero."""
 _TIME_TO_DRAIN = timedelta(minutes=10)
-"""Time from the start of a node's drain until its instance is terminated. For the other families, EKS uses the
-same time.
+"""Time from the start of a node's drain until its instance is terminated. For families without
+`instances_end_minutes`, EKS leaves the same time.
 """
 _LONGEST = timedelta(days=364)
 _AFTER_START = timedelta(minutes=2)
@@ -120,7 +120,7 @@ def _windows(capacity: CapacityBlock, drain: timedelta) -> tuple[CapacityWindow,
 
 
 def block_endings(windows: Sequence[CapacityWindow]) -> tuple[PodEnding, ...]:
-    """Return when and why the end of a capacity block ends pods.
+    """Return when and why pods are terminated at the end of a capacity block.
 
     The result is empty for other reserved capacity.
     """
@@ -271,7 +271,9 @@ def who_drains(drain: timedelta) -> str:
 
 
 def gaps(blocks: Sequence[BlockPlan]) -> Iterator[tuple[CapacityWindow, CapacityWindow, str]]:
-    """Yield each pair of consecutive blocks with the duration without nodes between them, at least 40 minutes."""
+    """Yield each pair of consecutive blocks, with the time between them as text. In this time, at least 40
+    minutes, the pool has no nodes.
+    """
     for one, next_ in itertools.pairwise(block.window for block in blocks):
         if one.drains is not None and next_.starts is not None:
             yield one, next_, duration_text(int((next_.starts - one.drains).total_seconds()))

@@ -201,8 +201,8 @@ def _volume_drivers(storage: Mapping[str, StorageClass]) -> _VolumeDrivers:
 
 
 def _daemonsets(drivers: _VolumeDrivers, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-    """Return the DaemonSets of a pool, which are add-ons, drivers of the storage classes, and the EFA plugin or
-    driver.
+    """Return the DaemonSets on the nodes of a pool. They belong to add-ons, to drivers of storage classes, and to
+    the EFA device plugin or DRA driver.
     """
     volumes = (of_nodes for of_nodes, _ in drivers)
     fabric = [daemonsets.EFA_PLUGIN] if pool.cloud_nodes.nic_resources else []

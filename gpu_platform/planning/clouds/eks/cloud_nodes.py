@@ -1,5 +1,5 @@
-"""Derive the zones and NICs of an EKS pool's nodes from its plan, how the nodes are rolled or replaced, and why
-their pods may end.
+"""Derive properties of an EKS pool's nodes from the pool's plan. The properties include zones, NICs, how nodes are
+rolled or replaced, and why pods on them may be terminated.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def _fabric_nics(efa_interfaces: int) -> FabricNics | None:
 def _group_endings(
     plan: EksPoolPlan, windows: Sequence[CapacityWindow], catalog: Catalog
 ) -> tuple[PodEnding, ...]:
-    """Return why pods of a node group may end: spot interruptions, the end of a capacity block, or moves between
-    zones.
+    """Return why pods on a node group may be terminated: spot interruptions, the end of a capacity block, or moves
+    between zones.
     """
     if plan.capacity_type == "SPOT":
         return (reclaimed("eks", catalog),)
@@ -176,9 +176,9 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _karpenter_drain(grace: int, age: str) -> PodEnding:
-    """Return the latest time at which Karpenter ends pods when it drains a node.
+    """Return why Karpenter terminates pods, and how long it waits at most while it drains a node.
 
-    Pods with the annotation karpenter.sh/do-not-disrupt block a drain at most until then (Karpenter docs,
+    Pods with the annotation karpenter.sh/do-not-disrupt delay the drain for at most this time (Karpenter docs,
     Disruption; read 2026-11-28).
     """
     why = f"Karpenter drains nodes for at most {duration_text(grace)}"

@@ -94,7 +94,7 @@ def kept_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
 
 
 def accelerator_label(gpu_model: str, resources: Sequence[ResourceOffer]) -> Mapping[str, str]:
-    """Return the accelerator label for nodes that offer `nvidia.com/gpu`, or nothing for other nodes."""
+    """Return the accelerator label for nodes that offer `nvidia.com/gpu`, or an empty mapping for other nodes."""
     if any(offer.name == names.GPU_RESOURCE and offer.per_node > 0 for offer in resources):
         return {ACCELERATOR_LABEL: f"nvidia-{gpu_model}"}
     return {}

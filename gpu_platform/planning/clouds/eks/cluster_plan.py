@@ -237,7 +237,7 @@ class CreateEksPlan:
 
     vpc: VpcPlan | ExistingVpcPlan
     kms_key: str | None
-    """ARN of an existing key for the Secrets."""
+    """ARN of an existing KMS key that encrypts the cluster's Secrets."""
     cluster_policies: tuple[str, ...]
     """ARNs of the managed policies of the cluster's IAM role."""
     api_access: tuple[str, ...]
@@ -251,7 +251,7 @@ class CreateEksPlan:
     log_group: str
     logs_retention_days: int
     retain_data: bool
-    """Whether `destroy` keeps the logs and the key of the Secrets."""
+    """Whether `destroy` keeps the control plane's logs and the KMS key that encrypts Secrets."""
     addons: tuple[Addon, ...]
     system_pool: SystemPool
 
@@ -461,7 +461,7 @@ class EksClusterPlan:
         return {"eks": NODE_GROUP_TIMEOUTS, "karpenter": of_karpenter}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return the prerequisites of an `up`, such as permissions and quotas.
+        """Return what AWS must provide before `up` can run, such as permissions and quotas.
 
         `resource_types` are the Pulumi types of the resources that `up` creates.
         """

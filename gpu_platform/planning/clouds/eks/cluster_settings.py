@@ -299,7 +299,7 @@ def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
         what="image release of the system nodes",
         field="cluster.create.system.release",
         values=(pool.release_version,) if pool.release_version is not None else (),
-        # The AWS provider changes nothing if a release is removed (see `rolled_image`).
+        # The AWS provider changes nothing if `release` is removed from the stack file (see `rolled_image`).
         loss="rolls-nodes" if pinned else "in-place",
         on_loss=_ONE_BY_ONE if pinned else "no node is replaced for it: the next roll takes the newest EKS image",
         gain="rolls-nodes",

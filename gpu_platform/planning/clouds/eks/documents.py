@@ -1,5 +1,5 @@
-"""Documents of an EKS stack that have hard limits: IAM policies, user data, tags, and instances of a capacity
-block.
+"""Parts of an EKS stack for which AWS has hard limits. They are IAM policies, user data, tags, and the number of
+instances in a capacity block.
 
 ARNs that are known only at deployment are counted with the longest possible names.
 """

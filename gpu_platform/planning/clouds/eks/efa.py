@@ -69,8 +69,8 @@ def dranet(pools: Sequence[PoolPlan], region: str, catalog: Catalog) -> HelmChar
 
 
 def _image(chart: Chart, region: str, catalog: Catalog) -> Mapping[str, Any]:
-    """Return the Helm value with the chart's image in the region, or nothing if the region's registry is not
-    known.
+    """Return the Helm value with the chart's image in the region, or an empty mapping if the region's registry is
+    not known.
 
     The chart's default is the registry of us-west-2, which refuses nodes of other partitions.
     """

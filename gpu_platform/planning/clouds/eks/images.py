@@ -45,7 +45,7 @@ _NEWEST: Final = "the new nodes get the newest image of EKS"
 
 
 def rolled_image(field: str, release: str | None) -> str:
-    """Describe the image that a managed node group's nodes get if they are rolled for another reason than a new
+    """Describe the image that a managed node group's nodes get if they are rolled for a reason other than a new
     release.
     """
     if release is None:
@@ -82,8 +82,8 @@ def driver_branch(pool: Pool, image: NodeImage, catalog: Catalog) -> int | None:
 
 
 def release_with_driver(pool: Pool, catalog: Catalog) -> str | None:
-    """Return the first release with a driver for the machine type, as text, or None if all releases have the same
-    driver.
+    """Return the first release whose driver supports the machine type, as text for a message, or None if the
+    driver does not depend on the release.
     """
     image = node_image(pool, catalog)
     later = _later_driver(pool, image, catalog) if image is not None else None
@@ -242,7 +242,7 @@ def _check_bypass(pool: Pool, release: str, here: Problems) -> None:
 
 
 def _first_if_older(family: str, release: str, firsts: Mapping[str, str]) -> str | None:
-    """Return the first release of the family in `firsts` if `release` is older.
+    """Return the family's release from `firsts` if `release` is older than this release.
 
     Return None if it is not older, or if one of the two is not known.
     """

@@ -48,7 +48,7 @@ def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
 
 
 def planned_kubernetes(cluster: EksCluster, release: OperatorRelease | None, catalog: Catalog) -> str | None:
-    """Return the minor version of the cluster, or None if the stack file does not decide it.
+    """Return the minor version of the cluster, or None if the stack file does not determine it.
 
     A new cluster without a declared version gets the newest version that its add-ons and the GPU Operator support.
     """

@@ -49,7 +49,7 @@ class UserData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """Outputs of the cluster that a node needs to join it."""
+    """Outputs of a cluster that a node needs to join the cluster."""
 
     name: str
     endpoint: str

@@ -1,4 +1,4 @@
-"""Plan the network interfaces of EKS nodes, and which pods reach the instance metadata.
+"""Plan the network interfaces of EKS nodes, and limit the access of pods to the instance metadata.
 
 Sources: EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards" and
 "Elastic Fabric Adapter"; aws/aws-parallelcluster#7143 (p6-b300); read 2026-11-21.

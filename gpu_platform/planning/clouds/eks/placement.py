@@ -42,11 +42,11 @@ def known_zones(cluster: EksCluster) -> tuple[str, ...]:
 
 
 def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
-    """Return whether EC2 Auto Scaling may end nodes with pods to balance the zones of a pool.
+    """Return whether EC2 Auto Scaling may terminate nodes that run pods, to balance the zones of a pool.
 
     If nodes were removed or a zone had no capacity, EC2 Auto Scaling later starts a node in the zone with fewer
-    nodes and ends a node in another zone. EKS cannot suspend this balancing, and annotations and budgets of the
-    pods do not stop it. Sources: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas;
+    nodes and terminates a node in another zone. EKS cannot suspend this balancing, and annotations and budgets of
+    the pods do not stop it. Sources: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas;
     aws/containers-roadmap#1453; EKS user guide, "Simplify node lifecycle with managed node groups"; read
     2026-11-29.
     """

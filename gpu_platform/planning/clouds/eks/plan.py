@@ -23,7 +23,7 @@ class PlacementGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksTaint:
-    """A taint with an effect of the EKS API, which is NO_SCHEDULE, NO_EXECUTE or PREFER_NO_SCHEDULE."""
+    """A taint whose effect is in the form of the EKS API: NO_SCHEDULE, NO_EXECUTE or PREFER_NO_SCHEDULE."""
 
     key: str
     value: str
@@ -92,7 +92,9 @@ class EksPoolPlan:
     """Whether pods claim EFA interfaces from the EFA DRA driver, instead of the device plugin."""
     placement_group: PlacementGroup | None
     zones: tuple[str, ...]
-    """Exactly one zone if a placement group, a reservation or EFA needs it. Empty for all zones of the cluster."""
+    """Zones of the nodes. There is exactly one zone if a placement group, a reservation or EFA requires it. Empty
+    for all zones of the cluster.
+    """
     block_devices: tuple[BlockDevice, ...]
     user_data: UserData | None
     """User data in addition to the user data that EKS adds, or None."""
@@ -134,7 +136,7 @@ class EksPoolPlan:
     local_nvme: bool = False
     """Whether images and pods' ephemeral volumes are on local disks of the node."""
     rebalanced: bool = False
-    """Whether EC2 Auto Scaling may end nodes with pods to balance the zones."""
+    """Whether EC2 Auto Scaling may terminate nodes that run pods, to balance the zones."""
     one_zone: bool = False
     """Whether the pool names no zone and all nodes of the cluster are in the same zone."""
     schedule: tuple[ScheduledSize, ...] = ()
@@ -202,7 +204,7 @@ class KarpenterPoolPlan:
 
     @property
     def drift_budgets(self) -> tuple[str, ...]:
-        """Disruption budgets of drifted nodes, each a number or a percentage of the nodes."""
+        """Disruption budgets for drifted nodes, each a number or a percentage of the nodes."""
         budgets = self.node_pool["disruption"]["budgets"]
         return tuple(one["nodes"] for one in budgets if "Drifted" in one.get("reasons", ("Drifted",)))
 

@@ -1,4 +1,4 @@
-"""List the permissions, quotas and other prerequisites in AWS for an `up` of an EKS stack."""
+"""List the permissions, quotas and other prerequisites in AWS that `up` needs for an EKS stack."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _SERVICES: Final = {
 
 
 def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) -> CloudPrerequisites:
-    """Return the prerequisites of an `up`.
+    """Return what AWS must provide before `up` can run.
 
-    `resource_types` are the Pulumi types of the resources that it creates.
+    `resource_types` are the Pulumi types of the resources that `up` creates.
     """
     services = sorted({_service(each) for each in resource_types if each.startswith("aws:")})
     return CloudPrerequisites(

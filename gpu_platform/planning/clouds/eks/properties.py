@@ -38,7 +38,8 @@ def _karpenter_properties(
 ) -> Mapping[str, str]:
     """Return the properties of a Karpenter NodePool and its EC2NodeClass.
 
-    Budgets and consolidation replace no node, so only the template of the NodePool is compared.
+    Only the template of the NodePool is compared, because changes of budgets and consolidation do not replace
+    nodes.
     """
     everywhere = [zone for zone in cluster.known_subnets if not is_local_zone(zone)]
     return {
@@ -143,8 +144,8 @@ def _karpenter(pool: KarpenterPoolPlan, machine_type: str, capacity_type: str) -
     }
     node_class, zones = _spec(pool.node_class), pool.zones
     if pool.several_blocks:
-        # A new block in another zone changes no node of other blocks: Karpenter compares a node with the current
-        # selection (docs, disruption, drift, read 2026-11-23).
+        # A new block in another zone does not change the nodes of other blocks: Karpenter compares a node with the
+        # current selection (docs, disruption, drift, read 2026-11-23).
         requirements = [one for one in requirements if one["key"] != _ZONE]
         node_class = {key: val for key, val in node_class.items() if key != "capacityReservationSelectorTerms"}
         zones = ()

@@ -120,10 +120,11 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
 
 
 def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[_Line]:
-    """Yield the decision that Auto Scaling may end nodes. It is a warning if pods do not continue on another node.
+    """Yield the decision that EC2 Auto Scaling may terminate nodes. It is a warning if the pods' work does not
+    continue on another node.
 
-    There is no decision for spot nodes, which can end at any time anyway. Separate node groups for the zones would
-    keep the nodes, but would need a `count` for each zone.
+    There is no decision for spot nodes, which can be terminated at any time anyway. Separate node groups for the
+    zones would keep the nodes, but would need a `count` for each zone.
     """
     if not plan.rebalanced or plan.capacity_type == "SPOT":
         return

@@ -45,8 +45,8 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
 def check_software(
     pool: Pool, software: NodeSoftware, operator: Operator, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a problem if two owners would install the same component on a pool's nodes, or nobody would install
-    it.
+    """Record a problem for each component that both the image and the operator, or neither of them, would provide
+    on a pool's nodes.
     """
     image = node_image(pool, catalog)
     if image is None:

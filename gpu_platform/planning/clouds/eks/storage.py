@@ -151,8 +151,8 @@ def _named(pools: Sequence[Pool]) -> tuple[str, ...]:
 
 
 def _zones(cluster: EksCluster, pools: Sequence[Pool]) -> tuple[str, ...]:
-    """Return the zones with a known subnet, which are all zones of a created network, or the pools' zones in an
-    existing network.
+    """Return the zones with a known subnet. In a created network these are all its zones, and in an existing
+    network the zones of the pools.
     """
     return vpc_zones(cluster, _named(pools)) if cluster.create is not None else _named(pools)
 

@@ -64,7 +64,7 @@ def plan_system_pool(system: SystemNodes) -> SystemPool:
             throughput_mibps=None,
             kms_key=system.kms_key,
         ),
-        metadata_hop_limit=1,  # pods there get credentials through Pod Identity, never from the node
+        metadata_hop_limit=1,  # pods on system nodes get credentials through Pod Identity, never from the node
         min_size=system.min,
         desired_size=system.desired,
         max_size=system.max,
@@ -107,8 +107,8 @@ def size_system_pool(
     """
     declared = cluster.create.system.machine_types if cluster.create is not None else ()
     if not declared:
-        # Further nodes are not counted, because otherwise an edit of their number could change the machine type
-        # and so replace the nodes.
+        # At most `_COUNTED` nodes are considered. Otherwise, an edit of `desired` could change the machine type,
+        # and the nodes would be replaced.
         count = min(pool.desired_size, _COUNTED)
         size = next((size for size in _SIZES if not demands.missing(_types(size), count)), _SIZES[-1])
         pool = replace(pool, instance_types=_types(size))
@@ -143,7 +143,9 @@ def size_system_pool(
 
 
 def _fix(pool: SystemPool, demands: Demands) -> str:
-    """Return a fix with the smallest machine type that has room for the controllers, or else the fewest nodes."""
+    """Return a fix with the smallest machine type that has room for the controllers. If no machine type has room,
+    the fix increases the number of nodes.
+    """
     for size in _SIZES:
         if not demands.missing(_types(size), pool.desired_size):
             return f"write machine_types: [{', '.join(_types(size))}], or remove machine_types"

@@ -1,7 +1,7 @@
 """Write the user data of EKS nodes, which is a NodeConfig on AL2023 and settings on Bottlerocket.
 
 nodeadm has no field for kernel parameters. On AL2023, nodeadm-run.service starts the kubelet after
-cloud-final.service. That service runs scripts and the cloud-config, and the kubelet starts even if they fail; read
+cloud-final.service. The latter runs scripts and the cloud-config, and the kubelet starts even if they fail; read
 2026-11-25.
 
 Sources: awslabs/amazon-eks-ami, nodeadm's API, examples and kubelet defaults, 2026-07-23; bottlerocket.dev 1.54,
@@ -102,9 +102,10 @@ def _sysctls(kernel: KernelSettings | None) -> dict[str, str]:
 def with_own_image(
     user_data: UserData | None, pool: Pool, labels: Mapping[str, str], taints: tuple[Taint, ...]
 ) -> UserData:
-    """Return the user data for a custom AMI. It includes labels and taints, because EKS adds nothing to it.
+    """Return the user data for a custom AMI. It includes labels and taints, because EKS does not add them to the
+    user data of a custom AMI.
 
-    Access to the cluster is an output, which `write_user_data` adds.
+    `write_user_data` adds the access data of the cluster, because the data is known only during deployment.
     """
     if pool.image.family == "bottlerocket":
         by_key: dict[str, list[str]] = {}

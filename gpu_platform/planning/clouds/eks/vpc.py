@@ -36,8 +36,8 @@ _PUBLIC_PREFIX = 24
 def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
     """Return the zones of a new VPC.
 
-    These are the zones that the pools and the stack file name. If they are fewer than the two zones that EKS
-    needs, further zones are added.
+    These are the zones that the pools and the stack file name. If they name fewer than the two zones that EKS
+    requires, other zones of the region are added.
     """
     if cluster.create is not None and cluster.create.network is not None:
         return tuple(sorted(cluster.create.network.subnets))
@@ -231,8 +231,8 @@ def _check_pod_subnets(network: EksNetwork, problems: Problems) -> None:
 def check_pods_cidr(create: CreateEks, problems: Problems) -> None:
     """Record a problem for a secondary range that the VPC cannot have. `problems` points at `create.pods_cidr`.
 
-    AWS allows ranges of 100.64.0.0/10 next to every primary range (VPC user guide, "IPv4 CIDR block association
-    restrictions"; read 2026-11-25).
+    AWS allows ranges within 100.64.0.0/10 in addition to any primary range (VPC user guide, "IPv4 CIDR block
+    association restrictions"; read 2026-11-25).
     """
     if create.pods_cidr is None:
         return
