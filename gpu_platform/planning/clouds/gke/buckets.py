@@ -78,7 +78,9 @@ def below(bucket: str, prefix: str) -> str:
 
 
 def plan_bucket(name: str, one: BucketStorage) -> Iterator[VolumePlan]:
-    """Yield the volume of each team. `one.teams` must already be resolved."""
+    """Yield the volume of each team in `one.teams`. If the stack file names no teams, the caller has filled in all
+    teams.
+    """
     for team in one.teams or ():
         yield VolumePlan(
             name=name,

@@ -266,7 +266,8 @@ def _check_count(pool: Pool, cluster: GkeCluster, offered: tuple[str, ...], here
 
 
 def fixed_count_fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> str:
-    """Return the stack file fields for a fixed number of nodes, based on the desired or else the maximum number.
+    """Return the stack file fields for a fixed number of nodes. It is based on the desired number, or on the
+    maximum if the stack file sets no desired number.
 
     The number is the same in each zone.
     """

@@ -1,5 +1,5 @@
-"""Derive the zones and NICs of a GKE pool's nodes from its plan, how they are rolled or replaced, and what ends
-their pods.
+"""Derive properties of a GKE pool's nodes from the pool's plan. The properties include zones, NICs, how nodes are
+rolled or replaced, and why pods on them may be terminated.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def _fabric_nics(plan: GkePoolPlan, fabric: NodeFabric | None) -> FabricNics | N
 
 
 def _pod_endings(plan: GkePoolPlan, catalog: Catalog) -> tuple[PodEnding, ...]:
-    """Return why pods are terminated, such as reclaimed spot nodes, the lifetime of flex-start nodes, or the end
-    of a reservation.
+    """Return why pods may be terminated. The reasons are the reclaim of spot nodes, the lifetime of flex-start
+    nodes, and the end of a reservation.
     """
     if plan.max_run_duration_seconds is not None:
         return (

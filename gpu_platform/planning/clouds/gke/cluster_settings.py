@@ -97,7 +97,7 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
 
 
 def _of_access(create: CreateGkePlan) -> Iterator[ClusterSetting]:
-    """Yield every access path to the cluster that an edit can close."""
+    """Yield a setting for each way to reach the cluster or to log in that an edit of the stack file can close."""
     yield ClusterSetting(
         name="dns_access",
         what="DNS endpoint of the API server",

@@ -1,7 +1,7 @@
 """Plan ComputeClasses, which set the order in which GKE's autoscaler adds nodes to node pools for the same pods.
 
-Manually created node pools belong to a class by its label and taint. GKE adds the toleration to pods that select
-the label. Each node pool has its own rule, because GKE keeps no order among the node pools of one rule. GKE does
+Manually created node pools belong to a class if they have its label and taint. GKE adds the toleration to pods
+that select the label. Each node pool has its own rule, because the node pools of one rule have no order. GKE does
 not create node pools itself, because they would have neither the driver nor the planned settings, and it does not
 move running pods.
 

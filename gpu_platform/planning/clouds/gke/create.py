@@ -373,9 +373,9 @@ def _plan_exclusions(
 ) -> Decided[tuple[MaintenanceExclusion, ...]]:
     """Return the maintenance exclusions of a new cluster.
 
-    If the stack file declares none, A3 and newer pools add an exclusion until the end of support. It keeps the
-    version of the control plane close to the version of these pools' nodes. Those nodes have separate exclusions
-    from upgrades.
+    If the stack file declares none, a cluster with A3 or newer pools has an exclusion until the end of support. It
+    keeps the version of the control plane close to the version of these pools' nodes. Those nodes have separate
+    exclusions from upgrades.
     """
     if maintenance.exclusions:
         declared = tuple(

@@ -87,7 +87,7 @@ def doubtful_networks(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ..
 def require_version(plan: GkeClusterPlan, version: str) -> None:
     """Raise BadInput if the pools or the operator do not support the version of a new cluster.
 
-    The release channel of the cluster chose the version.
+    The release channel of the cluster determines the version.
     """
     problems = Problems("cluster")
     _check_version(plan, version, problems)

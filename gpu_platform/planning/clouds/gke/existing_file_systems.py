@@ -52,7 +52,9 @@ def check_existing(one: ExistingStorage, here: Problems) -> None:
 
 
 def plan_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Iterator[VolumePlan]:
-    """Yield the volume of each team. `one.teams` must already be resolved."""
+    """Yield the volume of each team in `one.teams`. If the stack file names no teams, the caller has filled in all
+    teams.
+    """
     project, location, instance = _parts(one, cluster)
     for team in one.teams or ():
         path = one.path(team)

@@ -33,7 +33,7 @@ INJECTOR_IMAGE = "gke-device-injector"
 TCPX_IMAGE = "gke-tcpx-installer"
 TCPXO_IMAGE = "gke-tcpxo-installer"
 GIB_IMAGES: Mapping[str, str] = {"amd64": "gke-gib-installer", "arm64": "gke-gib-installer-arm64"}
-HOST_TOOLS_IMAGE = "node-agent-python"  # a Debian image; only nsenter is used from it
+HOST_TOOLS_IMAGE = "node-agent-python"  # a Debian image, used only for its nsenter
 
 _Pool = tuple[PoolPlan, GkePoolPlan]
 
@@ -92,7 +92,7 @@ def _driver(catalog: Catalog, version: str) -> Mapping[str, Any]:
         "command": ["bash", "-c"],
         "args": [
             _script(
-                # A loaded kernel module cannot be replaced under running pods. A node gets a new driver when it
+                # A loaded kernel module cannot be replaced while pods use it. A node gets a new driver when it
                 # boots, because init containers then run again. The installer reuses its files only for the same
                 # version and build (cos/tools, cos_gpu_installer/internal/installer/cache.go; read 2026-11-29).
                 "if lsmod | grep -q '^nvidia '; then",

@@ -155,7 +155,7 @@ class GkePoolPlan:
     version: str | None
     """GKE version of the nodes. If None, new nodes have the version that the cluster has at the time."""
     upgrades_excluded: bool
-    """Whether GKE keeps the nodes' version until its support ends."""
+    """Whether GKE keeps the nodes' version until support for this version ends."""
     spot: bool
     flex_start: bool
     queued_provisioning: bool
@@ -374,7 +374,7 @@ class GkeClusterPlan:
     kubernetes: str | None
     create: CreateGkePlan | None
     multi_networking: bool
-    """Whether a pool of a created cluster may join further networks.
+    """Whether a pool of a created cluster may join additional networks.
 
     The cluster keeps the setting once it is enabled.
     """
@@ -480,8 +480,8 @@ class GkeClusterPlan:
         return {"gke": NODE_POOL_TIMEOUTS}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return the requirements of an `up`.
+        """Return what Google Cloud must provide before `up` can run.
 
-        `resource_types` are the Pulumi types of the resources that it creates.
+        `resource_types` are the Pulumi types of the resources that `up` creates.
         """
         return gke_prerequisites(self, resource_types)

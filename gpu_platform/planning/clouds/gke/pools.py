@@ -53,7 +53,7 @@ from gpu_platform.stack.pool import FlexStart, Pool, Reservation
 def check_gke_pool(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a problem for every combination that GKE refuses or that wastes paid capacity."""
+    """Record a problem for each combination of settings that GKE refuses, or that wastes paid capacity."""
     check_capacity(pool, machine, cluster, catalog, problems)
     check_resource_labels(pool.tags, problems.at("tags"))
     check_autoscaler(pool, machine, cluster, catalog, problems)
@@ -128,7 +128,8 @@ def plan_gke_pool(
         auto_repair=flex is None if pool.repair is None else pool.repair,
         # Clusters on a release channel require auto-upgrade. The cluster's maintenance window determines the time.
         auto_upgrade=True,
-        # Reserved capacity has no room for a second pool next to the first.
+        # Capacity that is reserved or compactly placed does not suffice for the old pool and its successor
+        # together.
         delete_before_replace=reserved or placement.compact is not None,
         protect=cluster.is_protected or pool.protect,
         compute_class=requirements.compute_class,

@@ -1,4 +1,4 @@
-"""List the Google Cloud requirements for an `up` of a GKE stack."""
+"""List what Google Cloud must provide before `up` can run on a GKE stack."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ _NODE_APIS: Final = (
 
 
 def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) -> CloudPrerequisites:
-    """Return the requirements of an `up`. `resource_types` are the Pulumi types of the stack's resources."""
+    """Return what Google Cloud must provide before `up` can run. `resource_types` are the Pulumi types of the
+    stack's resources.
+    """
     services = sorted({_service(each) for each in resource_types if each.startswith("gcp:")})
     apis = {*(_APIS.get(service, f"{service}.googleapis.com") for service in services), *_NODE_APIS}
     if cluster.create is not None:

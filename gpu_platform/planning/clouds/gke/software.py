@@ -56,7 +56,7 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
 
 
 def check_software(pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
-    """Record a problem for a pool with software that two owners, or no owner, would install."""
+    """Record a problem if two installers, or none, would install the GPU software on a pool's nodes."""
     image = node_image(pool, catalog)
     if image is not None:
         _check_owners(pool, image, operator, Problems("operator", problems.found))

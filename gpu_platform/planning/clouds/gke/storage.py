@@ -235,7 +235,9 @@ def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
 
 
 def _disks(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:
-    """Return the disk types that a machine type is known to attach, which are its boot disk types."""
+    """Return the disk types that a machine type is known to attach. These are the types that its boot disk can
+    have.
+    """
     return catalog.gcp_family(machine).boot_disk_types
 
 

@@ -1,7 +1,7 @@
 """Choose the machine type of the system nodes of a new GKE cluster, which have no GPUs.
 
-GKE's autoscaler adds nodes for pending pods, up to `max`. It does not add nodes just because there are fewer than
-`min`, so system nodes with a fixed number have no autoscaler.
+GKE's autoscaler adds nodes for pending pods, up to `max`. It does not add nodes only because there are fewer than
+`min`. Therefore, the autoscaler is not used for a fixed number of system nodes.
 """
 
 from __future__ import annotations
