@@ -354,7 +354,7 @@ class NodeFabric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudNodes:
-    """How a pool's cloud creates, rolls, replaces and ends the nodes of the pool.
+    """How a pool's cloud creates, rolls, replaces and deletes the nodes of the pool.
 
     The defaults apply to nodes that no cloud creates.
     """
@@ -426,7 +426,7 @@ class CloudNodes:
     node_class_reservations: tuple[CapacityWindow, ...] = ()
     """The capacity reservations that the pool's EC2NodeClass selects."""
     pod_endings: tuple[PodEnding, ...] = ()
-    """Reasons why pods on the pool's nodes end, besides the schedule."""
+    """Reasons why pods on the pool's nodes are terminated, in addition to the schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,13 +28,15 @@ class StorageClassPlan:
     expandable: bool
     default: bool = False
     shared: bool = False
-    """Whether its volumes are file systems that pods on many nodes share. The stack manages their access rules."""
+    """Whether the class's volumes are file systems that pods on many nodes share. The stack manages their access
+    rules.
+    """
     zones: tuple[str, ...] = ()
-    """Zones of its volumes. An empty tuple means any zone."""
+    """Zones of the class's volumes. An empty tuple means any zone."""
     smallest: str = ""
     """Smallest volume that the cloud creates and bills. If empty, volumes have the claimed size."""
     unable: tuple[str, ...] = ()
-    """Pools with nodes that are known to be unable to mount its volumes."""
+    """Pools with nodes that are known to be unable to mount the class's volumes."""
     topology_key: str = ""
     """Node label that contains the zone for the driver, or empty if the class has no zones."""
 
@@ -142,7 +144,7 @@ class VolumePlan:
 
     @property
     def in_pod(self) -> bool:
-        """Whether requests for its data use the pod's network."""
+        """Whether requests for the volume's data use the pod's network."""
         return self.sidecar is not None
 
     @property

@@ -23,7 +23,7 @@ _PARTITIONS: Final = {
 
 
 def partition_of(region: str) -> str:
-    """Return the AWS partition of a region, which is the second part of an ARN in the region."""
+    """Return the AWS partition of a region, such as `aws-cn`. It is the second part of every ARN in the region."""
     return next((name for start, name in _PARTITIONS.items() if region.startswith(start)), _COMMERCIAL)
 
 

@@ -65,7 +65,9 @@ _INSTEAD = {
     "bootstrap-commands.local-nvme": "rename it: the program already uses local-nvme",
     "container-runtime.snapshotter": "write image.fast_pull",
 }
-"""Fixes for settings that the program or another field sets, by setting name."""
+"""Suggested fixes for bootstrap settings that the program or another field already sets, by the name of the
+setting.
+"""
 
 
 def check_bootstrap(pool: Pool, problems: Problems) -> None:

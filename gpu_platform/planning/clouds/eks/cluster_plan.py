@@ -272,8 +272,8 @@ class CreateEksPlan:
 
     @property
     def system_leaves_zones(self) -> bool:
-        """Whether there are fewer system nodes than zones, so that a zone may have none. No autoscaler adds a node
-        there.
+        """Whether a zone may have no system nodes, because there are fewer system nodes than zones. No autoscaler
+        adds a system node in such a zone.
 
         Source: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas (persistent volumes); read 2026-11-29.
         """
@@ -317,7 +317,8 @@ class EksClusterPlan:
     node_policies: tuple[str, ...]
     """ARNs of the managed policies of the nodes' IAM roles."""
     parts: tuple[PartPlan, ...]
-    """Controllers that the pools need. Either the program installs them, or the owner of the cluster has done so.
+    """Controllers that the pools need. Either the program installs them, or the cluster's owner has installed
+    them.
     """
     karpenter_pools: bool
     karpenter_node_role: str | None

@@ -1,9 +1,9 @@
 """Check and plan team identities on EKS. Each team has one service account, which has an IAM role through EKS Pod
 Identity.
 
-The trust policy of a role requires the tags that EKS sets on the session, which are the ARN of the cluster, the
-namespace and the service account. So even if somebody else associates the role, neither another namespace nor a
-cluster of the same name in another region can use it.
+The trust policy of a role requires the tags that EKS sets on the session. They contain the ARN of the cluster, the
+namespace and the service account. Even if somebody else associates the role, it cannot be used from another
+namespace, or from a cluster with the same name in another region.
 
 Sources: EKS user guide, "Learn how EKS Pod Identity grants pods access to AWS services" and "Create IAM role with
 trust policy required by EKS Pod Identity"; IAM user guide, "IAM and AWS STS quotas"; read 2026-11-23.

@@ -1,4 +1,5 @@
-"""Check and choose the node images of EKS, which are images of an EKS family or AMIs built on such an image.
+"""Check and choose the images of EKS nodes. They are images of an EKS family, or custom AMIs that are built on
+such an image.
 
 `_check_driver` of `planning/pools/checks.py` checks whether the driver of the image supports the GPUs.
 """

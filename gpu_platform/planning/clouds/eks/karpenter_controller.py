@@ -32,7 +32,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
 def karpenter_controller(
     cluster: EksCluster, pools: Sequence[KarpenterPoolPlan], catalog: Catalog
 ) -> KarpenterControllerPlan:
-    """Return Karpenter for a cluster that has Karpenter pools."""
+    """Return the plan of Karpenter's controller for a cluster that has Karpenter pools."""
     chart, crds = catalog.charts[CHART], catalog.charts[CRD_CHART]
     queue = queue_name(cluster.name)
     return KarpenterControllerPlan(

@@ -19,7 +19,8 @@ LEAST_ZONES: Final = 2  # number of zones that EKS requires for a cluster
 
 
 def surge_of(zones: int, max_unavailable: int) -> int:
-    """Return how many nodes EKS may add to a node group during a roll, which is up to two in each zone.
+    """Return how many nodes EKS may add to a node group during a roll. This is `max_unavailable`, but at least two
+    for each zone.
 
     Source: EKS user guide, "Understand each phase of node updates", read 2026-11-23.
     """

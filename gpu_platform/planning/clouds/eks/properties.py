@@ -1,6 +1,6 @@
 """Properties of EKS pools whose change replaces the pool or its nodes, using the names of the APIs.
 
-The effects of a change are in catalog/facts/pool_changes.yaml.
+The effects of a change are documented in catalog/facts/pool_changes.yaml.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Check and plan schedules of managed node groups, which are scheduled actions of their Auto Scaling groups.
+"""Check and plan schedules of managed node groups. A schedule consists of scheduled actions of the node group's
+Auto Scaling group.
 
 An action sets only the number of nodes, like an action of a capacity block, and leaves the minimum and the maximum
 to EKS. Nothing else may change this number. Therefore, the pool must have a fixed size, and the cluster must not

@@ -1,4 +1,4 @@
-"""Write the user data of EKS nodes, which is a NodeConfig on AL2023 and settings on Bottlerocket.
+"""Write the user data of EKS nodes. AL2023 reads a NodeConfig, and Bottlerocket reads settings in TOML.
 
 nodeadm has no field for kernel parameters. On AL2023, nodeadm-run.service starts the kubelet after
 cloud-final.service. The latter runs scripts and the cloud-config, and the kubelet starts even if they fail; read

@@ -80,7 +80,8 @@ def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
 
 
 def reservation_affinity(pool: Pool, cluster: GkeCluster) -> ReservationAffinity:
-    """Return the reservation affinity of a pool: the pool's own reservation, or no reservation.
+    """Return the reservation affinity of a pool. The nodes use either the pool's own reservation or no
+    reservation.
 
     ANY is never used, because the nodes could then use the capacity of other teams.
     """

@@ -312,7 +312,7 @@ class CreateGkePlan:
     system_machine_type: str
     system_vcpus: int
     system_disk_type: str
-    """Type of the system nodes' boot disk, which is the first boot disk type of the machine family."""
+    """Boot disk type of the system nodes. It is the first boot disk type of their machine family."""
     system_cpu_quota: str | None
     """Compute Engine quota for the system nodes' vCPUs, or None if its name is not known to the program."""
     system_nodes: tuple[int, int]

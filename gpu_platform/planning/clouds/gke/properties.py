@@ -1,6 +1,6 @@
 """Properties of GKE node pools whose change replaces the pool or its nodes, with the names of the GKE API.
 
-Their effects are documented in catalog/facts/pool_changes.yaml.
+The effects of a change are documented in catalog/facts/pool_changes.yaml.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Plan how Karpenter adds simulated nodes to a sandbox pool through its KWOK provider.
 
-The program creates `count.desired` permanent nodes. For pending pods Karpenter creates further nodes, up to
-`count.max` in total, and deletes them when they are empty.
+The program creates `count.desired` permanent nodes. For pending pods, Karpenter creates additional nodes, up to
+`count.max` nodes in total. It deletes these nodes when they are empty.
 
 Sources: sigs.k8s.io/karpenter v1.14.1, pkg/apis/v1 (NodePool), kwok/apis/v1alpha1 (KWOKNodeClass), kwok/README.md;
 read 2026-11-26.
