@@ -59,8 +59,7 @@ _OPERANDS: Final = (
 
 
 def gpu_parts(cluster: Cluster) -> GpuParts:
-    """Return `cluster.parts`. A sandbox has the default values, because only the program installs software there.
-    """
+    """Return `cluster.parts`. A sandbox has the default values, because no owner installs software there."""
     return GpuParts() if isinstance(cluster, SandboxCluster) else cluster.parts
 
 

@@ -391,7 +391,7 @@ class Cloud:
     has_identities: bool = True
     """Whether the pods of a team can have a cloud identity."""
     runs_kueue: bool = False
-    """Whether Kueue runs as a process next to the cluster instead of from its Helm chart."""
+    """Whether Kueue runs as a process next to the cluster, and is not installed from its Helm chart."""
     autoscaler_flags: Literal["program", "owner", "nobody"] = "owner"
     """Who sets the flags of the Cluster Autoscaler for the cluster's nodes."""
     growing_nodes: GrowingNodes | None = None

@@ -1,8 +1,8 @@
-"""The schedule of a pool, which decides when the pool has nodes and when it has none.
+"""The schedule of a pool. It determines when the pool has nodes and when it has none.
 
-Days and times of day are local, so a pool in Berlin starts at 07:00 in summer and in winter. The clock decides
-whether the pool is on: after the stop its last nodes may still be draining, and after the start its first nodes
-may still be starting.
+Days and times of day are local, so a pool in Berlin starts at 07:00 in summer and in winter. A pool counts as on
+from its start time to its stop time. After the stop its last nodes may still be draining, and after the start its
+first nodes may still be starting.
 """
 
 from __future__ import annotations

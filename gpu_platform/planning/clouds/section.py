@@ -63,8 +63,8 @@ class Provisioning:
 
     All pods of the workload are alike.
 
-    `node_seconds` is the maximum lifetime of the nodes. `own_nodes` maps a label on the nodes of one request to
-    the detail in the request's status that contains the label's value.
+    `node_seconds` is the maximum lifetime of the nodes. Only the nodes of one request have the same value of a
+    certain label. `own_nodes` maps the label's key to the detail in the request's status that contains the value.
     """
 
     provisioning_class: str
@@ -192,10 +192,10 @@ class RollLimits:
 
     `at_a_time` is the number of nodes that are rolled at the same time, or None for all nodes. `unlimited` is the
     reason why the roll has no time limit, or empty if the deployment engine waits for the roll. `needs_empty` is
-    the reason why the pool must have no nodes during the roll, or empty if it may have nodes. `only_while` names a
-    resource that a new node needs and that may be missing. `image` describes the image of the new nodes if the
-    roll names no other release; if empty, they keep the current image. `new_nodes_only` means that an upgrade does
-    not change existing nodes.
+    the reason why the pool must have no nodes during the roll, or empty if it may have nodes. `only_while` states
+    the condition under which a new node can be created, such as `while the reservation has a free instance`, or is
+    empty. `image` describes the image of the new nodes if the roll names no other release; if empty, they keep the
+    current image. `new_nodes_only` means that an upgrade does not change existing nodes.
     """
 
     at_a_time: int | None = None
@@ -278,8 +278,7 @@ class CloudCluster(Protocol):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """The `CloudNodes.platform` values of the cluster's pools, which identify the resources that create nodes.
-        """
+        """The `CloudNodes.platform` values of the cluster's pools. They identify the resources that create nodes."""
         ...
 
     @property
@@ -391,7 +390,7 @@ class CloudNodes:
     autoscaled: bool = False
     """Whether an autoscaler changes the number of nodes according to the pending pods."""
     keeps_version: bool = False
-    """Whether the cloud upgrades no node of the pool before support for its Kubernetes version ends."""
+    """Whether the cloud does not upgrade the pool's nodes before support for their Kubernetes version ends."""
     relabels_in_place: bool = True
     """Whether changed labels are applied to live nodes. If not, the cloud creates new nodes for them."""
     nodes_by_request: bool = False
@@ -447,7 +446,7 @@ Scores = Literal["default", "most-allocated"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerPlan:
-    """The kube-scheduler of the cluster, as far as it is known, and the source of this information."""
+    """The known settings of the cluster's kube-scheduler, and the source of this information."""
 
     scores: Scores
     why: str

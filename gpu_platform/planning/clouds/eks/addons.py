@@ -81,7 +81,8 @@ def plan_addons(
     company_tags: Mapping[str, str] | None = None,
     pod_subnets: bool = False,
 ) -> tuple[Addon, ...]:
-    """Return the add-ons of a cluster with a Kubernetes minor version, in the order of their creation.
+    """Return the add-ons for a cluster with the Kubernetes minor version `kubernetes`, in the order in which the
+    add-ons are created.
 
     `volume_keys` are the ARNs of customer-managed keys for EBS volumes. `company_tags` are set on the volumes that
     add-ons create, and on the nodes' network interfaces that the launch template does not contain. `pod_subnets`

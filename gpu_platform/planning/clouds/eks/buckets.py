@@ -131,7 +131,7 @@ def _objects(buckets: Sequence[Bucket], partition: str) -> list[str]:
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
-    """Return the decision about a bucket, which describes its volumes and the permissions of its teams."""
+    """Return the decision about a bucket. It describes the bucket's volumes and the permissions of the teams."""
     access = "read and written" if one.writable else "read"
     uses = "reads and writes" if one.writable else "reads"
     driver = (

@@ -36,7 +36,7 @@ class Purchase(NamedTuple):
 
 
 def purchase(capacity: Capacity) -> Purchase:
-    """Return how a valid pool buys its nodes."""
+    """Return how the nodes of a valid pool are bought."""
     match capacity:
         case CapacityBlock():
             return Purchase("CAPACITY_BLOCK", "capacity-block", reserved=True)

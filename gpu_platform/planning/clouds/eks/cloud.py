@@ -242,7 +242,7 @@ def _check_sharing(
 
 
 def _rights(identity: TeamIdentity) -> tuple[str, ...]:
-    """Return texts that describe a team's access to buckets, or the use of its existing role."""
+    """Return a team's permissions as text. They are the access to buckets, or the use of an existing role."""
     return (*bucket_rights(identity.buckets, "s3"), *existing_rights(identity))
 
 

@@ -176,7 +176,7 @@ def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
 
 
 def _karpenter_drain(grace: int, age: str) -> PodEnding:
-    """Return why Karpenter terminates pods, and how long it waits at most while it drains a node.
+    """Return why Karpenter terminates pods, and the maximum time that it takes to drain a node.
 
     Pods with the annotation karpenter.sh/do-not-disrupt delay the drain for at most this time (Karpenter docs,
     Disruption; read 2026-11-28).
@@ -188,7 +188,7 @@ def _karpenter_drain(grace: int, age: str) -> PodEnding:
 
 
 def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
-    """Return how Karpenter replaces drifted nodes, which it does after the deployment."""
+    """Return how Karpenter replaces drifted nodes. Karpenter replaces these nodes after the deployment."""
     held = "0" in plan.drift_budgets
     if held:
         allowed = "its disruption budget allows no replacement now, so only empty nodes are replaced"

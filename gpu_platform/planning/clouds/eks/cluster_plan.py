@@ -348,7 +348,7 @@ class EksClusterPlan:
     group_sizes: tuple[int, ...] = ()
     """Maximum number of nodes of each managed node group, including the group of system nodes."""
     minimum_vpc_cni: str | None
-    """For an existing cluster, the VPC CNI version that the pools need, if it is known."""
+    """Minimum VPC CNI version that the pools need on an existing cluster, or None if no minimum is known."""
     tags: Mapping[str, str]
     company_tags: Mapping[str, str]
     """Tags from the stack file, without the tags that the program adds."""

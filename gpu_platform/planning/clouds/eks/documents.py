@@ -22,9 +22,9 @@ from gpu_platform.planning.pools.section import PoolPlan
 _ACCOUNT: Final = "123456789012"  # has the same length as any account ID
 _SUFFIX: Final = "-1234567"  # suffix that Pulumi appends
 _ACCESS_BYTES: Final = 3000
-"""Bytes for the endpoint, certificate and network of the cluster, which every node needs in its user data.
+"""Number of bytes in each node's user data for the endpoint, certificate and network of the cluster.
 
-EKS and Karpenter add them, together with labels and taints. For a custom AMI the program adds them.
+EKS and Karpenter add this data, together with labels and taints. For a custom AMI, the program adds the data.
 """
 _OTHER_TAGS: Final = 6
 """Maximum number of tags that EKS or Karpenter adds to an instance (Karpenter docs, NodeClasses, tags; read

@@ -147,10 +147,10 @@ def check_pod_interfaces(
     """Record a problem for nodes without an interface for pods. Pods with separate subnets cannot use the primary
     interface.
 
-    Pods use only interfaces of the default network card. On every machine type, one such interface has prefixes
-    for more pods than a kubelet allows. Nodes whose `default_enis` is not known are not checked. Sources: EKS best
-    practices, custom networking; aws/amazon-vpc-cni-k8s, notes of release v1.7.10 (network cards); read
-    2026-11-25.
+    Pods use only interfaces of the default network card. On every machine type, one such interface can have
+    prefixes for more pods than the kubelet allows. Nodes whose `default_enis` is not known are not checked.
+    Sources: EKS best practices, custom networking; aws/amazon-vpc-cni-k8s, notes of release v1.7.10 (network
+    cards); read 2026-11-25.
     """
     if not cluster.has_pod_subnets or machine.default_enis is None:
         return

@@ -140,7 +140,8 @@ def _least(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, str]:
 def explain_parts(
     cluster: EksCluster, parts: tuple[PartPlan, ...], karpenter: Sequence[KarpenterPoolPlan]
 ) -> tuple[Decision, ...]:
-    """Return what the parts require from the owner of the cluster or of its network.
+    """Return decisions that state what the owner of the cluster, or of its network, must provide for the
+    controllers.
 
     `karpenter` contains the pools of Karpenter.
     """

@@ -235,7 +235,9 @@ def _keys(
 
 
 def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:
-    """Return the total boot disk size in GB of all pools at their maximum size, including rolls, by disk type."""
+    """Return the total size in GB of the pools' boot disks, for each disk type. It is calculated for the maximum
+    size of the pools, including the nodes that a roll adds.
+    """
     sizes: dict[str, int] = {}
     for pool, cloud in pools:
         sizes[cloud.disk_type] = sizes.get(cloud.disk_type, 0) + cloud.disk_size_gb * (

@@ -67,7 +67,9 @@ def existing_kubeconfig(name: str, found: ExistingGke, impersonated: str | None 
 
 
 def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
-    """Return warnings about members who cannot log in to the existing cluster, with the steps for its owner."""
+    """Return warnings about members who cannot log in to the existing cluster, with the steps that the cluster's
+    owner must take.
+    """
     if not plan.groups or found.security_group is not None:
         return ()
     return (

@@ -144,8 +144,8 @@ def plan_gke_pool(
 
 
 def _excludes_upgrades(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether GKE keeps the nodes' version, which it does for a declared version and for A3 and newer
-    machine types.
+    """Return whether a maintenance exclusion keeps the nodes' version. Pools with a declared version, or with A3
+    and newer machine types, have such an exclusion.
 
     Maintenance exclusions in the stack file apply to all pools of the cluster and replace the exclusions for A3
     and newer. Release channels require auto-upgrade, which would otherwise upgrade nodes beyond the declared

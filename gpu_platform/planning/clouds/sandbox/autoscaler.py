@@ -24,7 +24,7 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra
 
-# Shorter than in a cloud, because simulated nodes start quickly and a user waits to see them removed.
+# Shorter than in a cloud, because simulated nodes start quickly and users wait to see that nodes are removed.
 EMPTY_SECONDS: Final = 30
 _NODE_CLASS: Final = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}
 
