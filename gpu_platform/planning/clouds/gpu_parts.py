@@ -24,7 +24,8 @@ _OPERATOR: Final = PartPlan(
     objects=(("nvidia.com/v1", "ClusterPolicy"), ("nvidia.com/v1alpha1", "GPUCluster")),
     alone="two would replace each other's drivers, labels and DaemonSets",
 )
-# The operands of a GPU Operator have a controller, so they are skipped. Only the operator itself is reported.
+# Software that may be installed without a GPU Operator. Operands of a GPU Operator are not reported, because the
+# operator owns them.
 _OPERANDS: Final = (
     PartPlan(
         name="device_plugin",

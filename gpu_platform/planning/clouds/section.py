@@ -278,7 +278,7 @@ class CloudCluster(Protocol):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """The `CloudNodes.platform` values of the cluster's pools. They identify the resources that create nodes."""
+        """The `CloudNodes.platform` values of the cluster's pools. They name the resources that create nodes."""
         ...
 
     @property

@@ -34,7 +34,7 @@ from gpu_platform.stack.pool import Pool
 _LEAST_IN_PRODUCTION = 2
 _SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge")
 _SERIES: Final = ("m7i", "m6i")
-"""Both series have the same CPUs and memory in each size."""
+"""Instance series of the system nodes. Both have the same CPUs and memory in each size."""
 _COUNTED: Final = 2
 _MOST_TRIED: Final = 10
 

@@ -152,7 +152,8 @@ def _copy_plugin(source: str) -> tuple[str, ...]:
 def _open_host(catalog: Catalog) -> Mapping[str, Any]:
     """Return the container that prepares TCPXO hosts.
 
-    It accepts the traffic of TCPXO, loads its kernel module and mounts the apertures of the NICs.
+    The container adds a firewall rule that accepts TCPXO traffic, loads the kernel module for TCPXO, and mounts
+    the apertures of the NICs.
     """
     apertures = "/dev/aperture_devices"
     accept = "INPUT --protocol tcp --jump ACCEPT"
