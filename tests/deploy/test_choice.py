@@ -362,7 +362,7 @@ def test_a_foreign_controller_is_refused_before_any_change(
         loaded, record_stack(loaded), Progress(quiet=True), cluster, find_cli(install=False)
     )
     for run in (deployment.preview, lambda: deployment.up({})):
-        with pytest.raises(BadInput, match="efa_plugin: present to use it") as refusal:
+        with pytest.raises(BadInput, match="efa_plugin: present to use the existing") as refusal:
             run()
         assert "DaemonSet efa in namespace kube-system, which this stack did not install" in str(refusal.value)
 

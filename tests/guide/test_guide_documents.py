@@ -216,7 +216,7 @@ def test_names_of_members_are_text_on_the_html_page(capsys: pytest.CaptureFixtur
     ("arguments", "place", "fix"),
     [
         (("local", "visoin"), "TEAM", "vision"),
-        (("local", "speech"), "TEAM", "a team with its own stack"),
+        (("local", "speech"), "TEAM", "a team with a separate stack"),
         (("local", "vision", "--manifest", "trainig"), "--manifest", "training"),
     ],
 )

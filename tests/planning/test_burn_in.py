@@ -57,11 +57,11 @@ def test_gpus_that_are_shared_or_cut_are_skipped_with_the_reason() -> None:
     assert pool_of(plan).skipped == ""
     said = {one.subject: one for one in plan.decisions if one.what == "burn-in"}
     assert said["pool serve"].chosen == "no active checks"
-    assert said["pool serve"].why.startswith("time-slicing")
+    assert said["pool serve"].why.startswith("with time-slicing")
 
 
 def test_a_stack_without_a_pool_that_can_be_measured_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"found active checks, but they can measure no pool \(serve: mps"):
+    with pytest.raises(BadInput, match=r"found active checks, but they can measure no pool \(serve: with mps"):
         planned("sandbox", pool("serve", "g4dn.xlarge", sharing={"mode": "mps", "replicas": 4}))
 
 

@@ -256,7 +256,7 @@ def test_karpenter_may_not_take_a_machine_on_which_planned_pods_do_not_run(other
 
 def test_a_gpu_pool_has_no_alternative_without_gpus() -> None:
     form = {"machine_type": "g6.4xlarge", "workload": "inference", "count": {"desired": 0, "max": 2}}
-    with pytest.raises(BadInput, match=r"GPU l4, that of g6\.4xlarge"):
+    with pytest.raises(BadInput, match=r"GPU l4, as g6\.4xlarge"):
         plan_eks(
             {**form, "provisioner": "karpenter", "karpenter": {"alternatives": ["m7i.4xlarge"]}}, cluster=EXISTING
         )

@@ -74,7 +74,7 @@ def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str
 # Always-on workloads use 32 GPUs: 3 x 4 for chat, 2 x 8 for large and 2 x 2 for ray. A p4de.24xlarge has 8 GPUs,
 # 96 CPUs and 1152 GiB. Pods with the GPUs of both NUMA nodes have a thousandth of a CPU less, so that none is
 # exclusive.
-ALWAYS = "including always-on workloads, out of 64 that the team's quota"
+ALWAYS = "with always-on workloads) of the 64 that the team's quota"
 EXPECTED = {
     "training job vision/pretrain": {
         "pods": (

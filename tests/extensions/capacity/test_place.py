@@ -163,7 +163,7 @@ spec: {parallelism: -1, template: {spec: {containers: main}}}
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("workloads: []\n", "the form of `capacity suggest`"),
+        ("workloads: []\n", "the format of `capacity suggest`"),
         ("pods: []\n", "pods"),
         ("- a\n", "Kubernetes manifests"),
         ("", "no pods"),
