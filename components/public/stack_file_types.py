@@ -63,8 +63,7 @@ class KafkaLag(TypedDict, total=False):
 
 
 class Autoscaling(TypedDict, total=False):
-    """Number of replicas by a Prometheus metric, by the lag of a Kafka topic, or by whichever needs more replicas,
-    with KEDA."""
+    """KEDA sets the number of replicas by a Prometheus metric or by the lag of a Kafka topic."""
 
     max_replicas: Required[float]
     query: str
@@ -135,7 +134,7 @@ class Notebook(TypedDict, total=False):
 
 
 class BatchJob(TypedDict, total=False):
-    """Independent parts of some work."""
+    """A batch job of independent parts."""
 
     env: Mapping[str, str]
     secrets: Sequence[str]
@@ -198,7 +197,7 @@ class RayCluster(TypedDict, total=False):
 
 
 class MaintenanceExclusion(TypedDict, total=False):
-    """A period in which GKE performs no upgrades of the given scope."""
+    """A period in which GKE does not perform upgrades of the given scope."""
 
     name: Required[str]
     start: Required[str]
@@ -675,7 +674,7 @@ class Claim(TypedDict, total=False):
 
 
 class DeviceClass(TypedDict, total=False):
-    """DeviceClass of Dynamic Resource Allocation: devices that share a name and have a separate quota."""
+    """DeviceClass of Dynamic Resource Allocation."""
 
     memory: Any
     product: str
@@ -791,7 +790,7 @@ class Queueing(TypedDict, total=False):
 
 
 class Addons(TypedDict, total=False):
-    """Controllers for the workloads of team members, each installed from its own Helm chart."""
+    """Controllers for the workloads of team members."""
 
     jobset: str
     trainer: str
@@ -871,7 +870,7 @@ class Cleanup(TypedDict, total=False):
 
 
 class BurnIn(TypedDict, total=False):
-    """Active checks of idle GPU nodes, which `gpu-platform burn-in` runs as Jobs."""
+    """Active checks of idle GPU nodes."""
 
     image: str
     matrix: str
