@@ -316,8 +316,8 @@ def _check_members(spec: Environment, problems: Problems) -> None:
 
 
 def _check_changes(spec: Environment) -> list[Problem]:
-    """Return why the cloud does not support the window in `changes`, and which pools exceed the limit in
-    `changes`.
+    """Return a problem if the cloud does not support the window in `changes`, and a problem for each pool that
+    exceeds the limit in `changes`.
     """
     problems = maintenance.check(spec.changes, enumerate(spec.pools), spec.sharing.items())
     cloud_of(spec.cluster).control_plane.check_window(maintenance.plan_window(spec.changes.window), problems)

@@ -1,4 +1,6 @@
-"""Lists what an `up` of a cloud stack requires outside the stack: quotas, and replacements for example values."""
+"""Lists what must be prepared before `up` can deploy a cloud stack: sufficient quotas, and values that replace the
+examples in a stack file.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _PAID_AS_USED: Final = ("on-demand", "spot", "flex-start")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaNeed:
-    """A quota of the account or project that limits pools, for their maximum size including rolling updates.
+    """A quota of the account or project that limits pools. It must allow their maximum size, including rolling
+    updates.
 
     `name` is None if the cloud's name for the quota is not known. `region` is `all regions` for a quota of a whole
     project.
@@ -44,7 +47,9 @@ def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> Cloud
 
 
 def all_quotas(plan: EnvironmentPlan, needed: CloudPrerequisites, catalog: Catalog) -> tuple[CloudQuota, ...]:
-    """Return the quotas that limit pools, system nodes and networks, each once with the sum of its amounts."""
+    """Return the quotas that limit pools, system nodes and networks. Each quota occurs once, with the sum of its
+    amounts.
+    """
     found: dict[object, CloudQuota] = {}
     for one in (*map(_of_pools, gpu_quotas(plan, catalog)), *needed.quotas):
         key = len(found) if one.name is None else (one.name, one.unit, one.region)

@@ -15,12 +15,15 @@ class Problems:
         self.found: list[Problem] = [] if found is None else found
 
     def at(self, part: str) -> Problems:
-        """Return the same list at a deeper place, as in `at("sharing").at("[0]")`."""
+        """Return a recorder that adds problems to the same list, at a path below this one.
+
+        For example, `at("sharing").at("[0]")` records problems at `sharing[0]`.
+        """
         joined = f"{self.path}{part}" if part.startswith("[") else f"{self.path}.{part}" if self.path else part
         return Problems(joined, self.found)
 
     def add(self, found: str, allowed: str, fix: str = "") -> None:
-        """Record a problem at this place."""
+        """Record a problem at this recorder's path."""
         self.found.append(Problem(self.path, found, allowed, fix))
 
 

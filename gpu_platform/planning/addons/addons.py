@@ -44,7 +44,7 @@ def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
 
 
 def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPlan]) -> Decided[AddonsPlan]:
-    """Return the add-ons that the stack file declares, and the add-ons that these require.
+    """Return the declared add-ons, and the add-ons that they require.
 
     The environment must have no problems.
     """
@@ -119,7 +119,9 @@ def _values(name: str, context: CompleteContext) -> Mapping[str, Any]:
 
 
 def _has_volume(context: CompleteContext) -> bool:
-    """Return whether the stack file gives Prometheus a volume. Such a stack file also sets the retention."""
+    """Return whether the stack file declares a volume for Prometheus. If it does, the retention also comes from
+    the stack file.
+    """
     *spec, volume = _VOLUMES["Prometheus"]
     return volume in _of_stack_file(context, spec)
 

@@ -98,7 +98,7 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         image="envoyproxy/gateway",
     ),
 }
-"""The known add-ons by field of the stack file, in the order of installation."""
+"""Known add-ons in the order of installation. The keys are fields of the stack file."""
 GATEWAY_CLASS: Final = "platform"
 # Components of the control plane that a managed control plane does not expose.
 HIDDEN_CONTROL_PLANE: Final = ("kubeControllerManager", "kubeEtcd", "kubeScheduler", "kubeProxy")

@@ -1,5 +1,5 @@
-"""Plan active checks for each pool with GPUs that can be measured: in one pod per node, and in pods on pairs of
-nodes.
+"""Plan active checks for each pool whose GPUs can be measured. One pod checks each node, and two pods check a pair
+of nodes.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_least(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem if a minimum bandwidth between nodes is declared, but no pool can be measured between
-    nodes.
+    """Record a problem if a minimum bandwidth between nodes is declared, but no pool allows this bandwidth to be
+    measured.
     """
     burn_in = context.environment.validation.burn_in
     if burn_in is None or "all-reduce-nodes" not in burn_in.least:
@@ -93,7 +93,7 @@ def _is_rack(context: CompleteContext, pool: PoolPlan) -> bool:
 
 
 def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem if the time limit is shorter than the checks take on a pool's nodes, even without an image
+    """Record a problem if the checks on a pool's nodes take longer than the time limit, even without an image
     pull.
     """
     burn_in = context.environment.validation.burn_in

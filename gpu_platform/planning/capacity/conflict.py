@@ -40,7 +40,8 @@ class Conflict:
 def smallest_conflict(
     capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 5.0
 ) -> Conflict | None:
-    """Return the smallest set of owners whose pods cannot all be placed, or None if that cannot be proven.
+    """Return the smallest set of owners whose pods cannot all be placed. Return None if no such set is proven to
+    exist.
 
     `seconds` limits each placement test. All tests together may take three times as long.
     """
@@ -95,8 +96,8 @@ class _PlacementTest:
 
 
 def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
-    """Return a group with at least as many pods, and pods at least as large, as any `few` owners have in
-    `groups`.
+    """Return one group that stands for the pods of any `few` owners in `groups`. It has at least as many pods as
+    these owners together, and its pods are at least as large.
     """
     counts: dict[str, int] = {}
     for group in groups:
@@ -183,8 +184,8 @@ def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset
 
 
 def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
-    """Return which resources the nodes lack. These are units in total or, if those suffice, CPU, memory, pods or
-    GPUs per node.
+    """Return the resources that the nodes lack. If the nodes have enough units in total, return CPU, memory, pods
+    or GPUs per node instead.
     """
     lacking: list[str] = []
     for name, pools in dict.fromkeys((group.resource, frozenset(group.needs)) for group in groups):

@@ -20,7 +20,7 @@ from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TeamPlan, Workl
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 QUOTA = "quota"
-"""Name of the pods that use the part of a quota that the team's declared workloads leave unused."""
+"""Name for the assumed pods that use up the rest of a quota, beyond the team's declared workloads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +94,9 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     without a GPU need no GPU node.
 
     With queues, the pods are on the pools on which the team has its quota. Without queues, nodes for training or
-    inference are for teams that may use the priority class with that name, if other pools offer the same resource.
-    Otherwise a quota of 16 GPUs for training might be counted on four nodes with small GPUs for inference.
+    inference serve only teams that may use the priority class with that name, if other pools offer the same
+    resource. Otherwise a quota of 16 GPUs for training might be counted on four nodes with small GPUs for
+    inference.
     """
     capacities = node_capacities(plan.pools, catalog)
     purposes = {pool.name: pool.workload for pool in plan.pools}
@@ -189,8 +190,8 @@ def _queued(
 def _serving(
     team: TeamPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
 ) -> list[NodeCapacity]:
-    """Return the nodes that serve a team's quota of a resource. If no such nodes are meant for the team's priority
-    classes, return all nodes that offer the resource.
+    """Return the nodes that serve a team's quota of a resource. These are the nodes for the team's priority
+    classes or, if there are none, all nodes that offer the resource.
     """
     having = [capacity for capacity in capacities if capacity.units.get(resource)]
     own = [one for one in having if is_for(purposes[one.pool], team.priorities)]
@@ -224,7 +225,8 @@ def _quota_units(team: TeamPlan, capacities: Sequence[NodeCapacity]) -> dict[str
 
 
 def _weight(resource: str, capacities: Sequence[NodeCapacity]) -> float:
-    """Return the GPUs of one unit of a resource, as an average over the pools that offer it."""
+    """Return the number of GPUs in one unit of a resource, as an average over the pools that offer the resource.
+    """
     each = [capacity.gpus_each[resource] for capacity in capacities if capacity.units.get(resource)]
     return sum(each) / len(each)
 

@@ -15,7 +15,9 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaFit:
-    """Whether all quotas fit on the nodes at once and, if not, the smallest set of quotas that do not fit."""
+    """The result of placing all quotas on the nodes at once. If they do not fit, it contains the smallest set of
+    quotas that do not fit.
+    """
 
     capacities: tuple[NodeCapacity, ...]
     proof: Proof

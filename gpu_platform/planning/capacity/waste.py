@@ -56,9 +56,9 @@ def pool_use(
     """Split the GPUs of a pool into used and wasted GPUs.
 
     `placed` are the pods that the proof placed on the pool's nodes. `measured` replaces the declared utilisation.
-    Free units are stranded on nodes with too little CPU or memory for a pod that requests such a unit. If more
-    GPUs are in use than the causes leave, pods exceed their quota. The causes are then reduced, beginning with the
-    last cause.
+    Free units are stranded on nodes with too little CPU or memory for a pod that requests such a unit. If the used
+    and the wasted GPUs together exceed the pool's GPUs, some pods exceed their quota. The wasted GPUs are then
+    reduced, beginning with the last cause.
     """
     gpus = pool.gpus_per_node * capacity.count
     geometry = _geometry_remainder(pool, catalog) * capacity.count

@@ -93,7 +93,7 @@ class Block:
 
 
 def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | None:
-    """Return what prevents the eviction of a pod, or None if nothing does."""
+    """Return the reason why a pod cannot be evicted, or None if it can be evicted."""
     if pod.exempt:
         return None
     selecting = [budget for budget in budgets if budget.selects(pod)]

@@ -66,7 +66,7 @@ def classify(
 
 
 def _covered(pools: Sequence[PoolChange], mig: Sequence[MigNodeChange]) -> tuple[set[str], set[str]]:
-    """Return the pools that lose their nodes in any case, and the pools with live nodes whose MIG layout
+    """Return the pools that are replaced, rolled or removed, and the pools with live nodes whose MIG layout
     changes.
     """
     return {change.pool for change in pools if change.effect != "shrunk"}, {change.pool for change in mig}

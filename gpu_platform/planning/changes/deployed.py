@@ -69,7 +69,7 @@ def cleanup_text(cleanup: CleanupPlan | None) -> str:
     """
     if cleanup is None or not cleanup.delete:
         return NOT_DEPLOYED
-    ages = (("what ended {} ago", cleanup.finished_after), ("what is idle for {}", cleanup.idle_after))
+    ages = (("what ended {} ago", cleanup.finished_after), ("Return a text that describes the objects that the clean-up deletes in team namespaces, such as `what ended 168 h ago`. The text is empty if the clean-up deletes nothing.", cleanup.idle_after))
     found = [text.format(duration_text(seconds)) for text, seconds in ages if seconds is not None]
     return ", ".join([*found, "what has expired"])
 
@@ -184,8 +184,8 @@ def _team(team: TeamPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any]:
 
 
 def _queue(queue: TeamQueuePlan | None) -> Mapping[str, Any]:
-    """Return a team's queue, with its name, cohort, preemption, and quota and borrowing limit by resource and
-    pool.
+    """Return a team's queue as a mapping. It contains the queue's name, cohort and preemption, and the quota and
+    borrowing limit for each resource and pool.
     """
     if queue is None:
         return {}

@@ -41,7 +41,7 @@ class RunningPod:
         return all(taint.tolerated_by(lasting) for taint in taints)
 
     def in_drain(self) -> RunningPod:
-        """Return the pod as a drain treats it.
+        """Return the pod with the reason, if any, why a drain leaves it on its node.
 
         Like `kubectl drain`, the drain does not evict a pod that no controller starts again.
         """

@@ -319,7 +319,7 @@ def _layout_part(pool: str) -> Part:
 def impacts_of_software(
     previous: object, plan: EnvironmentPlan, live: LiveState | None, covered: tuple[set[str], set[str]]
 ) -> Iterator[Impact]:
-    """Yield the impact of changed versions and changed node offers.
+    """Yield the impact of changed software versions, and of changes to the resources that nodes offer.
 
     Pools in `covered` are skipped, because another impact covers them.
     """
@@ -424,8 +424,8 @@ def _of_cleanup(old: str, new: str) -> Impact:
 
 
 def _of_fair_sharing(*, fair: bool) -> Impact:
-    """Return the impact of turning fair sharing on or off. With fair sharing, borrowed quota is divided by the
-    teams' weights.
+    """Return the impact of turning fair sharing on or off. With fair sharing, borrowed quota is divided according
+    to the teams' weights.
     """
     texts = ("the first team that requests quota borrows it", "teams borrow by their weights")
     return Impact(
@@ -513,7 +513,7 @@ def _of_nodes(
 def _of_owners(
     pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, plan: EnvironmentPlan
 ) -> Iterator[Impact]:
-    """Yield the impact of a changed driver from the operator, and of components that the operator adds or
+    """Yield the impact of a changed version of the operator's driver, and of components that the operator adds or
     removes.
     """
     before, now = old.get("driver", new["driver"]), new["driver"]
@@ -659,8 +659,8 @@ def _driver_places(plan: EnvironmentPlan, live: LiveState | None) -> _DriverPlac
 
 
 def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
-    """Return in which order drivers are replaced, and which nodes prevent other nodes from getting their new
-    driver.
+    """Return the order in which drivers are replaced, and the nodes that prevent other nodes from getting their
+    new driver.
     """
     at_a_time = durations.driver_upgrades_at_a_time(plan)
     order = f"{at_a_time} of all nodes at a time: {_DRIVER_ORDER}"
@@ -847,8 +847,8 @@ def _node_count(pool: PoolPlan, live: LiveState | None) -> int:
 
 
 def _of_unread_layout(pool: PoolPlan, nodes: int) -> durations.Duration:
-    """Return how long a layout change can take. The change is known only from the last deployment, because no node
-    was read.
+    """Return how long a layout change can take if it is known only from the last deployment, because no node was
+    read.
     """
     rules = pool.sharing.mig_roll
     if rules is None or pool.nodes.ownership == "selected":

@@ -218,8 +218,9 @@ def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) 
     """Return the node groups whose number of nodes the next `up` sets to `desired`.
 
     They belong to pools whose `count` was edited, except pools that are currently off because of their schedule.
-    Of capacity blocks with a start, only the block that may have nodes now is included. It is included even
-    without an edit if it began before a deployment could schedule its start. `now` needs a time zone.
+    Among capacity blocks with a start time, only the block that may have nodes now is included. If this block
+    began before a deployment could schedule its start, it is included even without an edit. `now` needs a time
+    zone.
     """
     edited, before = resized_pools(previous, plan), _readable(previous)
     found: list[str] = []
@@ -239,7 +240,7 @@ def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) 
 def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -> bool:
     """Return whether the last deployment scheduled the start of this block.
 
-    If an older release made the deployment, this is assumed.
+    The result is True if an older release made the deployment.
     """
     if deployed is None:
         return False
@@ -346,13 +347,16 @@ def _changed(
 
 
 def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
-    """Return the cause of a roll with the image of the new nodes added, if no image release is set."""
+    """Return the cause of a roll. If no image release is set, the cause also contains the image of the new nodes.
+    """
     image = pool.cloud_nodes.roll_limits.image
     return replace(cause, because=f"{cause.because}; {image}") if image else cause
 
 
 def _takes_away(name: str, old: str, new: str) -> bool:
-    """Return whether changing a property removes nodes. More nodes, more zones or unset zones remove no nodes."""
+    """Return whether changing a property removes nodes. Adding nodes or zones, or unsetting the zones, removes no
+    nodes.
+    """
     if name in ("nodes", "desired_size"):
         return int(new) < int(old)
     if name == "release_version":

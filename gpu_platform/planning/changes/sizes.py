@@ -89,5 +89,5 @@ def _month(usd_per_hour: float | None) -> str:
 
 
 def _budget(usd_per_month: float | None) -> str:
-    """Return a budget as text. The output contains 0 for a stack without a budget."""
+    """Return a budget as text. The stack output contains 0 if the stack has no budget."""
     return NOT_DEPLOYED if not usd_per_month else f"{usd_per_month:,.0f}"

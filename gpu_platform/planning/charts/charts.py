@@ -38,14 +38,15 @@ _REFUSED_VALUES: Final = (
         "remove it, or install signed drivers on the nodes and write operator.driver.owner: host",
     ),
 )
-# Sources: NVIDIA k8s-device-plugin, README (flags, variables, config file, in this order); gpu-operator v26.7.0,
-# object_controls.go (it sets the strategy of device lists for CDI); read 2026-11-29.
+# Environment variables that the stack file may not set, with the reasons. Sources: NVIDIA k8s-device-plugin,
+# README (flags, variables, config file, in this order); gpu-operator v26.7.0, object_controls.go (it sets the
+# strategy of device lists for CDI); read 2026-11-29.
 _REFUSED_VARIABLES: Final = {
     "MIG_STRATEGY": "this one overrides the MIG strategy of every pool; write sharing.strategy",
     "DEVICE_LIST_STRATEGY": "pods receive their GPUs through CDI, and the toolkit refuses any other way",
 }
-# The type of kernel modules that does not support the GPUs of an architecture, by architecture. Sources: NVIDIA,
-# Driver Installation Guide, Kernel Modules; NVIDIA, transition to open-source kernel modules (Blackwell); read
+# For each GPU architecture, the type of kernel modules that does not support its GPUs. Sources: NVIDIA, Driver
+# Installation Guide, Kernel Modules; NVIDIA, transition to open-source kernel modules (Blackwell); read
 # 2026-11-29.
 _OTHER_MODULES: Final = {"volta": "open", "blackwell": "proprietary"}
 OPERATOR_CHART = "gpu-operator"  # its versions are operator releases, which are in another part of the catalogue
@@ -76,8 +77,8 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem for each value of the operator's chart that prevents the planned allocation of GPUs, or the
-    start of drivers.
+    """Record a problem for each value of the operator's chart that prevents GPUs from being allocated as planned,
+    or drivers from starting.
     """
     chart = context.environment.charts.get(OPERATOR_CHART)
     values, here = chart.values if chart is not None else {}, context.at("charts").at(OPERATOR_CHART).at("values")
@@ -162,5 +163,5 @@ def controllers(
 
 
 def _value(path: str, chart: str, context: CompleteContext) -> Problems:
-    """Return the place of a chart value in the stack file."""
+    """Return the recorder for problems at a chart value in the stack file."""
     return reduce(Problems.at, path.split("."), context.at("charts").at(chart).at("values"))

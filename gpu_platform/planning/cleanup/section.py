@@ -11,7 +11,7 @@ class CleanupPlan:
     """The CronJob that cleans up team namespaces. Ages are in seconds, and None means that the clean-up does not
     look for objects of this kind.
 
-    `teams` contains the names of the workloads that the stack file declares, by namespace.
+    `teams` maps each namespace to the names of the workloads that the stack file declares in it.
     """
 
     image: str

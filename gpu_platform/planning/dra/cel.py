@@ -55,7 +55,7 @@ _DOMAINS: Final = (
     "resource.kubernetes.io",
 )  # all drivers have the same attributes in this domain
 _NOT_PUBLISHED: Final = "the NVIDIA DRA driver is not known to publish it, and reading a missing value is an error"
-_SHOWN: Final = 160  # maximum characters of the library's message, which quotes the expression
+_SHOWN: Final = 160  # maximum number of characters to show from the library's message, which quotes the expression
 _ALLOWED: Final = "a CEL expression over device that Kubernetes 1.36 accepts"
 _LITERALS: Final = {
     "duration": "a duration, for example 90s or 1h30m",

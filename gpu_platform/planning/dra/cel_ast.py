@@ -84,7 +84,7 @@ def usage_of(serialized: bytes) -> Usage:
 
 
 def _visit(node: _Message, scope: Mapping[str, _Path], usage: Usage) -> None:
-    """Record everything that a tree uses.
+    """Record every variable, function and constant that a tree uses.
 
     `scope` contains the path of each variable of a macro, or () if the variable has another value.
     """

@@ -51,7 +51,9 @@ def offered_devices(machine: MachineType, gpu: Gpu, *, partitions: bool) -> tupl
 
 
 def class_resources(devices: Sequence[DeviceOffer]) -> tuple[ResourceOffer, ...]:
-    """Return the devices of one node by the driver's device classes. MIG instances use the same GPUs."""
+    """Return the resources of one node, grouped by the driver's device classes. MIG instances use the same GPUs as
+    whole-GPU devices.
+    """
     gpus = sum(device.per_node for device in devices if device.type == "gpu")
     instances = max((device.per_node for device in devices if device.type == "mig"), default=0)
     whole = ResourceOffer(name=names.GPU_DEVICE_CLASS, per_node=gpus, gpus=gpus)

@@ -1,4 +1,4 @@
-"""Chooses a pool and a size for each example workload, from the quota that declared workloads leave.
+"""Chooses a pool and a size for each example workload, from the quota that declared workloads leave unused.
 
 Each example passes the checks for workloads in a stack file. Its share of a node's CPU and memory equals its share
 of the GPUs, less a tenth for the pods that run on every node.
@@ -108,7 +108,7 @@ def _places(
     flavors: Mapping[str, str],
     available: Available,
 ) -> Iterator[_Place]:
-    """Yield the ways to run more pods of the team in the quota that its declared workloads leave."""
+    """Yield the ways to run more pods of the team in the quota that its declared workloads leave unused."""
     nominal = _nominal(queue, flavors)
     image = available.catalog.images[IMAGE].reference
     for pool in available.pools:
@@ -133,8 +133,8 @@ def _places(
 
 
 def _ways(team: Team, pool: PoolPlan) -> Iterator[tuple[Mapping[str, Any], bool, Decimal]]:
-    """Yield the ways to request each resource of a pool. Each way contains the fields of a workload, whether a
-    unit is a whole GPU, and the unit's share of a node.
+    """Yield the ways to request each resource of a pool. Each item consists of the workload's fields, a flag that
+    is true if a unit is a whole GPU, and the unit's share of a node.
     """
     if not pool.has_gpus:
         yield {"gpus": 0}, False, Decimal(0)
@@ -175,9 +175,10 @@ def _nominal(queue: TeamQueuePlan | None, flavors: Mapping[str, str]) -> Mapping
 
 
 def _left(workload: WorkloadPlan, team: TeamPlan, nominal: Mapping[tuple[str, str], Decimal] | None) -> int:
-    """Return how many units of a workload's resource the team's declared workloads leave.
+    """Return the number of units of a workload's resource that the team's declared workloads leave unused.
 
-    For a workload without GPUs, return the number of pods in the batch example if there are no queues, or else 0.
+    For a workload without GPUs, return 0 if there are queues, and otherwise the number of pods in the batch
+    example.
     """
     if not workload.resource:
         return _BATCH_PODS if nominal is None else 0
@@ -199,7 +200,9 @@ def _left_of(
     queue: TeamQueuePlan | None,
     nominal: Mapping[tuple[str, str], Decimal] | None,
 ) -> Decimal | None:
-    """Return the CPUs, or the bytes of memory, that declared workloads leave, or None if they are unlimited."""
+    """Return the CPUs, or the bytes of memory, that declared workloads leave unused, or None if they are
+    unlimited.
+    """
     if nominal is not None and queue is not None:
         whole = nominal.get((pool.name, name))
         users: Sequence[WorkloadPlan] = [one for one in team.workloads if one.pool == pool.name]

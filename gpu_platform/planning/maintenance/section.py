@@ -28,7 +28,9 @@ class WindowPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesPlan:
-    """When nodes may be changed, and how many may be out of service at a time. None means any time or no limit."""
+    """The time in which nodes may be changed, and the number of nodes that may be out of service at once. None
+    means any time or no limit.
+    """
 
     window: WindowPlan | None = None
     max_unavailable: int | None = None

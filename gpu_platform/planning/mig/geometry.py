@@ -32,7 +32,7 @@ class GpuInstance:
 
 @dataclass(frozen=True, slots=True)
 class IllegalLayout:
-    """Why a layout is illegal on a GPU model: what was found, what is allowed, and the likely fix."""
+    """The reason why a layout is illegal on a GPU model: what was found, what is allowed, and the likely fix."""
 
     found: str
     allowed: str

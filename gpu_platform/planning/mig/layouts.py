@@ -15,8 +15,8 @@ Multiset = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """An instance that does not fit. `by_start` contains each start position of its profile, with the instances
-    that block it.
+    """An instance that does not fit. `by_start` maps each start position of its profile to the instances that
+    block this position.
     """
 
     profile: str

@@ -1,4 +1,6 @@
-"""How long a node's MIG manager has worked on a layout. After a time limit, it is considered stuck."""
+"""Measures how long a node's MIG manager has worked on a layout. After a time limit, the manager is considered
+stuck.
+"""
 
 from __future__ import annotations
 
