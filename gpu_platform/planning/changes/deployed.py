@@ -64,12 +64,12 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def cleanup_text(cleanup: CleanupPlan | None) -> str:
-    """Return which objects the clean-up deletes in team namespaces, such as `what ended 168 h ago`, or an empty
-    string.
+    """Return a text that describes the objects that the clean-up deletes in team namespaces, such as `what ended
+    168 h ago`, or `(none)` if it deletes nothing.
     """
     if cleanup is None or not cleanup.delete:
         return NOT_DEPLOYED
-    ages = (("what ended {} ago", cleanup.finished_after), ("Return a text that describes the objects that the clean-up deletes in team namespaces, such as `what ended 168 h ago`. The text is empty if the clean-up deletes nothing.", cleanup.idle_after))
+    ages = (("what ended {} ago", cleanup.finished_after), ("what is idle for {}", cleanup.idle_after))
     found = [text.format(duration_text(seconds)) for text, seconds in ages if seconds is not None]
     return ", ".join([*found, "what has expired"])
 

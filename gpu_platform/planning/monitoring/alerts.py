@@ -282,8 +282,8 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
 def _requested(pools: Sequence[PoolPlan]) -> str:
     """Return PromQL for the requests and claims for GPUs that can currently be satisfied.
 
-    A resource that only pools with a schedule offer is excluded while no node offers it, because these pools are
-    off on purpose.
+    A resource that is offered only by pools with a schedule is excluded while no node offers it, because these
+    pools are off on purpose.
     """
     at_times = _offered_at_times(pools)
     # The metric for claims has existed since kube-state-metrics 2.19.
@@ -329,7 +329,7 @@ def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
 
 
 def _offered_at_times(pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:
-    """Return the resources that only pools with a schedule offer, with the names of these pools."""
+    """Return each resource that is offered only by pools with a schedule, with the names of these pools."""
     always = {offer.name for pool in pools if pool.schedule is None for offer in pool.resources}
     at_times: dict[str, tuple[str, ...]] = {}
     for pool in pools:

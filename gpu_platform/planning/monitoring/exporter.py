@@ -1,8 +1,8 @@
-"""Metrics of the dcgm-exporter that the plan installs or finds, with the metric names of its version.
+"""Metrics of the dcgm-exporter in a cluster, with the metric names of its version.
 
-The exporter's DaemonSet is privileged, which profiling metrics require, and has NODE_NAME, so that its host label
-contains the node's name. A custom CSV replaces the exporter's default CSV. Sources: NVIDIA/gpu-operator,
-assets/state-dcgm-exporter and chart values by tag; 2026-11-25.
+The exporter's DaemonSet is privileged, because profiling metrics require it. It sets NODE_NAME, so that the
+exporter's host label contains the node's name. A custom CSV replaces the exporter's default CSV. Sources:
+NVIDIA/gpu-operator, assets/state-dcgm-exporter and chart values by tag; 2026-11-25.
 """
 
 from __future__ import annotations

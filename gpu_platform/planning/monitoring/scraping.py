@@ -1,4 +1,4 @@
-"""What Prometheus scrapes from the GPU metrics exporter and from Kueue, and the labels that it adds."""
+"""Prometheus settings for scraping the GPU metrics exporter and Kueue, including the labels to add."""
 
 from __future__ import annotations
 

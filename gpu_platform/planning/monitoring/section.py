@@ -52,8 +52,8 @@ class MonitoringPlan:
 
     service_monitor: bool
     pod_monitoring: bool
-    """Whether Google's managed Prometheus scrapes the operator's exporter, if a pool has it, and evaluates the
-    rules.
+    """Whether Google's managed Prometheus evaluates the rules. It also scrapes the operator's exporter if a pool
+    runs the exporter.
     """
     exporter: str
     """The label `app` of the exporter's service and pods. Empty if no pool has the operator's exporter."""

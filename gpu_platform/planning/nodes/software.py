@@ -1,4 +1,5 @@
-"""Who installs the driver, toolkit and device plugin on a pool's nodes: node image, cloud or GPU Operator.
+"""Decides who installs the driver, toolkit and device plugin on a pool's nodes: the node image, the cloud or the
+GPU Operator.
 
 Sources: NVIDIA GPU Operator docs (Google GKE, Amazon EKS) and its v26.7.0 source; awslabs/amazon-eks-ami;
 bottlerocket.dev (kubelet-device-plugins) and bottlerocket-core-kit; read 2026-11-21.
@@ -18,7 +19,7 @@ from gpu_platform.stack.pool import Pool
 from gpu_platform.stack.sharing import Dra
 
 Owner = Literal["operator", "image", "installer", "cloud", "dra", "none"]
-"""Who installs a kind of software.
+"""The owner of a kind of GPU software, which is whoever installs it.
 
 `installer` is a DaemonSet of the platform. `cloud` means that GKE installs and manages the software. `dra` means
 that the DRA driver, which the operator's GPUCluster installs, replaces a device plugin. `none` is for nodes
@@ -40,7 +41,7 @@ class GpuAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSoftware:
-    """Who installs each kind of GPU software.
+    """The owner of each kind of GPU software on a node.
 
     Each kind has exactly one owner, because two device plugins on a node would count its GPUs twice.
     """

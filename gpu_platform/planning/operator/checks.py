@@ -17,8 +17,8 @@ from gpu_platform.stack.cluster import Operator
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record a problem if the operator's release, its driver, the Kubernetes version and the GPU pools do not
-    match.
+    """Record a problem if the operator's release, its driver, the Kubernetes version and the GPU pools are not
+    compatible with each other.
     """
     resolved_pools = [one for one in resolved_pools if context.catalog.has_gpus(one.pool.machine_type)]
     check_parts(context, resolved_pools)

@@ -24,8 +24,7 @@ def device_plugin_data(
 ) -> Mapping[str, str]:
     """Return the device plugin's configs by key.
 
-    They are a config for each named sharing, a config for each pool that uses no named sharing, and the default
-    config.
+    There is one config for each named sharing, one for each pool that uses no named sharing, and a default config.
     """
     configs: dict[str, Mapping[str, Any]] = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
     for name, declared in named.items():

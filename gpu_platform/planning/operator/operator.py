@@ -55,7 +55,7 @@ SYSTEM_PRIORITY_CLASSES = (
     "system-cluster-critical",
 )  # the operands use the first class, and the operator itself uses the second class
 _NFD_CHART = "node-feature-discovery"
-PODS_BESIDE = 200  # number of pods of the operator, and of feature discovery on nodes without GPUs
+PODS_BESIDE = 200  # pods of the operator, and pods of feature discovery on nodes without GPUs
 
 
 def plan(

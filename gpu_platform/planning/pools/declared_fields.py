@@ -66,7 +66,7 @@ def _check_value(
 def _refusal(
     one: On, field: FieldInfo, name: str, value: object, options: Sequence[str], provider: Provider
 ) -> tuple[str, str, str]:
-    """Return the parts of a problem, which are the refused value, the allowed values, and the fix.
+    """Return the refused value, the allowed values and the fix for a problem.
 
     `options` are the values of the field that the provider supports.
     """

@@ -1,5 +1,4 @@
-"""Resources that an empty node has for team pods, which are its allocatable resources minus the requests of
-DaemonSets.
+"""Resources of an empty node for team pods: its allocatable resources minus the requests of DaemonSets.
 
 Every calculation about nodes (check, capacity, suggest, place, rehearse, shares of queues and of pods) uses this
 module. The DaemonSets come from the plan (`PoolPlan.daemonsets`). For a machine type without a pool, these are all

@@ -51,8 +51,8 @@ class NumaNodes:
     memory_aligned: bool = False
 
     def units(self, per_node: int) -> tuple[int, ...]:
-        """Return the units of a resource on each NUMA node, or nothing if the GPUs do not all have the same number
-        of units.
+        """Return the units of a resource on each NUMA node. Return an empty tuple if the GPUs do not all have the
+        same number of units.
         """
         each, rest = divmod(per_node, sum(self.gpus))
         return () if rest or not each else tuple(each * gpus for gpus in self.gpus)

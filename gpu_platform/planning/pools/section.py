@@ -124,7 +124,7 @@ class PoolPlan:
     protect: bool = False
     """Whether the stack file protects the pool from deletion."""
     schedule: SchedulePlan | None = None
-    """When the pool has nodes. None means always."""
+    """The times at which the pool has nodes. None means always."""
     autoscaler: AutoscalerPlan | None = None
     """The autoscaler that adds nodes to a pool whose first nodes the program creates, or None."""
 
