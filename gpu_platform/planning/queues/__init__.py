@@ -1,4 +1,4 @@
-"""Decide Kueue's queues, which are its resource flavors, the quotas of teams, and how much teams may borrow and
+"""Decide the configuration of Kueue: its resource flavors, the quotas of teams, and how much teams may borrow and
 lend.
 """
 

@@ -209,8 +209,8 @@ def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, prob
 
 
 def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> None:
-    """Record a problem if a team's limits by pool are too high. It can lend at most its quota on the pool, and
-    borrow at most the units that other teams leave.
+    """Record a problem if a team's limits by pool are too high. The team can lend at most its quota on the pool,
+    and can borrow at most the pool's units beyond that quota.
     """
     settings = queue_settings(team)
     for field, units in (("lend", settings.lend), ("borrow", settings.borrow)):

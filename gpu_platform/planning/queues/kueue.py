@@ -59,8 +59,8 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
 
 
 def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
-    """Return Kueue as a part that a cluster must have only once, or nothing in the sandbox, which itself runs
-    Kueue.
+    """Return Kueue as a part that a cluster must have only once. Return an empty tuple in the sandbox, which runs
+    Kueue itself.
     """
     if queues is None or queues.kueue.install == "config":
         return ()
@@ -123,7 +123,9 @@ def _resources(cloud: Cloud, available: Available) -> Mapping[str, Any]:
 
 
 def device_classes(available: Available) -> Sequence[str]:
-    """Return every device class that pods may claim, because Kueue never starts a workload with another class."""
+    """Return every device class that pods may claim. The list must be complete, because Kueue never starts a
+    workload with any other class.
+    """
     return [*(name for name in available.limited if "/" not in name), *available.claimed_with_gpus]
 
 

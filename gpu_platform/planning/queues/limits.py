@@ -1,7 +1,7 @@
 """Plan the quotas of a team's queue by flavor, from the team's shares of the pools.
 
-Pods without GPUs start on nodes that belong to no pool. With each GPU, a quota includes its share of the CPU and
-memory that DaemonSets leave free on its node, so that a job that Kueue starts fits on the nodes.
+Pods without GPUs start on nodes that belong to no pool. For each GPU, a quota includes the GPU's share of the CPU
+and memory that DaemonSets leave free on the node. A job that Kueue starts therefore fits on the nodes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MIB: Final = 1024 * 1024
 def cpu_flavor(*, aware: bool) -> str:
     """Return the name of the flavor for nodes that belong to no pool.
 
-    A flavor with a topology has another name, because its fields are immutable, and it is not deleted while queues
-    refer to it.
+    A flavor with a topology has another name, because the fields of a flavor are immutable, and a flavor is not
+    deleted while queues refer to it.
     """
     return _CPU_FLAVOR_WITH_TOPOLOGY if aware else _CPU_FLAVOR
 
@@ -53,8 +53,8 @@ def flavor_quotas(
     use.
 
     Kueue tries the flavors in this order. `priority` is the team's class; pools for the same purpose come first.
-    `flavors` contains the flavor name by pool. `checks` contains the admission check by pool, for pools whose
-    nodes are provisioned by requests.
+    `flavors` maps each pool to the name of its flavor. `checks` maps each pool whose nodes are provisioned by
+    requests to its admission check.
 
     Every team has quota for all of a pool's resources that pods claim in addition to GPUs, because the GPU quota
     already limits them.
@@ -129,7 +129,7 @@ def cohort_quotas(
     """Return the cohorts of an environment with the capacity that belongs to no quota, including its CPU and
     memory.
 
-    `flavors` contains the name of the flavor by pool.
+    `flavors` maps each pool to the name of its flavor.
     """
     found: dict[str, dict[str, Mapping[str, str]]] = {name: {} for name in division.cohorts}
     for pool in (one for one in pools if one.has_gpus):
@@ -142,7 +142,7 @@ def cohort_quotas(
 def cohort_amounts(
     division: Division, teams: Sequence[Shares], offers: Offers, pool: PoolPlan
 ) -> Mapping[str, Mapping[str, int]]:
-    """Return, by cohort, the part of a pool that belongs to no quota and that the cohort lends. Cohorts that lend
+    """Return the part of a pool that belongs to no quota and that cohorts lend, by cohort. Cohorts that lend
     nothing are left out.
 
     `teams` are the shares of the environment's teams. CPU is in millicores, memory in bytes.

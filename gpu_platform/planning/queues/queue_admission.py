@@ -1,7 +1,7 @@
 """Parameters of the admission rules for a team's queue, and the defaults of queued objects.
 
 The rules are in gpu_platform/catalog/rules/queues.yaml. Kueue takes the priority of a workload from its label or
-from the pod templates. The class that admission adds to pods is too late for Kueue, because pods are created
+from the pod templates. Kueue does not see a class that admission adds only to pods, because pods are created
 later.
 
 Sources: kubernetes-sigs/kueue v0.19.2, pkg/controller/constants; Kubernetes API reference,
@@ -214,7 +214,9 @@ def _has_request_alone(container: str, size: str) -> str:
 
 
 def _request_limits(template: str, pointer: str) -> str:
-    """Return the JSON patches of a template that set the missing requests of its containers to their limits."""
+    """Return the JSON patches for a template. They set missing requests of its containers to the containers'
+    limits.
+    """
     return " + ".join(_request_limits_of(kind, template, pointer) for kind in ("containers", "initContainers"))
 
 
@@ -230,7 +232,9 @@ def _request_limits_of(kind: str, template: str, pointer: str) -> str:
 
 
 def _limit_requests(template: str, pointer: str, cpu_limit: str) -> str:
-    """Return the JSON patches of a template that set the missing limits of containers with GPUs and requests."""
+    """Return the JSON patches for a template. They set missing limits on containers that request GPUs and have a
+    request for CPU or memory.
+    """
     limits = f"{pointer}/spec/containers/' + string(j) + '/resources/limits/"
     fits = f"quantity(string(each.resources.requests['cpu'])).compareTo(quantity('{cpu_limit}')) <= 0"
     return (
@@ -250,7 +254,8 @@ TEMPLATE_RESOURCES: Final = (
 
 
 def template_patches(cpu_limit: str) -> tuple[str, ...]:
-    """Return JSON patches, as CEL expressions, that add the defaults to pod templates that pods get at creation.
+    """Return JSON patches, as CEL expressions, for pod templates. They add the defaults that pods get when they
+    are created.
 
     Templates that request GPUs tolerate the taint of GPU nodes. If a container has a CPU or memory limit but no
     request, its request is set to the limit. If a container with GPUs has a request but no limit, its CPU limit

@@ -157,7 +157,9 @@ def plan(
 def plan_one(
     team: Team, environment: Environment, cloud: Cloud, available: Available, team_plans: Sequence[TeamPlan]
 ) -> Decided[tuple[TeamQueuePlan, ...]]:
-    """Return the queue of a team with its own stack. Its quota comes from what the environment's teams leave."""
+    """Return the queue of a team with its own stack. Its quota is taken from the capacity that is not assigned to
+    the environment's teams.
+    """
     if environment.queueing is None:
         return Decided(())
     divided = _divide(environment, (team,), available)

@@ -107,8 +107,8 @@ def _lent(resource: str, shares: Shares) -> str:
 
 
 def _start(team: Team, start: Start) -> Decision:
-    """Return the decision about whether declared work starts on the team's own quota while all other teams use
-    their quotas.
+    """Return the decision that states whether declared work starts on the team's own quota while all other teams
+    use their quotas.
     """
     job = start.job
     what = f"{job.path} ({job.name})"

@@ -1,4 +1,4 @@
-"""Types for the plan of queues, with Kueue, its flavors and topologies, and the queue of each team."""
+"""Types for the plan of queues: Kueue, its flavors and topologies, and the queue of each team."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ProvisioningPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits for one resource of a flavor, which are its nominal quota, borrowing limit and lending limit."""
+    """The nominal quota, borrowing limit and lending limit of one resource in a flavor."""
 
     resource: str
     nominal: str
@@ -89,7 +89,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorQuota:
-    """Limits of all resources of a queue on one flavor.
+    """A queue's limits for all resources of one flavor.
 
     `pool` is the pool of the flavor, or None for nodes that belong to no pool. `check` is the admission check that
     provisions its nodes, if any. `on_node` contains the units of GPU resources on one of its nodes. `in_container`

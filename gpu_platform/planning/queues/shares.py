@@ -190,8 +190,8 @@ def _claim(resource: str, quota: GpuUnits, purpose: str, work: Iterable[Declared
 
 
 def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, int]) -> None:
-    """Assign units to each claim. Units declared by pool come first, then units for declared work, then units of
-    pools for the claim's purpose, then units of any pool.
+    """Assign units to each claim, in this order: units that the claim declares for a named pool, units for
+    declared workloads, units from pools with the claim's purpose, and units from any other pool.
     """
     by_name = {offer.pool.name: offer for offer in offers}
     for claim in claims:
@@ -205,7 +205,8 @@ def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, i
                 _give(claim, pool, units, free)
     matching = [[offer for offer in offers if offer.pool.workload == claim.purpose] for claim in claims]
     for suitable in (matching, [offers] * len(claims)):
-        # Start with the largest claim, because a small quota fits into the units that a large quota leaves.
+        # Start with the largest claim, because a small claim still fits into the units that remain after a large
+        # claim.
         for claim, of_claim in sorted(zip(claims, suitable, strict=True), key=lambda one: -one[0].left):
             for offer in _in_order(claim, of_claim, free):
                 name, there = offer.pool.name, free[offer.pool.name]

@@ -1,4 +1,4 @@
-"""Compare the requests of declared work with the quota on its pool. This is the team's quota and the quota that
+"""Compare the requests of declared work with the quota on its pool: the team's own quota, and the quota that
 others can lend.
 
 Kueue starts work when one flavor has quota for all resources of all its pods (kubernetes-sigs/kueue v0.19.2,
@@ -57,8 +57,8 @@ class Lack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Whether declared work starts. `beside` indicates whether other work of the team always runs on the same
-    pool.
+    """A declared job, and the resources that it lacks to start on the team's own quota. `beside` indicates whether
+    other work of the team always runs on the same pool.
 
     `advice` describes the change that allows the work to start on the team's own quota.
     """
@@ -80,7 +80,7 @@ class Start:
 
 
 def starts(team: Team, divided: DividedPools) -> Iterator[Start]:
-    """Yield, for each declared entry of a team, whether it starts."""
+    """Yield each declared job of a team, with the resources that it lacks to start."""
     shares, offers, work = divided.division.teams[team.name], divided.offers, divided.work[team.name]
     for job in work:
         pool = next(one for one in divided.pools if one.name == job.pool)

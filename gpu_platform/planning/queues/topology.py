@@ -27,10 +27,9 @@ def closest_level(levels: Sequence[str]) -> str | None:
 
 
 def unsuitable(pools: Sequence[PoolPlan], cloud: Cloud) -> tuple[str, ...]:
-    """Return what prevents topology-aware scheduling: pools whose devices are claimed, and nodes that may not
-    exist yet.
+    """Return the obstacles to topology-aware scheduling, each with its reason.
 
-    Each is returned with its reason.
+    They are pools whose devices are claimed, and nodes that may not exist yet.
     """
     growing = cloud.growing_nodes
     return (

@@ -1,4 +1,4 @@
-"""Decide the labels, taints, kubelet settings, software and GPUs of nodes, independent of their provider."""
+"""Decide the labels, taints, kubelet settings, software and GPUs of nodes, independently of their provider."""
 
 from gpu_platform.planning.requirements.requirements import plan
 

@@ -11,7 +11,9 @@ from gpu_platform.stack.pool import Pool
 
 _HUGE_PAGES_PREFIX = "vm.nr_hugepages"
 _LARGEST_SHARE = 0.5
-"""Maximum share of a node's memory for huge pages. Pods that request memory cannot use huge pages."""
+"""Maximum share of a node's memory for huge pages. Ordinary memory requests cannot use memory that is reserved for
+huge pages.
+"""
 
 
 def check_kernel(pool: Pool, machine: MachineType, problems: Problems) -> None:

@@ -230,8 +230,8 @@ def _check_selector(context: CompleteContext, resolved: ResolvedPool, sharing: S
 
 
 def _configures_plugin(context: CompleteContext) -> bool:
-    """Return whether the program configures the device plugin. If another owner does, its config has no key for
-    the pool's label.
+    """Return whether the program configures the device plugin. If another owner configures it, that owner's config
+    has no key for the pool's label.
     """
     parts = gpu_parts(context.cloud.cluster)
     return parts.gpu_operator == "install" and parts.device_plugin == "install"

@@ -1,4 +1,6 @@
-"""Types for the requirements for nodes. They are decided before the cloud plans how to create the nodes."""
+"""Types for the requirements of nodes. The requirements are decided before the cloud plans how to create the
+nodes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Resolve sharing by name, by GPU model and by node for each pool, before other decisions.
+"""Resolve the sharing of each pool before other decisions. The sharing may refer to a name, and may differ by GPU
+model and by node.
 
 A named sharing is written once and may have different values for each GPU model. If some nodes of a pool use
 another sharing, the pool is planned as several pools, so that quotas, expectations and scheduling are right for
@@ -28,7 +29,7 @@ config names there, so they must differ.
 
 
 def reserved_key(name: str) -> tuple[str, str, str]:
-    """Return the parts of a problem for a reserved name, which are the name, the allowed values, and the fix."""
+    """Return the three texts of a problem for a reserved name: the name, the allowed values, and the fix."""
     reserved = " and ".join(f"{key!r}, the config {what}" for key, what in RESERVED_KEYS.items())
     return repr(name), f"any name except {reserved}", "rename it"
 

@@ -40,8 +40,8 @@ class MpsShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigRollPlan:
-    """How running nodes get another MIG layout. With `drains`, `up` evicts their pods. Otherwise it waits until
-    the pods end.
+    """Rules for changing the MIG layout of running nodes. With `drains`, `up` evicts their pods. Otherwise it
+    waits until the pods end.
     """
 
     drains: bool
@@ -51,7 +51,7 @@ class MigRollPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingPlan:
-    """How a pool's GPUs are offered.
+    """The sharing of a pool's GPUs, and the resources that its nodes offer as a result.
 
     `name` is the name of the environment's sharing configuration that the pool uses, and `source` its place in the
     stack file. `replicas` is the number of replicas per GPU or MIG instance.
@@ -67,7 +67,7 @@ class SharingPlan:
     mig_layouts: tuple[MigDevicesPlan, ...]
     mig_change: str | None
     mig_roll: MigRollPlan | None
-    """How nodes get another MIG layout, or None if the operator partitions no GPU of the pool."""
+    """Rules for changing the MIG layout of nodes, or None if the operator partitions no GPU of the pool."""
     device_plugin_key: str | None
     device_plugin_config: Mapping[str, Any] | None
     """Config of the device plugin. It is None, like its key and `mig_config`, if the device plugin comes from the

@@ -94,7 +94,7 @@ def no_sharing(resolved: ResolvedPool) -> SharingPlan:
 
 
 def _mig_roll(sharing: Sharing) -> MigRollPlan:
-    """Return how nodes get another layout. For GPUs without MIG, return the defaults."""
+    """Return the rules for changing the layout of nodes. For GPUs without MIG, return the defaults."""
     roll = sharing if isinstance(sharing, Mig) else MigRoll()
     return MigRollPlan(
         drains=not isinstance(sharing, Mig) or sharing.change == "drain",
@@ -235,7 +235,7 @@ def layouts_of(sharing: Mig) -> Iterator[MigDevicesPlan]:
 
 
 def layout_of_gpu(sharing: SharingPlan, index: int) -> Mapping[str, int]:
-    """Return the MIG instances of one GPU of the node, or nothing if MIG is off on the GPU."""
+    """Return the MIG instances of one GPU of the node, or an empty mapping if MIG is off on the GPU."""
     for entry in sharing.mig_layouts:
         if entry.devices is None or index in entry.devices:
             return entry.layout

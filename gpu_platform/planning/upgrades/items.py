@@ -43,8 +43,8 @@ def upgrade_items(
 
 
 def current_kubernetes(plan: EnvironmentPlan, running: RunningVersions | None) -> str | None:
-    """Return the minor version of Kubernetes that runs or, if it was not read, that is planned. Return None if
-    neither is known.
+    """Return the running minor version of Kubernetes or, if it was not read, the planned minor version. Return
+    None if neither is known.
     """
     return minor_version(running.kubernetes) if running is not None else plan.cluster.kubernetes
 

@@ -70,7 +70,7 @@ def _is_mig(pool: Pool, context: CompleteContext) -> bool:
 
 
 def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record a problem for settings that nothing in the pools supports.
+    """Record a problem for each setting that no pool supports.
 
     These are `on_failure: replace` if nothing replaces nodes, `host_processes` if no pool has a fabric manager,
     and `node_readiness` if the cloud's autoscaler does not know the taint.
@@ -179,7 +179,7 @@ def plan(
     """
     validation = context.environment.validation
     access = [pool.software.gpu_access for pool in pools if pool.has_gpus]
-    # The parts of a pool with `per_node` together have the limit of the whole pool.
+    # The parts of a pool with `per_node` share the limit of the whole pool.
     declared_pools = {f"pools[{index}]": pool.name for index, pool in enumerate(context.environment.pools)}
     nodes = Counter[str]()
     for pool in pools:

@@ -12,8 +12,7 @@ from gpu_platform.planning.system_priorities import PriorityQuotaPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMetricsPlan:
-    """Settings for the node agent's metrics. A GPU's temperature threshold counts as exceeded from
-    `temperature_celsius` (°C).
+    """Settings for the node agent's metrics. A GPU is reported as too hot from `temperature_celsius` (°C).
 
     `pod_monitor` indicates whether the Prometheus operator scrapes the agents, with `labels`. `pod_monitoring`
     indicates whether Google's managed Prometheus scrapes them. If neither does, the pods have annotations that a
@@ -54,8 +53,8 @@ class ValidationPlan:
     nodes.
     """
     on_failure: Mapping[str, Literal["cordon", "replace"]]
-    """What the agent does with a node that has been held back for `failing_seconds`, by pool. In other pools, it
-    does nothing.
+    """Action of the agent for a node that has been held back for `failing_seconds`, by pool. In other pools, the
+    agent takes no action.
     """
     failing_seconds: int
     readiness: Mapping[str, Labels]
