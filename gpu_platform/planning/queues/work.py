@@ -57,8 +57,8 @@ def declared_work(team: Team, available: Available) -> tuple[DeclaredJob, ...]:
 
 
 def units_of_work(resource: str, work: Iterable[DeclaredJob]) -> dict[str, int]:
-    """Return the units that a team's work needs, by pool. They are enough for all work that always runs and the
-    largest job.
+    """Return the units that a team's work needs, by pool. They are enough for all work that always runs, plus the
+    largest job that ends.
     """
     always: dict[str, int] = {}
     largest: dict[str, int] = {}

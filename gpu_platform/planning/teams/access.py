@@ -102,7 +102,9 @@ ADMIN: tuple[AccessRule, ...] = (
 )
 """Rules of the role that includes the rules of users, and may also delete whole collections and evict pods."""
 COMPUTE_DOMAINS = AccessRule("resource.nvidia.com", ("computedomains",), _WRITE)
-"""Allow ComputeDomains for a team's jobs if NVLink connects nodes. The DRA driver's controller handles them."""
+"""Rule that allows ComputeDomains for a team's jobs if NVLink connects nodes. The DRA driver's controller handles
+the ComputeDomains.
+"""
 COMPUTE_DOMAINS_READ = AccessRule("resource.nvidia.com", ("computedomains",), READ)
 ADDONS_BY_GROUP: Mapping[str, tuple[str, ...]] = {kinds.group: kinds.addons for kinds in _OBJECTS if kinds.addons}
 """Add-ons in the stack file that install the CRDs of each API group."""
@@ -119,7 +121,9 @@ CLUSTER_READ: tuple[AccessRule, ...] = (
         "kueue.x-k8s.io", ("clusterqueues", "resourceflavors", "topologies", "workloadpriorityclasses"), READ
     ),
 )
-"""Let every member read cluster-wide objects that workloads refer to, and the nodes on which pods could run."""
+"""Rules that let every member read the nodes on which pods could run, and cluster-wide objects that workloads
+refer to.
+"""
 
 
 def cluster_role_name(namespace: str) -> str:

@@ -95,7 +95,7 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
 
 
 def _mount_read_only(kind: str, paths: Sequence[str]) -> str:
-    """Return a mutation that makes all mounts of the host paths read-only in one kind of containers."""
+    """Return a mutation that makes all mounts of the host paths read-only in all containers of one kind."""
     return (
         f"object.spec.?{kind}.orValue([]).transformList(i, one, one.?volumeMounts.orValue([]).transformList(j, "
         "mount, !mount.?readOnly.orValue(false) && object.spec.?volumes.orValue([]).exists(volume, "

@@ -60,7 +60,7 @@ def _aligned(pool: PoolPlan, catalog: Catalog) -> AlignedPool | None:
 def alignment_values(
     pools: Sequence[PoolPlan], aligned: Mapping[str, AlignedPool], *, no_other_gpus: bool
 ) -> Mapping[str, Value]:
-    """Return the parameters of the admission rule about pods that no kubelet of the pools can align."""
+    """Return the parameters of the admission rule for pods that no kubelet of the pools can align."""
     gpus = {pool.name: pool.units_per_node.get(_GPUS, 0) for pool in pools}
     here = {name: one for name, one in sorted(aligned.items()) if name in gpus}
     return {

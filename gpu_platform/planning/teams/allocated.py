@@ -1,4 +1,5 @@
-"""Add up the quotas of all stacks on an environment, and compare the sum with what the pools offer."""
+"""Add up the quotas of all stacks on an environment, and compare the sum with the resources that the pools offer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ Quotas = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverAllocation:
-    """The quotas of all teams add up to more units of a resource than the limit.
+    """A resource for which the quotas of all teams add up to more units than the limit.
 
     `shares` contains the units by team. `limit` comes from `quota_limits`. `deployed` is the number of units in
     the currently deployed quotas.

@@ -125,7 +125,7 @@ def _default_size(requested: RequestedResources, pool: PoolPlan, team: Team) -> 
 
 
 def _unit(requested: RequestedResources, pool: PoolPlan) -> Fraction:
-    """Return the fraction of a node that one GPU or share takes, or one MIG instance of the requested profile."""
+    """Return the fraction of a node that one GPU, one share, or one MIG instance of the requested profile uses."""
     offers = [offer for offer in pool.resources if offer.per_node]
     named = [offer for offer in offers if requested.profile is not None and requested.profile in offer.name]
     gpus = sum((Fraction(offer.gpus) for offer in offers), Fraction(0))

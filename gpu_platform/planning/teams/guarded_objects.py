@@ -1,4 +1,4 @@
-"""Parameters for a team in the admission rules about all objects of its namespace.
+"""Parameters for a team in the admission rules for all objects of its namespace.
 
 The rules are in gpu_platform/catalog/rules/objects.yaml.
 """
@@ -19,10 +19,10 @@ from gpu_platform.planning.teams.object_limits import (
 
 
 def object_values(objects: Mapping[str, Sequence[str]], *, queued: bool) -> Mapping[str, Value]:
-    """Return the parameters of the admission rules about objects.
+    """Return the parameters of the admission rules for objects.
 
-    `objects` are names of the platform's objects by resource, such as `configmaps`. `queued` indicates whether
-    Kueue queues the team's pods.
+    `objects` maps each resource, such as `configmaps`, to the names of the platform's objects. `queued` indicates
+    whether Kueue queues the team's pods.
     """
     return {
         "platform_objects": {resource: found for resource, found in sorted(objects.items()) if found},

@@ -1,8 +1,8 @@
-"""Check and plan the identities of teams, which are their cloud permissions and their image pull secrets.
+"""Check and plan the identities of teams: their cloud permissions and their image pull secrets.
 
-On EKS and GKE the stack of an environment declares all identities, because only it has permissions in the cloud.
-`team_identities` contains the identities of teams with their own stack. Identities and pull secrets belong to one
-service account, `team`. Pods use it by naming it.
+On EKS and GKE the stack of an environment declares all identities, because only this stack has permissions in the
+cloud. `team_identities` contains the identities of teams with their own stack. Identities and pull secrets belong
+to one service account, `team`. A pod uses them if it names this service account.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Decide which addresses, hosts and namespaces a team's pods may connect to, and which may connect to them.
+"""Decide the allowed egress and ingress of a team's pods: addresses, hosts and namespaces.
 
-A NetworkPolicy allows connections; the namespace denies all others. Sources: Kubernetes docs, Network Policies
-(ipBlock and its exceptions); IANA IPv4 Special-Purpose Address Registry; RFC 3927 (link-local), where clouds serve
-node credentials. Read 2026-11-23.
+A NetworkPolicy allows these connections. The namespace denies all other connections. Sources: Kubernetes docs,
+Network Policies (ipBlock and its exceptions); IANA IPv4 Special-Purpose Address Registry; RFC 3927 (link-local),
+where clouds serve node credentials. Read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -158,7 +158,9 @@ def text_of_ingress(one: PodIngress) -> str:
 
 
 def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return the decisions about the egress and ingress of a team. They include what is still denied."""
+    """Return the decisions about the egress and ingress of a team. They also state which connections are still
+    denied.
+    """
     found: list[Decision] = []
     subject = f"team {team.name}"
     for what, chosen, beside in (

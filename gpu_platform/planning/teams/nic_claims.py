@@ -20,8 +20,8 @@ def nic_claim_of(pool: PoolPlan) -> str:
 
 
 def claims_nics(pool: PoolPlan, resource: str, units: int) -> bool:
-    """Return whether pods with `units` of a resource claim the NICs of their node. They do if they use all of its
-    GPUs.
+    """Return whether pods with `units` of a resource use all GPUs of their node, and therefore claim the node's
+    NICs.
     """
     whole = resource == names.GPU_DEVICE_CLASS or pool.sharing.mode == "none"
     return whole and units == pool.gpus_per_node and pool.cloud_nodes.nic_devices is not None

@@ -1,4 +1,4 @@
-"""Parameters of a stack and a team for the admission rules about pods, pod templates and claims.
+"""Parameters that a stack and a team pass to the admission rules for pods, pod templates and claims.
 
 The rules are in gpu_platform/catalog/rules/pods.yaml and claims.yaml.
 """
@@ -63,8 +63,7 @@ class PodLimits:
 
 
 def pod_values(pools: Sequence[PoolPlan], limits: PodLimits) -> Mapping[str, Value]:
-    """Return the parameters of the admission rules about a team's pods and pod templates on the environment's
-    pools.
+    """Return the parameters of the admission rules for a team's pods and pod templates on the environment's pools.
     """
     return {
         "member_accounts": limits.accounts,
@@ -155,7 +154,9 @@ def _units(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def _efa_shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the pairs of EFA interfaces and GPUs that nodes have, if this is known for all nodes."""
+    """Return the number of EFA interfaces and the number of GPUs for each kind of node, if the NICs of all nodes
+    are known.
+    """
     shares = sorted(
         {
             (count, pool.gpus_per_node)
@@ -172,7 +173,7 @@ def _efa_shares(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
 
 
 def claim_values(pools: Sequence[PoolPlan]) -> Mapping[str, Value]:
-    """Return the parameters of the admission rules about device claims."""
+    """Return the parameters of the admission rules for device claims."""
     return {
         "gpu_device_class": names.GPU_DEVICE_CLASS,
         "gpus_of_largest_node": max((pool.gpus_per_node for pool in pools), default=0),

@@ -14,7 +14,9 @@ from gpu_platform.stack.team import Team
 
 
 def policy_settings(teams: Sequence[Team], cloud: Cloud) -> Mapping[str, Mapping[str, Any]]:
-    """Return settings by rule for rules that apply to all teams. The settings contain the rights of any team."""
+    """Return the settings of each rule that applies to all teams together. A setting allows every right that any
+    of the teams has.
+    """
     hosts, annotations = routes_of(teams)
     drivers = dict.fromkeys(one for team in teams for one in team.inline_csi_drivers)
     found: dict[str, Mapping[str, Any]] = {}

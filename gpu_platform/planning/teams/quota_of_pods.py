@@ -31,8 +31,8 @@ def units_by_pool(quota: GpuUnits) -> dict[str, Mapping[str, int]]:
 
 
 def may_borrow(team: Team, resource: str) -> bool:
-    """Return whether a team with a queue may borrow a resource, because of its `borrow` setting or because it has
-    quota.
+    """Return whether a team with a queue may borrow a resource. `borrow` decides this if it is set, and otherwise
+    the team may borrow the resources of its quota.
     """
     declared = team.queue.borrow if team.queue is not None else None
     return bool(quota_units(team.quota if declared is None else declared).get(resource))
@@ -124,7 +124,8 @@ def check_quota_of_pods(
     entry is added to this sum separately.
 
     With `queues`, a job may also use quota that other teams lend, which another check compares by pool. With
-    queues, pods of GPU pools also get CPU and memory with their GPUs, which do not count towards the quota.
+    queues, pods on GPU pools also get CPU and memory for their GPUs. This CPU and memory do not count towards the
+    quota.
     """
     always = [one for one in pods if one.runs == "always"]
     before = len(problems.found)

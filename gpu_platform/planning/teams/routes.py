@@ -58,9 +58,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def route_values(team: Team) -> Mapping[str, Value]:
-    """Return the parameters of the admission rules about a team's Ingresses, HTTPRoutes, GRPCRoutes and
-    Services.
-    """
+    """Return the parameters of the admission rules for a team's Ingresses, HTTPRoutes, GRPCRoutes and Services."""
     hosts = hosts_of(team)
     return {
         "every_host": EVERY_HOST in hosts,

@@ -20,16 +20,14 @@ from gpu_platform.stack.team import Team
 
 
 def servers_of(team: Team) -> tuple[str, ...]:
-    """Return the servers that a team's triggers may query, which are the platform's Prometheus and declared
-    servers.
-    """
+    """Return the servers that a team's triggers may query: the platform's Prometheus, and the declared servers."""
     services = [one.autoscaling.server for one in team.inference_services if one.autoscaling is not None]
     named = (PROMETHEUS, *(one for one in services if one is not None), *team.scaling.servers)
     return tuple(dict.fromkeys(one.rstrip("/") for one in named))
 
 
 def scaling_values(team: Team) -> Mapping[str, Value]:
-    """Return the parameters of the admission rules about a team's ScaledObjects, ScaledJobs and
+    """Return the parameters of the admission rules for a team's ScaledObjects, ScaledJobs and
     TriggerAuthentications.
     """
     return {

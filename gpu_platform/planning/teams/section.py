@@ -1,4 +1,4 @@
-"""Types for the plan of teams, with namespaces, quotas, members, priorities and workloads."""
+"""Types for the plan of teams: namespaces, quotas, members, priorities and workloads."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ class ServiceAccountPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEgress:
-    """Hosts outside the cluster that a team's pods may reach over TCP. This is one name, or `*.` followed by a
-    domain.
+    """Hosts outside the cluster that a team's pods may reach over TCP. The value is one host name, or `*.`
+    followed by a domain.
     """
 
     host: str
@@ -141,9 +141,9 @@ class PodIngress:
 class TeamPlan:
     """The namespace of one team and everything in it.
 
-    `quota` contains every GPU resource of the environment. A resource that the team has no share of has the quota
-    0, because otherwise its use would be unlimited. `priorities` are the priority classes that the team may use.
-    Pods may also have no class.
+    `quota` contains every GPU resource of the environment. If the team has no share of a resource, the quota for
+    it is 0, because otherwise its use would be unlimited. `priorities` are the priority classes that the team may
+    use. Pods may also have no class.
     """
 
     namespace: str

@@ -1,4 +1,4 @@
-"""Check and plan teams, with quotas for every GPU resource, priorities, limits, members and workloads."""
+"""Check and plan teams: quotas for every GPU resource, priorities, limits, members and workloads."""
 
 from __future__ import annotations
 
@@ -495,7 +495,7 @@ def plan_workload(workload: WorkloadSpec, team: Team, available: Available, paus
 
 
 def _shared_memory(workload: WorkloadSpec, pool: PoolPlan, units: int) -> str | None:
-    """Return the size of /dev/shm for training pods with several GPUs, which is a quarter of the pod's memory.
+    """Return the size of /dev/shm for training pods with several GPUs. It is a quarter of the pod's memory.
 
     NCCL and data loaders pass tensors between processes through /dev/shm, and need far more than a container's
     default of 64 MiB (PyTorch docs, multiprocessing). The contents of /dev/shm count as memory of the container.

@@ -1,4 +1,4 @@
-"""Decide how the declared workloads of teams run, with their API, nodes, volumes and limits."""
+"""Decide how the declared workloads of teams run: their API, nodes, volumes and limits."""
 
 from gpu_platform.planning.workloads.checks import check, check_one
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric

@@ -1,4 +1,4 @@
-"""Check that the kubelet can align a declared pod, with its GPUs, whole CPUs and memory on the same NUMA nodes.
+"""Check that the kubelet can place the GPUs, whole CPUs and memory of a declared pod on the same NUMA nodes.
 
 Declared pods are Guaranteed, so whole CPUs are exclusive. A node would reject a pod whose CPUs could be on fewer
 NUMA nodes than its GPUs (`pools/numa.py`). Such a pod therefore gets a thousandth of a CPU less, because the

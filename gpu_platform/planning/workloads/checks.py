@@ -162,7 +162,8 @@ def _check(
 
 
 def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
-    """Return which object of an entry cannot have a name that begins with a digit, or an empty string if all can.
+    """Return the kind of object of an entry that must not have a name that begins with a digit. Return an empty
+    string if all its objects may have such a name.
 
     Sources: kubernetes/enhancements, KEP-5311 (names of Services); kubernetes/kubernetes#96147; 2026-11-28.
     """

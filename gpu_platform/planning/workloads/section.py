@@ -1,6 +1,4 @@
-"""Types for the plan of workloads, which are training jobs, inference services, Ray clusters, notebooks and batch
-jobs.
-"""
+"""Types for the plan of workloads: training jobs, inference services, Ray clusters, notebooks and batch jobs."""
 
 from __future__ import annotations
 
