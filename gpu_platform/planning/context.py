@@ -22,8 +22,8 @@ from gpu_platform.stack.sharing import Sharing
 class Context:
     """The parts of an environment that could be parsed.
 
-    `pools` contains pairs of a pool's index in the file and the pool. `problems` records problems from the root of
-    the file. `cloud` and `operator` are None if their part of the file could not be parsed.
+    `pools` contains pairs of a pool's index in the file and the pool. `problems` records problems with paths from
+    the root of the file. `cloud` and `operator` are None if their part of the file could not be parsed.
     """
 
     catalog: Catalog

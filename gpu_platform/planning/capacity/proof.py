@@ -177,7 +177,7 @@ class _Node:
         }
 
     def ways(self, group: PodGroup) -> list[tuple[int, ...]]:
-        """Return all combinations of units from the NUMA nodes that satisfy a pod's request."""
+        """Return every way to satisfy a pod's request with units from the NUMA nodes."""
         return numa.spreads(group.units, self._parts_empty[group.resource], self.most_parts(group))
 
 

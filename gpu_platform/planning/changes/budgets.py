@@ -186,7 +186,7 @@ def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def blocks_text(blocks: Sequence[Block]) -> str:
-    """Return the reasons of some blocks in one line of text."""
+    """Return the reasons of the blocks as one line of text."""
     return "; ".join(map(str, blocks[:_MAX_LISTED])) + _more(len(blocks))
 
 

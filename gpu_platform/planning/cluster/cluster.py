@@ -1,4 +1,6 @@
-"""Check the declared cluster, and plan how clients reach it. The cloud adds its settings to the plan."""
+"""Check the declared cluster, and plan how clients reach it. The module of the cluster's cloud adds its settings
+to the plan.
+"""
 
 from __future__ import annotations
 

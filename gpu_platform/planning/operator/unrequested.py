@@ -21,7 +21,9 @@ from gpu_platform.planning.pools.section import PoolPlan
 UNREQUESTED: Final = "GPUs that no pod requested"
 """Name of these decisions in the output of `check`."""
 UNPRIVILEGED_DEVICES: Final = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
-"""Environment variable of the operator's toolkit that allows unprivileged containers to get GPUs by a variable."""
+"""Environment variable of the operator's toolkit. It allows unprivileged containers to get GPUs by setting
+NVIDIA_VISIBLE_DEVICES.
+"""
 _SETTING: Final = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 

@@ -109,7 +109,7 @@ def savings(
 
 
 class _Trial:
-    """Planner of edits to the stack file. It compares their cost with the cost of the unchanged file."""
+    """A planner of edited stack files. It compares their cost with the cost of the unchanged file."""
 
     def __init__(
         self, platform: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog, replan: Replan, seconds: float
