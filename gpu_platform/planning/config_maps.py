@@ -33,7 +33,7 @@ def content_hash(content: object) -> str:
 def pinned_name(name: str, content: object) -> str:
     """Return `name` with a hash of the content appended.
 
-    With a pool name of at most 40 characters, the result fits into a label value of at most 63.
+    With a pool name of at most 40 characters, the result fits into a label value of at most 63 characters.
     """
     return f"{name}-{content_hash(content)}"
 

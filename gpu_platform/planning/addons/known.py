@@ -25,8 +25,8 @@ class KnownAddon:
 
 
 PROMETHEUS_KEEPS: Final[Mapping[str, str]] = {"retention": "15d", "retentionSize": "8GB"}
-"""Retention of Prometheus metrics if it has no volume and stores them on its node's disk. The limit that is
-reached first applies.
+"""Retention of metrics if Prometheus has no volume and stores them on its node's disk. The limit that is reached
+first applies.
 """
 _PROMETHEUS: Final[Mapping[str, Any]] = {
     "fullnameOverride": "prometheus",

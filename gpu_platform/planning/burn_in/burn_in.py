@@ -274,7 +274,7 @@ def _pod(
 def _environment(workload: WorkloadPlan) -> Mapping[str, str]:
     """Return environment variables for NCCL. Its log then shows which network it uses."""
     found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
-    # The jobs of teams set the same variable. Source: AWS, EFA user guide, "Get started with EFA and NCCL".
+    # The jobs of teams also set FI_PROVIDER. Source: AWS, EFA user guide, "Get started with EFA and NCCL".
     return found | ({"FI_PROVIDER": "efa"} if names.EFA_RESOURCE in workload.network else {})
 
 

@@ -131,7 +131,8 @@ def _without_the_small(
 
 
 def _deleted(owners: frozenset[str], can_place: _PlacementTest) -> tuple[frozenset[str], bool]:
-    """Remove each owner without which the remaining owners still cannot all be placed, starting with the smallest.
+    """Remove each owner that the conflict does not need, starting with the smallest. The remaining owners still
+    cannot all be placed.
 
     The result includes whether the remaining conflict is proven to be minimal.
     """

@@ -28,8 +28,8 @@ class PoolUse:
     """The GPUs of a pool at its desired size, split into used and wasted GPUs.
 
     `price` is the price of one GPU in USD/h, as an average over the week, or None if it is not known. `wasted`
-    contains the GPUs by cause. If the utilisation is not known, neither are the effective GPUs and the idle quota.
-    A CPU pool has no GPUs and wastes none.
+    contains the GPUs by cause. If the utilisation is unknown, the effective GPUs and the idle quota are unknown
+    too. A CPU pool has no GPUs and wastes none.
     """
 
     pool: str

@@ -86,7 +86,7 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
         name=_TEAM_VOLUMES,
         what="volumes of teams",
         field="storage",
-        # Include teams with their own stack, because the environment grants the access behind their volumes.
+        # Include teams with their own stack, because the environment grants the access that their volumes need.
         values=tuple(texts_of_volumes((*plan.storage.volumes, *plan.storage.team_stack_volumes))),
         loss="cuts-access",
         on_loss="pods can no longer mount {lost}; nothing in it is deleted",

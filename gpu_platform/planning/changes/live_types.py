@@ -18,8 +18,8 @@ class RunningPod:
 
     `owner` is its controller, such as `Deployment web`, or the pod itself. `units` is its number of units by
     extended resource. `has_claims` indicates whether it uses devices through ResourceClaims. `tolerations` are the
-    tolerations of its spec. `managed` indicates whether a controller starts it again. `block` is what prevents its
-    eviction. `stays` indicates whether the drain leaves it on its node.
+    tolerations of its spec. `managed` indicates whether a controller starts it again. `block` is the reason why it
+    cannot be evicted, if there is one. `stays` indicates whether the drain leaves it on its node.
     """
 
     namespace: str

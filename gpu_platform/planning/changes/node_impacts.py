@@ -151,8 +151,8 @@ def impacts_of_resized(
 def impacts_of_left_zones(
     previous: Mapping[str, Any], plan: EnvironmentPlan, changes: Sequence[PoolChange]
 ) -> Iterator[Impact]:
-    """Yield a refusal for each pool that no longer sets zones, because its cloud would leave it in its present
-    zones.
+    """Yield a refusal for each pool that no longer sets zones, because the cloud would not move the pool out of
+    its present zones.
 
     A pool that is replaced moves to the zones of the cluster, because Pulumi creates it from the program's inputs,
     including properties in `ignore_changes`. Sources: pulumi_gcp, container.NodePool, nodeLocations ("will not

@@ -87,7 +87,7 @@ def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[D
 
 
 def _offer(pool: PoolPlan) -> tuple[str, dict[str, float]]:
-    """Return the GPU model of a pool, and the fraction of a GPU that one unit of each resource has."""
+    """Return the GPU model of a pool, and the fraction of a GPU that one unit of each resource represents."""
     return pool.gpu_model, {offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node}
 
 

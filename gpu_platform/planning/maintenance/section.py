@@ -17,7 +17,8 @@ def in_order(days: Collection[str]) -> tuple[str, ...]:
 class WindowPlan:
     """A maintenance window.
 
-    `days` are names from DAYS on which it opens. `start` is a local time such as `22:00` in `time_zone` (IANA).
+    `days` are the weekdays on which it opens, named as in DAYS. `start` is a local time such as `22:00` in
+    `time_zone` (IANA).
     """
 
     days: tuple[str, ...]

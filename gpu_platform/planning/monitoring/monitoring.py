@@ -40,7 +40,7 @@ def check(context: CompleteContext) -> None:
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[MonitoringPlan | None]:
-    """Return scraping, recording rules and alerts, or None if monitoring is off."""
+    """Return the plan of scraping, recording rules and alerts, or None if monitoring is off."""
     monitoring, parts = context.environment.monitoring, gpu_parts(context.cloud.cluster)
     if not monitoring.enabled:
         return Decided(None)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gpu_platform.base import names
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 
-# The port names in dcgm-exporter's Service, which the operator creates, and in its container.
+# Names of the metrics port of dcgm-exporter, in the Service that the operator creates and in the container.
 _METRICS_PORT: Final = "gpu-metrics"
 _EXPORTER_PORT: Final = "metrics"
 # Labels of the Service for Kueue's metrics (charts/kueue of v0.19.2, templates/manager/auth_proxy_service.yaml).
@@ -38,7 +38,7 @@ def exporter_monitor(plan: MonitoringPlan) -> Spec:
                 ],
             }
         ],
-        # This adds labels of the exporter's node, from which the rules read the pool.
+        # Discover the labels of the exporter's node too, because the rules above read its pool label.
         "attachMetadata": {"node": True},
     }
 
