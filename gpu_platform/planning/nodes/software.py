@@ -29,7 +29,7 @@ without GPUs. The stack file's `device_plugin: provider` is `image` on Bottleroc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuAccess:
-    """How a pod accesses all GPUs of a node although the scheduler allocates none to it."""
+    """The access of a pod to all GPUs of a node, although the scheduler allocates no GPU to the pod."""
 
     runtime_class: str | None
     privileged: bool
@@ -65,7 +65,7 @@ class NodeSoftware:
 
     @property
     def gpu_access(self) -> GpuAccess:
-        """How the node agent reads NVML on these nodes.
+        """The node agent's access to NVML on these nodes.
 
         These runtimes honour NVIDIA_VISIBLE_DEVICES only in privileged containers: Bottlerocket's runtime, the
         runtime in EKS' AL2023 images since v20260423 (awslabs/amazon-eks-ami#2706), and the toolkit as the

@@ -61,7 +61,7 @@ def mig_parted_data(
     resolved_pools: Sequence[ResolvedPool],
     catalog: Catalog,
 ) -> Mapping[str, str]:
-    """Return mig-parted's `config.yaml`, or nothing if the operator partitions no MIG-capable GPU."""
+    """Return mig-parted's `config.yaml`, or an empty mapping if the operator partitions no MIG-capable GPU."""
     managed = [pool for pool in pools if pool.sharing.mig_config is not None]
     if not managed:
         return {}

@@ -20,8 +20,8 @@ _NEEDS: Final[Mapping[str, str]] = {
 
 
 def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record a problem for parts that a new cluster cannot have, and for pools whose settings the program cannot
-    apply because the cluster's owner configures the part.
+    """Record a problem for parts that a new cluster cannot have. Also record a problem for pools whose settings
+    the program cannot apply, because the cluster's owner configures the installed software.
     """
     if context.cloud is None:
         return

@@ -86,7 +86,7 @@ def check_teams(
 ) -> None:
     """Record a problem if a team has a `queue` without `queueing`, or if its limits exceed its quota or the pools.
 
-    Each entry of `teams` is a team's place in the stack file, and the team.
+    Each entry of `teams` is a pair of a team's place in the stack file and the team.
     """
     offers = offers_of(available)
     for path, team in teams:
@@ -166,8 +166,8 @@ def _check_by_pool(
 
 
 def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, problems: Problems) -> None:
-    """Record a problem if quotas by pool together exceed a pool. Each entry of `teams` is a quota's place in the
-    stack file, and the quota.
+    """Record a problem if quotas by pool together exceed a pool. Each entry of `teams` is a pair of a quota's
+    place in the stack file and the quota.
     """
     for name, of_resource in offers.items():
         for offer in of_resource:
@@ -186,7 +186,8 @@ def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, pr
 def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, problems: Problems) -> None:
     """Record a problem if quotas of several resources together take more GPUs than a pool has at its maximum size.
 
-    Device classes may share the same GPUs. `nominal` contains quotas by place of the team, resource and pool.
+    Device classes may share the same GPUs. `nominal` contains the quotas by the team's place in the stack file,
+    resource and pool.
     """
     pools = {offer.pool.name: offer.pool for found in offers.values() for offer in found}
     for pool in pools.values():

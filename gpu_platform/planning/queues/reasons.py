@@ -64,9 +64,7 @@ def _why_topology(queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolP
 def queue_decisions(
     teams: Sequence[Team], queues: Sequence[TeamQueuePlan], divided: DividedPools
 ) -> tuple[Decision, ...]:
-    """Return decisions about each queue, about whether declared work starts, and about limits that are too
-    high.
-    """
+    """Return decisions about each queue, the start of declared work, and limits that are too high."""
     by_name = {queue.namespace: queue for queue in queues}
     found: list[Decision] = []
     for team in teams:

@@ -1,9 +1,9 @@
 """Check that declared work can start on pools whose nodes are requested for one workload at a time.
 
 A request contains only one kind of pod, but Kueue adds a PodSet for each kind of pod that requests resources of
-the pool, even if it runs on another pool (kubernetes-sigs/kueue v0.19.2, requiredPodSets and mergePodSets of
-pkg/controller/admissionchecks/provisioning, and podSets of pkg/controller/jobs/leaderworkerset; read 2026-11-29).
-The rule for members is in gpu_platform/catalog/rules/queues.yaml.
+the pool, even if these pods run on another pool (kubernetes-sigs/kueue v0.19.2, requiredPodSets and mergePodSets
+of pkg/controller/admissionchecks/provisioning, and podSets of pkg/controller/jobs/leaderworkerset; read
+2026-11-29). The rule for members is in gpu_platform/catalog/rules/queues.yaml.
 """
 
 from __future__ import annotations

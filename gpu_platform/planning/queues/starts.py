@@ -24,7 +24,7 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DividedPools:
-    """The resources of the pools, how they are divided, and the declared work of all teams.
+    """The resources of the pools, their division among teams, and the declared work of all teams.
 
     `teams` are the teams of the environment. The division may contain one more team that has its own stack.
     """

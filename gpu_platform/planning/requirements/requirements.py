@@ -108,7 +108,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
 
 
 def node_gate(pool: Pool, validation: Validation, *, partitioned: bool) -> NodeGate:
-    """Return at which times the nodes of a pool are tainted.
+    """Return when the nodes of a pool are tainted.
 
     A new node with MIG offers whole GPUs until the MIG manager has partitioned them. The nodes of such a pool are
     therefore tainted at startup, unless the stack file sets `gate_nodes`.

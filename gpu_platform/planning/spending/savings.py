@@ -35,7 +35,7 @@ _LEAST_USD: Final = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One value of the stack file.
+    """A change of one value in the stack file.
 
     `path` looks like `pools[0].count.desired`. `before` is None if the value is not set.
     """

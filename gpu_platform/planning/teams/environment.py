@@ -125,7 +125,7 @@ def _check_teams(
 ) -> None:
     """Record problems with each team in `own`, and with all `teams` together.
 
-    Each entry is a team's place in the stack file, and the team.
+    Each entry is a pair of a team's place in the stack file and the team.
     """
     queues = environment.queueing is not None
     for path, team in own:

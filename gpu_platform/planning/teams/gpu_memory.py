@@ -33,8 +33,8 @@ class _Need:
 
 
 def check_gpu_memory(teams: Sequence[tuple[str, Team]], available: Available, problems: Problems) -> None:
-    """Record a problem for each workload whose GPUs have too little memory. Each entry of `teams` is a team's
-    place in the stack file, and the team.
+    """Record a problem for each workload whose GPUs have too little memory. Each entry of `teams` is a pair of a
+    team's place in the stack file and the team.
     """
     for pool in available.pools:
         needs = [
