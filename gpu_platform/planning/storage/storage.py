@@ -30,8 +30,8 @@ def check(
     catalog: Catalog,
     teams: Sequence[str] = (),
 ) -> Problems:
-    """Return problems with the declared storage on its cloud, at the place `storage`. `teams` are the names of all
-    teams.
+    """Return problems with the declared storage on its cloud, with paths below `storage`. `teams` are the names of
+    all teams.
     """
     problems = Problems("storage")
     if not storage:

@@ -53,8 +53,7 @@ def claim_of(workload: Workload, team: Team) -> Claim | None:
 
 
 def device_units(claim: Claim, pool: PoolPlan, available: Available) -> tuple[str, int]:
-    """Return the resource of a claim on a pool, which is a device class of the driver, and the number of its
-    units.
+    """Return the device class of the driver that a claim uses on a pool, and the number of its units.
 
     A unit of mig.nvidia.com is the smallest instance. A larger instance counts as the number of smallest instances
     that fit in it, rounded down.

@@ -33,8 +33,8 @@ def check_on_cpu_pool(workload: Workload, pool: PoolPlan, here: Problems) -> Non
 
 
 def _check_replicas(workload: Workload, pool: PoolPlan, here: Problems) -> None:
-    """Record a problem if not all pods fit on the nodes. If not even one pod fits, the problem is about its CPU
-    and memory.
+    """Record a problem if not all pods fit on the nodes. If not even one pod fits, the problem reports its CPU and
+    memory.
     """
     cpu, memory = parse_quantity(workload.cpu) * 1000, parse_quantity(workload.memory) / _MIB
     free = free_resources(pool)

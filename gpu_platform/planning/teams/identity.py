@@ -28,7 +28,9 @@ def identities_of(environment: Environment) -> Mapping[str, TeamIdentity]:
 
 
 def check_identities(environment: Environment, cloud: Cloud, problems: Problems) -> None:
-    """Record problems with an environment's identities and pull secrets. `problems` is at the root of the file."""
+    """Record problems with an environment's identities and pull secrets. `problems` points to the root of the
+    file.
+    """
     for index, team in enumerate(environment.teams):
         check_pull_secrets(team, problems.at(f"teams[{index}]"))
     found = list(_places(environment, problems))
@@ -64,7 +66,7 @@ def check_pull_secrets(team: Team, problems: Problems) -> None:
 
 
 def check_own_identity(team: Team, environment: Environment, cloud: Cloud, problems: Problems) -> None:
-    """Record problems with an identity in the stack of a team. `problems` is at the team.
+    """Record problems with an identity in the stack of a team. `problems` points to the team.
 
     On a cluster of another owner, the identity is only an annotation, which grants no permissions.
     """

@@ -32,7 +32,7 @@ _NOT_PUBLIC: Final = tuple(sorted((*_FORBIDDEN, *_PRIVATE, "192.0.0.0/24", "198.
 
 
 def check_network(team: Team, cloud: Cloud, problems: Problems) -> None:
-    """Record problems with the egress and ingress rules of a team. `problems` is at the team."""
+    """Record problems with the egress and ingress rules of a team. `problems` points to the team."""
     _check_egress(team.egress, cloud, problems.at("egress"))
     sources: set[str] = set()
     for index, source in enumerate(team.ingress):

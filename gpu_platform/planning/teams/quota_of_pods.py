@@ -141,8 +141,8 @@ def check_quota_of_pods(
 def quota_use(
     team: Team, entry: Sequence[DeclaredPods], pods: Sequence[DeclaredPods], available: Available
 ) -> Mapping[str, tuple[int, int, int]]:
-    """Return the units of an entry, the sum of these units and of pods that always run, and the team's quota, by
-    resource.
+    """For each resource, return the units of an entry, the sum of these units and the units of pods that always
+    run, and the team's quota.
     """
     always = [one for one in pods if one.runs == "always"]
     ends = any(one.runs != "always" for one in entry)

@@ -62,8 +62,8 @@ _POLICIES: Final = ("pods-of", "templates-of", "services-of", "claims-of", "scal
 
 
 def is_reserved_namespace(namespace: str, catalog: Catalog) -> bool:
-    """Return whether no team may use a namespace, because controllers run there now or may run there after an
-    edit.
+    """Return whether no team may use a namespace, because controllers run there now or may run there after an edit
+    of the stack file.
     """
     of_charts = (chart.namespace for chart in catalog.charts.values())
     return namespace == "default" or names.is_platform_namespace(namespace) or namespace in of_charts
@@ -128,8 +128,8 @@ def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog
 def check_team(team: Team, available: Available, problems: Problems, *, queues: bool = False) -> None:
     """Record problems with one team, given the resources of the pools.
 
-    `queues` indicates whether the teams have queues. With queues, a quota of GPUs includes a share of CPU and
-    memory of their nodes.
+    `queues` indicates whether the teams have queues. With queues, a quota of GPUs includes a share of the CPU and
+    memory of the GPU nodes.
     """
     check_offered(team.quota, available, problems.at("quota"))
     pods = declared_pods(team, available)

@@ -59,7 +59,7 @@ class ValidationPlan:
     """
     failing_seconds: int
     readiness: Mapping[str, Labels]
-    """Node labels of each pool whose new nodes the Node Readiness Controller releases, by pool."""
+    """Node labels, by pool, for pools whose new nodes the Node Readiness Controller releases."""
     readiness_taint: Taint | None
     metrics: AgentMetricsPlan | None
     """Settings for the agent's metrics, or None if the agent serves no metrics."""

@@ -162,8 +162,8 @@ def _check(
 
 
 def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
-    """Return the kind of object of an entry that must not have a name that begins with a digit. Return an empty
-    string if all its objects may have such a name.
+    """Return the kind of object that an entry creates and whose name must not begin with a digit. Return an empty
+    string if the entry creates no such object.
 
     Sources: kubernetes/enhancements, KEP-5311 (names of Services); kubernetes/kubernetes#96147; 2026-11-28.
     """
@@ -200,8 +200,8 @@ def _check_deadlines(team: Team, available: Available, problems: Problems) -> No
 def _check_starts(team: Team, available: Available, problems: Problems) -> None:
     """Record a problem for each scheduled batch job whose deadline always passes before its pool has nodes.
 
-    The deadline also counts while pods wait for nodes. With queues, a waiting job is suspended, and its deadline
-    does not count.
+    The time in which pods wait for nodes counts towards the deadline. With queues, a waiting job is suspended, and
+    its waiting time does not count.
     """
     pools = {pool.name: pool.schedule for pool in available.pools if pool.schedule is not None}
     for index, job in enumerate(team.batch_jobs):
@@ -286,8 +286,8 @@ def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
 
 
 def _on_several_nodes(team: Team) -> Iterator[tuple[str, bool, ContainerSettings]]:
-    """Yield, for the pods of each declared entry, their place in the stack file, whether they communicate between
-    nodes, and the entry.
+    """For the pods of each declared entry, yield their place in the stack file, a flag that is true if they
+    communicate between nodes, and the entry.
     """
     for index, job in enumerate(team.training_jobs):
         yield f"training_jobs[{index}]", job.replicas > 1, job

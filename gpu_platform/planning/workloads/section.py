@@ -80,7 +80,9 @@ class PodFabricPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlan:
-    """The pods of an entry. `workload.replicas` is the number that run at the same time. Times are in seconds."""
+    """The pods of an entry. `workload.replicas` is the number of pods that run at the same time. Times are in
+    seconds.
+    """
 
     workload: WorkloadPlan
     env: Mapping[str, str] = field(default_factory=dict[str, str])

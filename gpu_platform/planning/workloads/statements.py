@@ -1,5 +1,5 @@
-"""Decisions that `check` prints about each workload of a team: pods, queue, topology, storage and whether the pods
-fit.
+"""Decisions that `check` prints about each workload of a team: pods, queue, topology, storage and room on the
+pool.
 """
 
 from __future__ import annotations
