@@ -225,8 +225,7 @@ def _quota_units(team: TeamPlan, capacities: Sequence[NodeCapacity]) -> dict[str
 
 
 def _weight(resource: str, capacities: Sequence[NodeCapacity]) -> float:
-    """Return the number of GPUs in one unit of a resource, as an average over the pools that offer the resource.
-    """
+    """Return the number of GPUs in one unit of a resource, as an average over the pools that offer it."""
     each = [capacity.gpus_each[resource] for capacity in capacities if capacity.units.get(resource)]
     return sum(each) / len(each)
 

@@ -347,8 +347,7 @@ def _changed(
 
 
 def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
-    """Return the cause of a roll. If no image release is set, the cause also contains the image of the new nodes.
-    """
+    """Return the cause of a roll. If no image release is set, add the image of the new nodes."""
     image = pool.cloud_nodes.roll_limits.image
     return replace(cause, because=f"{cause.because}; {image}") if image else cause
 

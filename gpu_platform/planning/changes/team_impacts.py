@@ -340,7 +340,7 @@ def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, A
 
 
 def _over_quota(namespace: str, limits: Mapping[str, str], live: LiveState | None) -> str:
-    """Return by how much the namespace exceeds the new limits, as text."""
+    """Return a text that states by how much the namespace exceeds the new limits."""
     used: dict[str, int] = {}
     for pod in live.pods_in(namespace) if live is not None else ():
         for name, count in pod.units.items():

@@ -90,7 +90,7 @@ def _cleanup(cleanup: Cleanup | None) -> GuideCleanup | None:
 
 
 def guide_of(namespace: str, guides: Sequence[GuidePlan]) -> GuidePlan | None:
-    """Return the guide for a namespace, or None."""
+    """Return the guide for a namespace, or None if the namespace has no guide."""
     return next((guide for guide in guides if guide.namespace == namespace), None)
 
 

@@ -83,5 +83,5 @@ def metrics_config_map(context: CompleteContext) -> ConfigMapPlan | None:
 
 def _lines(exporter: Exporter) -> Iterator[str]:
     for metric in exporter.metrics.values():
-        # A comma would start another column.
+        # A comma would start another column of the CSV.
         yield ", ".join((metric.field, metric.type, metric.help.replace(",", ";")))

@@ -1,5 +1,4 @@
-"""Add up the quotas of all stacks on an environment, and compare the sum with the resources that the pools offer.
-"""
+"""Add up the quotas of all stacks on an environment, and compare the sum with the pools' resources."""
 
 from __future__ import annotations
 

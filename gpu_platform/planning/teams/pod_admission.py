@@ -63,8 +63,7 @@ class PodLimits:
 
 
 def pod_values(pools: Sequence[PoolPlan], limits: PodLimits) -> Mapping[str, Value]:
-    """Return the parameters of the admission rules for a team's pods and pod templates on the environment's pools.
-    """
+    """Return the parameters of the admission rules for a team's pods and pod templates on the pools."""
     return {
         "member_accounts": limits.accounts,
         "gpu_resource": names.GPU_RESOURCE,

@@ -33,8 +33,7 @@ _WAITS_FOR_EVER: Final = (
 
 
 def notice_seconds(pool: PoolPlan, grace: int) -> int:
-    """Return the guaranteed number of seconds between SIGTERM and SIGKILL for a pod with the grace period `grace`.
-    """
+    """Return the guaranteed number of seconds between SIGTERM and SIGKILL for a pod with this grace period."""
     return min([grace, *(one.notice for one in _endings(pool) if one.notice is not None)])
 
 
