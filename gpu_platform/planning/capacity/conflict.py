@@ -185,8 +185,8 @@ def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset
 
 
 def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
-    """Return the resources that the nodes lack. If the nodes have enough units in total, return CPU, memory, pods
-    or GPUs per node instead.
+    """Return the resources that the nodes lack. These are GPU resources or, if the nodes have enough GPU units in
+    total, the CPU, memory, pods or GPUs of each node.
     """
     lacking: list[str] = []
     for name, pools in dict.fromkeys((group.resource, frozenset(group.needs)) for group in groups):

@@ -42,7 +42,8 @@ def classify(
     mig: Sequence[MigNodeChange] = (),
     objects: Sequence[ObjectChange] = (),
 ) -> tuple[Impact, ...]:
-    """Return the planned changes of a deployed stack, with the worst first, or none if the stack has no outputs.
+    """Return the planned changes of a deployed stack, with the worst first. The result is empty if the stack has
+    no outputs.
 
     `outputs` are the stack outputs of the last deployment. `live` is None if the cluster was not read. `mig` are
     the live nodes that get another MIG layout. `objects` are the changes that the engine reports.

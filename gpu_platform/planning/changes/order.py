@@ -40,7 +40,7 @@ class Step:
 
 
 def order_of(impacts: Sequence[Impact], plan: Plan, outputs: Mapping[str, Any]) -> tuple[Step, ...]:
-    """Return the steps of an `up` run in their order, or none if nothing changes.
+    """Return the steps of an `up` run in their order. The result is empty if nothing changes.
 
     `outputs` are the stack outputs of the last deployment.
     """

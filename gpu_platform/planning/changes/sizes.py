@@ -44,7 +44,7 @@ def size_outputs(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def size_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[SizeChange, ...]:
-    """Return the sizes that differ from the last deployment, or none if the stack has no outputs.
+    """Return the sizes that differ from the last deployment. The result is empty if the stack has no outputs.
 
     Pool sizes are compared at their desired number of nodes. Sizes that an older release did not write are not
     compared.

@@ -29,9 +29,7 @@ def pod_security_labels(level: PodSecurity, *, by_policy: bool = False) -> Label
 
 
 def pod_security_decisions(team: Team) -> tuple[Decision, ...]:
-    """Return the decision for a team with a weaker level than the default, or none for a team with the default
-    level.
-    """
+    """Return a decision if a team has a weaker level than the default. Otherwise the result is empty."""
     if team.pod_security == _STRICTEST:
         return ()
     return (

@@ -69,7 +69,7 @@ def _declared(quota: GpuUnits) -> dict[str, int | Mapping[str, int]]:
 
 
 def quota_place(resource: str) -> str:
-    """Return the place of a resource in a quota, such as `mig.1g.10gb`."""
+    """Return the path of a resource within a quota, such as `mig.1g.10gb`."""
     if resource == names.GPU_RESOURCE:
         return "gpus"
     if resource == names.SHARED_GPU_RESOURCE:

@@ -154,7 +154,7 @@ class TeamPlan:
     object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
     """Maximum number of objects by kind and maximum requested storage, by ResourceQuota key.
 
-    If it is empty, they are unlimited.
+    If the mapping is empty, objects and storage are unlimited.
     """
     addon_object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
     """Maximum number of objects of the kinds whose CRDs the program may install.

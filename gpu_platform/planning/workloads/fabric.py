@@ -44,7 +44,9 @@ def plan_pod_fabric(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) ->
 
 
 def _networks(networks: tuple[str, ...], fact: FabricPods) -> Mapping[str, str]:
-    """Return the annotations that connect a pod to the GPU networks, or none if the pod claims the NICs."""
+    """Return the annotations that connect a pod to the GPU networks. The result is empty if the pod claims the
+    NICs.
+    """
     if not networks:
         return {}
     joined = [
