@@ -23,7 +23,7 @@ def admits_bare_pods(team: Team, cloud: Cloud) -> bool:
 
 
 def bare_pod_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return the decision about pods without a controller. The result is empty if network policies apply to them."""
+    """Return the decision about pods without a controller, if network policies do not apply to such pods."""
     if cloud.network.isolates_bare_pods:
         return ()
     if team.allow_bare_pods:
