@@ -161,8 +161,9 @@ def _put(nodes: tuple[Node, ...], pod: Pod) -> Iterator[tuple[Node, ...]]:
 
 
 def _aligned(node: Node, pod: Pod) -> Iterator[Node]:
-    """Yield the node after each choice of the pod's GPUs that the kubelet accepts, on as few NUMA nodes as
-    possible.
+    """Yield the resulting state of the node for each choice of GPUs that the kubelet accepts for the pod.
+
+    The kubelet uses as few NUMA nodes as possible.
 
     Source: kubernetes, pkg/kubelet/cm/devicemanager/topology_hints.go and topologymanager, v1.36.3.
     """

@@ -47,10 +47,10 @@ class ReachedCluster(Protocol):
 
 
 class Environment(pulumi.ComponentResource):
-    """Component of a whole platform. It creates the cluster, pools, operator, priorities, monitoring and
+    """Component for a whole platform. It creates the cluster, pools, operator, priorities, monitoring and
     validation, then the teams.
 
-    `gpu_platform.stack.environment.Environment` is the stack file's model for it. Teams come last, so that their
+    `gpu_platform.stack.environment.Environment` is the model of the stack file. Teams come last, so that their
     workloads start on validated nodes.
 
     Outputs: the outputs of the stack (`exports`).

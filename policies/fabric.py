@@ -131,7 +131,8 @@ def _dependencies(stack: Stack, resource: Resource) -> list[Resource]:
 efa_security_group = Rule(
     id="efa-security-group",
     severity=Severity.CRITICAL,
-    description="EFA interfaces have a security group that allows all traffic with itself, as EFA requires.",
+    description="EFA interfaces have a security group that allows all traffic to and from itself, as EFA "
+    "requires.",
     subjects=lambda stack: stack.view(launch_templates),
     check=_efa_is_blocked,
     settings=Settings,
@@ -208,8 +209,8 @@ def _own_group_on_reservation(stack: Stack, pool: EksNodeGroup, _: Settings) -> 
 reservation_placement = Rule(
     id="reservation-placement",
     severity=Severity.HIGH,
-    description="Reserved nodes use the placement group of their reservation. Another group loses part of the "
-    "capacity.",
+    description="Reserved nodes use the placement group of their reservation. With another group, part of the "
+    "reserved capacity cannot be used.",
     subjects=lambda stack: stack.view(node_groups),
     check=_own_group_on_reservation,
     settings=Settings,

@@ -229,7 +229,7 @@ pdb_blocks_drain = Rule(
     subjects=lambda stack: stack.view(budgets),
     check=_blocks_drain,
     settings=Settings,
-    before_only="advice: such a budget may be intended temporarily, and drains name the budget that blocks them",
+    before_only="advice: such a budget may be intentional for a time, and a drain that it blocks reports its name",
 )
 
 _RESERVED: Final = "system-"

@@ -17,7 +17,7 @@ from validators.result import CheckResult, Verdict
 _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
-"""Checks that do not pass by waiting, because a controller has given up on the node and a person has to act."""
+"""Checks for which waiting does not help: a controller has given up on the node, and a person has to act."""
 # Prefix of a label's value that remains if the MIG manager or the driver's pod ends during a change.
 # Sources: NVIDIA/gpu-operator#2833 and #316; read 2026-11-29.
 _PAUSED: Final = "paused-for-"

@@ -141,7 +141,7 @@ TAGS: Final = {"Capacity": "type", "Sharing": "mode"}
 """Key that distinguishes the models of a union. It is required, even if a model has a default."""
 
 LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {"Pool": frozenset({"per_node"})}
-"""Keys that programs do not need. Nodes whose GPUs are shared differently can be declared as a separate pool."""
+"""Keys that the Pulumi components do not offer. Programs declare nodes with different sharing as several pools."""
 
 
 def fields_of(kind: str) -> dict[str, str]:

@@ -77,7 +77,7 @@ def write_comment(place: Api, text: str) -> str:
 
 
 def api() -> Api:
-    """Return the API for the pull or merge request in the environment of the job."""
+    """Return an API client for the pull or merge request that the job's environment variables identify."""
     if "CI_MERGE_REQUEST_IID" in os.environ:
         base, project = _given("CI_API_V4_URL"), _given("CI_PROJECT_ID")
         notes = f"{base}/projects/{project}/merge_requests/{_given('CI_MERGE_REQUEST_IID')}/notes"

@@ -219,7 +219,7 @@ class NvlinkDomain(Fact):
 
 
 class AwsFamily(Fact):
-    """Properties that all instance types of an EC2 family share, such as `p5` or `g6e`."""
+    """Properties shared by all instance types of an EC2 family, such as `p5` or `g6e`."""
 
     name: str
     first_efa_card: int = Field(default=0, description="index of the first network card that carries EFA")
@@ -277,7 +277,7 @@ class FabricDaemon(Fact):
 
     name: str = Field(description="of the container")
     annotation: str = Field(description="key of the annotation that assigns devices to the container")
-    image: str = Field(description="repository, without tag and digest")
+    image: str = Field(description="repository, without a tag or digest")
     release: str = Field(description="name of the image in `images`, whose repository jobs use for the sidecar")
     command: tuple[str, ...]
     arguments: tuple[str, ...] = Field(default=(), description="arguments that jobs use; `script` allows others")

@@ -22,7 +22,7 @@ _HOW_CAUSE = {
     GEOMETRY: "compute slices of partitioned GPUs that belong to no MIG instance of the layout",
     STRANDED: "free units in the placement on nodes with too little free CPU or memory for the smallest pod that "
     "requests one",
-    UNALLOCATED: "free units in the placement, without the stranded units",
+    UNALLOCATED: "free units in the placement, excluding stranded units",
     IDLE: "idle GPU time of units that are allocated to a team, without the causes above",
 }
 _HOW_QUOTAS = (

@@ -166,10 +166,10 @@ class EksCluster(SpecModel):
         Field(max_length=3),
         SetsProperties(eks=("security_groups",), karpenter=("security_groups",)),
     ] = ()
-    """Security groups of the nodes in addition to the cluster's own, only without `create`. A network interface
-    can have at most five, including the group of the cluster and the group for EFA. If the existing nodes have
-    a different security group instead (terraform-aws-eks creates such a group), name that group here. Otherwise
-    pods on new nodes cannot reach pods on existing nodes, DNS included.
+    """Security groups of the nodes, in addition to the cluster's own. Can be set only if `create` is not set.
+    A network interface can have at most five, including the group of the cluster and the group for EFA. If the
+    existing nodes have a different security group instead (terraform-aws-eks creates such a group), name that
+    group here. Otherwise pods on new nodes cannot reach pods on existing nodes, DNS included.
     """
     logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
     """IAM roles and users of team members. They can log in without being admins. An existing cluster needs the

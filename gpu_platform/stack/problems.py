@@ -73,8 +73,8 @@ def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any])
 
 
 def _without_misspelt_twice(found: list[Problem]) -> list[Problem]:
-    """Return the problems without missing keys that are misspelt in the same mapping. The problem with the
-    misspelling remains.
+    """Return the problems. Omit the problem of a missing key if the same mapping contains a misspelling of that
+    key. The problem about the misspelling remains.
     """
     meant = {
         problem.path.removesuffix(last) + (suggestion(problem.fix) or "")

@@ -163,7 +163,7 @@ RECOVERY_ACTIONS: Final = ("none", *get_args(RecoveryNeeded.model_fields["action
 
 
 class XidError(GpuFault):
-    """The driver wrote an Xid error to the kernel log, or reports it as an NVML event."""
+    """The driver wrote an Xid error to the kernel log, or reported it as an NVML event."""
 
     kind: Literal["xid"] = "xid"
     code: int = Field(default=79, ge=1)

@@ -405,7 +405,7 @@ def not_ready_with(reason: str, stack: Stack, declared: dict[str, Any], others: 
             stack.up([*others, declared | limited(seconds)])
         if reason in str(caught.value):
             return caught.value
-    pytest.fail(f"{reason!r} is in none of the errors")
+    pytest.fail(f"{reason!r} does not appear in any of the errors")
 
 
 def test_a_workload_that_is_not_ready_in_time_says_why_and_for_how_long(stack: Stack) -> None:

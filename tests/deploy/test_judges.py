@@ -142,7 +142,7 @@ def test_a_refusal_is_of_the_judge_that_it_names_and_of_no_other(judge: ObjectKe
 
 
 def queued(queue: str) -> Objects:
-    """Return a Job with a queue label, and a policy that refuses changes like the webhook of Kueue 0.19.2."""
+    """Return a Job with a queue label, and a policy that refuses the same changes as Kueue 0.19.2."""
     label = "kueue.x-k8s.io/queue-name"
     rule = {
         "apiGroups": ["batch"],

@@ -23,7 +23,7 @@ KINDS = ("JobSet", "LeaderWorkerSet", "RayCluster", "RayService", "TrainingRunti
 
 
 def attempt(kind: str, of_first: dict[str, str], of_second: dict[str, str], **spec: Any) -> dict[str, Any]:
-    """Return an object of a kind with two pod templates that request these amounts."""
+    """Return an object with two pod templates that request these amounts."""
     made = held(kind, a_pod([main()]))
     templates = []
     for amounts in (of_first, of_second):

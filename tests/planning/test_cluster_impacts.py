@@ -341,7 +341,7 @@ def test_a_new_key_or_file_system_cuts_off_existing_volumes() -> None:
         assert found.effect is Effect.CUTS_ACCESS
         assert found.because.startswith("files in volumes of home (new file system, default key) can no longer")
     (back,) = impacts(with_storage(home=owned), with_storage(home=home))
-    assert back.effect is Effect.IN_PLACE, "the owner's file system stays within reach"
+    assert back.effect is Effect.IN_PLACE, "the owner's file system remains reachable"
 
 
 def test_a_new_key_for_secrets_is_refused_with_the_current_key() -> None:

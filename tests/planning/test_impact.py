@@ -175,10 +175,10 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
 @pytest.mark.parametrize(
     ("nodes", "words", "duration"),
     [
-        ({"driver_failed": ("train-0",)}, "train-0 has failed, which leaves 1 at a time", "1 round of 1 node"),
+        ({"driver_failed": ("train-0",)}, "train-0 has failed, so only 1 more at a time", "1 round of 1 node"),
         (
             {"not_ready": ("train-0",)},
-            "train-0 cannot finish the upgrade while not ready, which leaves",
+            "train-0 cannot finish the upgrade while not ready, so only",
             "1 round of 1 node",
         ),
         (

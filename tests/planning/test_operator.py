@@ -130,7 +130,7 @@ def test_the_plan_states_who_installs_what_and_why(make_plan: PlanMaker) -> None
     assert "no DCGM exporter" in said[1].why
     driver = decision(plan, "operator", "driver")
     assert driver.chosen == "the version in the node image"
-    assert driver.why == "the nodes have a driver without the operator"
+    assert driver.why == "the nodes already have a driver that the operator did not install"
 
 
 @pytest.mark.parametrize(

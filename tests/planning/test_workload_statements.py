@@ -72,8 +72,7 @@ def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str
 
 
 # Always-on workloads use 32 GPUs: 3 x 4 for chat, 2 x 8 for large and 2 x 2 for ray. A p4de.24xlarge has 8 GPUs,
-# 96 CPUs and 1152 GiB. Pods with the GPUs of both NUMA nodes have a thousandth of a CPU less, so that none is
-# exclusive.
+# 96 CPUs and 1152 GiB. Pods that use GPUs on both NUMA nodes request 1m less CPU, so that no CPU is exclusive.
 ALWAYS = "with always-on workloads) of the 64 that the team's quota"
 EXPECTED = {
     "training job vision/pretrain": {

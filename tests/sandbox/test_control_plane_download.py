@@ -45,7 +45,7 @@ KWOK_RELEASE = f"/api.github.com/repos/kubernetes-sigs/kwok/releases/tags/{KWOK}
 
 
 def kube(program: str, version: str = KUBERNETES) -> str:
-    """Return the path of a Kubernetes program on a mirror."""
+    """Return the path of a Kubernetes binary on a mirror."""
     return f"/dl.k8s.io/release/{version}/bin/linux/{ARCHITECTURE}/{program}"
 
 

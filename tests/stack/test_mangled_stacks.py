@@ -46,7 +46,7 @@ def _put(platform: Any, path: tuple[Any, ...], value: Any) -> None:
         try:
             platform = platform[key]
         except (KeyError, IndexError, TypeError):
-            return  # an earlier change has removed the place
+            return  # an earlier change already removed this field
     key = path[-1]
     if isinstance(platform, dict) or (isinstance(platform, list) and isinstance(key, int) and key < len(platform)):
         platform[key] = value

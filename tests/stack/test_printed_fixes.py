@@ -84,7 +84,7 @@ def _chains(
     for problem in first:
         fixes = list(fixed_by(document, problem))
         ahead = [(did, changed) for did, changed in fixes if changed not in before]  # "or" may undo the last fix
-        assert ahead or not fixes, f"{problem}: every fix leads back"
+        assert ahead or not fixes, f"{problem}: every fix leads back to an earlier stack file"
         for did, changed in ahead:
             left, loaded = _load(changed, folder)
             yield Step(problem, did, changed, left, loaded)

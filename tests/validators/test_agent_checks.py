@@ -24,7 +24,7 @@ def rows(correctable, uncorrectable, *, pending=False, failed=False):
 
 
 def outcome(check, expected, gpu=None, **more):
-    """Return the (verdict, observed) of a check on a node with one GPU."""
+    """Return the verdict and the observed value of a check on a node with one GPU."""
     entries = run_checks(node(gpu or healthy_gpu(), **more), expecting(**{check: expected}))
     [entry] = [entry for entry in entries if entry["id"] == check.replace("_", "-")]
     return entry["verdict"], entry["observed"]

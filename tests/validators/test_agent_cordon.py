@@ -57,7 +57,7 @@ def test_it_is_uncordoned_where_the_stack_no_longer_has_nodes_cordoned(api, toke
         pytest.param("unknown", held(), {}, {}, id="an unknown verdict"),
         pytest.param("fail", held(), {}, {"unschedulable": True}, id="a node that somebody else has cordoned"),
         pytest.param("pass", (), {}, {"unschedulable": True}, id="a good node that somebody else has cordoned"),
-        pytest.param("fail", held(), OURS, {"unschedulable": True}, id="a node that is cordoned already"),
+        pytest.param("fail", held(), OURS, {"unschedulable": True}, id="a node that is already cordoned"),
     ],
 )
 def test_a_node_is_left_alone(api, token, verdict, taints, annotations, spec):

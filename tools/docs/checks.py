@@ -188,7 +188,7 @@ def _cluster_checks() -> Iterator[CheckResult]:
         "metadata": {"name": "NODE", "labels": labels},
         "status": {"conditions": conditions},
     }
-    # The labels are correct here, because mistakes of the device plugin are more common than a wrong label.
+    # The labels are assumed to be correct, because the device plugin is wrong more often than a label.
     plain = {**node, "metadata": {"name": "NODE", "labels": dict(expectation.labels)}}
     for check in check_node(plain, expectation):
         if check.id == "allocatable":

@@ -1,8 +1,8 @@
 """GPU units on the NUMA nodes of a pool's nodes, as the kubelet's Topology Manager assigns them to pods.
 
 A pod's units come from the smallest number of NUMA nodes that could hold them on an empty node. The first NUMA
-nodes with enough free units are used. Otherwise the kubelet refuses the pod. With the policy `single-numa-node`,
-all units must be on one NUMA node (see `pools/numa.py`).
+nodes with enough free units are used. If there are none, the kubelet refuses the pod. With the policy
+`single-numa-node`, all units must be on one NUMA node (see `pools/numa.py`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from gpu_platform.base.errors import Problem, did_you_mean
 from gpu_platform.base.quantity import counted
 
 ALL_OTHERS = "*"
-"""Key in a mapping of teams for all teams of the trace that are not named."""
+"""Key for all teams in the trace that the mapping of teams does not name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class Row:
         self._problems.add(self.place(column), repr(self.text(column)) or "nothing", allowed, fix)
 
     def number_at_least(self, column: str, least: float, *, unit: str, whole: bool = False) -> float | None:
-        """Return a number, or None after a problem."""
+        """Return the cell as a number. If it is not a number that is allowed, record a problem and return None."""
         text = self.text(column)
         try:
             value = float(text)

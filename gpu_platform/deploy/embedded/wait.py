@@ -22,7 +22,7 @@ _POLL_SECONDS: Final = 0.25
 _SLOW_POLL_SECONDS: Final = 1.0
 _SLOW_AFTER_SECONDS: Final = 10.0
 _PROGRESS_SECONDS: Final = 5.0  # time between two checks of why an object is not ready
-_LIST_FROM: Final = 4  # from this number of objects of a kind, one list request replaces single reads
+_LIST_FROM: Final = 4  # with at least this many objects of a kind, one list request replaces individual reads
 _MAX_DETAILS: Final = 4
 
 

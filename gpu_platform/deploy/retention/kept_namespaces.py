@@ -149,7 +149,7 @@ class Pruned:
 def decide(
     client: KubernetesClient, superfluous: Iterable[Mapping[str, Any]], *, before_deletion: bool = False
 ) -> Pruned:
-    """Decide which objects that a stack no longer declares are deleted, and which namespaces are retained.
+    """Decide which objects to delete and which namespaces to retain when a stack no longer declares them.
 
     `before_deletion` means that the namespaces still contain objects of the platform, as in a preview.
     """

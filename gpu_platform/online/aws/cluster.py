@@ -363,7 +363,7 @@ def compare_spot_role(plan: EnvironmentPlan, exists: bool) -> OnlineFinding:
         looked_at=looked_at,
         severity="stops" if by_karpenter else "warns",
         found="missing",
-        why="Karpenter is not allowed to create it, and starts no spot node without it"
+        why="Karpenter is not allowed to create it, and cannot start spot nodes without it"
         if by_karpenter
         else "EKS creates it with the first spot node group, if the credentials allow iam:CreateServiceLinkedRole",
         fix="aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",

@@ -186,7 +186,7 @@ def _of_product(
             severity="stops",
             found="none",
             why=f"cluster.parts.{product.part} is present, so the program installs none",
-            fix="let the owner of the cluster install it, or write install",
+            fix="let the owner of the cluster install it, or set the field to `install`",
         )
     elif others:
         # A DaemonSet with a node selector may leave out the nodes of the pools.
@@ -244,7 +244,7 @@ def _kueue(queues: QueuesPlan, others: list[Workload], own: set[str]) -> OnlineF
             severity="stops",
             found="none",
             why="queueing.kueue: present relies on the Kueue of the cluster's owner",
-            fix="let the owner install it, or write install",
+            fix="let the owner install it, or set the field to `install`",
         )
     return None
 

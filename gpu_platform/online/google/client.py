@@ -1,6 +1,6 @@
-"""Read-only client for Google Cloud, which fetches typed answers and decides nothing.
+"""Read-only client for Google Cloud that returns typed responses.
 
-The answers have the format of the REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1. They
+The responses have the format of the REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1. They
 have not been compared with the discovery documents field by field.
 """
 

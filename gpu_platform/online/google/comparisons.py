@@ -170,7 +170,7 @@ def _compare_api_access(found: Cluster) -> OnlineFinding:
     looked_at = "networks that reach the API server"
     networks = ", ".join(found.authorized) or "all networks with a route to it"
     if found.facts.dns_endpoint is not None:
-        text = f"all through the DNS endpoint with IAM; at its address {networks}"
+        text = f"clients with IAM permission through the DNS endpoint; the IP endpoint allows {networks}"
         return OnlineFinding(looked_at=looked_at, severity="fine", found=text)
     return OnlineFinding(
         looked_at=looked_at,

@@ -680,7 +680,7 @@ def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
         )
     left = at_a_time - places.kept
     which = " and ".join(reasons)
-    held = f"{which}, which leaves {left} at a time" if left > 0 else f"no other node starts while {which}"
+    held = f"{which}, so only {left} more at a time" if left > 0 else f"no other node starts while {which}"
     return f"{order}; {held}: {'; '.join(fixes)}"
 
 

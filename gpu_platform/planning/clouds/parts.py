@@ -103,7 +103,7 @@ def _problems(part: PartPlan, found: Collection[InstalledPart], own: Collection[
             field,
             f"present, but the cluster has no {part.title}" + (" except the one from this stack" if here else ""),
             f"{part.title} installed by the cluster's owner",
-            "ask the owner to install it, or write install; nothing was changed",
+            "ask the owner to install it, or set the field to `install`; nothing was changed",
         )
     for one in foreign if not part.install else ():
         if too_old := part.too_old(one.version):

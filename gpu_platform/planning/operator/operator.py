@@ -219,7 +219,7 @@ def _driver_decision(context: CompleteContext, pools: Sequence[PoolPlan], versio
         chosen = f"{version}, installed by {installs}" if version is not None else " or ".join(unknown) or "none"
         why = "operator.driver.owner is host" if owners else "no pool has GPUs"
         if owners and context.cloud.creates_nodes:
-            why = "the nodes have a driver without the operator"
+            why = "the nodes already have a driver that the operator did not install"
     return Decision(subject="operator", what="driver", chosen=chosen, why=why)
 
 

@@ -125,7 +125,7 @@ def _start(team: Team, start: Start) -> Decision:
     return Decision(
         subject=f"team {team.name}",
         what=f"warning: {what}",
-        chosen="starts only once teams of the cohort with their own stack lend"
+        chosen="starts only when teams in the cohort that have their own stack lend quota"
         if start.waits_for_stacks
         else "starts only on borrowed quota",
         why=f"on pool {job.pool} it needs {lacks}"

@@ -37,7 +37,7 @@ def check_requests(team: Team, available: Available, here: Problems) -> None:
             one = "declare one group of GPU workers" if entry.startswith("ray_clusters") else "write nodes: 1"
             here.at(entry).add(
                 f"{count} kinds of pods with GPUs, and pool {pool} with queued capacity",
-                "one kind of pods with GPUs, because nodes of a queued pool are requested only for identical pods",
+                "one kind of pod with GPUs, because nodes of a queued pool are requested only for identical pods",
                 f"{one}, or use pools without queued: true",
             )
             break

@@ -57,8 +57,8 @@ def max_at_once(
 ) -> int:
     """Return the maximum number of devices that meet the demands and can be used at once.
 
-    The pools have their maximum size. If several MIG profiles use the same GPUs, only the smallest profile is
-    counted.
+    Each pool is counted at its maximum size. If several MIG profiles use the same GPUs, only the smallest
+    profile is counted.
     """
     return sum(
         max(

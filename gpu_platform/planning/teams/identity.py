@@ -150,6 +150,6 @@ def _check_shared(field: str, found: Sequence[tuple[str, TeamIdentity, Problems]
             here.at(field).add(
                 f"{value!r}, which team {first[value]} has",
                 "a role or service account for each team",
-                f"create one for {team}, or write buckets",
+                f"create one for {team}, or set `buckets`",
             )
         first.setdefault(value, team)

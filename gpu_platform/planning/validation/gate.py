@@ -96,8 +96,8 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     if wanted and held and not any(_replaceable(pool) for pool in held):
         context.at("validation").at("on_failure").add(
             "replace, but Karpenter manages no pool that holds failing nodes back",
-            "replace with a Karpenter pool; EKS' node repair and GKE's auto-repair act only on their own "
-            "conditions, and nothing else replaces a node on request",
+            "`on_failure: replace` only with a Karpenter pool; EKS' node repair and GKE's auto-repair act only "
+            "on their own conditions, and nothing else replaces a node on request",
             "write on_failure: cordon",
         )
 

@@ -213,7 +213,7 @@ def _check_starts(team: Team, available: Available, problems: Problems) -> None:
         if not any(hours.is_on(time) or hours.starts_next(time) < time + deadline for time in times):
             problems.at(f"batch_jobs[{index}]").at("schedule").add(
                 f"{job.schedule!r} with deadline {job.deadline}, on pool {job.pool} with nodes {hours}",
-                "start times with pool hours before the deadline, which also counts while pods wait for nodes",
+                "start times with open hours of the pool before the deadline, which includes the wait for nodes",
                 f'write for example schedule: "{cron_in(hours)}" (UTC)',
             )
 

@@ -70,7 +70,7 @@ def test_a_smaller_job_starts_before_a_larger_one_that_does_not_fit() -> None:
 
 
 def test_a_team_takes_its_quota_back_and_the_stopped_job_starts_over() -> None:
-    """The borrowing job started last, so it is stopped at 30 and restarts at 80, when `claims` of team b ends."""
+    """The borrowing job started last, so it is preempted at 30. It restarts at 80, when the job `claims` ends."""
     trace = (job("own", "a", 0, 200, 8), job("borrows", "a", 10, 100, 8), job("claims", "b", 30, 50, 8))
     assert ends(platform(), *trace) == {"own": 200, "borrows": 180, "claims": 80}
     assert [one.preemptions for one in rehearse(platform(), trace).jobs] == [0, 1, 0]

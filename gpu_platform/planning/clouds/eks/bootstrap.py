@@ -38,7 +38,7 @@ _SECTIONS = (
 _MOST_BYTES = 10 * 1024
 """Part of the 16 KiB of user data that commands and settings may use.
 
-The program and the access data of the cluster need the rest.
+The rest is for the bootstrap program and the cluster's connection details.
 """
 _INSTEAD = {
     "kernel.sysctl": "write tuning.sysctls",

@@ -71,7 +71,7 @@ def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, 
         here.at("role_arn").add(
             f"{role!r}, which nodes or `up` use",
             "a separate role for the team",
-            "create a role for the team, or write buckets",
+            "create a role for the team, or set `buckets`",
         )
 
 

@@ -274,7 +274,7 @@ def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
     elif pool.local_nvme and machine.local_nvme_gb > 0:
         here.add(
             f"a snapshot on {machine.name}, whose container images are on local disks",
-            "local_nvme: false with cache: local disks are empty when a node starts",
+            "`local_nvme: false` if `cache` is set, because local disks are empty when a node starts",
             "write local_nvme: false, or remove cache and write fast_pull: true",
         )
     if pool.image.fast_pull:

@@ -253,7 +253,7 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
         yield (
             "capacity",
             f"capacity block {window.reservation} in {window.zone}",
-            f"{begins}; {_end_of(block)} before {ends}; a new launch template needs desired 0 first",
+            f"{begins}; {_end_of(block)} before {ends}; set desired to 0 before the launch template is replaced",
         )
     for one, next_, duration in gaps(blocks):
         yield (

@@ -38,7 +38,7 @@ def check_volume_tags(tags: Iterable[str], problems: Problems) -> None:
         if "=" in tag:
             problems.at(tag).add(
                 f"{tag!r}",
-                "a key without `=`: the EBS driver truncates the keys of its volumes' tags there",
+                "a key without `=`, because the EBS driver cuts the keys of volume tags at the first `=`",
                 "rename it",
             )
 

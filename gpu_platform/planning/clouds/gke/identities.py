@@ -92,7 +92,7 @@ def check_identity(identity: TeamIdentity, cluster: GkeCluster, here: Problems) 
         here.at("google_service_account").add(
             f"{account!r}, which nodes or `up` use",
             "a separate service account for the team",
-            "create one for the team, or write buckets",
+            "create one for the team, or set `buckets`",
         )
 
 

@@ -159,7 +159,7 @@ def _check_disk(
         here.at("disk").add(
             f"{one.disk!r}, which no pool can attach"
             if one.disk is not None
-            else f"nothing, which is {disk} on a new cluster, but no pool can attach it",
+            else f"nothing; the default on a new cluster is {disk}, which no pool can attach",
             " or ".join(possible),
             f"write disk: {possible[0]}",
         )

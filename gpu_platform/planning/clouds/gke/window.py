@@ -44,8 +44,8 @@ def check_window(window: WindowPlan | None, create: CreateGke | None, problems: 
             common = f", but only {duration_text(length.total_seconds())} are open in both summer and winter"
         here.at("duration").add(
             f"{duration_text(window.seconds)}{common}",
-            "windows with at least 4 hours that are open all year; GKE, whose window is in UTC, does not "
-            "count shorter ones",
+            "windows with at least 4 hours in common in summer and winter time; GKE's window is in UTC, and GKE "
+            "does not count shorter windows",
             f"write duration: {-(-int((_LEAST + _shift(window.time_zone)).total_seconds()) // 3600)}h",
         )
 

@@ -121,7 +121,7 @@ INVALID: dict[str, Invalid] = {
         "zones",
         ("us-east-2a, us-east-2b", "exactly one zone"),
     ),
-    "placement over two zones": Invalid(
+    "placement across two zones": Invalid(
         {**SERVE, "placement": {"type": "cluster"}, "zones": ["us-east-2a", "us-east-2b"]},
         "zones",
         ("exactly one zone: a cluster placement group is in one",),

@@ -1,4 +1,4 @@
-"""Autoscaled GKE pools with GPU resources that the cluster autoscaler does not know are refused."""
+"""The program refuses autoscaled GKE pools whose GPU resources the cluster autoscaler does not support."""
 
 from __future__ import annotations
 

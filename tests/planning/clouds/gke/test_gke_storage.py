@@ -88,7 +88,7 @@ def test_a_class_that_no_pool_attaches_is_refused() -> None:
     found = refused(A4, work={"type": "disk", "disk": "pd-balanced"})
     assert "which no pool can attach" in found["storage.work.disk"]
     unset = refused(A4, work={"type": "disk", "default": True})["storage.work.disk"]
-    assert "nothing, which is pd-balanced on a new cluster, but no pool can attach it" in unset
+    assert "nothing; the default on a new cluster is pd-balanced, which no pool can attach" in unset
     assert "write disk: hyperdisk-balanced" in unset
     assert planned(A4, work={"type": "disk", "disk": "hyperdisk-balanced", "default": True})
 
