@@ -1,4 +1,4 @@
-"""Calculate the cost of the nodes, and the part of it that is not allocated to any team."""
+"""Decide the cost of the nodes, and which part of the cost is not allocated to any team."""
 
 from gpu_platform.planning.cost.cost import HOURS_PER_MONTH, check, decisions, held_shares, idle_cost, plan
 
