@@ -16,6 +16,7 @@ from agent_tables import DRIVER
 
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.catalog import load_catalog
+from gpu_platform.cleanup.packed import build_cleanup
 from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.stack.project import version
 from sandbox.nvml import NodeProfile
@@ -102,11 +103,15 @@ def code(source: bytes) -> list[str]:
     return [f"{node.lineno} {ast.dump(node)}" for node in statements]
 
 
-def test_each_statement_of_the_agent_is_on_the_line_of_its_source():
-    with zipfile.ZipFile(io.BytesIO(build_agent(metrics=True))) as archive:
-        packed = {name: archive.read(name) for name in archive.namelist() if name.startswith("validators/a")}
-    assert packed
-    for name, content in packed.items():
+@pytest.mark.parametrize("program", [build_agent(metrics=True), build_cleanup()], ids=["agent", "clean-up"])
+def test_each_packed_statement_is_on_the_line_of_its_source(program):
+    with zipfile.ZipFile(io.BytesIO(program)) as archive:
+        packed = {
+            name: archive.read(name) for name in archive.namelist() if name.startswith(("validators", "gpu"))
+        }
+    modules = {name: content for name, content in packed.items() if content}
+    assert len(modules) > 5
+    for name, content in modules.items():
         assert code(content) == code((PROJECT_ROOT / name).read_bytes()), name
 
 
