@@ -17,6 +17,7 @@ from components.public._errors import BadArguments
 from components.public.stack_file_types import ValidationSettings
 from components.public.types import GpuCluster
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
+from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.properties import pool_properties
 from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -186,7 +187,9 @@ def _with_connection(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> Any: 
     if cluster.get("subnets"):
         cloud = dataclasses.replace(of_cluster.cloud, subnets=dict(cluster["subnets"]))
         properties = {pool.name: pool_properties(pool, cloud) for pool in plan.pools}
-        of_cluster = dataclasses.replace(of_cluster, cloud=cloud, pool_properties=properties)
+        of_cluster = dataclasses.replace(
+            of_cluster, cloud=cloud, pool_properties=properties, settings=cluster_settings(cloud)
+        )
     return of_cluster
 
 

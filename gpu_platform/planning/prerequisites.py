@@ -43,7 +43,7 @@ def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> Cloud
 
     `resource_types` are the Pulumi resource types of the stack.
     """
-    return plan.cluster.cloud.prerequisites(resource_types) if plan.cluster.cloud is not None else None
+    return plan.cluster.prerequisites(resource_types) if plan.cluster.prerequisites is not None else None
 
 
 def all_quotas(plan: EnvironmentPlan, needed: CloudPrerequisites, catalog: Catalog) -> tuple[CloudQuota, ...]:
@@ -95,7 +95,8 @@ def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]
         _need(name, unit, cloud.region, of_quota, plan.cluster, catalog)
         for (name, unit), of_quota in sorted(pools.items(), key=str)
     ]
-    of_all_regions = cloud.prerequisites(()).all_regions_quota
+    needed = prerequisites(plan, ())
+    of_all_regions = needed.all_regions_quota if needed is not None else None
     with_gpus = [pool for each in pools.values() for pool in each if pool.has_gpus]
     if with_gpus and of_all_regions is not None:
         needs.append(_need(of_all_regions, "GPU", "all regions", with_gpus, plan.cluster, catalog))
@@ -146,9 +147,10 @@ def examples_left(plan: EnvironmentPlan) -> tuple[Example, ...]:
 
 
 def _examples(plan: EnvironmentPlan) -> Iterator[Example]:
-    if plan.cluster.cloud is None:
+    needed = prerequisites(plan, ())
+    if needed is None:
         return
-    yield from plan.cluster.cloud.prerequisites(()).examples
+    yield from needed.examples
     for pool in plan.pools:
         several = f".blocks[{index}]" if (index := _example_block(pool)) is not None else ""
         if several or pool.capacity.get("reservation") == _EXAMPLE_RESERVATION:

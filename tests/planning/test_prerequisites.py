@@ -19,6 +19,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     GkePoolPlan,
     UpgradeSettings,
 )
+from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.prerequisites import account_needs, all_quotas, examples_left, gpu_quotas, prerequisites
 from gpu_platform.stack.loaded import load_stack, plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud
@@ -215,7 +216,7 @@ def test_system_nodes_count_against_the_quotas_of_their_machine_type(
 
 def test_hyperdisks_count_against_a_quota_of_their_own() -> None:
     cluster = filled(GkeClusterPlan, name="ml", disks_gb={"hyperdisk-balanced": 400, "pd-ssd": 100})
-    quotas = cluster.prerequisites(["gcp:container/nodePool:NodePool"]).quotas
+    quotas = gke_prerequisites(cluster, ["gcp:container/nodePool:NodePool"]).quotas
     found = {quota.name: quota.amount for quota in quotas if quota.unit == "GB"}
     assert found == {"HDB_TOTAL_GB": 400, "SSD_TOTAL_GB": 100}
 
@@ -225,7 +226,7 @@ def test_an_existing_account_of_nodes_and_an_existing_subnetwork_need_roles_on_t
     vpc = ExistingVpcPlan(network="n", subnetwork="projects/host/s", pods_range="p", services_range="s")
     create = filled(CreateGkePlan, existing_vpc=vpc, system_nodes=(2, 6), system_disk_type="pd-balanced")
     shared = dataclasses.replace(own, create=create)
-    needed = shared.prerequisites(["gcp:container/cluster:Cluster"]).permissions
+    needed = gke_prerequisites(shared, ["gcp:container/cluster:Cluster"]).permissions
     assert "roles/iam.serviceAccountUser on nodes@p.iam.gserviceaccount.com" in needed
     assert "roles/compute.networkUser on projects/host/s" in needed
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.clouds.eks.cloud_nodes import karpenter_nodes, node_group_nodes, surge_nodes
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings as eks_settings
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import pool_properties as eks_properties
 from gpu_platform.planning.clouds.gke.cloud_nodes import node_pool_nodes
+from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings as gke_settings
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import pool_properties as gke_properties
 from gpu_platform.planning.clouds.section import CloudNodes, ClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -80,13 +85,16 @@ def on_cloud(
 def with_cloud(
     plan: ClusterPlan, cluster: EksClusterPlan | GkeClusterPlan, pools: Iterable[PoolPlan]
 ) -> ClusterPlan:
-    """Return the plan of a cluster with the cloud's part and the pool properties that the cloud's part implies."""
-    properties = eks_properties if isinstance(cluster, EksClusterPlan) else gke_properties
+    """Return the plan of a cluster with the cloud's part, and the values that follow from the cloud's part."""
+    on_eks = isinstance(cluster, EksClusterPlan)
+    properties = eks_properties if on_eks else gke_properties
     return dataclasses.replace(
         plan,
         cloud=cluster,
         surge_nodes={pool.name: _surge_nodes(pool, cluster) for pool in pools},
         pool_properties={pool.name: properties(pool, cluster) for pool in pools},
+        settings=eks_settings(cluster) if on_eks else gke_settings(cluster),
+        prerequisites=partial(eks_prerequisites if on_eks else gke_prerequisites, cluster),
     )
 
 

@@ -92,7 +92,7 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
         on_loss="pods can no longer mount {lost}; nothing in it is deleted",
     )
     own = (classes, volumes, *plan.storage.settings, _identities_of_own_stacks(plan))
-    return (*plan.cluster.cloud.settings, *own)
+    return (*plan.cluster.settings, *own)
 
 
 def _identities_of_own_stacks(plan: EnvironmentPlan) -> ClusterSetting:

@@ -22,6 +22,8 @@ from gpu_platform.planning.clouds.section import (
     AutoscalerPlan,
     CloudCluster,
     CloudPool,
+    CloudPrerequisites,
+    ClusterSetting,
     GrowingNodes,
     HostPolicy,
     PodEgress,
@@ -214,6 +216,13 @@ class CloudControlPlane:
         [CloudCluster | None, Sequence[PoolPlan], StoragePlan, CloudIdentities | None], Iterable[Document]
     ] = lambda cluster, pools, storage, identities: ()
     """Return the cloud documents that grow with the stack file, such as IAM policies."""
+    settings: Callable[[CloudCluster], tuple[ClusterSetting, ...]] = lambda cluster: ()
+    """Return the settings of the cluster itself that a preview compares with the last deployment."""
+    prerequisites: Callable[[CloudCluster, Iterable[str]], CloudPrerequisites] | None = None
+    """Return what the cloud account must provide before `up` can run.
+
+    The second argument contains the Pulumi types of the resources that `up` creates.
+    """
     window_note: Callable[[WindowPlan], str] = lambda window: "only `up` starts a change of the nodes"
     """Return how the maintenance window in `changes` affects changes that the cloud makes by itself."""
     check_window: Callable[[WindowPlan | None, Problems], None] = _nothing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -245,11 +245,6 @@ class CloudCluster(Protocol):
         ...
 
     @property
-    def settings(self) -> tuple[ClusterSetting, ...]:
-        """Settings of the cluster itself that a preview compares with the last deployment."""
-        ...
-
-    @property
     def releases(self) -> Mapping[str, Mapping[str, Any]]:
         """The program's Helm values for the controllers that the cloud's pools need, by chart."""
         ...
@@ -289,13 +284,6 @@ class CloudCluster(Protocol):
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
         """How long the deployment engine waits for a pool, by platform."""
-        ...
-
-    def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return what the cloud account must provide before `up` can run.
-
-        `resource_types` are the Pulumi types of the resources that `up` creates.
-        """
         ...
 
 
@@ -472,6 +460,14 @@ class ClusterPlan:
     )
     """For each cloud pool, the properties whose change replaces the pool or its nodes, by their names in the
     cloud's API.
+    """
+    settings: tuple[ClusterSetting, ...] = field(default=(), metadata=NOT_IN_JSON)
+    """Settings of the cloud cluster that a preview compares with the last deployment."""
+    prerequisites: Callable[[Iterable[str]], CloudPrerequisites] | None = field(
+        default=None, compare=False, metadata=NOT_IN_JSON
+    )
+    """What the cloud account must provide before `up` can create resources of these Pulumi types, or None if the
+    program uses no cloud API.
     """
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from gpu_platform.planning.clouds import documents
 from gpu_platform.planning.clouds.controllers import ControllerPods
@@ -54,17 +55,21 @@ def plan_controllers(
     controllers: Sequence[ControllerPods],
 ) -> Decided[ClusterPlan]:
     """Return the cluster's plan with nodes for the controllers, or record a problem if they do not fit."""
-    sized = context.cloud.control_plane.plan_controllers(
+    control_plane = context.cloud.control_plane
+    sized = control_plane.plan_controllers(
         cluster.cloud, pools, controllers, context.catalog, context.at("cluster")
     )
     if sized.value is None:
         return Decided(cluster, sized.decisions)
+    ask = control_plane.prerequisites
     of_pools, on_cloud = context.cloud.pools, [pool for pool in pools if pool.cloud is not None]
     complete = replace(
         cluster,
         cloud=sized.value,
         surge_nodes={pool.name: of_pools.surge_nodes(pool, sized.value) for pool in on_cloud},
         pool_properties={pool.name: of_pools.properties(pool, sized.value) for pool in on_cloud},
+        settings=control_plane.settings(sized.value),
+        prerequisites=partial(ask, sized.value) if ask is not None else None,
     )
     return Decided(complete, sized.decisions)
 

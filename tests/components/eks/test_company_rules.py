@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput
+from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
 from tests.support.eks_stacks import CREATED, EXISTING, plan_eks, record_eks
@@ -121,7 +122,7 @@ def test_an_existing_vpc_needs_no_reachability_warning_and_no_address_quota() ->
     [api] = [one for one in plan.decisions if one.what.endswith("API server")]
     assert (api.what, "first one is refused" in api.why) == ("API server", False)
     assert plan.cluster.cloud is not None
-    quotas = plan.cluster.cloud.prerequisites(["aws:eks/cluster:Cluster"]).quotas
+    quotas = eks_prerequisites(plan.cluster.cloud, ["aws:eks/cluster:Cluster"]).quotas
     assert [one.name for one in quotas if one.name and "Elastic" in one.name] == []
 
 

@@ -9,7 +9,9 @@ import pytest
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.clouds.eks.test_cluster import ADMIN, KARPENTER, SERVE
 from tests.planning.conftest import environment, team
@@ -161,20 +163,20 @@ def cloud(plan: Any) -> Any:
 def test_rights_on_keys_are_prerequisites_on_eks() -> None:
     plan = cloud(plan_platform(on_eks("pool", KEY), "test"))
     assert isinstance(plan, EksClusterPlan)
-    needed = plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
+    needed = eks_prerequisites(plan, ["aws:eks/cluster:Cluster"]).permissions
     assert f"kms:CreateGrant on {KEY} for the role AWSServiceRoleForAutoScaling" in needed
     karpenter = {**KARPENTER, "disk": {"kms_key": KEY}}
     plan = cloud(plan_platform({**on_eks("pool", KEY), "pools": [karpenter]}, "test"))
-    needed = plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
+    needed = eks_prerequisites(plan, ["aws:eks/cluster:Cluster"]).permissions
     assert f"kms:CreateGrant on {KEY} for the role of Karpenter's controller" in needed
     plan = cloud(plan_platform(on_eks("storage.disk", KEY), "test"))
-    assert f"kms:CreateGrant on {KEY}" in plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
+    assert f"kms:CreateGrant on {KEY}" in eks_prerequisites(plan, ["aws:eks/cluster:Cluster"]).permissions
 
 
 def test_rights_on_the_key_of_an_alias_name_no_alias_as_a_resource() -> None:
     alias = "arn:aws:kms:us-east-2:123456789012:alias/disks"
     plan = cloud(plan_platform(on_eks("pool", alias), "test"))
-    needed = plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
+    needed = eks_prerequisites(plan, ["aws:eks/cluster:Cluster"]).permissions
     assert f"kms:CreateGrant on the key of {alias} (in IAM policies " in needed
     assert "arn:aws:kms:us-east-2:123456789012:key/* with the condition kms:ResourceAliases alias/disks)" in needed
 
@@ -193,7 +195,7 @@ def test_rights_on_keys_and_their_api_are_prerequisites_on_gke() -> None:
     assert isinstance(plan, GkeClusterPlan)
     assert plan.create is not None
     assert (plan.create.kms_key, plan.create.system_kms_key) == (GOOGLE, GOOGLE)
-    needed = plan.prerequisites(["gcp:container/cluster:Cluster"])
+    needed = gke_prerequisites(plan, ["gcp:container/cluster:Cluster"])
     assert needed.apis is not None
     assert "cloudkms.googleapis.com" in needed.apis
     for agent in ("container-engine-robot", "compute-system", "cloud-filer"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,10 @@ from gpu_platform.planning.clouds.protocol import (
     OperatorSettings,
 )
 from gpu_platform.planning.clouds.section import (
+    CloudCluster,
     CloudNodes,
     CloudPool,
     CloudPrerequisites,
-    ClusterSetting,
     CreatedCluster,
     Timeouts,
 )
@@ -68,7 +68,6 @@ class AzureCluster:
     timeouts: Timeouts = _LIMITS
     platforms: tuple[str, ...] = ("azure",)
 
-    settings: tuple[ClusterSetting, ...] = ()
     first_up_problem: Problem | None = None
     parts: tuple[PartPlan, ...] = ()
 
@@ -83,20 +82,21 @@ class AzureCluster:
     def kubernetes_problem(self, running: str) -> Problem | None:
         return None
 
-    def prerequisites(self, resource_types: object) -> CloudPrerequisites:
-        return CloudPrerequisites(
-            cloud="Azure",
-            command="kubelogin",
-            install="install kubelogin",
-            credentials="azure",
-            owner="subscription",
-            login="run az login",
-            quota_console="Quotas",
-            all_regions_quota=None,
-            permissions="Contributor",
-            permissions_fix="see az role assignment list",
-            apis=None,
-        )
+
+def prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> CloudPrerequisites:
+    return CloudPrerequisites(
+        cloud="Azure",
+        command="kubelogin",
+        install="install kubelogin",
+        credentials="azure",
+        owner="subscription",
+        login="run az login",
+        quota_console="Quotas",
+        all_regions_quota=None,
+        permissions="Contributor",
+        permissions_fix="see az role assignment list",
+        apis=None,
+    )
 
 
 def azure(cluster: ExistingCluster) -> Cloud:
@@ -120,7 +120,8 @@ def azure(cluster: ExistingCluster) -> Cloud:
             operator_settings=lambda pools: OperatorSettings(toolkit_dir="/opt/nvidia"),
         ),
         control_plane=CloudControlPlane(
-            plan=lambda stack, pools, release, catalog: Decided(AzureCluster(name=cluster.name))
+            plan=lambda stack, pools, release, catalog: Decided(AzureCluster(name=cluster.name)),
+            prerequisites=prerequisites,
         ),
     )
 

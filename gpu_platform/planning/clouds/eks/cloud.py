@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.eks.addresses import check_addresses
 from gpu_platform.planning.clouds.eks.cloud_nodes import surge_nodes
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
 from gpu_platform.planning.clouds.eks.documents import (
     block_sizes,
@@ -34,6 +35,7 @@ from gpu_platform.planning.clouds.eks.kubernetes import planned_kubernetes
 from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
 from gpu_platform.planning.clouds.eks.placement import check_shared_groups
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
+from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import pool_properties
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.eks.storage import (
@@ -132,6 +134,8 @@ def eks(
             plan_controllers=partial(_plan_controllers, cluster, drivers, pools),
             system_rooms=partial(_system_rooms, drivers),
             documents=partial(_documents, identities),
+            settings=cluster_settings,
+            prerequisites=eks_prerequisites,
             window_note=lambda window: (
                 "EKS has no maintenance window: it replaces nodes of a node group when `up` changes the group; "
                 "repairs and replacements by Karpenter happen at any time"

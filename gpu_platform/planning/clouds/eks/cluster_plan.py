@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpu_platform.base.errors import Problem
 from gpu_platform.planning.clouds.api_access import is_private
 from gpu_platform.planning.clouds.eks.access import AccessPlan
-from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.images import PinnedImage
 from gpu_platform.planning.clouds.eks.kubernetes import version_problem
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
@@ -21,13 +20,10 @@ from gpu_platform.planning.clouds.eks.limits import (
     TERMINATION_SECONDS,
     surge_of,
 )
-from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.resource_names import role_name
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
-    CloudPrerequisites,
-    ClusterSetting,
     Timeouts,
 )
 
@@ -441,11 +437,6 @@ class EksClusterPlan:
         return max(LEAST_ZONES, len({*self.zones, *self.subnets}))
 
     @property
-    def settings(self) -> tuple[ClusterSetting, ...]:
-        """Settings of the cluster itself that a preview compares with the last deployment."""
-        return cluster_settings(self)
-
-    @property
     def platforms(self) -> tuple[str, ...]:
         """Platforms that create the nodes of the cluster's pools."""
         return ("eks", "karpenter")
@@ -460,10 +451,3 @@ class EksClusterPlan:
         """Timeouts for a pool, by platform."""
         of_karpenter = Timeouts(delete=KARPENTER_LONGEST_GRACE + TERMINATION_SECONDS)
         return {"eks": NODE_GROUP_TIMEOUTS, "karpenter": of_karpenter}
-
-    def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return what AWS must provide before `up` can run, such as permissions and quotas.
-
-        `resource_types` are the Pulumi types of the resources that `up` creates.
-        """
-        return eks_prerequisites(self, resource_types)

@@ -6,15 +6,12 @@ They cover the network, replicas, access, and what `destroy` keeps.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from gpu_platform.planning.clouds.eks.access import LoginPlan, OidcPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
 from gpu_platform.planning.clouds.eks.images import rolled_image
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
-from gpu_platform.planning.clouds.section import NOT_SET, ClusterSetting
-
-if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.access import LoginPlan, OidcPlan
-    from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
+from gpu_platform.planning.clouds.section import NOT_SET, CloudCluster, ClusterSetting
 
 _REPLICAS = "replicas"  # a value of Karpenter's chart
 _MOVES = "all pods of add-ons and controllers move to new nodes, including Karpenter and the GPU Operator"
@@ -22,8 +19,9 @@ _ONE_BY_ONE = f"EKS replaces the system nodes one by one; {_MOVES}"
 _NEW_GROUP = f"a new group is created, then the old one is deleted; {_MOVES}"
 
 
-def cluster_settings(cluster: EksClusterPlan) -> tuple[ClusterSetting, ...]:
+def cluster_settings(cluster: CloudCluster) -> tuple[ClusterSetting, ...]:
     """Return the settings of a cluster that a preview compares with the last deployment."""
+    assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     return (
         *_of_subnets(cluster),
         *_of_karpenter(cluster),

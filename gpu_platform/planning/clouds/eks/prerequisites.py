@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpu_platform.planning.clouds.eks.arns import key_text
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.examples import api_access_examples
-from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota, Example
-
-if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, CloudQuota, Example
 
 # The account in the shipped stack files and in AWS's own examples.
 _EXAMPLE_ACCOUNT: Final = "123456789012"
@@ -33,11 +31,12 @@ _SERVICES: Final = {
 }
 
 
-def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) -> CloudPrerequisites:
+def eks_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> CloudPrerequisites:
     """Return what AWS must provide before `up` can run.
 
     `resource_types` are the Pulumi types of the resources that `up` creates.
     """
+    assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
     services = sorted({_service(each) for each in resource_types if each.startswith("aws:")})
     return CloudPrerequisites(
         cloud="AWS",

@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.controllers import ControllerPods, Room, on_ex
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.buckets import SIDECAR
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
+from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
 from gpu_platform.planning.clouds.gke.create import AUTOSCALING_PROFILE
 from gpu_platform.planning.clouds.gke.egress import (
@@ -30,6 +31,7 @@ from gpu_platform.planning.clouds.gke.logins import check_members, login_command
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
+from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import pool_properties
 from gpu_platform.planning.clouds.gke.queues import ADDED_RESOURCES, provisioning, topology_levels
 from gpu_platform.planning.clouds.gke.software import (
@@ -156,6 +158,8 @@ def gke(
             ),
             plan_controllers=partial(_plan_controllers, create),
             system_rooms=_system_rooms,
+            settings=cluster_settings,
+            prerequisites=gke_prerequisites,
             window_note=partial(_window_note, create),
             check_window=lambda window, problems: check_window(window, create, problems),
             check=lambda pools, _, catalog, problems: check_gke_cluster(cluster, pools, catalog, problems),

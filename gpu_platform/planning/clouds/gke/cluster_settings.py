@@ -6,18 +6,16 @@ Source: GKE docs, Node upgrade strategies; terraform-provider-google, update of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from gpu_platform.planning.clouds.section import ClusterSetting
-
-if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
+from gpu_platform.planning.clouds.section import CloudCluster, ClusterSetting
 
 _MOVES = "GKE recreates the node pool, and the controllers' pods move to other nodes"
 
 
-def cluster_settings(cluster: GkeClusterPlan) -> tuple[ClusterSetting, ...]:
+def cluster_settings(cluster: CloudCluster) -> tuple[ClusterSetting, ...]:
     """Return the settings of a cluster that a preview compares with the last deployment."""
+    assert isinstance(cluster, GkeClusterPlan)  # noqa: S101 - the plan is of this cloud
     return () if cluster.create is None else tuple(_of_create(cluster, cluster.create))
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform.base.errors import Problem
-from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
-from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
-    CloudPrerequisites,
-    ClusterSetting,
     Timeouts,
 )
 from gpu_platform.planning.clouds.windows import CapacityWindow
@@ -455,11 +451,6 @@ class GkeClusterPlan:
         )
 
     @property
-    def settings(self) -> tuple[ClusterSetting, ...]:
-        """Settings of the cluster itself that a preview compares with the last deployment."""
-        return cluster_settings(self)
-
-    @property
     def known_zones(self) -> tuple[str, ...]:
         """Always empty, because pools use the zones of the region that are known to offer their machine type."""
         return ()
@@ -478,10 +469,3 @@ class GkeClusterPlan:
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
         """How long the deployment engine waits for a pool, by platform."""
         return {"gke": NODE_POOL_TIMEOUTS}
-
-    def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
-        """Return what Google Cloud must provide before `up` can run.
-
-        `resource_types` are the Pulumi types of the resources that `up` creates.
-        """
-        return gke_prerequisites(self, resource_types)

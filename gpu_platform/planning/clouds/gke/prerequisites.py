@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpu_platform.planning.clouds.examples import api_access_examples
-from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota, Example
-
-if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, CloudQuota, Example
 
 # The project in the shipped stack files and in Google's examples.
 _EXAMPLE_PROJECT: Final = "my-project"
@@ -56,10 +54,11 @@ _NODE_APIS: Final = (
 )
 
 
-def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) -> CloudPrerequisites:
+def gke_prerequisites(cluster: CloudCluster, resource_types: Iterable[str]) -> CloudPrerequisites:
     """Return what Google Cloud must provide before `up` can run. `resource_types` are the Pulumi types of the
     stack's resources.
     """
+    assert isinstance(cluster, GkeClusterPlan)  # noqa: S101 - the plan is of this cloud
     services = sorted({_service(each) for each in resource_types if each.startswith("gcp:")})
     apis = {*(_APIS.get(service, f"{service}.googleapis.com") for service in services), *_NODE_APIS}
     if cluster.create is not None:

@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.eks.arns import partition_of
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.kubernetes import addon_kubernetes
+from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, zone_subnets
 from gpu_platform.planning.clouds.vendors import eks_max_pods
 from gpu_platform.planning.problems import Problems
@@ -412,7 +413,7 @@ def test_too_many_node_groups_or_nodes_are_a_warning_and_a_prerequisite() -> Non
         chosen, why = decisions(created({"pods_cidr": "100.64.0.0/16"}), *pools)["warning: quota"]
         assert chosen == f"{quota}: {amount}"
         assert "request a higher quota" in why
-        needed = cloud(created({"pods_cidr": "100.64.0.0/16"}), *pools).prerequisites(())
+        needed = eks_prerequisites(cloud(created({"pods_cidr": "100.64.0.0/16"}), *pools), ())
         assert (quota, amount) in {(one.name, one.amount) for one in needed.quotas}
     assert "warning: quota" not in decisions(created())
 
