@@ -6,10 +6,10 @@ from gpu_platform.base import interruption
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line with `arguments`, by default the arguments of the process. Ends with SystemExit.
+    """Run the command line with `arguments` (default: the arguments of the process), then raise SystemExit.
 
-    The commands are imported here, after the signal handlers are set, because the import takes some tenths of a
-    second, during which a signal may arrive.
+    The commands are imported here, after the signal handlers are set. The import takes some tenths of a second,
+    and a signal may arrive during it.
     """
     with interruption.handled(restore=arguments is not None):
         from gpu_platform.cli.app import main as run
@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> None:
             run(arguments)
         finally:
             if arguments is None:
-                interruption.ignore()  # the command has ended, and a signal would kill Python while it exits
+                interruption.ignore()  # a signal after the end of the command would kill Python during its exit
 
 
 __all__ = ["main"]

@@ -1,4 +1,4 @@
-"""Converts a capacity report to plain JSON values, with a description of how each figure is computed."""
+"""Converts a capacity report to plain JSON values and describes how each figure is computed."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 
 _HOW_CAUSE = {
-    GEOMETRY: "compute slices of partitioned GPUs that belong to no MIG instance of the layout",
-    STRANDED: "free units in the placement on nodes with too little free CPU or memory for the smallest pod that "
-    "requests one",
+    GEOMETRY: "GPU compute slices that no MIG instance of the layout uses",
+    STRANDED: "free units in the placement that even the smallest pod cannot use, because the node has too "
+    "little free CPU or memory",
     UNALLOCATED: "free units in the placement, excluding stranded units",
-    IDLE: "idle GPU time of units that are allocated to a team, without the causes above",
+    IDLE: "idle GPU time of units that are allocated to a team, excluding the causes above",
 }
 _HOW_QUOTAS = (
     "checked by placing pods on the nodes according to GPU units, CPU and memory. The pods are the declared "
-    "workloads and, for the rest of each quota, pods with one unit and an equal part of the team's CPU and "
-    "memory, but at most the unit's part of a node"
+    "workloads, and pods with one unit each for the remaining quota of a team. The latter get equal parts of "
+    "the team's CPU and memory, but at most the unit's part of a node"
 )
 _HOW_MPS = "memory and threads of one GPU divided by the number of replicas, rounded down; a pod gets one replica"
 _HOW_OVERSUBSCRIPTION = (
-    "units of all quotas minus available units at the desired size, in USD at the cheapest known price of the "
-    "pools with such units; not included in the waste, because nobody pays for units that do not exist"
+    "units of all quotas minus available units at the desired size, at the cheapest known price of a pool with "
+    "such units; not included in the waste, because nobody pays for missing units"
 )
 
 
@@ -174,8 +174,8 @@ def _compute_line(
             team for team, quota in quotas.items() if quota and float(parse_quantity(quota) / scale) > most
         ],
         "unlimited": [team for team, quota in quotas.items() if quota is None],
-        "how": "resources that DaemonSets leave free on the nodes of all pools; the sum does not include teams "
-        "without a limit",
+        "how": "resources that DaemonSets leave free on the nodes of all pools; teams without a limit are not "
+        "included in the quotas",
     }
 
 

@@ -73,7 +73,10 @@ def compute(document: Mapping[str, Any]) -> Iterator[str]:
         )
         if one["allocated"] > one["offered_most"]:
             alone = f"; individually: {', '.join(one['unreachable'])}" if one["unreachable"] else ""
-            yield f"  the {one['name']} quotas exceed the nodes, so they cannot all be used in full{alone}"
+            yield (
+                f"  the nodes have too little {one['name']} for all quotas, so the quotas cannot all be used in "
+                f"full{alone}"
+            )
 
 
 def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
@@ -105,7 +108,7 @@ def quotas(found: Mapping[str, Any]) -> Iterator[str]:
         conflict = result["conflict"]
         if conflict is not None:
             kind = "smallest set of teams" if conflict["smallest"] else "set of teams"
-            minimal = "; without any one of them the others fit" if conflict["minimal"] else ""
+            minimal = "; if any one of them is removed, the remaining teams fit" if conflict["minimal"] else ""
             yield f"  {kind} that do not fit together: {', '.join(conflict['teams'])}{minimal}"
             yield from (f"  not enough: {lacking}" for lacking in conflict["lacking"])
 
@@ -136,7 +139,7 @@ def waste(document: Mapping[str, Any]) -> str:
 
 
 def oversubscription(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the number and cost of the GPUs by which the quotas exceed the GPUs of the nodes."""
+    """Yield the number and cost of the GPUs that the quotas allow but the nodes do not have."""
     for one in document["oversubscription"]["resources"]:
         yield (
             f"oversubscription: {one['asked']} x {one['name']} allocated to teams, {one['offered']} available: "

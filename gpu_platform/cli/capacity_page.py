@@ -31,7 +31,7 @@ def capacity_page(document: Mapping[str, Any]) -> str:
 
 
 def _bars(document: Mapping[str, Any]) -> Iterator[tuple[str, str, list[tuple[str, float, str]]]]:
-    """Yield each resource with the label of its bar and the parts of the bar."""
+    """Yield the name, the bar label and the bar segments of each resource."""
     for one in (*document["resources"], *document["compute"]):
         allocated, offered = one["allocated"], one["offered"]
         amounts = (min(allocated, offered), max(0, allocated - offered), max(0, offered - allocated))

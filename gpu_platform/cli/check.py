@@ -1,4 +1,4 @@
-"""`gpu-platform check`: check stack file, plan and policies without a cluster."""
+"""`gpu-platform check`: check a stack file, its plan and the policies without a cluster."""
 
 from __future__ import annotations
 

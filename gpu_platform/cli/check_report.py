@@ -64,7 +64,7 @@ def findings(report: PolicyReport, spec: Environment | TeamStack, positions: Pos
 
 
 def placed(report: PolicyReport, loaded: LoadedStack) -> PolicyReport:
-    """Return a report for people. Each violation has the name and line of the declaration that it comes from."""
+    """Return the report with each violation at the declaration in the stack file that causes it."""
     if not report.violations:
         return report
     spec, positions = parse_platform(loaded.platform, str(loaded.path)), Positions(loaded.path)
@@ -90,7 +90,7 @@ def mistakes(error: BadInput, positions: Positions) -> tuple[Finding, ...]:
 
 
 def _origin(violation: Violation, spec: Environment | TeamStack) -> str:
-    """Return the path of the workload, team or pool in the stack file that a violation comes from.
+    """Return the stack-file path of the workload, team or pool that causes a violation.
 
     The path is empty if the violation concerns the whole file.
     """
@@ -104,7 +104,7 @@ def _origin(violation: Violation, spec: Environment | TeamStack) -> str:
 
 
 def _team_of(resource: str, spec: Environment | TeamStack) -> str | None:
-    """Return the path of the team or workload in the stack file that an object belongs to.
+    """Return the stack-file path of the team or workload that owns an object.
 
     `resource` is the logical name of the object, such as `vision/pretrain`.
     """

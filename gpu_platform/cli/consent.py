@@ -10,9 +10,10 @@ from gpu_platform.base.errors import BadInput, Problem
 
 
 def ask_for(text: str, *, source: str, option: str) -> None:
-    """Return if the user types `text` at the terminal. Otherwise raise BadInput with an error that names `option`.
+    """Ask the user to type `text` at the terminal. Raise BadInput if the user types anything else.
 
-    `source` is the command. `option` is the command's option that gives consent without a terminal.
+    `source` is the command. `option` is the command's option that gives consent without a terminal. The error
+    names this option.
     """
     allowed, untouched = f"consent: {text!r} typed at a terminal, or {option}", "nothing was changed"
     if not sys.stdin.isatty():

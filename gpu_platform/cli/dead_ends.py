@@ -1,4 +1,4 @@
-"""Ends an `up` that waits for a node that a controller has given up, and reports how to repair the node."""
+"""Ends `up` if it waits for a node that a controller has given up, and reports how to repair the node."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _PAST_THE_GATE: Final = (
 )
 _POLL_SECONDS: Final = 10.0
 _NEW: Final = 3
-"""Number of consecutive polls that must find a node given up before `up` ends, if the node was given up in this
-run. A controller may retry such a node at once.
+"""Number of consecutive polls after which `up` ends for a node that was given up in this run. A controller may
+retry the node at once.
 """
 _OLD: Final = 60
-"""Number of consecutive polls that must find a node given up before `up` ends, if the node was given up before
-this run. This run may repair such a node.
+"""Number of consecutive polls after which `up` ends for a node that was given up before this run. This run may
+repair the node.
 """
 
 
@@ -98,12 +98,12 @@ def _watched(plan: Plan, cluster: ClusterAccess) -> _Watch | None:
 
 
 def dead_ends(client: KubernetesClient, plan: EnvironmentPlan) -> dict[str, str]:
-    """Return, for each node of the plan that a controller has given up, the reason and what to do.
+    """Return the reason and the instructions for each node of the plan that a controller has given up.
 
     Raises UnknownOutcome if the cluster does not answer.
     """
     if not any(True for labels in _SUSPECT for _ in client.objects("v1", "Node", label_selector=labels)):
-        return {}  # the usual case; not all nodes of a large cluster have to be read
+        return {}  # usually no node matches, and the report about all nodes is not needed
     report = collect_report(client, plan)
     return {
         node.node: f"node {node.node}: {check.id} is {check.observed}: {check.remediation}"
@@ -129,7 +129,7 @@ class _Watch:
         threading.Thread(target=self._run, args=(stop,), daemon=True).start()
 
     def end(self) -> None:
-        """Stop polling. After this call the main thread is not stopped."""
+        """Stop polling. After this call, the watch no longer stops the main thread."""
         with self._lock:
             self._ended.set()
 

@@ -364,7 +364,8 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
         hold_nodes(plan, prepared.cluster)
     except Finding as error:
         failure = error
-    # After a failure of any other kind, the changes may be partly applied, but only by the Pulumi CLI.
+    # After any other failure, the Pulumi CLI may have applied some of the changes.
+    # The embedded engine has applied none.
     partly = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
     applied = failure is None or isinstance(failure, NotReady | NodesGivenUp | ObjectsSkipped) or partly
     if applied:

@@ -61,7 +61,7 @@ class Destruction:
     def out(self) -> Console:
         """Console for the lists.
 
-        With JSON, standard output contains only one document, which is printed at the end.
+        With JSON it is standard error, so that standard output contains only the document.
         """
         return console(stderr=self.to_json)
 
@@ -93,8 +93,8 @@ class _ClusterContents:
 def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
     """Show what is deleted and kept, ask for consent unless `yes`, destroy the stack and print what is left.
 
-    Raises BadInput, before anything is changed, if consent is missing or if team stacks are deployed. If the
-    cluster itself is deleted and contains objects of members, BadInput is also raised without `delete_data`.
+    Raises BadInput, before anything is changed, if consent is missing or if team stacks are deployed. Without
+    `delete_data`, it also raises BadInput if the cluster itself is deleted and contains objects of members.
     """
     found = _read(run)
     _refuse_team_stacks(run, found.team_stacks)
@@ -357,7 +357,7 @@ def nothing_to_destroy(plan: Plan, cluster: str = "absent") -> dict[str, Any]:
         "cluster_read": True,
         "pools": [],
         "namespaces": [],
-        "team_stacks": [],  # a deployed team stack prevents destroying its environment
+        "team_stacks": [],  # an environment with deployed team stacks cannot be destroyed
         "changes": None,
         "kept": [],
         "retained": [],

@@ -168,7 +168,7 @@ class EmbeddedDeployment:
             if not dry:
                 raise UnknownOutcome(missing)
             self.progress.line(f"warning: {missing}")
-        if plan.kind != "team":  # an environment reads no other stack, so its record needs no cluster
+        if plan.kind != "team":  # an environment uses no outputs of other stacks
             return self.recorded
         return record_stack(self.loaded, preview=dry, resolve_stack=lambda name: stack_outputs(client, name))
 
@@ -338,7 +338,7 @@ class PulumiDeployment:
     def _access(
         self, look: Callable[[KubernetesClient, Sequence[KubernetesObject]], Sequence[Change]]
     ) -> Sequence[Change]:
-        """Return the changes that `look` finds or makes. They concern access that others have changed."""
+        """Return the changes that `look` finds or makes to restore access that others have changed."""
         try:
             return look(self.cluster.client(), kubernetes_objects(self.recorded.resources))
         except (Refused, UnknownOutcome) as reason:
@@ -346,7 +346,7 @@ class PulumiDeployment:
             return ()
 
     def _settle(self, teams: Collection[TeamPlan]) -> None:
-        """Label the namespaces of teams that left the stack as retained, and delete the empty ones.
+        """Label the namespaces of teams that were removed from the stack as retained, and delete empty namespaces.
 
         Pulumi neither labels nor deletes these namespaces.
         """
@@ -360,8 +360,8 @@ class PulumiDeployment:
             )
         except (Refused, UnknownOutcome) as reason:
             self.progress.line(
-                "namespaces of teams that left could not be marked as retained (the next `gpu-platform up` does "
-                f"it): {reason}"
+                "namespaces of teams that left the stack could not be marked as retained (the next "
+                f"`gpu-platform up` does it): {reason}"
             )
 
     @contextmanager

@@ -133,7 +133,7 @@ def _objects(changes: Mapping[str, Any] | None) -> list[ObjectChange]:
             fields=tuple(ChangedField(field["path"], field["old"], field["new"]) for field in change["fields"]),
         )
         for change in (changes or {}).get("changes", ())
-        if change["action"] != "retain"  # the object stays unchanged, and the table has a row for its team
+        if change["action"] != "retain"  # the object stays unchanged, and another row of the table covers its team
     ]
 
 
@@ -243,7 +243,7 @@ def _count(value: int | None) -> str:
 
 
 def parse_effects(text: str) -> frozenset[str]:
-    """Parse a comma-separated list of effects and `blocked`. Raises BadInput for an unknown effect."""
+    """Parse a comma-separated list of effects and `blocked` (both optional). Raises BadInput for unknown words."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     known = [*(effect.value for effect in Effect if effect is not Effect.IN_PLACE), _BLOCKED]
     unknown = [word for word in words if word not in known]

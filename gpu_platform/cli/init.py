@@ -72,7 +72,7 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
     path = out or stacks_dir() / f"Pulumi.{name}.yaml"
     stack = stack_argument(name, path)
     if path.exists():
-        fix = f"use another name, or edit it and run `gpu-platform check {stack}`"
+        fix = f"use another name, or edit the file and run `gpu-platform check {stack}`"
         raise BadInput("init", [Problem("NAME", f"{path}, which exists", "a name without a stack file", fix)])
     answers = _complete(name, given)
     platform = _platform(name, answers)
@@ -116,7 +116,8 @@ def _before_up(name: str, platform: Mapping[str, Any]) -> Problem | None:
 def _complete(name: str, given: Answers) -> dict[str, str]:
     """Return all answers: the given answers, then answers from the terminal, then the defaults.
 
-    If an answer from the terminal is not valid in a stack file, the question is asked again. Raises BadInput.
+    If an answer from the terminal is not valid in a stack file, the question is asked again. Raises BadInput for a
+    missing or wrong answer.
     """
     answers = {key: str(value) for key, value in asdict(given).items() if value is not None}
     asks = sys.stdin.isatty() and not os.environ.get("CI")
@@ -258,7 +259,7 @@ def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:
     machine = catalog.machine_types.get(answers["machine_type"])
     sale = catalog.sale(answers["machine_type"]) if first.buys_nodes else None
     if sale is not None and "spot" in sale.sold_as:
-        pool["capacity"] = {"type": "spot"}  # not sold on demand, and other capacity types need more answers.
+        pool["capacity"] = {"type": "spot"}  # not sold on demand; other types need more answers
     gpus = machine.gpu_count * nodes if machine is not None and isinstance(nodes, int) else 0
     priority = "inference" if answers["workload"] == "inference" else "training"
     return {

@@ -20,7 +20,7 @@ from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multi
 from gpu_platform.planning.mig.solve import MigSolution, mig_parted_document, solve_mig
 
 _MAX_INSTANCES = 100_000
-"""Maximum number of instances of a profile in a demand. It is larger than any cluster, and still solved within
+"""Maximum number of instances of a profile in a demand. No cluster has so many, and the search still takes only
 seconds.
 """
 

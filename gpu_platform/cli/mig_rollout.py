@@ -1,5 +1,5 @@
-"""Shows and changes live nodes whose MIG layout changes in `preview` and `up`: drains them and keeps their MIG
-labels.
+"""Handles live nodes whose MIG layout changes. `preview` shows them. `up` drains and changes them, and keeps their
+MIG labels.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ def project_files(folder: Path) -> Mapping[Path, str]:
 
 
 def _environment(folder: Path) -> Mapping[str, str]:
-    """Return the project setting for this process's virtual environment, or an empty mapping if it is outside the
-    project.
+    """Return the project setting for this process's virtual environment, or an empty mapping if the environment is
+    outside the project.
 
-    For a project that names no virtual environment, Pulumi runs the Python on PATH.
+    If a project names no virtual environment, Pulumi runs the Python on PATH.
     """
     prefix = Path(sys.prefix)
     in_project = sys.prefix != sys.base_prefix and prefix.is_relative_to(folder)

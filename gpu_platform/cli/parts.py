@@ -67,6 +67,6 @@ def _prometheus_problems(plan: EnvironmentPlan, client: KubernetesClient) -> Ite
         yield Problem(
             "monitoring.prometheus_operator",
             f"metrics and alerts for the Prometheus operator, and the cluster has no kind {' and '.join(missing)}",
-            "the CRDs of the Prometheus operator (monitoring.coreos.com/v1), which its owner installs",
+            "the CRDs of the Prometheus operator (monitoring.coreos.com/v1), which the operator's owner installs",
             "install them, or write monitoring.prometheus_operator: false; nothing was changed",
         )

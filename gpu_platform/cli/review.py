@@ -222,7 +222,7 @@ def _listed(lines: Sequence[str]) -> list[str]:
 
 
 def _text(line: str) -> str:
-    """Escape characters that GitHub would read as HTML or as a mention of a person."""
+    """Escape characters that GitHub would interpret as HTML or as a mention of a person."""
     return line.replace("&", "&amp;").replace("<", "&lt;").replace("@", "@\u200b")
 
 

@@ -262,8 +262,8 @@ def _show(out: Console, report: _Report, argument: str) -> None:
     deployed = "" if report.deployed_by is None else f", and {report.deployed_by} deployed the stack"
     _line(
         out,
-        f"gpu-platform {version()} is installed{deployed}. With a newer version `gpu-platform preview {argument}` "
-        "shows what it changes, before `up`.",
+        f"gpu-platform {version()} is installed{deployed}. After you install a newer version, `gpu-platform "
+        f"preview {argument}` shows what that version changes.",
     )
 
 

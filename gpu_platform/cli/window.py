@@ -25,7 +25,7 @@ class MaintenanceWindow:
     ignored: bool = False
 
     def closed(self, at: datetime | None = None) -> str:
-        """Return why nodes must not be changed at `at` (default: now), or an empty string if they may be."""
+        """Return why nodes must not be changed at `at` (default: now), or an empty string if they may change."""
         now = at or datetime.now(UTC)
         if self.window is None or self.ignored or open_until(self.window, now) is not None:
             return ""

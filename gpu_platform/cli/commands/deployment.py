@@ -102,7 +102,8 @@ def destroy(
     delete_data: Annotated[
         bool,
         typer.Option(
-            "--delete-data", help="Also delete the objects that members of its teams created, including volumes."
+            "--delete-data",
+            help="Also delete the objects that members of the stack's teams created, including volumes.",
         ),
     ] = False,
     timeout: TimeoutOption = None,
@@ -165,12 +166,15 @@ def doctor(
         bool,
         typer.Option(
             "--online",
-            help="Also query the cloud, read-only and with your credentials, for what would make `up` fail.",
+            help=(
+                "Also query the cloud, read-only and with your credentials, for problems that would make `up` "
+                "fail."
+            ),
         ),
     ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Check the tools on this machine and, for a stack, the prerequisites of its `up`; print how to get them."""
+    """Check the tools on this machine and what `up` of a stack needs; print how to get what is missing."""
     from gpu_platform.cli.doctor import examine
 
     leave(examine(stack, to_json=output is Format.JSON, online=online))

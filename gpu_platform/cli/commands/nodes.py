@@ -43,7 +43,7 @@ def burn_in(
 ) -> None:
     """Measure idle nodes: copies, matrix products, all-reduce within a node and between nodes.
 
-    Nodes with pods that use GPUs are skipped. The results are checks of `validate`.
+    Nodes with pods that use GPUs are skipped. `validate` also reports the results.
     """
     from gpu_platform.cli.burn_in import burn_in_stack
 

@@ -42,7 +42,7 @@ def sandbox_up(
     karpenter: Annotated[
         bool,
         typer.Option(
-            "--karpenter", help="Run Karpenter, which creates simulated nodes for NodePools, from now on."
+            "--karpenter", help="From now on, run Karpenter, which creates simulated nodes for NodePools."
         ),
     ] = False,
     output: FormatOption = Format.TEXT,
