@@ -1,1 +1,3 @@
-"""Deploys a stack: recorded program, embedded engine for sandboxes, Pulumi CLI, and retained objects."""
+"""Records the program of a stack, deploys it with the embedded engine (sandboxes) or the Pulumi CLI, and retains
+namespaces of teams that leave the stack.
+"""

@@ -1,5 +1,5 @@
-"""Changes that an apply makes to objects, with the fields that differ between two states of an object on the API
-server.
+"""Changes that an apply makes to objects, and the fields in which two states of an object on the API server
+differ.
 """
 
 from __future__ import annotations
@@ -190,7 +190,8 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-# -- fields given up: managedFields, whose keys are f:<field>, k:<key fields of an item>, v:<value>, i:<index>
+# -- fields that are no longer declared: managedFields, whose keys are f:<field>, k:<key fields of an item>,
+# v:<value>, i:<index>
 
 
 def owned_fields(live: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -210,7 +211,7 @@ def _given_up(
             continue
         old, new = _child(before, key), _child(after, key)
         place = place_of(path, key)
-        if key not in after_fields and (not inner or "." in inner):  # a leaf or a whole item
+        if key not in after_fields and (not inner or "." in inner):  # a leaf or a list item
             if old is not _ABSENT and old != new:
                 yield FieldChange(place, cast("Json", old), None if new is _ABSENT else cast("Json", new))
         else:

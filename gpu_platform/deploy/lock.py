@@ -1,9 +1,9 @@
 """Lock of one stack: a Lease in the cluster, so that two runs never change the stack at the same time.
 
-The Lease is next to the ApplySet's parent in `kube-system`. Its holder renews it three times per duration. A run
-that was killed therefore blocks others for at most one duration. It does not block runs on the same machine,
-because they detect that its process has ended. As in client-go, a Lease has expired if it is not renewed while it
-is watched, because the clocks of two machines may differ.
+The Lease is next to the ApplySet's parent in `kube-system`. Its holder renews it three times per duration. A
+killed run therefore blocks other runs for at most one duration. Runs on the same machine are not blocked, because
+they detect that the process has ended. As in client-go, a waiting run considers the Lease expired if nobody renews
+it during the wait, because the clocks of two machines may differ.
 """
 
 from __future__ import annotations

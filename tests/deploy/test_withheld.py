@@ -20,7 +20,7 @@ def test_of_what_was_not_applied_the_changes_are_listed() -> None:
     )
     said = withheld_text([QUOTA, POLICY], 3, Changes("shop", changes))
     assert said.splitlines() == [
-        "2 of 3 objects were not applied; these of them change:",
+        "2 of 3 objects were not applied; these objects would change:",
         "  - update ResourceQuota gpu-quota in namespace search",
     ]
 

@@ -109,11 +109,11 @@ class _Run:
         self._seen = seen
         self._waiter = Waiter(client, members, progress)
         self._awaited: dict[str, Awaited] = {}  # by URN
-        self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which other objects need
+        self._first: set[str] = set()  # URNs of the Namespaces and CRDs in `_awaited`, which other objects need
         self._judges: list[ObjectKey] = []  # policies, quotas and classes that changed in this run
-        self._judges_since = 0.0  # time of their last change, monotonic clock
+        self._judges_since = 0.0  # time of the last change to one of them (monotonic clock)
         self.applied: set[ObjectKey] = set()
-        self._new_namespaces: set[str] = set()  # created in this run, so older objects in them are gone
+        self._new_namespaces: set[str] = set()  # created in this run, so objects that were read earlier are gone
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no further apply
         self.skipped: set[ObjectKey] = set()
         self.kept: set[ObjectKey] = set()  # Kueue's objects, if it still manages workloads
@@ -253,8 +253,8 @@ class _Run:
         self.applied.add(object_key(live))
 
     def _settled(self, declared: KubernetesObject, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> None:
-        """Record an object that is as it was applied, without additions by others, so that the next run can skip
-        it.
+        """Record an object that has exactly the applied state, without additions by others, so that the next run
+        can skip it.
         """
         self._applied(live)
         if not holds_secrets(declared):  # a digest of a short secret would reveal it

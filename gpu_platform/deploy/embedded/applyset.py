@@ -2,8 +2,8 @@
 
 The parent is a ConfigMap in `kube-system`. It names the kinds and namespaces of the members. Its data contains the
 stack's outputs and the state in which the last run left each object. An object that still has this state and the
-same declaration needs no dry run. A member has the id of its set as a label and was applied by this engine. The
-engine has no other state. Specification of labels and annotations: KEP-3659 of kubernetes/enhancements, read
+same declaration needs no dry run. A member has the id of the ApplySet as a label and was applied by this engine.
+The engine has no other state. Specification of labels and annotations: KEP-3659 of kubernetes/enhancements, read
 2026-08.
 """
 
@@ -83,7 +83,7 @@ class ApplySet:
         self.id: Final = f"applyset-{digest}-v1"
 
     def labelled(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a manifest with the label of this set."""
+        """Return a manifest with the label of this ApplySet."""
         labels = {**mapping_at(manifest, "metadata", "labels"), PART_OF_LABEL: self.id}
         return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
 
@@ -150,8 +150,8 @@ class ApplySet:
     def owner_of(self, live: Mapping[str, Any]) -> str:
         """Return why an object does not belong to this stack, or an empty string if it does.
 
-        An object belongs to the stack if this engine applied it and it has the label of the set. If somebody
-        removed the label, the object still belongs to the stack, unless it names another stack.
+        An object belongs to the stack if this engine applied it and it has the label of the ApplySet. If somebody
+        removed that label, the object still belongs to the stack, unless its stack label names another stack.
         """
         labels = mapping_at(live, "metadata", "labels")
         label, stack = labels.get(PART_OF_LABEL), labels.get(STACK_LABEL, self._stack)

@@ -130,7 +130,7 @@ def _judged_later(
 ) -> Change:
     """Return the change to an object that the server refuses only until this run has changed another object."""
     key, manifest = declared.key, members.labelled(declared.manifest)
-    notices = (f"not tried: {judge.kind} {judge.name} refuses it now, but changes before it",)
+    notices = (f"not tried: {judge.kind} {judge.name} refuses it now, but is changed before it is applied",)
     before = before or client.get(declared.api_version, key.kind, key.name, key.namespace)
     if before is None:
         return Change(Action.CREATE, key, notices=notices)

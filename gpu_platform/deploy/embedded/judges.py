@@ -1,4 +1,5 @@
-"""Objects that decide whether the API server accepts others: policies, quotas, limits, classes and Pod Security.
+"""Objects that decide whether the API server accepts other objects: policies, quotas, limits, classes and Pod
+Security.
 
 One deployment may loosen such an object and also create objects that only the looser version allows. The server
 checks new objects against the current version, so a refusal is not final before the looser version is applied.

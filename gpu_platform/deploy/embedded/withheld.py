@@ -30,10 +30,10 @@ def withheld_text(keys: Sequence[ObjectKey], total: int, previewed: Changes | No
         if change.key in waiting and change.action is not Action.UNCHANGED
     ]
     if not changes:
-        return f"{text}; none of them changes"
+        return f"{text}; none of these objects would change"
     more = [f"and {len(changes) - _MAX_LISTED} more"] if len(changes) > _MAX_LISTED else []
     listed = [f"  - {line}" for line in (*changes[:_MAX_LISTED], *more)]
-    return "\n".join([f"{text}; these of them change:", *listed])
+    return "\n".join([f"{text}; these objects would change:", *listed])
 
 
 def _by_namespace(keys: Sequence[ObjectKey]) -> str:

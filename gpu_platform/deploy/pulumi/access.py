@@ -1,4 +1,4 @@
-"""Restores RBAC objects and NetworkPolicies that others changed, because Pulumi does not see such changes.
+"""Restores RBAC objects and NetworkPolicies that others changed, because Pulumi does not detect such changes.
 
 The Pulumi provider reads only the fields of a live object that its own field manager owns. It therefore does not
 report a subject or a rule that somebody else wrote (pulumi-kubernetes, provider/pkg/provider/provider.go, Read;

@@ -61,7 +61,7 @@ def find_cli(*, install: bool) -> PulumiCli:
         command = _installed(root, wanted)
     except Unusable as error:
         raise Unusable(f"{reason}; {error}") from None
-    return PulumiCli(command, f"{reason}, pulumi {wanted} in {root} is used, with backend {backend}")
+    return PulumiCli(command, f"{reason}; pulumi {wanted} in {root} is used, with backend {backend}")
 
 
 def _is_installed(root: Path) -> bool:

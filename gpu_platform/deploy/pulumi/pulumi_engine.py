@@ -70,7 +70,9 @@ class PulumiEngine:
         self._stack_name = stack
         output = WithoutInterruptions(OnlyChanges(on_output)) if on_output is not None else None
         self._common: dict[str, Any] = {"color": "never", "on_output": output, "on_error": output}
-        self._common["suppress_outputs"] = True  # hundreds of lines; we print a summary instead
+        self._common["suppress_outputs"] = (
+            True  # the CLI would print hundreds of lines; we print a summary instead
+        )
         self._policies: dict[str, Any] = {
             "policy_packs": [str(pack) for pack in policy_packs] or None,
             "policy_pack_configs": [str(config) for config in policy_configs] or None,
@@ -276,7 +278,7 @@ class Steps:
         if not step.type.startswith(PULUMI_PREFIX):
             action = _ACTIONS[step.op]
             if action is Action.DELETE and state.retain_on_delete:
-                action = Action.RETAIN  # Pulumi removes it from its state, but leaves it in the cluster
+                action = Action.RETAIN  # Pulumi removes the object from its state, but leaves it in the cluster
             self.changes.append(Change(action, _key(step.urn, state.inputs or {}), _fields(step)))
 
 

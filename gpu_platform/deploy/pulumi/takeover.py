@@ -24,7 +24,8 @@ _PROVIDER: Final = "pulumi-kubernetes"  # pulumi-kubernetes v4, fieldManagerName
 def refuse_foreign_objects(
     client: KubernetesClient, stack: str, declared: Iterable[KubernetesObject], state: Collection[ObjectKey]
 ) -> None:
-    """Raise Finding, with nothing changed, if a declared object exists that does not belong to the stack.
+    """Raise Finding, before anything is changed, if a declared object already exists and does not belong to the
+    stack.
 
     Objects belong to the stack if they are in its `state`, if a killed run of the provider created them, or if
     they were retained when the stack released them.
