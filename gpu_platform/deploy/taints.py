@@ -29,7 +29,7 @@ def apply_over(
 ) -> dict[str, Any]:
     """Apply an object that exists as `live`. For a Node with taints, keep the taints of others.
 
-    Raises Refused, including if others change a node during every attempt.
+    Raises Refused, also if others change the node during every attempt.
     """
     if object_key(manifest).group_kind != "Node" or "taints" not in mapping_at(manifest, "spec"):
         return client.apply(manifest, dry_run=dry_run)
@@ -103,7 +103,8 @@ def _with_taints(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> dict[s
 
 
 def _declared_before(live: Mapping[str, Any]) -> set[tuple[str, str]] | None:
-    """Return the taints (key, effect) that the stack put on a node, or None if it put all of them there.
+    """Return the taints (key, effect) that the stack put on a node, or None if the stack put all live taints
+    there.
 
     A node that an earlier release applied has no annotation. Its whole list of taints belongs to the stack if
     nobody has changed the list since.

@@ -31,12 +31,12 @@ def plain_properties(struct: struct_pb2.Struct, *, reveal: bool) -> dict[str, An
 
 
 def holds_secret(properties: struct_pb2.Struct | struct_pb2.Value) -> bool:
-    """Return whether properties contain a secret, with a fast text search in the wire format."""
+    """Return whether properties contain a secret. A text search in the wire format is fast."""
     return _SECRET_SIGNATURE.encode() in properties.SerializeToString()
 
 
 def redact_leaves(value: Json) -> Json:
-    """Return a value that is secret as a whole (a Secret's `data`) with every leaf redacted."""
+    """Redact every leaf of a value that is secret as a whole, such as a Secret's `data`."""
     if isinstance(value, dict):
         return {key: redact_leaves(inner) for key, inner in value.items()}
     return REDACTED

@@ -125,7 +125,7 @@ def is_of_platform(live: Mapping[str, Any]) -> bool:
 
 
 def is_kept_claim(live: Mapping[str, Any]) -> bool:
-    """Return whether an object is a claim of an entry in the stack file that is kept when the entry is removed."""
+    """Return whether an object is a claim that is kept when its entry is removed from the stack file."""
     labels = mapping_at(live, "metadata", "labels")
     return object_key(live).group_kind == "PersistentVolumeClaim" and names.KEPT_LABEL in labels
 
@@ -181,7 +181,7 @@ def prune(
     keys = {object_key(live) for live in later}
     for live in lives:
         if _is_team_namespace(live):
-            _enforce_by_label(client, live)  # before the policies that enforce it are deleted
+            _enforce_by_label(client, live)  # the label must replace the policies before their deletion
     changes = delete_all(client, waiter, [live for live in lives if object_key(live) not in keys])
     pruned = decide(client, later)
     for live in filter(is_kept_claim, pruned.kept):
@@ -351,7 +351,9 @@ def settle(
 
 
 def _delete_pod_security_policies(client: KubernetesClient, namespace: str) -> None:
-    """Delete the policies that enforced the Pod Security level of a namespace. Its label enforces it now."""
+    """Delete the policies that enforced the Pod Security level of a namespace. The namespace's label enforces it
+    now.
+    """
     for kind in _POLICY_KINDS:
         for prefix in _IN_PLACE_OF_LABEL:
             live = client.get(_POLICY_API, kind, f"{prefix}-{namespace}")

@@ -40,7 +40,7 @@ def field_manager(stack: str) -> str:
 
 
 def rollout_annotation(node: Mapping[str, Any]) -> RolloutAnnotation | None:
-    """Return the rollout annotation of a node, or None if it has none or it cannot be parsed."""
+    """Return the rollout annotation of a node, or None if the annotation is missing or cannot be parsed."""
     try:
         fields = json.loads(annotation(node, names.MIG_ROLLOUT_ANNOTATION) or "null")
         return RolloutAnnotation(str(fields["stack"]), str(fields["config"]), str(fields.get("failure", "")))

@@ -1,4 +1,6 @@
-"""Changes the nodes of a MIG rollout, each pool within its `max_unavailable`. A later run finishes the rest."""
+"""Changes the nodes of a MIG rollout, each pool within its `max_unavailable`. A later run changes the remaining
+nodes.
+"""
 
 from __future__ import annotations
 
