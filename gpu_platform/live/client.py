@@ -25,7 +25,7 @@ from gpu_platform.live.objects import WORKLOAD_GROUPS, object_key
 _PAGE_SIZE: Final = 500
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # the body is JSON, which is valid YAML
 _MERGE_PATCH: Final = "application/merge-patch+json"
-_GROUPS_OF_KUBERNETES: Final = ("admissionregistration.k8s.io",)  # API groups without CRDs that the program writes
+_GROUPS_OF_KUBERNETES: Final = ("admissionregistration.k8s.io",)  # built-in API groups, which have no CRDs
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,8 @@ class Connection:
         """Send a request with retries and return the parsed answer. `what` describes the request in errors.
 
         Without `patient`, a temporary refusal is raised immediately. Raises Refused, and UnknownOutcome if the
-        server does not answer within the limits. Once the server has not answered, or a wait for it was
-        interrupted, each later request is tried only once, so that a command that cleans up ends soon.
+        server does not answer within the limits. After a request without an answer, or an interrupted wait, each
+        later request is tried only once, so that a cleanup ends soon.
         """
         parameters = urlencode({key: value for key, value in (query or {}).items() if value})
         url = f"{self.server}{path}" + (f"?{parameters}" if parameters else "")

@@ -1,4 +1,6 @@
-"""Reads the measured utilisation of pools from a file, or from a Prometheus with the rules of `monitoring`."""
+"""Reads the measured utilisation of pools from a file, or from a Prometheus server that evaluates the rules of
+`monitoring`.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ def measured_by_pool(
 
 
 def measured_utilisation(address: str, pools: Collection[str], *, period: str = "14d") -> dict[str, float]:
-    """Return the average utilisation, 0 to 1, of the pools that Prometheus knows.
+    """Return the average utilisation, 0 to 1, of the pools that have metrics in Prometheus.
 
     Raises BadInput for an address that is neither http nor https. Raises UnknownOutcome if Prometheus does not
-    answer or knows none of the pools.
+    answer or has metrics of none of the pools.
     """
     found = _ask(address, _QUERY.format(period), "pool")
     known = {pool: min(1.0, max(0.0, value)) for pool, value in found.items() if pool in pools}

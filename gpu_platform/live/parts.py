@@ -17,8 +17,8 @@ _RELEASE = ("meta.helm.sh/release-namespace", "meta.helm.sh/release-name")
 
 
 def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[InstalledPart, ...]:
-    """Return the workloads in all namespaces that run these parts, and the custom resources that configure the
-    parts.
+    """Return the workloads in all namespaces that run the controllers `parts`, and the custom resources that
+    configure these controllers.
 
     Raises Refused and UnknownOutcome. A workload that a controller created is left out, because the controller
     itself is found. If a part may be limited to nodes outside the pools, a workload that selects its nodes by

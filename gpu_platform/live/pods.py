@@ -46,8 +46,9 @@ def eviction_action(pod: Pod) -> EvictionAction:
     """Return what a drain does with a pod, according to the rules of `kubectl drain`.
 
     `keep` applies to pods of a DaemonSet, static pods and pods that have ended. `unmanaged` applies to pods
-    without a controller, which nothing would start again. Only Kubernetes' own DaemonSets count. Whoever creates a
-    pod can name any owner, but the garbage collector deletes the pod if an owner of a known kind does not exist.
+    without a controller, which nothing would start again. An owner counts as a DaemonSet only if its API group
+    is `apps`. Whoever creates a pod can name any owner, but the garbage collector deletes the pod if an owner
+    of a known kind does not exist.
     """
     if annotation(pod, _MIRROR_ANNOTATION) or mapping_at(pod, "status").get("phase") in _ENDED:
         return "keep"

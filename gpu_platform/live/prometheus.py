@@ -27,7 +27,7 @@ class QueryRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A series of an answer.
+    """A time series in an answer.
 
     `samples` are pairs of time, in seconds since 1970, and finite value, the oldest first.
     """

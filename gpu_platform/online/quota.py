@@ -1,4 +1,4 @@
-"""Compares a plan's demand with the current values and usage of the cloud quotas that it counts against."""
+"""Compares a plan's demand with the values and the usage of the cloud quotas that limit the demand."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def gpu_demands(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaDemand, .
 
 
 def unnamed_needs(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
-    """Return the quota needs of the plan whose quota has no known name."""
+    """Return the plan's needs for quotas without a known name."""
     return tuple(need for need in gpu_quotas(plan, catalog) if need.name is None)
 
 
 def unnamed_findings(plan: EnvironmentPlan, catalog: Catalog, console: str) -> Sequence[OnlineFinding]:
-    """Return a finding with severity `unknown` for each quota need whose quota has no known name."""
+    """Return a finding with severity `unknown` for each needed quota without a known name."""
     return [
         OnlineFinding(
             looked_at=f"quota of {', '.join(need.pools)} in {need.region}",

@@ -149,9 +149,7 @@ def _reasons(
 
 
 def _times(window: CapacityWindow, found: CapacityReservation) -> Iterator[tuple[Severity, str, str]]:
-    """Yield the declared times that differ from the reservation's times. Nodes would start or end at another time
-    than declared.
-    """
+    """Yield the declared times that differ from the reservation's times."""
     for name, declared, real in (("starts", window.starts, found.starts), ("ends", window.ends, found.ends)):
         if declared is not None and real is not None and declared != real:
             yield (
@@ -185,7 +183,7 @@ def _state(
         return
     if found.kind == "capacity-block" and found.ends - window.drain <= now:
         early = minutes(window.drain)
-        yield "stops", f"its nodes are scaled to zero {early} minutes before it ends, which is now", another
+        yield "stops", f"it ends in less than {early} minutes, so its nodes are now scaled to zero", another
     elif found.ends - now < _SOON:
         yield "warns", "it ends within 24 hours", "extend it, or name another reservation"
 

@@ -162,7 +162,7 @@ def compare_subnets(
     (WARM_ENI_TARGET=1), so two interfaces are assumed for each node. If pods have separate subnets, a node uses
     only the addresses of its interfaces.
 
-    Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again for this.
+    Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again.
     """
     pods_elsewhere, prefixes = _has_pod_subnets(plan), _is_created(plan)
     free = {one.subnet_id: one for one in subnets}
@@ -324,9 +324,9 @@ def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding
         looked_at=looked_at,
         severity="warns",
         found=inside,
-        why="the API server has no public address, so `up`, members and CI reach it only from there, through "
-        f"{found.vpc}",
-        fix=f"run them there, or let the owner of the cluster admit their network: {rule}",
+        why="the API server has no public address, so `up`, members and CI reach it only from these networks, "
+        f"through {found.vpc}",
+        fix=f"run them in these networks, or let the owner of the cluster admit their network: {rule}",
     )
 
 

@@ -202,7 +202,7 @@ class AwsCloud:
             limit = self._client.quota(quota.service, quota.code)
         except Missing as error:
             raise NotLookedAt(
-                f"Service Quotas has no {quota.code} here", f"check it yourself: {_CONSOLE}"
+                f"Service Quotas has no quota {quota.code} in this region", f"check it yourself: {_CONSOLE}"
             ) from error
         try:
             state = QuotaState(limit=limit, used=use())
@@ -355,5 +355,5 @@ def _created_already(name: str, region: str) -> OnlineFinding:
     return OnlineFinding(
         looked_at=f"quota {name} in {region}",
         severity="fine",
-        found="the stack has already created the resources that count against it",
+        found="the stack has already created the resources that count against the quota",
     )

@@ -108,8 +108,8 @@ _PRODUCTS: Final = (
         title="Cluster Autoscaler",
         image=r"/cluster-autoscaler[:@]",
         effect="beside",
-        why="it finds managed node groups by the tags of EKS; `up` installs no second one with "
-        "cluster.parts.cluster_autoscaler: present",
+        why="it finds managed node groups by the tags of EKS; if cluster.parts.cluster_autoscaler is "
+        "`present`, `up` installs no second one",
     ),
     _Product(
         title="Kueue", image=r"/kueue[:@]", effect="beside", why="its queues and this program's quotas both apply"

@@ -97,7 +97,7 @@ def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tupl
     if not found.specific:
         yield (
             "stops",
-            "any machine may use it, but a pool can name only a reservation that other machines must name as well",
+            "any machine may use it, but a pool can name only a reservation that every machine has to name",
             "create the reservation with --require-specific-reservation",
         )
     if found.count and found.count < pool.nodes.desired:
@@ -176,10 +176,11 @@ def _compare_api_access(found: Cluster) -> OnlineFinding:
         looked_at=looked_at,
         severity="warns",
         found=f"at {found.facts.endpoint} {networks}",
-        why="the DNS endpoint is closed to clients outside the VPC, so `up`, members and CI reach it only from "
-        "there",
-        fix="run them there, or let the owner of the cluster open it: gcloud container clusters update "
-        "--enable-dns-access, or add their network with --master-authorized-networks",
+        why="the DNS endpoint is closed to clients outside the VPC, so `up`, members and CI reach the API "
+        "server only from these networks",
+        fix="run them in these networks, or let the owner of the cluster open the DNS endpoint: gcloud "
+        "container clusters update --enable-dns-access, or add their network with "
+        "--master-authorized-networks",
     )
 
 
