@@ -25,8 +25,8 @@ _RUN_ELSE: Final = ("envFrom", "volumeDevices", "lifecycle", "livenessProbe", "r
 class FabricPod:
     """A workload that requests whole nodes with a fabric, and the host access that its containers may have.
 
-    If a stack has no pools, such as a team's stack, every fabric is considered. The admission policies know the
-    actual pools.
+    If a stack has no pools, such as a team's stack, every fabric is considered. The admission policies consider
+    only the fabrics of the actual pools.
     """
 
     def __init__(self, stack: Stack, workload: Workload) -> None:

@@ -53,8 +53,8 @@ class NotVisible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A path in the inputs of the resource `owner` (a URN), with the value at it. `raw` is None if there is no
-    value.
+    """A path in the inputs of the resource `owner` (a URN), and the value at that path. `raw` is None if there is
+    no value.
     """
 
     owner: str
@@ -73,7 +73,7 @@ class Value:
         return self.raw
 
     def not_visible(self, why: str) -> NotVisible:
-        """Return the error to raise if a value is needed here but is not visible."""
+        """Return the error to raise if this value is needed but not visible."""
         return NotVisible(self.owner, self.path, why)
 
     @property
@@ -147,7 +147,7 @@ def _parse(text: str) -> object:
     """Parse a YAML string. Return None if it is not valid YAML. Callers must not modify the result."""
     try:
         return yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # ValueError: 2026-99-99 as a date
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # ValueError: the date 2026-99-99
         return None
 
 

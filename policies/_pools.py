@@ -223,7 +223,7 @@ class NodePool(ABC):
 
     @property
     def workload(self) -> str | None:
-        """Workload type of the pool: training, inference, development, or general without GPUs."""
+        """Workload type of the pool: training, inference, development, or (for a pool without GPUs) general."""
         return self.label(names.WORKLOAD_LABEL).text()
 
     @property
@@ -297,7 +297,7 @@ _GPU_LABELS = (
 
 
 class _KubernetesNode(NodePool):
-    """A Node object, or a patch of one. A patch shows only the fields that it changes."""
+    """A Node object, or a patch of a Node. A patch shows only the fields that it changes."""
 
     @property
     def labels(self) -> Value:
@@ -316,7 +316,8 @@ class _KubernetesNode(NodePool):
 
     @property
     def taints(self) -> tuple[NodeTaint, ...]:
-        # Pulumi ignores changes of the list, which after a refresh contains the taints of all writers.
+        # Pulumi ignores changes to the list.
+        # After a refresh, the list contains the taints of all writers.
         declared = self.annotations.get(names.TAINTS_ANNOTATION).text()
         if declared is None:
             return super().taints

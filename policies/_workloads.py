@@ -150,7 +150,7 @@ class Workload(ObjectSubject):
 
     @property
     def node_terms(self) -> _Terms:
-        """Requirements of the pod on its node, as alternatives that each list keys, operators and values.
+        """Requirements of the pod for its node: alternatives, each with keys, operators and values.
 
         The node selector is part of every alternative. The terms of a required node affinity are alternatives.
         """
@@ -213,7 +213,7 @@ class Trainer(Workload):
 
 
 def additions(stack: Stack) -> tuple[Workload, ...]:
-    """Return the settings that TrainJobs add to their runtimes' pods, without requests and deadlines."""
+    """Return the settings that TrainJobs add to their runtimes' pods. They are not complete pod specs."""
     return tuple(
         found
         for resource in stack.of_kind("trainer.kubeflow.org/TrainJob")

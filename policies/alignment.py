@@ -51,10 +51,10 @@ class _Numa:
         """Describe the GPUs and whole CPUs that a container with the given number of GPUs may request."""
         needed = self.needed(gpus)
         if self.single and needed > 1:
-            return f"at most {self.gpus[0]} GPUs on a node of pool {self.pool}, which one NUMA node has"
+            return f"at most {self.gpus[0]} GPUs (one NUMA node) on a node of pool {self.pool}"
         return (
             f"{self.cpus * (needed - 1) + 1} to {self.cpus * needed} whole CPUs with {gpus} GPUs on a node of "
-            f"pool {self.pool}, which the same NUMA nodes have, or a fractional number of CPUs"
+            f"pool {self.pool} (CPUs and GPUs on the same NUMA nodes), or a fractional number of CPUs"
         )
 
 
@@ -72,7 +72,10 @@ def _never_aligned(stack: Stack, workload: Workload, _: Settings) -> Iterator[Br
                 at=limits.get("cpu" if cpus else names.GPU_RESOURCE),
                 found=f"{gpus} GPUs" + (f" and {cpus} whole CPUs" if cpus else "") + " in one container",
                 allowed=hosts[0].allowed(gpus),
-                fix=f"write cpu: {cpus * 1000 - 1}m, which the kubelet does not align, or that many whole CPUs"
+                fix=(
+                    f"write cpu: {cpus * 1000 - 1}m, which the kubelet does not align, or an allowed number of "
+                    "whole CPUs"
+                )
                 if cpus
                 else "split the work over several pods, or select another pool",
             )

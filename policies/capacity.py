@@ -67,7 +67,7 @@ class _Quotas(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - not a d
 
 
 def _all_quotas(stack: Stack) -> tuple[_Quotas, ...]:
-    """Return the first quota of a team as the subject of rules about all quotas."""
+    """Return one subject for all quotas, with the resource of the first quota, or nothing without quotas."""
     return tuple(_Quotas(resource) for resource in stack.of_kind("core/ResourceQuota")[:1])
 
 

@@ -104,7 +104,8 @@ def _allows_itself(stack: Stack, group: Resource, direction: str) -> bool:
         if group.urn not in one.dependencies:
             continue
         if one.type == _RULES[direction]:
-            # The other group is an output, but the stack's dependencies show that it is this group.
+            # The id of the other group is an output.
+            # The dependencies show that the rule refers to this group.
             other = [urn for urn in one.dependencies if _is_group(stack, urn)]
             with_itself = other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present
             if with_itself and _all(one.inputs.get("ipProtocol")):

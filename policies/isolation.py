@@ -284,7 +284,10 @@ def _no_controller(_: Stack, pod: BarePod, settings: BarePodSettings) -> Iterato
             found=f"a pod without a controller in namespace {namespace}",
             allowed="pods of a Job, a Deployment or a StatefulSet, because network policies are enforced only "
             "for them",
-            fix="declare one of these instead, or set allow_bare_pods: true for the team in the stack file",
+            fix=(
+                "declare a Job, Deployment or StatefulSet instead, or set allow_bare_pods: true for the team "
+                "in the stack file"
+            ),
         )
 
 

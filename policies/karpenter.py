@@ -72,7 +72,7 @@ def _may_be_evicted(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
     if targets and annotation.text() != "true":
         yield Breach(
             at=annotation,
-            found=f"training pods on Karpenter's nodes ({', '.join(dict.fromkeys(targets))}) that it may evict",
+            found=f"training pods that Karpenter may evict from its nodes ({', '.join(dict.fromkeys(targets))})",
             allowed=f'the annotation {KEEP_FROM_KARPENTER}: "true" on the pods',
             fix="add it to the pod template; the annotation no longer applies when the job ends",
         )

@@ -45,7 +45,7 @@ def _gpu_without_mig(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Brea
         at=label,
         found=f"MIG layout {label.text()!r} on {', '.join(gpu.product for gpu in without)} in pool {pool.name!r}",
         allowed="MIG on " + ", ".join(sorted(tables)),
-        fix="use a machine type with one of these GPUs, or use time-slicing or whole GPUs on this machine type",
+        fix="use a machine type with an allowed GPU, or use time-slicing or whole GPUs on this machine type",
     )
 
 
@@ -75,7 +75,7 @@ def _of_pool(stack: Stack, pool: NodePool) -> Iterator[Breach]:
             at=label,
             found=f"MIG layout {wanted!r}, which is not in the operator's mig-parted config",
             allowed="one of " + ", ".join(known),
-            fix=did_you_mean(wanted, known) or "add the layout, or use one of these",
+            fix=did_you_mean(wanted, known) or "add the layout, or use an allowed layout",
         )
         return
     layout = mig_layout_of(stack, pool)

@@ -44,8 +44,8 @@ def _no_topology_policy(_: Stack, pool: NodePool, __: Settings) -> Iterator[Brea
         found=(f"Topology Manager policy {policy.text()!r}" if policy.text() else "no Topology Manager policy")
         + f" on training pool {pool.name!r} with {pool.gpus_per_node} GPUs a node",
         allowed="restricted or single-numa-node",
-        fix="set it in the kubelet's configuration, with the static CPU Manager policy; if the configuration is "
-        f"not visible here, declare the policy with the node label {names.TOPOLOGY_POLICY_LABEL}",
+        fix="set it in the kubelet's configuration, with the static CPU Manager policy; if the configuration "
+        f"is not visible, declare the policy with the node label {names.TOPOLOGY_POLICY_LABEL}",
     )
 
 

@@ -95,7 +95,7 @@ def _asks_elsewhere(_: Stack, scaled: ScaledObject, settings: TriggerSettings) -
             found=f"a trigger of type {name or '(none)'}" + (f" of {server}" if server else ""),
             allowed=f"{', '.join(free)}, or {' or '.join(ADDRESSES)} of {', '.join(settings.servers)}, because "
             "KEDA queries from its own namespace and bypasses the team's network policies",
-            fix="use one of them, or add the server or the type to teams[].scaling of the stack file",
+            fix="use an allowed trigger, or add the server or the type to teams[].scaling of the stack file",
         )
 
 

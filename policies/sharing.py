@@ -113,8 +113,8 @@ def _names(pool: NodePool, config: DevicePluginConfig) -> bool:
 sharing_rename = Rule(
     id="sharing-rename",
     severity=Severity.HIGH,
-    description="Shared GPUs have a separate resource name, so that pods do not receive shares as whole GPUs, "
-    "except with Karpenter.",
+    description="Shared GPUs have a separate resource name (except with Karpenter), so that pods do not "
+    "receive shares as whole GPUs.",
     subjects=lambda stack: stack.view(device_plugin_configs),
     check=_not_renamed,
     settings=Settings,

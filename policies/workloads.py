@@ -245,7 +245,9 @@ def _floating(stack: Stack, subject: Workload | HelmRelease, settings: Settings)
 gpu_image_pinned = Rule(
     id="gpu-image-pinned",
     severity=Severity.MEDIUM,
-    description="Images of pods with GPUs, and Helm charts, have a fixed version. Others can change on a restart.",
+    description=(
+        "Images of pods with GPUs, and Helm charts, have a fixed version. Other versions can change on a restart."
+    ),
     subjects=lambda stack: (*stack.view(workloads), *stack.view(helm_releases)),
     check=_floating,
     settings=Settings,

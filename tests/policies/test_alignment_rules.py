@@ -79,7 +79,7 @@ def test_whole_cpus_of_fewer_numa_nodes_than_the_gpus_are_found_with_both_ways_o
 def test_single_numa_node_refuses_gpus_of_two_numa_nodes() -> None:
     single = simulated("single-numa-node")
     found = only(violations(RULE, *OPERATOR, single, asking(container(5, "900m")))).problem
-    assert found.allowed == "at most 4 GPUs on a node of pool train, which one NUMA node has"
+    assert found.allowed == "at most 4 GPUs (one NUMA node) on a node of pool train"
     assert not refused(single, asking(container(4, "48")))
     assert refused(single, asking(container(4, "49")))
 
