@@ -31,7 +31,9 @@ def own_rules(modules: Sequence[str]) -> tuple[Rule[Any, Any], ...]:
             continue
         for rule in loaded:
             if rule.id in found:
-                problems.append(Problem(path, f"rule {rule.id!r} again", "each id once", "rename one of them"))
+                problems.append(
+                    Problem(path, f"rule {rule.id!r} again", "each id once", "rename one of the rules")
+                )
             found[rule.id] = rule
     if problems:
         raise BadInput(_WRONG, problems)
@@ -39,7 +41,6 @@ def own_rules(modules: Sequence[str]) -> tuple[Rule[Any, Any], ...]:
 
 
 def _fix(module: str, error: Exception, *, missing: bool) -> str:
-    """Return a suggestion to fix a module that cannot be imported."""
     name = re.sub(r"[/\\\\]", ".", module.removesuffix(".py")).strip(".")
     if name != module:
         return f"write {name}, which is the name of the module, not of its file"

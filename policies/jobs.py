@@ -161,7 +161,7 @@ def _lost_by_preemption(stack: Stack, workload: Workload, _: Settings) -> Iterat
             at=workload.pod_spec.get("priorityClassName"),
             found=f"a job without checkpoints that pods of {', '.join(above)} may preempt",
             allowed=f"a volume that outlives the pod, or the annotation {_CHECKPOINTS} on its pods",
-            fix="save checkpoints to a claim or a bucket, or set preemptionPolicy: Never for these classes",
+            fix="save checkpoints to a claim or a bucket, or set preemptionPolicy: Never for the higher classes",
         )
 
 

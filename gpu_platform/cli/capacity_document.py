@@ -291,7 +291,7 @@ def _cause(cause: str, uses: Sequence[PoolUse]) -> dict[str, Any]:
 
 
 def _cause_usd(cause: str, uses: Sequence[PoolUse]) -> float | None:
-    """Return the cost of a cause in USD/h, or None if it is unknown for every pool.
+    """Return the cost of one cause of waste in USD/h, or None if it is unknown for every pool.
 
     The cost covers the pools whose waste and price are known.
     """

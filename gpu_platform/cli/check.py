@@ -97,9 +97,9 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
 
 
 def chart_warnings(charts: ChartsPlan, program: RecordedProgram) -> Iterator[str]:
-    """Yield a warning for each chart value of the stack file that has no effect.
+    """Yield a warning for each chart value in the stack file that has no effect.
 
-    Such a value has no effect because the program sets it itself or does not install the chart.
+    Such a value has no effect if the program overrides the value or does not install the chart.
     """
     own: dict[str, Mapping[str, Any]] = {}
     for resource in program.resources:

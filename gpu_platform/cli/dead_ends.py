@@ -26,8 +26,8 @@ _SUSPECT: Final = (
 """Label selectors for nodes that a controller may have given up."""
 _PAST_THE_GATE: Final = (
     "The quotas, policies and members of teams are applied after the validation of all nodes. To change them "
-    "while a node fails, write validation: {gate: false} into the stack file and run `up` again. It then waits "
-    "for no node, and `validate` reports the same findings. Remove the setting when the nodes pass."
+    "while a node fails, write validation: {gate: false} into the stack file and run `up` again. `up` then "
+    "waits for no node, and `validate` reports the same findings. Remove the setting when the nodes pass."
 )
 _POLL_SECONDS: Final = 10.0
 _NEW: Final = 3

@@ -145,7 +145,7 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> bool:
 
 
 def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
-    """Warn if the stack is deployed in a sandbox on this machine other than the one that its stack file names."""
+    """Warn if a sandbox that the stack file does not name contains a deployment of the stack."""
     own = loaded.plan.cluster.name
     for name in control_plane.names():
         if name == own or control_plane.status(name).state != "running":

@@ -1,4 +1,4 @@
-"""Lists what `gpu-platform destroy` deletes and retains, asks for consent, and deletes it."""
+"""Lists what `gpu-platform destroy` deletes and retains, asks for consent, and destroys the stack."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Destruction:
 
     @property
     def deletes_cluster(self) -> bool:
-        """Whether the stack created the cluster, so that the cluster is deleted with everything in it."""
+        """Whether the cluster is deleted with everything in it, because the stack created it."""
         cloud = self.plan.cluster.cloud
         return self.plan.kind == "environment" and cloud is not None and cloud.create is not None
 

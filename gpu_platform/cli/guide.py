@@ -47,7 +47,7 @@ def show_guide(
         found = {str(kind): objects for kind, objects in manifests(guide, team_plan, queue).items()}
         if manifest not in found:
             why = {str(kind): reason for kind, reason in guide.missing.items()}.get(manifest)
-            fix = why or did_you_mean(manifest, found) or "name one of them"
+            fix = why or did_you_mean(manifest, found) or "name one of these manifests"
             raise BadInput(
                 stack, [Problem("--manifest", repr(manifest), f"one of {', '.join(found) or 'none'}", fix)]
             )

@@ -175,7 +175,6 @@ def _questions(answers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _default(key: str, answers: Mapping[str, str]) -> str:
-    """Return the default of a question that depends on earlier answers."""
     first = first_stacks()[answers["provider"]]
     if key == "machine_type":
         return first.machine_type

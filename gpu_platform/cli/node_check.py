@@ -118,7 +118,7 @@ def _check_options(
         ("--replay", str(recordings.replay), "--watch", bool(watch_seconds and recordings.replay)),
     )
     problems = [
-        Problem(option, found, f"only one of {other} and {option}", "remove one of them")
+        Problem(option, found, f"only one of {other} and {option}", "remove one of these options")
         for option, found, other, both in pairs
         if both
     ]

@@ -14,11 +14,11 @@ from gpu_platform.planning.teams import over_allocated
 
 _OFFERED = (
     "the units that the pools offer, times overcommit",
-    "lower the quota here or in another stack, raise a pool's count.max, or set overcommit",
+    "lower the quota in this or another stack, raise a pool's count.max, or set overcommit",
 )
 _QUEUED = (
     "the quotas of the environment's teams and its queueing.reserve",
-    "lower the quota here or in another stack, or raise queueing.reserve in the environment and deploy it",
+    "lower the quota in this or another stack, or raise queueing.reserve in the environment and deploy it",
 )
 
 

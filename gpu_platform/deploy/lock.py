@@ -71,8 +71,8 @@ class StackLock:
         """Hold the lock while the body runs. The body must run in the main thread.
 
         Waits while another run holds the lock. Raises UnknownOutcome if that run does not end within
-        `wait_seconds`. Also raises it if the lock is lost while the body runs, because this process was suspended
-        or could not reach the cluster.
+        `wait_seconds`. Also raises UnknownOutcome if the lock is lost while the body runs, because this process
+        was suspended or could not reach the cluster.
         """
         self._acquire()
         renewing = threading.Thread(target=self._renew, name="stack-lock", daemon=True)

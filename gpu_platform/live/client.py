@@ -240,7 +240,7 @@ class KubernetesClient:
             missing = "its CustomResourceDefinition is not installed"
             if api_version.partition("/")[0] in _GROUPS_OF_KUBERNETES:
                 missing = (
-                    f"Kubernetes {self.kubernetes_version()} does not serve it; write its version as "
+                    f"Kubernetes {self.kubernetes_version()} does not serve it; write this version as "
                     "cluster.kubernetes in the environment's stack file, so that such objects are left out"
                 )
             raise Finding(f"the cluster {self.server} does not have the kind {kind} of {api_version}: {missing}")

@@ -179,8 +179,8 @@ def _is_of_a_broken_server(refusal: Refused) -> bool:
 
 
 def _refusal(what: str, status: int, data: bytes) -> Refused:
-    """Convert the Status object of an answer to a refusal. It contains the message of the Status, or its causes
-    with their fields.
+    """Convert the Status object of an answer to a refusal. The refusal contains the message of the Status, or its
+    causes with their fields.
     """
     try:
         answer: dict[str, Any] = json.loads(data)

@@ -1,4 +1,4 @@
-"""Lists the objects that members of a team created in a namespace, of every kind that the cluster serves.
+"""Lists the objects of all served kinds that members of a team created in a namespace.
 
 The list leaves out objects of the platform, objects that a controller created from another object (such as pods of
 a StatefulSet), and objects that Kubernetes creates in each namespace.

@@ -1,4 +1,4 @@
-"""Reads PodDisruptionBudgets and the pods that they guard from objects of the API server."""
+"""Reads PodDisruptionBudgets, and converts budgets and pods of the API server to the types that planning uses."""
 
 from __future__ import annotations
 

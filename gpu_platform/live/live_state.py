@@ -83,7 +83,6 @@ def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[Disruption
 
 
 def _named(nodes: Iterable[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> tuple[str, ...]:
-    """Return the names of the nodes that meet a condition, sorted."""
     return tuple(sorted(node["metadata"]["name"] for node in nodes if condition(node)))
 
 

@@ -48,16 +48,16 @@ def held_by_team(address: str, teams: Collection[str], *, period: str = "14d") -
     """Return the maximum number of GPUs that each team held at the same time, or None if Prometheus has no such
     metrics.
 
-    A team without a series has held no GPU if another team has a series, because the exporter then names the pods
-    that use GPUs. Raises BadInput for an address that is neither http nor https, and UnknownOutcome if Prometheus
-    does not answer.
+    If any team has a series, the exporter names the pods that use GPUs, so a team without a series has held no
+    GPU. Raises BadInput for an address that is neither http nor https, and UnknownOutcome if Prometheus does not
+    answer.
     """
     found = {team: value for team, value in _ask(address, _HELD.format(period), "namespace").items() if team}
     return {team: found.get(team, 0.0) for team in teams} if found else None
 
 
 def _ask(address: str, query: str, label: str) -> dict[str, float]:
-    """Return the values of an instant query by the value of a label."""
+    """Run an instant query, and return the value of each series by its label `label`."""
     server = Prometheus(address)
     try:
         return {one.labels.get(label, ""): one.last for one in server.at(query)}

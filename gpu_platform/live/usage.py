@@ -1,4 +1,4 @@
-"""Counts the GPU pods of a cluster (scheduled, pending) and the GPU resources that they use."""
+"""Counts the scheduled and pending GPU pods of a cluster, and the GPU resources that they use."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_an_older_cluster_than_the_plan_expects_is_an_error_that_names_the_field
     del newest["cluster"]["kubernetes"]
     ran = older.up(newest)
     assert ran.code == 1
-    assert "does not serve it; write its version as cluster.kubernetes" in ran.err
+    assert "does not serve it; write this version as cluster.kubernetes" in ran.err
 
 
 def test_a_newer_version_is_reported_previewed_and_upgraded_in_place(

@@ -17,7 +17,7 @@ def destroy(client: KubernetesClient, stack: str, progress: Progress | None = No
     """Delete the objects of a stack and then its ApplySet parent. Do nothing if the stack is not deployed.
 
     Namespaces of teams that contain objects of members are retained. The parent is deleted last, so that the next
-    run can finish an interrupted one. Raises NotReady for an object that is not deleted in time.
+    run can finish an interrupted run. Raises NotReady for an object that is not deleted in time.
     """
     progress = progress or Progress(quiet=True)
     members = ApplySet(client, stack)

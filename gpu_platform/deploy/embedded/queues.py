@@ -2,9 +2,9 @@
 
 Kueue keeps a deleted ClusterQueue until the last workload of the queue has ended, and admits no other workload to
 the queue. It keeps a ResourceFlavor while a queue refers to it, and a Topology while a flavor refers to it.
-Without Kueue's finalizer they are deleted immediately. The queue that the stack then creates counts the running
-workloads, which are neither stopped nor changed. Queues of other stacks that refer to a flavor can use the new
-flavor.
+Without Kueue's finalizer, these objects are deleted immediately. The queue that the stack then creates counts the
+running workloads, which are neither stopped nor changed. Queues of other stacks that refer to a flavor can use the
+new flavor.
 
 Kueue must outlive its workloads: only Kueue removes the finalizers of their Workload objects and pods, and waiting
 Jobs are suspended until Kueue starts them.

@@ -135,9 +135,7 @@ class Waiter:
         reasons: Mapping[ObjectKey, str],
         now: float,
     ) -> None:
-        """Print workloads that became ready before the others and, at intervals, the objects that are still waited
-        for.
-        """
+        """Print workloads that have become ready and, at intervals, the objects that are not ready yet."""
         workloads = sorted(str(key) for key in ready if key.group in WORKLOAD_GROUPS)
         if workloads:
             self._progress.line(f"ready: {', '.join(workloads)}; {len(unready)} not ready yet")

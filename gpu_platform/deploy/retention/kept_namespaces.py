@@ -111,7 +111,7 @@ def is_retained(live: Mapping[str, Any]) -> bool:
 
 
 def is_of_platform(live: Mapping[str, Any]) -> bool:
-    """Return whether an engine made the object. The answer is good enough to show the object, not to delete it.
+    """Return whether an engine created the object. The answer is good enough to show the object, not to delete it.
 
     The embedded engine labels its objects, and Pulumi's provider is a field manager of its objects. The data in a
     claim belongs to the members, regardless of who created the claim.
@@ -253,8 +253,8 @@ def _no_gpus(client: KubernetesClient, namespace: str) -> dict[str, Any]:
 
 
 def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> bool | str:
-    """Return True if a stack may take over a retained object, the reason if it may not, or False if the object is
-    not retained.
+    """Return True if a stack may take over a retained object, or the reason if it may not. Return False for an
+    object that is not retained.
 
     Only the kinds that the platform retains count, because a member can label anything else.
     """
@@ -300,8 +300,10 @@ def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
 
 
 def release(client: KubernetesClient, live: Mapping[str, Any]) -> None:
-    """Remove the marks of a retained object that its stack declares again, and remove the quota that blocks GPU
-    pods.
+    """Remove the label and annotations that mark an object as retained, because its stack declares the object
+    again.
+
+    For a namespace, also delete the quota that blocks GPU pods.
     """
     namespace = str(live["metadata"]["name"])
     marks: dict[str, str | None] = {}

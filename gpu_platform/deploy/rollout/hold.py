@@ -1,8 +1,8 @@
 """Owns the MIG label of live nodes, so that engines that do not drain nodes cannot change it.
 
 In addition to the engine, `up` owns the label `nvidia.com/mig.config` of each node through server-side apply. If
-an engine applies another value without force, as Pulumi's provider does, the API server refuses it with a conflict
-that names this field manager.
+an engine applies another value without force, as Pulumi's provider does, the API server refuses the apply with a
+conflict that names this field manager.
 """
 
 from __future__ import annotations

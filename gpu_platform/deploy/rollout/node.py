@@ -147,7 +147,7 @@ class NodeRoll:
         if lasting and any(block.forever for block in before):
             self._leave(blocks_text(lasting))
         elif self._blocks and self.taken and now > self._begun_at + self._rules.drain_timeout_seconds:
-            self.give_up()  # an earlier run cordoned this node, so its own time limit applies
+            self.give_up()  # an earlier run cordoned this node, so the node has a separate time limit
         elif self._blocks:
             self.doing = f"waiting for disruption budgets: {blocks_text(self._blocks)}"
         return bool(self._blocks)

@@ -175,7 +175,7 @@ def _state(
         return
     if found.state == "scheduled" and window.starts is None:
         starts = f"{found.starts:%Y-%m-%dT%H:%MZ}" if found.starts is not None else "a later time"
-        why = f"it begins at {starts}, and no node can start in it before"
+        why = f"it begins at {starts}, and no node can start in it earlier"
         severity: Severity = "stops" if pool.nodes.desired else "warns"
         fix = f"write starts: {utc_text(found.starts)}, so that a schedule starts the nodes then"
         yield severity, why, fix if found.kind == "capacity-block" else "run up after it has begun"

@@ -86,7 +86,7 @@ _PRODUCTS: Final = (
         title="Node Feature Discovery",
         image=r"node-feature-discovery[:@]",
         effect="collides",
-        why="the GPU Operator installs its own; two of them label the same nodes",
+        why="the GPU Operator installs a second one, and both label the same nodes",
         fix="write cluster.parts.node_feature_discovery: present, or have its owner remove it",
         part="node_feature_discovery",
     ),

@@ -213,7 +213,6 @@ def compare_subnet(
 
 
 def _subnet_problem(plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Subnet) -> tuple[str, str] | None:
-    """Return the problem of a subnet and its fix, or None."""
     for network in cluster.networks:
         if IPv4Network(found.cidr).overlaps(IPv4Network(network.cidr)):
             why = f"its range overlaps {network.cidr} of the GPU networks, which the nodes also join"
