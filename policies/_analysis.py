@@ -118,7 +118,7 @@ def _adapter(model: type[Settings]) -> TypeAdapter[Settings]:
 
 @cache
 def _adapter_with_level(model: type[Settings]) -> TypeAdapter[Settings]:
-    """Return the model of a rule's entire configuration, which is its level and its settings."""
+    """Return the model of a rule's entire configuration: its level and its settings."""
     level: Any = (Level | None, Field(default=None, alias=_LEVEL_KEY))
     return TypeAdapter(create_model(model.__name__, __base__=model, enforcement_level=level))
 

@@ -1,4 +1,4 @@
-"""Node pools of a stack, which are Node objects, EKS node groups, GKE node pools or Karpenter NodePools.
+"""Node pools of a stack: Node objects, EKS node groups, GKE node pools and Karpenter NodePools.
 
 They share one interface for machine types, labels, taints and the Topology Manager policy.
 """
@@ -596,10 +596,10 @@ class KarpenterNodePool(_ConfiguredByUserData):
 
     @property
     def renames_shares(self) -> bool:
-        """Whether shares can be renamed, which is always false for Karpenter.
+        """Whether shares can be renamed. Always false for Karpenter.
 
-        Karpenter creates no nodes for pods that request nvidia.com/gpu.shared, so its pools keep the name.
-        Sources: kubernetes-sigs/karpenter#729, #751 and #2140.
+        Karpenter creates no nodes for pods that request nvidia.com/gpu.shared, so shares on its nodes keep the
+        name of whole GPUs. Sources: kubernetes-sigs/karpenter#729, #751 and #2140.
         """
         return False
 

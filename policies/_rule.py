@@ -1,4 +1,4 @@
-"""Types of a rule, which is a side-effect-free check with an id, a severity and a typed configuration."""
+"""Types for rules. A rule is a check without side effects that has an id, a severity and a typed configuration."""
 
 from __future__ import annotations
 

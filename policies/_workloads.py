@@ -1,4 +1,4 @@
-"""Workloads of a stack, which are the pod templates of all resources that create pods."""
+"""Workloads of a stack: the pod templates of all resources that create pods."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def workloads(stack: Stack) -> tuple[Workload, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trainer(Workload):
-    """Container settings of a TrainJob, which are environment variables and resources per node."""
+    """Container settings of a TrainJob: environment variables and resources per node."""
 
     @property
     def containers(self) -> Iterator[Container]:

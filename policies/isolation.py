@@ -251,8 +251,8 @@ def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSetti
 gpu_wildcard_toleration = Rule(
     id="gpu-wildcard-toleration",
     severity=Severity.HIGH,
-    description="Pods do not tolerate drains. Pods without GPUs do not tolerate the taints of GPU nodes, which "
-    "they would occupy.",
+    description="Pods do not tolerate drains. Pods without GPUs do not tolerate the taints of GPU nodes and do "
+    "not occupy them.",
     subjects=lambda stack: stack.view(workloads),
     check=_needless_toleration,
     settings=SystemSettings,

@@ -1,4 +1,4 @@
-"""Rules about jobs, which cover shared memory, deadlines, lost work, and disruption budgets that block a drain.
+"""Rules about jobs: shared memory, deadlines, lost work, and disruption budgets that block a drain.
 
 Sources: PyTorch docs, DataLoader and multiprocessing (shared memory); Kubernetes docs, Job, PodDisruptionBudget,
 pod priority and preemption. Read 2026-11-23.

@@ -1,4 +1,4 @@
-"""Rules about scaling by KEDA, which cover missing metrics and the servers that KEDA queries for a team.
+"""Rules about scaling by KEDA: missing metrics, and the servers that KEDA queries for a team.
 
 In the namespaces of teams, the API server enforces the last two rules, with the same ids.
 

@@ -118,5 +118,5 @@ def _declared_before(live: Mapping[str, Any]) -> set[tuple[str, str]] | None:
 
 
 def _identity(taint: Taint) -> tuple[str, str]:
-    """Return the key and effect of a taint, which identify it on a node."""
+    """Return the key and effect that identify a taint on a node."""
     return str(taint["key"]), str(taint["effect"])

@@ -98,5 +98,5 @@ _SOURCES: Final[Mapping[str, Callable[[], list[str]]]] = {"aws": aws_sources, "g
 
 
 def credential_sources(kind: str) -> list[str]:
-    """Return the credentials on this machine for a kind of cloud, which is `aws` or `google`."""
+    """Return the credentials on this machine for one cloud: `kind` is `aws` or `google`."""
     return _SOURCES[kind]()

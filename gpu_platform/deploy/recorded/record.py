@@ -137,7 +137,7 @@ def record_program(
 
     def run() -> None:
         set_all_config(dict(config), list(secret_config))
-        # `set_mocks` would close the stack before the program runs, which loses the program's exports.
+        # `set_mocks` would close the stack before the program runs, and the program's exports would be lost.
         configure(
             Settings(
                 project=project,

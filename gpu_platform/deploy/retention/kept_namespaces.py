@@ -92,7 +92,7 @@ def refuse_deleting(client: KubernetesClient, namespace: str) -> None:
 
 
 def team_namespace(live: Mapping[str, Any]) -> TeamNamespace:
-    """Return the facts of a team's namespace from its labels, which members cannot change."""
+    """Return what the labels of a team's namespace say about it. Members cannot change these labels."""
     labels = mapping_at(live, "metadata", "labels")
     retained = is_retained(live)
     return TeamNamespace(

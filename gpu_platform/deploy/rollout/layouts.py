@@ -26,7 +26,9 @@ Configs = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def read_configs(text: str | None) -> Configs:
-    """Return the configs of a file, or none if it is invalid, because the MIG manager cannot read it either."""
+    """Return the configs of a file, or none if the file is invalid. The MIG manager cannot read an invalid file
+    either.
+    """
     try:
         document: object = yaml.safe_load(text or "")
     except yaml.YAMLError:

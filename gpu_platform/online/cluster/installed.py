@@ -260,7 +260,7 @@ def _monitoring(plan: EnvironmentPlan, installed: Installed) -> Iterator[OnlineF
         looked_at=looked_at,
         severity="stops",
         found=f"no CRD {SERVICE_MONITORS}",
-        why="`up` creates a ServiceMonitor, which the API server refuses without it",
+        why="`up` creates a ServiceMonitor, which the API server refuses without the CRD",
         fix="install the Prometheus operator's CRDs, or turn monitoring off in the stack file",
     )
 
