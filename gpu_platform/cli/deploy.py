@@ -365,7 +365,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
     except Finding as error:
         failure = error
     # After any other failure, the Pulumi CLI may have applied some of the changes.
-    # The embedded engine has applied none.
+    # The embedded engine tries all objects in a dry run first, so it has usually applied none.
     partly = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
     applied = failure is None or isinstance(failure, NotReady | NodesGivenUp | ObjectsSkipped) or partly
     if applied:
