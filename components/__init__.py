@@ -1,7 +1,7 @@
 """Pulumi components of a GPU platform.
 
 `GpuPlatform`, `GpuNodePool`, `GpuOperator`, `GpuValidation` and `GpuTeam` are for your own Pulumi programs. They
-take plain arguments and plan them internally; see docs/components.md. Each of the other modules of this package
+take plain arguments and compute their own plans; see docs/components.md. Each of the other modules of this package
 creates the resources of one part of a plan.
 """
 

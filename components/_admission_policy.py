@@ -1,6 +1,6 @@
 """Admission policies with their bindings.
 
-Validating policies refuse requests by rules of the catalogue. Mutating policies add defaults.
+Validating policies refuse requests that violate the catalogue's rules. Mutating policies add defaults.
 """
 
 from __future__ import annotations

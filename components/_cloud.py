@@ -1,4 +1,4 @@
-"""Outputs of a cloud cluster that its node pools need. All are unknown in the first preview."""
+"""Outputs that node pools need from an EKS or GKE cluster. All are unknown in the first preview."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class EksOutputs:
 
     name: pulumi.Output[str]
     kubernetes: str | None
-    """Minor version of Kubernetes in the plan."""
+    """Planned minor version of Kubernetes."""
     endpoint: pulumi.Output[str]
     certificate_authority: pulumi.Output[str]
-    """Certificate of the cluster's certificate authority, a PEM in base64 as EKS returns it."""
+    """Certificate of the cluster's certificate authority: a base64-encoded PEM, as EKS returns it."""
     service_cidr: pulumi.Output[str]
     vpc_id: pulumi.Output[str]
     subnet_ids: Mapping[str, pulumi.Output[str]]
-    """Private subnet of each zone that a pool names, by zone."""
+    """Id of the private subnet in each zone that a pool names, by zone."""
     all_subnet_ids: pulumi.Output[list[str]]
-    """Private subnets of all zones, for pools that specify no zone."""
+    """Ids of the private subnets in all zones, for pools that specify no zone."""
     cluster_security_group_id: pulumi.Output[str]
     security_groups: tuple[str, ...]
     """Ids of the node security groups in addition to the cluster security group."""

@@ -6,7 +6,8 @@ resources. `tests/e2e/test_immutable_fields.py` compares the table with the API 
 
 Sources, read 2026-11-28: pkg/apis/*/validation of kubernetes/kubernetes v1.36.3. The queue label and the fields
 that queues count come from pkg/controller/jobframework/validation.go, jobs/leaderworkerset and pkg/util/pod/pod.go
-(SpecShape) of kubernetes-sigs/kueue v0.19.2. Kueue's webhooks check workloads that are running or have ended.
+(SpecShape) of kubernetes-sigs/kueue v0.19.2. Kueue's webhooks reject these changes to workloads that are running
+or have ended.
 
 The table omits kinds that must not be deleted before they are recreated. Kueue's ResourceFlavor and Topology and
 Trainer's TrainingRuntime keep a finalizer while other objects refer to them, so their names change with their

@@ -39,7 +39,9 @@ def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[p
 
 
 def last_change(metadata: Mapping[str, Any] | None) -> str | None:
-    """Return when an object was created or last changed, in RFC 3339, or None if its metadata contains no time."""
+    """Return the time of an object's creation or last change, in RFC 3339, or None if its metadata contains no
+    time.
+    """
     found = metadata or {}
     times = [found.get("creationTimestamp"), *(one.get("time") for one in found.get("managedFields") or ())]
     return max((time for time in times if time), default=None)

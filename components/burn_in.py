@@ -26,7 +26,7 @@ class BurnInArgs:
 
 
 class BurnIn(pulumi.ComponentResource):
-    """A namespace with the check program, a PriorityClass below the priorities of all teams, and
+    """A namespace, the check program in a ConfigMap, a PriorityClass below the priorities of all teams, and
     ResourceClaimTemplates.
 
     Outputs: `namespace`.

@@ -58,7 +58,7 @@ def claim_template(
 def compute_domain(
     name: str, namespace: str, template: str, opts: pulumi.ResourceOptions, *, logical_name: str
 ) -> pulumi.Resource:
-    """Register a ComputeDomain. The DRA driver creates its ResourceClaimTemplate, named `template`.
+    """Register a ComputeDomain. The DRA driver creates the domain's ResourceClaimTemplate, named `template`.
 
     `numNodes` is 0, so the domain consists of the nodes that run pods with a claim from this template.
     """

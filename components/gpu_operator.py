@@ -30,8 +30,8 @@ class GpuOperator(pulumi.ComponentResource):
 
     On a real cluster, a Helm release installs the operator. The release's chart creates the ClusterPolicy or, with
     DRA, the GPUCluster. In the sandbox, the component creates that object from the same values for the simulated
-    operator. If NVLink connects nodes, it also installs the DRA driver. It creates nothing if the cluster already
-    has the operator.
+    operator. If NVLink connects nodes, the component also installs the DRA driver. The component creates nothing
+    if the cluster already has the operator.
 
     Outputs: `release` (the operator's version), `namespace`.
     """

@@ -1,9 +1,9 @@
 """Prevents plain `pulumi up` from changing the MIG layout of live nodes without draining them.
 
 A cloud applies the labels of a node group to its live nodes at once, and Pulumi applies the labels of a Node. The
-MIG manager then partitions GPUs under running pods. `gpu-platform up` therefore changes the nodes one after
-another first. It then passes the pools, with the MIG config of all their nodes, in the variable ROLLED_VARIABLE.
-A resource hook refuses any other update of the label before the provider is called.
+MIG manager then partitions GPUs under running pods. `gpu-platform up` therefore first changes the nodes one after
+another. It then passes the pools, with the MIG config of all their nodes, in the variable ROLLED_VARIABLE. A
+resource hook refuses any other update of the label before the provider is called.
 
 Your own programs have the same hook, but no rollout: after you have drained all nodes of a pool, set the variable
 for one `pulumi up`. Components of the plugin, for programs in other languages, register no hook, because only the
@@ -77,7 +77,7 @@ def refuse_relabelling(pool: str, args: pulumi.ResourceHookArgs) -> None:
 
 def _fix(pool: str, config: str) -> str:
     if pulumi.get_project() == project_settings()["name"]:
-        return f"Run `gpu-platform up {pulumi.get_stack()}`, which drains and changes node by node"
+        return f"Run `gpu-platform up {pulumi.get_stack()}`, which drains and changes the nodes one by one"
     rolled = json.dumps({pool: config})
     return (
         f"Cordon and drain all nodes of the pool, run `{names.ROLLED_VARIABLE}='{rolled}' pulumi up`, wait until "

@@ -64,8 +64,8 @@ _VISIBLE_DEVICES = "all"
 class NodeValidationArgs:
     """Plan of the validation gates, and the pools whose nodes are validated.
 
-    `nodes` has, by pool, the resources that create its nodes. A gate waits only for its own pool, so that a pool
-    without nodes does not delay the validation of the others.
+    `nodes` maps each pool to the resources that create its nodes. A gate waits only for its own pool, so that a
+    pool without nodes does not delay the validation of the others.
     """
 
     validation: ValidationPlan
@@ -245,7 +245,7 @@ class NodeValidation(pulumi.ComponentResource):
             )
 
     def _create_network_policy(self) -> pulumi.Resource:
-        """Deny all pods access to the agents' port, and allow namespaces that belong to no team to read metrics.
+        """Deny access to the agents' port, except that pods in namespaces that belong to no team may read metrics.
 
         Network policies do not apply to probes of the kubelet. The namespace of Prometheus is not known, so it
         cannot be allowed by name.
@@ -376,7 +376,7 @@ class NodeValidation(pulumi.ComponentResource):
                         {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": _DRIVER_CAPABILITIES},
                         *driver_env,
                         *sysfs_env,
-                        # Set even if it is 0: agents also taint nodes that are older than the taint.
+                        # Set it even if the limit is 0: agents also taint nodes that are older than the taint.
                         *(
                             {"name": MOST_HELD_VARIABLE, "value": str(most)}
                             for most in (self._validation.most_held.get(pool.name),)
@@ -398,7 +398,7 @@ class NodeValidation(pulumi.ComponentResource):
                         "periodSeconds": _READY_PERIOD_SECONDS,
                         "timeoutSeconds": _PROBE_TIMEOUT_SECONDS,
                     },
-                    # After a driver change the probe fails, because only a new container sees the new driver
+                    # After a driver change the probe fails, because only a new container gets the new driver
                     # library.
                     "livenessProbe": {
                         "httpGet": {"path": "/live", "port": _PORT},

@@ -52,7 +52,8 @@ class TeamPodSecurityArgs:
 
 
 class TeamPodSecurity(pulumi.ComponentResource):
-    """Admission policies that enforce the Pod Security level of one namespace, with the exceptions for a fabric.
+    """Admission policies that enforce the Pod Security level of one namespace, with the exceptions that a GPU
+    fabric needs.
 
     They match the namespace by name, so that they can exist before it. They stay in the cluster as long as the
     namespace may exist, because the namespace's label would allow every pod. The namespace must wait for the

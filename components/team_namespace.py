@@ -67,7 +67,8 @@ _SHARED_MEMORY = "shared-memory"  # name of the volume at /dev/shm
 # An update deletes a pod before it creates the next, because a surge would exceed the GPU quota.
 _MAX_SURGE = 0
 _MAX_UNAVAILABLE = 1
-# `restricted` requires this of every container. Images that run as root work with it as well.
+# `restricted` requires these two settings of every container.
+# Images that run as root work with them as well.
 _DROPPED_CAPABILITIES = ["ALL"]
 _SECCOMP = "RuntimeDefault"
 # Pods that cannot start are the team's problem. `up` reports them without failing the platform or other teams.

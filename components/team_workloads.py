@@ -32,7 +32,8 @@ from gpu_platform.workload_manifests import (
 # A queued job or a model that fails to load is the team's problem, and must not fail the deployment.
 _NOT_AWAITED: Final = {"pulumi.com/skipAwait": "true"}
 
-# A new workload starts with the declared replicas. If an autoscaler is added later, it keeps its current replicas.
+# A new workload starts with the declared replicas.
+# If an autoscaler is added later, the current replicas stay.
 _REPLICAS_OF_AUTOSCALER: Final = pulumi.ResourceOptions(ignore_changes=["spec.replicas"])
 
 

@@ -61,7 +61,7 @@ def create_storage(
 def create_identities(
     created: EksCluster, cluster: EksClusterPlan, identities: EksIdentities, opts: pulumi.ResourceOptions
 ) -> Mapping[str, Sequence[pulumi.Resource]]:
-    """Create the IAM roles of teams. Return, by team, the resources that must exist before its pods start."""
+    """Create the IAM roles of teams. Return for each team the resources that must exist before its pods start."""
     args = EksTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return EksTeamIdentities(

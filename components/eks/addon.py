@@ -28,7 +28,7 @@ def create_addon(
 ) -> aws.eks.Addon:
     """Register an add-on named `<name>-<add-on>`, after its role.
 
-    `opts` must have the component as the parent. `pod_subnet_ids` has the pods' subnet by zone, for an add-on
+    `opts` must have the component as the parent. `pod_subnet_ids` maps zones to the pods' subnets, for an add-on
     whose configuration contains these subnets.
     """
     identities = None

@@ -36,7 +36,7 @@ class _Role:
 
 
 class EksCluster(pulumi.ComponentResource):
-    """Component of an EKS cluster. `gpu_platform.stack.cluster.EksCluster` is the stack file's section for it.
+    """Component of an EKS cluster. The stack file's section for it is `gpu_platform.stack.cluster.EksCluster`.
 
     Node pools need `outputs`. `karpenter_outputs` are the same outputs with the role of Karpenter's nodes.
     `provider` is available when admins have access to the cluster and pods can be scheduled.
@@ -200,8 +200,8 @@ class EksCluster(pulumi.ComponentResource):
         return dataclasses.replace(self.outputs, node_role_name=pulumi.Output.from_input(role))
 
     def _create_karpenter_node_role(self) -> EksOutputs:
-        """Create a separate role for Karpenter's nodes, because EKS deletes the access entry of a role with the
-        last node group that uses the role.
+        """Create a separate role for Karpenter's nodes. EKS deletes a role's access entry together with the last
+        node group that uses the role.
         """
         name = f"{self._plan.role_prefix}-karpenter-nodes"
         role, attached = self._create_node_role(name, self._child)

@@ -65,7 +65,7 @@ def pod_role(
     *,
     namespace: str = ADDON_NAMESPACE,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    """Create the role of one service account of a namespace for EKS Pod Identity. Return it with its attachments.
+    """Create a role that one service account can assume through EKS Pod Identity. Return it with its attachments.
 
     The conditions compare the tags that EKS adds to the session, so that no other pod or cluster can assume the
     role. They include the cluster's ARN, because a cluster in another region can have the same name.

@@ -28,7 +28,7 @@ class EksTeamIdentitiesArgs:
 class EksTeamIdentities(pulumi.ComponentResource):
     """IAM roles of teams, and the associations of the roles with the teams' service accounts.
 
-    `resources` has, by team, the resources that must exist before the team's pods start. There are no outputs.
+    `resources` maps each team to the resources that must exist before its pods start. There are no outputs.
     """
 
     resources: Mapping[str, list[pulumi.Resource]]
@@ -42,7 +42,7 @@ class EksTeamIdentities(pulumi.ComponentResource):
 
     def _create(self, role: TeamRole) -> list[pulumi.Resource]:
         """Create a role, unless it exists, and its association. Return the resources that must exist before pods
-        start, because pods receive credentials only when they start.
+        start: a pod receives credentials only when it starts.
         """
         policies: list[pulumi.Resource] = []
         role_arn: pulumi.Input[str]

@@ -8,7 +8,7 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 
-# Resources that EC2 creates with an instance and that it bills or lists separately.
+# EC2 creates these resources together with an instance, but bills or lists them separately.
 _TAGGED = ("instance", "volume", "network-interface")
 # Encrypt volumes at rest, with the account's default key unless the stack has a key.
 _ENCRYPTED = "true"

@@ -180,7 +180,8 @@ class EksVpc(pulumi.ComponentResource):
             cidr_block=zone.private_cidr,
             map_public_ip_on_launch=_PUBLIC_ADDRESSES,
             tags={"Name": name, SUBNET_TAG: "1"},
-            # The control plane has interfaces here, so a zone's subnet must stay even if the zone has no pools.
+            # The control plane has interfaces in these subnets, so a zone's subnet must stay even if the zone has
+            # no pools.
             opts=pulumi.ResourceOptions(parent=self, protect=self._keeps),
         )
         table = aws.ec2.RouteTable(
@@ -221,7 +222,7 @@ class EksVpc(pulumi.ComponentResource):
             )
 
     def _control_plane_subnets(self, plan: VpcPlan) -> pulumi.Input[Sequence[pulumi.Input[str]]]:
-        """Return the private subnets of the control plane. EKS does not accept every zone for it."""
+        """Return the private subnets of the control plane. EKS does not accept subnets in every zone."""
         subnets = list(self.private_subnet_ids.values())
         if not plan.no_control_plane:
             return subnets
@@ -242,7 +243,7 @@ class EksVpc(pulumi.ComponentResource):
 
 
 def _accepted_subnets(plan: VpcPlan, known: Mapping[str, Any]) -> list[str]:
-    """Return the subnets in zones that can have a control plane, as soon as AWS has returned the zones' ids."""
+    """Return the subnets in zones that can have a control plane. `known` contains the ids of subnets and zones."""
     problems = check_control_plane_zones(plan, known["zones"])
     if problems:
         raise pulumi.RunError(str(BadInput("zones of the new cluster", problems)))

@@ -102,7 +102,7 @@ class EksNodePool(pulumi.ComponentResource):
                 desired_capacity=size.nodes,
                 min_size=_UNCHANGED,
                 max_size=_UNCHANGED,
-                # Auto Scaling refuses a second action at the same time.
+                # Auto Scaling refuses a second scheduled action for the same time.
                 opts=pulumi.ResourceOptions(
                     parent=self, provider=cluster.provider, delete_before_replace=True, protect=False
                 ),
@@ -223,7 +223,7 @@ def _former_names(group: NodeGroupPlan, suffix: str = "") -> list[pulumi.Alias]:
 
 
 def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> list[str]:
-    """Return the inputs of a node group that an update must not change."""
+    """Return the node group inputs that an update must not change."""
     ignored: list[str] = []
     if plan.keeps_size and not resized:
         ignored.append("scalingConfig.desiredSize")

@@ -55,9 +55,7 @@ def build(
 def create_storage(
     created: GkeCluster, cluster: GkeClusterPlan, storage: GkeStorage, opts: pulumi.ResourceOptions
 ) -> ClassParameters:
-    """Connect the network to file systems. Return the storage class parameters that are outputs of these
-    resources.
-    """
+    """Connect the network to file systems. Return the storage class parameters that depend on the network."""
     args = GkeFileSystemsArgs(storage=storage, plan=cluster, cluster=created.outputs)
     on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return GkeFileSystems(
@@ -68,7 +66,7 @@ def create_storage(
 def create_identities(
     created: GkeCluster, cluster: GkeClusterPlan, identities: GkeIdentities, opts: pulumi.ResourceOptions
 ) -> Mapping[str, Sequence[pulumi.Resource]]:
-    """Create the IAM roles of teams. Return, by team, the resources that must exist before its pods start."""
+    """Create the IAM roles of teams. Return for each team the resources that must exist before its pods start."""
     args = GkeTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
     on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return GkeTeamIdentities(

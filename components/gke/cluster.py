@@ -330,7 +330,8 @@ class GkeCluster(pulumi.ComponentResource):
                 gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=_BUCKET_DRIVER
                 ),
-                # Set only if a storage class needs the driver. Otherwise the cluster's owner may have enabled it.
+                # Set this only if a storage class needs the driver.
+                # Otherwise, keep the setting of the cluster's owner.
                 gcp_filestore_csi_driver_config=(
                     container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(enabled=True)
                     if create.nfs_driver

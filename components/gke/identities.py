@@ -28,7 +28,7 @@ class GkeTeamIdentitiesArgs:
 class GkeTeamIdentities(pulumi.ComponentResource):
     """IAM roles of each team's service account on buckets or on a Google Cloud service account.
 
-    `resources` has, by team, the resources that must exist before the team's pods start. There are no outputs.
+    `resources` maps each team to the resources that must exist before its pods start. There are no outputs.
     """
 
     resources: Mapping[str, list[pulumi.Resource]]

@@ -52,7 +52,7 @@ class GkeNodePoolArgs:
 
 
 class GkeNodePool(pulumi.ComponentResource):
-    """The nodes of one pool, created by a GKE node pool and, if planned, the resource policy of its placement.
+    """A GKE node pool with the nodes of one pool and, if planned, the resource policy for their placement.
 
     Pulumi adds a suffix to the name, so that a new node pool can exist before the old one is deleted.
 
@@ -272,7 +272,7 @@ def _upgrade(upgrade: UpgradeSettings | None) -> gcp.container.NodePoolUpgradeSe
 
 
 def _autoscaling(plan: GkePoolPlan) -> gcp.container.NodePoolAutoscalingArgs | None:
-    """Return autoscaling limits for all locations together. Limits per location would multiply by the number of
+    """Return autoscaling limits for all locations together. GKE multiplies limits per location by the number of
     locations.
     """
     if not plan.autoscaled:

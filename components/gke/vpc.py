@@ -40,8 +40,8 @@ class GkeVpcArgs:
 
 
 class GkeVpc(pulumi.ComponentResource):
-    """A VPC with one subnet for nodes, pods and Services, private access to Google's APIs, NAT, and a webhook
-    rule.
+    """A VPC with one subnet for nodes, pods and Services, private access to Google's APIs, NAT, and a firewall
+    rule for webhooks.
 
     Outputs: `network` and `subnetwork`, their ids. `nat`, the NAT that private nodes use to pull images.
     """

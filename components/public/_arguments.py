@@ -105,6 +105,6 @@ def _below(pattern: str, key: object) -> str:
 
 
 def renamed(problem: Problem, prefix: str, replacement: str = "") -> Problem:
-    """Return a problem in which the beginning `prefix` of the place is replaced by `replacement`."""
+    """Return a copy of a problem whose place begins with `replacement` instead of `prefix`."""
     place = re.sub(rf"^{re.escape(prefix)}(\.|$)", replacement, problem.path)
     return Problem(place or prefix, problem.found, problem.allowed, problem.fix)

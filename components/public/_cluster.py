@@ -126,7 +126,7 @@ def create_pool(
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Input[str] | None, pulumi.Input[list[str]]]:
-    """Register the nodes of the plan's only pool. Return the cloud's name of the pool and the names of its nodes.
+    """Register the nodes of the plan's only pool. Return the pool's name in the cloud and the names of its nodes.
 
     A cloud's SDK is imported only for pools in that cloud. `opts` are the options of Kubernetes objects.
     """

@@ -32,7 +32,9 @@ def passing_on(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions | 
 
 
 def create_environment(component: pulumi.ComponentResource, name: str, plan: EnvironmentPlan) -> Mapping[str, Any]:
-    """Register the environment below `component`. Return its outputs by the names of the stack's outputs."""
+    """Register the environment below `component`. Return its outputs, which have the same names as a stack's
+    outputs.
+    """
     # A cloud's provider has no explicit parent, so make the component the default parent.
     before = settings.ROOT.set(component)
     try:

@@ -1,4 +1,4 @@
-"""Maps the typed dictionaries of stack file mappings to the models that check them.
+"""Maps each typed dictionary of the stack file to the models that check its mappings.
 
 `python -m tools.docs` writes `stack_file_types` from this table and the models.
 """
@@ -128,7 +128,7 @@ MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "ExistingVpc": "An existing VPC for a new cluster, with the fields for EKS or for GKE.",
-    "StorageClass": "A class for claims of volumes. Keys except `type` and `retain` apply only to some types.",
+    "StorageClass": "A storage class for volume claims. Keys except `type` and `retain` apply only to some types.",
     "SystemNodes": "The nodes without GPUs of a new cluster, with the fields for EKS or for GKE.",
     "CreateCluster": "A new cluster, with the fields for EKS or for GKE.",
     "PlatformCluster": "The cluster of a whole platform, either an existing cluster or a new one with `create`.",

@@ -71,7 +71,9 @@ def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> Envir
 def plan_team(
     kind: str, name: str, arguments: Mapping[str, Any]
 ) -> tuple[TeamPlan, GuidePlan, TeamWorkloadsPlan | None]:
-    """Return the plans of one team on its cluster's pools, its guide and its workloads. Raises BadArguments."""
+    """Return the plans of one team, its guide and its workloads on the cluster's pools. Raises BadArguments with
+    every problem.
+    """
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     shared = ("cluster", "operator", "pools", "priorities", "device_classes", "overcommit")

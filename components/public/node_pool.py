@@ -13,7 +13,7 @@ from components.public.types import GpuCluster, NodeTaint
 
 
 class GpuNodePoolArgs(PoolSettings, total=False):
-    """Arguments of a GPU node pool, which are the fields of a stack file's `pools[]`, and the cluster."""
+    """Arguments of a GPU node pool: the fields of `pools[]` in a stack file, and the cluster."""
 
     cluster: Required[GpuCluster]
     """The cluster of the pool, either an existing cluster or one that the same program creates."""

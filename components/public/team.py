@@ -13,7 +13,7 @@ from components.team_namespace import TeamNamespace, TeamNamespaceArgs
 
 
 class GpuTeamArgs(TeamSettings, total=False):
-    """Arguments of a team, which are the fields of a stack file's `teams[]`, and the pools of the cluster."""
+    """Arguments of a team: the fields of `teams[]` in a stack file, and the pools of the cluster."""
 
     cluster: Required[GpuCluster]
     """The cluster, either an existing cluster or one that the same program creates."""

@@ -13,7 +13,7 @@ from components.public.types import GpuCluster
 
 
 class GpuValidationArgs(ValidationSettings, total=False):
-    """Arguments of the validation, which are the fields of a stack file's `validation`, and the pools."""
+    """Arguments of the validation: the fields of `validation` in a stack file, and the pools."""
 
     cluster: Required[GpuCluster]
     """The cluster, either an existing cluster or one that the same program creates."""
