@@ -1,8 +1,8 @@
 """A GPU platform on Kubernetes from a stack file: stack file models, catalogue, planning, engines and command
 line.
 
-Importing this package extends sys.path. The packages next to it (`components`, `policies`), which a wheel contains
-in a folder below it, can then be imported, and so can the modules of a project, such as company rules.
+Importing this package extends sys.path, so that the packages next to it (`components`, `policies`) and a project's
+own modules, such as company rules, can be imported. A wheel contains these packages in a folder below this one.
 """
 
 import sys

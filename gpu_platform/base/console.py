@@ -10,8 +10,8 @@ _WIDTH_WITHOUT_TERMINAL = 160  # columns, for logs and pipes
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console on standard output or standard error. It is as wide as the terminal, or else `COLUMNS` or
-    160 columns wide.
+    """Return a console on standard output or standard error. Without a terminal, its width is `COLUMNS` or 160
+    columns.
     """
     out = Console(highlight=False, soft_wrap=True, stderr=stderr)
     if out.is_terminal:

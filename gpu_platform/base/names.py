@@ -47,7 +47,7 @@ RETAINED_QUOTA: Final = "retained"  # ResourceQuota that keeps new GPU pods out 
 
 GPU_MEMORY_ANNOTATION: Final = "gpu-platform.dev/gpu-memory"  # memory that a pod needs on each GPU
 CHECKPOINTS_ANNOTATION: Final = (
-    "gpu-platform.dev/checkpoints"  # place where a pod saves the state that it continues from, or `none: REASON`
+    "gpu-platform.dev/checkpoints"  # place of the state that a pod resumes from, or `none: REASON`
 )
 
 MIG_ROLLOUT_ANNOTATION: Final = "gpu-platform.dev/mig-rollout"  # reason why `up` has cordoned a node
@@ -80,14 +80,14 @@ VALIDATED_LABEL: Final = "gpu-platform.dev/validated"  # hash of the expectation
 VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # condition of nodes that an agent has checked
 # Autoscalers recognize taints by these prefixes. A startup taint is removed later, and a status taint concerns a
 # single node. Source: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
-STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # until a node passes
+STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # on unvalidated nodes
 # The CRD NodeReadinessRule requires this prefix.
 READINESS_TAINT_KEY: Final = (
-    "readiness.k8s.io/gpu-platform-validated"  # replaces STARTUP_TAINT_KEY with the Node Readiness Controller
+    "readiness.k8s.io/gpu-platform-validated"  # instead of STARTUP_TAINT_KEY, with the Node Readiness Controller
 )
-FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # while a later check fails
+FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # on a node whose checks fail
 CORDON_ANNOTATION: Final = "gpu-platform.dev/cordoned"  # time when the node agent cordoned the node
-RESETS_ANNOTATION: Final = "gpu-platform.dev/gpu-resets"  # times when the node agent saw GPU resets
+RESETS_ANNOTATION: Final = "gpu-platform.dev/gpu-resets"  # times when the node agent detected GPU resets
 VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps
 BURN_IN_NAMESPACE: Final = "gpu-platform-burn-in"
 BURN_IN_LABEL: Final = "gpu-platform.dev/burn-in"  # on pods, objects and results of active checks
@@ -96,7 +96,7 @@ CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy objec
 
 # -- the sandbox ------------------------------------------------------------------------------------------
 SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # machine type that a node simulates
-SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"  # driver on a new node
+SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"  # driver version of a new node
 SANDBOX_RUNNING_DRIVER_ANNOTATION: Final = (
     "sandbox.gpu-platform.dev/running-driver"  # version of the loaded driver; the simulated operator sets it
 )
@@ -104,7 +104,7 @@ SANDBOX_TOPOLOGY_SCOPE_ANNOTATION: Final = (
     "sandbox.gpu-platform.dev/topology-scope"  # Topology Manager scope of a node: "pod", else "container"
 )
 SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # release of a node's simulated operands
-SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # on new Karpenter nodes
+SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # taint of new Karpenter nodes
 SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE, with a JSON list for each node name
 SANDBOX_NAMESPACE: Final = "sandbox-system"
 # How long the containers of a pod run, and how the first container ends. The simulator reads these annotations.

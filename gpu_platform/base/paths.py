@@ -21,9 +21,7 @@ _PROGRAM = "components.program"  # module that the program of every project call
 
 
 def is_checkout(folder: Path) -> bool:
-    """Return whether `folder` is the root of a checkout. A checkout contains this code. The folder's name does not
-    matter.
-    """
+    """Return whether `folder` is the root of a checkout of this project. The folder's name does not matter."""
     return (folder / "Pulumi.yaml").is_file() and (folder / "gpu_platform" / "base" / "paths.py").is_file()
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LINE_SHARE: Final = 0.1  # a plain line after each tenth of the work ...
-_LINE_SECONDS: Final = 30.0  # ... and after this many seconds with progress
+_LINE_SHARE: Final = 0.1  # share of the work after which a plain line is printed
+_LINE_SECONDS: Final = 30.0  # a plain line is also printed at the first progress after this time
 
 
 class Progress:

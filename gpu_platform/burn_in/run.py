@@ -71,8 +71,8 @@ def run_burn_in(
 ) -> list[NodeRecord]:
     """Measure the idle nodes of all pools, or only of `pools` or `nodes`. Store and return the results.
 
-    The Jobs are deleted however the run ends. Raises BadInput for nodes that do not exist, Refused and
-    UnknownOutcome.
+    The Jobs are always deleted when the run ends. Raises Refused, UnknownOutcome, and BadInput for nodes that do
+    not exist.
     """
     found = [NodeRecord(state, pool) for pool, state in _states(client, plan, burn_in)]
     _check_nodes(nodes, [record.node.name for record in found])

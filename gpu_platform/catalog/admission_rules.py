@@ -90,7 +90,7 @@ class DeclaredValue(Fact):
 class DeclaredRule(Fact):
     """A rule: CEL that must be true for each of its subjects, and a message with the mistake and the fix.
 
-    The message refers to values as `{name}`, and to lists with a word before the last element as `{name:or}`.
+    The message refers to values as `{name}`. `{name:or}` inserts a list with the word `or` between its elements.
     `when` and `unless` name a value. The rule is omitted if the value of `when` is empty, or if the value of
     `unless` is not empty. `repeat` names a list of maps. The rule is then generated once for each map. Its CEL
     refers to the map as `entry`, and its message may refer to the fields of the map.
@@ -149,8 +149,8 @@ class AdmissionPolicy:
     rules: tuple[AdmissionRule, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the policy as it is stored in a Plan: the stack's values and the rules' messages. The rest is in
-        the catalogue.
+        """Return the policy as it is stored in a Plan: the stack's values and the rules' messages. The catalogue
+        contains everything else.
         """
         rules = [{"id": rule.id, "message": rule.message} for rule in self.rules]
         return {"name": self.name, "values": dict(self.values), "rules": rules}
@@ -167,7 +167,7 @@ class AdmissionRules:
     rules: tuple[DeclaredRule, ...]
 
     def policy(self, name: str, values: Mapping[str, Value]) -> AdmissionPolicy:
-        """Return a policy with the values of a stack. The policy has no rules if none of them applies.
+        """Return a policy with the values of a stack. The policy has no rules if no rule applies.
 
         Raises ValueError for a value that no file declares, and KeyError if a value is missing.
         """
@@ -325,7 +325,9 @@ def _kind(value: Value) -> str:
 
 
 def filled(message: str, values: Mapping[str, Value]) -> str:
-    """Return a message with its values inserted. Lists are joined by commas, or by the word in the placeholder."""
+    """Return a message with its values inserted. Lists are joined with commas, or with the word in the
+    placeholder.
+    """
 
     def text(place: re.Match[str]) -> str:
         value = values[place[1]]

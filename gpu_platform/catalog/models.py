@@ -234,8 +234,8 @@ class AwsFamily(Fact):
     capacity_blocks: bool = Field(default=False, description="whether EC2 Capacity Blocks for ML are available")
     instances_end_minutes: int = Field(
         default=30,
-        description="minutes before the end of a block when all instances must have ended: EC2 terminates them, "
-        "or requires it",
+        description="minutes before the end of a block at which EC2 terminates the instances, or by which it "
+        "requires that they have ended",
     )
     efa_cards: tuple[int, ...] = Field(
         default=(), description="indexes of the network cards with EFA, if they are not consecutive"
@@ -269,7 +269,7 @@ class GcpFamily(Fact):
 
 
 class FabricDaemon(Fact):
-    """The sidecar that receives a fabric's data, as its vendor publishes it.
+    """The vendor's sidecar that receives a fabric's data.
 
     The sidecar writes to host paths as root. Every setting is therefore fixed. With a command that the user
     chooses, the sidecar could take over the node.
@@ -292,7 +292,7 @@ class FabricDaemon(Fact):
 
 
 class FabricPods(Fact):
-    """Access to the node that pods need if they use the GPU NICs of a fabric, taken from the vendor's tests."""
+    """Node access that pods need to use the GPU NICs of a fabric, taken from the vendor's tests."""
 
     name: Literal["tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack, as in `fabric` of a family")
     daemon: FabricDaemon | None = Field(default=None, description="sidecar of the pods, or None if they need none")
@@ -611,7 +611,7 @@ class XidClass(Fact):
     codes: XidCodes = Field(description="codes of the class; empty for all codes that no other class contains")
     remedy: str
     ends: Literal["", "hour", "reset", "boot"] = Field(
-        default="", description="what ends the fault of the node; empty if no action is needed"
+        default="", description="event that ends the node's fault; empty if no action is needed"
     )
     processes: int | None = Field(
         default=None,

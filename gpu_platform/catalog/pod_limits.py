@@ -1,4 +1,4 @@
-"""Limits for the volumes of teams' pods, and for how long these pods can keep a node. The policy pack and the
+"""Limits for the volumes of teams' pods, and for the time that these pods can keep a node. The policy pack and the
 admission rules both check the limits.
 
 Each limit is defined only here. The two checks are separate implementations. A test compares their verdicts.

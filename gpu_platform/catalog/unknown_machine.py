@@ -48,7 +48,10 @@ def machines_of_gpu(gpus: Collection[str], machines: Iterable[MachineType]) -> s
 
 def _written(names: Sequence[str]) -> str:
     if len(names) > _MOST:
-        return f"write {', '.join(names[:_MOST])}, or another of {len(names)}; see `gpu-platform machines list`"
+        return (
+            f"write {', '.join(names[:_MOST])}, or another of the {len(names)} types; see `gpu-platform "
+            "machines list`"
+        )
     return f"write {' or '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" if names else ""
 
 
@@ -60,8 +63,8 @@ def _of_family(name: str, machines: Sequence[MachineType]) -> str:
 
 
 def _with_its_gpu(name: str, machines: Sequence[MachineType], catalog: Catalog) -> str:
-    """Return the fix for the name of a GPU model or for the first part of another vendor's machine type, or else
-    "".
+    """Return the fix if `name` is a GPU model or the beginning of a machine type of any vendor, or else an empty
+    string.
     """
     elsewhere = {one.gpu for one in catalog.machine_types.values() if one.gpu and one.name.startswith(name)}
     words = set(re.split(r"[^a-z0-9]+", re.sub(r"^\d+ ?x ?", "", name)))

@@ -17,8 +17,8 @@ Object = dict[str, Any]
 class Kind:
     """A kind of object.
 
-    `ends` are the types of the conditions that mark an object as ended. It is empty if objects of this kind never
-    end by themselves.
+    `ends` are the types of the conditions that mark an object as ended. The tuple is empty if objects of this kind
+    never end by themselves.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Kind:
     ends: tuple[str, ...] = ()
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Return the path of the objects of a namespace, or of the object with this name."""
+        """Return the API path of a namespace's objects of this kind, or of the object `name`."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
 
@@ -68,7 +68,7 @@ def status_of(live: Object) -> Object:
 
 
 def ended_at(kind: Kind, live: Object) -> datetime | None:
-    """Return when an object ended, or None if it has not ended."""
+    """Return the time when an object ended, or None if it has not ended."""
     status = status_of(live)
     if kind == POD:
         return _pod_ended_at(live, status)

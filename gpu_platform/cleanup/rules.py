@@ -20,7 +20,7 @@ _BUSY = 0.01  # share of a GPU's time; a pod that uses less is idle
 
 Objects = Mapping[Kind, Sequence[Object]]
 Activity = Mapping[str, float]
-"""Maximum share of its GPUs' time that each pod used in the window, by pod name."""
+"""Maximum share of GPU time that each pod used in the window, by pod name."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,9 @@ def _may_be_idle(pod: Object) -> bool:
 
 
 def _is_idle(pod: Object, activity: Activity, since: datetime) -> bool:
-    """Return whether a pod has run and used no GPU since a time. A pod without metrics does not count as idle."""
+    """Return whether a pod has run since a time and left its GPUs idle. A pod without metrics does not count as
+    idle.
+    """
     used = activity.get(pod["metadata"]["name"])
     started = pod["status"].get("startTime") or pod["metadata"]["creationTimestamp"]
     return used is not None and used < _BUSY and time_of(started) <= since

@@ -42,8 +42,8 @@ def guide_to_markdown(
     *,
     full: bool = False,
 ) -> str:
-    """Return the guide as Markdown. With `full`, it also contains the manifests. Otherwise, it only contains how
-    to get them.
+    """Return the guide as Markdown. With `full`, it also contains the manifests. Otherwise, it explains how to get
+    them.
     """
     sections = (
         _login(guide, team),

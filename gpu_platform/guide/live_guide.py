@@ -47,10 +47,10 @@ class Incomplete:
 class LiveGuide:
     """State of a cluster for one team.
 
-    `used` contains the used units by ResourceQuota key, and `borrowed` the part of them that is borrowed. `free`
-    contains the units of ready nodes that no pod uses, by pool and resource. `held` is the stopPolicy of the queue
-    if somebody holds the queue, or else empty. `incomplete` are workloads that lost pods and cannot replace them
-    because of the quota.
+    `used` contains the used units by ResourceQuota key, and `borrowed` contains how many of them are borrowed.
+    `free` contains the units of ready nodes that no pod uses, by pool and resource. `held` is the stopPolicy of
+    the queue if somebody holds the queue, or else empty. `incomplete` are workloads that lost pods and cannot
+    replace them because of the quota.
     """
 
     used: Mapping[str, str]

@@ -349,7 +349,11 @@ def test_a_similar_machine_type_has_the_series_and_architecture(catalog: Catalog
         ("8xH100", "aws", "write p5.4xlarge or p5.48xlarge"),
         ("dgx-a100", "aws", "write p4d.24xlarge or p4de.24xlarge"),
         ("dgx-a100", None, "write dgx-a100-320gb or dgx-a100-640gb"),
-        ("A100", "gcp", "write a2-highgpu-1g, a2-highgpu-2g, a2-highgpu-4g, a2-highgpu-8g, or another of 13"),
+        (
+            "A100",
+            "gcp",
+            "write a2-highgpu-1g, a2-highgpu-2g, a2-highgpu-4g, a2-highgpu-8g, or another of the 13 types",
+        ),
         ("nvidia-h200", "aws", "write p5e.48xlarge or p5en.48xlarge"),
         ("T4", "gcp", "see `gpu-platform machines list`"),
     ],

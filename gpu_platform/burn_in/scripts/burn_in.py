@@ -104,7 +104,7 @@ def host_copies(device):
 
 
 def device_copies(world):
-    """Return how fast each GPU reads from the next one."""
+    """Return the bandwidth at which each GPU copies from the next GPU."""
     tensors = [torch.empty(COPY_BYTES, dtype=torch.uint8, device=f"cuda:{index}") for index in range(world)]
     return [bandwidth(tensors[index], tensors[(index + 1) % world]) for index in range(world)]
 
@@ -126,7 +126,7 @@ def wait(*tensors):
 
 
 def products(device, seconds):
-    """Return how many products differ from the first product, the digest of the first product, and TFLOP/s."""
+    """Return the number of products that differ from the first product, the digest of the first, and TFLOP/s."""
     side = SIDE if CUDA else 256
     generator = torch.Generator().manual_seed(7)  # every GPU uses the same numbers
     one, two = (torch.randn(side, side, generator=generator).to(device, torch.bfloat16) for _ in range(2))
@@ -188,7 +188,8 @@ if __name__ == "__main__":
     try:
         main()
     except Exception as error:
-        # The first process that fails knows the reason. The others fail because the first process has exited.
+        # Keep the error of the first process that fails.
+        # The others fail only because the first process has exited.
         if not os.path.exists(MESSAGE) or not os.path.getsize(MESSAGE):
             write({"version": VERSION, "error": f"{type(error).__name__}: {error}"[:1500]})
         raise
