@@ -32,7 +32,8 @@ _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
 _YEAR = 8760 * 3600
-# This is more than the CPUs of 200 pools with 1,000 nodes. Larger numbers are mistakes and make sums useless.
+# The limit exceeds the CPUs of 200 pools with 1,000 nodes.
+# Larger numbers are mistakes and make sums useless.
 _MAX_CPUS = 100_000_000
 _MAX_MEMORY = 2**60
 _MIN_MEMORY = 2**20

@@ -25,7 +25,9 @@ class NodeScript(SpecModel):
     gcs: str | None = Field(
         default=None, pattern=r"^gs://[a-z0-9][\w.-]+/\S+$", examples=["gs://acme-nodes/bootstrap.sh"]
     )
-    """Object in Cloud Storage. It needs `generation`, and the nodes' service account must be able to read it."""
+    """Object in Cloud Storage. It requires `generation`. The nodes' service account must be able to read the
+    object.
+    """
     generation: int | None = Field(default=None, ge=1)
     """Generation of the object. It changes whenever the content of the object changes. `gcloud storage objects
     describe` prints it.

@@ -46,7 +46,8 @@ class SetsProperties:
     """The node pool properties that a field sets, by platform. Their names are the names in the platform's API.
 
     catalog/facts/pool_changes.yaml contains the effect of a changed property on nodes (the pool is replaced, or
-    nodes are rolled or removed). If a platform has no property here, it changes the field in place.
+    nodes are rolled or removed). If a platform has no properties in this annotation, a change of the field is
+    applied in place.
     """
 
     eks: tuple[str, ...] = ()

@@ -351,5 +351,5 @@ def _unreadable(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]
 
 
 def to_json(platform: object) -> str:
-    """Return YAML values as JSON text. Only in JSON, strict models accept lists as tuples and strings as dates."""
+    """Return YAML values as JSON text. Strict models accept lists as tuples and strings as dates only in JSON."""
     return json.dumps(platform, default=str, allow_nan=True)

@@ -31,13 +31,13 @@ class LoadedStack:
 
     @property
     def argument(self) -> str:
-        """Name or path of the stack on the command line."""
+        """Command-line argument for this stack: its name or path."""
         return stack_argument(self.stack, self.path)
 
     @property
     def environment_argument(self) -> str:
-        """Name or path of a team stack's environment on the command line. For an environment, it is the argument
-        of the stack itself.
+        """Command-line argument for the environment of a team stack. If this stack is an environment, its own
+        argument.
         """
         if self.plan.kind == "environment":
             return self.argument
@@ -46,8 +46,8 @@ class LoadedStack:
         return stack_argument(name, self.path.parent / (reference.get("file") or f"Pulumi.{name}.yaml"))
 
     def argument_of(self, other: str) -> str:
-        """Return the name or path of another stack of the cluster on the command line. The other stack's file may
-        be in the same folder as this stack's file.
+        """Return the command-line argument for another stack of the same cluster. The other stack's file may be in
+        the same folder as this stack's file.
         """
         file = self.path.parent / f"Pulumi.{other}.yaml"
         return stack_argument(other, file) if file.is_file() else other

@@ -211,6 +211,6 @@ class Karpenter(SpecModel):
     """Age at which a node is replaced. The default depends on the pool's `workload`."""
     limits: Annotated[dict[Literal["cpu", "memory"], Quantity], Field(min_length=1)] | None = None
     """Maximum total CPU and memory of the pool's nodes. They must be enough for `count.max` nodes of
-    `machine_type`, and must not exceed the same number of nodes of the largest alternative. The limits on nodes
-    and GPUs are computed from `count`.
+    `machine_type`, and at most what `count.max` nodes of the largest alternative have. The limits on nodes and
+    GPUs are computed from `count`.
     """

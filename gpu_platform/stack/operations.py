@@ -155,13 +155,12 @@ class Cleanup(SpecModel):
     schedule: str = Field(default="17 3 * * *", pattern=CRON, examples=["17 3 * * *"])
     """Schedule in UTC: minute, hour, day, month and weekday."""
     finished_after: Duration | None = "168h"
-    """How long after their end Jobs, JobSets, TrainJobs, RayJobs and standalone pods count as unneeded. With
-    `null`, they never do.
+    """Time after which ended Jobs, JobSets, TrainJobs, RayJobs and standalone pods count as unneeded. With `null`,
+    they never count as unneeded.
     """
     idle_after: Annotated[Duration, at_most("168h")] | None = None
-    """How long notebooks must not have used their GPUs before they count as unneeded. The same applies to other
-    workloads whose pods have the label `gpu-platform.dev/ends-when-idle: "true"`. If unset, idle workloads never
-    count as unneeded.
+    """Time without GPU use after which notebooks count as unneeded. The same applies to other workloads whose pods
+    have the label `gpu-platform.dev/ends-when-idle: "true"`. If unset, idle workloads never count as unneeded.
     """
     prometheus: str | None = Field(
         default=None, pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", examples=["http://prometheus.monitoring:9090"]

@@ -75,7 +75,7 @@ class CompletedStack:
     renamed: Mapping[str, str]
 
     def in_file(self, problem: Problem) -> Problem:
-        """Return a problem with its place in the stack file, whose path may contain misspelt keys."""
+        """Return a problem with its path as it is in the stack file, including misspelt keys."""
         for path, written in self.renamed.items():
             if re.match(rf"{re.escape(path)}(?=[.\[]|$)", problem.path):
                 return replace(problem, path=written + problem.path[len(path) :])

@@ -435,6 +435,6 @@ class Pool(SpecModel):
 
     @property
     def sharing(self) -> Sharing:
-        """Sharing settings of the GPUs. Planning must have replaced a name by the settings."""
+        """Sharing settings of the GPUs. They are available after planning has replaced a name by its settings."""
         assert not isinstance(self.declared_sharing, str)  # noqa: S101 - planning has resolved it
         return self.declared_sharing

@@ -232,9 +232,7 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def meant_option(value: object, options: Sequence[str]) -> str:
-    """Return `did you mean 'x'?` for an option that is similar to a value, or whose name in other tools is the
-    value.
-    """
+    """Return `did you mean 'x'?` for an option that is similar to `value`, or that other tools call `value`."""
     word = str(value).casefold()
     meant = [option for option in options if word in _OTHER_NAMES.get(option, ())]
     several = [option for option in options if word in option.split("-")]
@@ -297,7 +295,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
     meant = [
         one
         for one, names in _OTHER_KEYS.items()
-        # `enabled` can be another name for a key with any allowed values.
+        # The key `enabled` can stand for a key with other allowed values, so its value is not compared.
         if plain in map(_plain, names)
         and (plain == "enabled" or not _lists_others(value, fields.get(one, {}), root))
     ]

@@ -10,7 +10,7 @@ from gpu_platform.stack.team import GpuUnits
 
 
 class Preemption(SpecModel):
-    """Which running workloads are stopped to make room for waiting ones."""
+    """Which running workloads are stopped to make room for waiting workloads."""
 
     within_team: Literal["lower-priority", "never"] = "lower-priority"
     """Workloads of the same team that may be preempted: workloads of a lower priority class, or none."""

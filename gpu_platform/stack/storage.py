@@ -44,7 +44,7 @@ class DiskStorage(SpecModel):
     default: bool = False
     """Whether this class is used by claims that name no class. At most one class can be the default."""
     retain: bool = False
-    """Keep the disk, and its cost, when its claim is deleted."""
+    """Keep the disk when its claim is deleted. The disk continues to cost money."""
     kms_key: Key | None = None
     """Customer-managed key: its ARN, or the name of a Cloud KMS key. By default, the cloud's default key is used.
     """
@@ -68,7 +68,7 @@ class NfsStorage(SpecModel):
     ] = None
     """Service tier of Filestore on GKE. The default is zonal."""
     retain: bool = True
-    """Keep the data, and its cost, when its claim is deleted."""
+    """Keep the data when its claim is deleted. The data continues to cost money."""
     kms_key: Key | None = None
     """Customer-managed key of the file system that the program creates (EKS), or of each instance (GKE)."""
 
@@ -86,7 +86,7 @@ class LustreStorage(SpecModel):
     pools, if they name only one zone.
     """
     retain: bool = True
-    """Keep the file system, and its cost, when its claim is deleted."""
+    """Keep the file system when its claim is deleted. The file system continues to cost money."""
     kms_key: Annotated[AwsKey | None, _KMS_ON_EKS] = None
     """Customer-managed key on EKS. By default, FSx uses its default key."""
 
@@ -106,14 +106,14 @@ class BucketStorage(SpecModel):
     region.
     """
     prefix: str | None = Field(default=None, pattern=BUCKET_PREFIX, max_length=512, examples=["imagenet/"])
-    """Directory of the bucket that pods see. They cannot read anything outside it. The default is the whole
-    bucket.
+    """Directory of the bucket that is mounted in pods. Pods cannot read anything outside this directory. The
+    default is the whole bucket.
     """
     teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
     """Teams of the environment that have the claim. The default is all teams."""
     team_stacks: TeamStacks = ()
-    """Teams with a separate stack that also have the claim. Their stack creates the claim. By default, no such
-    team has it.
+    """Teams with a separate stack that also have the claim. Their stack creates the claim. By default, teams with
+    a separate stack do not have the claim.
     """
     purpose: Literal["datasets", "checkpoints"] = "datasets"
     """Content of the bucket. It decides how the bucket is mounted. `datasets` are files that do not change and are
@@ -191,14 +191,14 @@ class ExistingStorage(SpecModel):
     directory: str | None = Field(
         default=None, pattern=rf"^({_SEGMENT}|\{{team\}})(/({_SEGMENT}|\{{team\}}))*$", examples=["teams/{team}"]
     )
-    """Directory that pods see. `{team}` is replaced by the name of each team. The directory must exist. The
-    default is the whole file system.
+    """Directory that is mounted in pods. `{team}` is replaced by the name of each team. The directory must exist.
+    The default is the whole file system.
     """
     teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
     """Teams of the environment that have the claim. The default is all teams."""
     team_stacks: TeamStacks = ()
-    """Teams with a separate stack that also have the claim. Their stack creates the claim. By default, no such
-    team has it.
+    """Teams with a separate stack that also have the claim. Their stack creates the claim. By default, teams with
+    a separate stack do not have the claim.
     """
     read_only: bool = False
 

@@ -62,9 +62,7 @@ class ObjectLimits(SpecModel):
     claims: int = Field(default=500, ge=0, le=100_000)
     """PersistentVolumeClaims."""
     other_kinds: int = Field(default=200, ge=0, le=100_000)
-    """Objects of each of the other kinds that members may create, such as Deployments, service accounts or
-    JobSets.
-    """
+    """Objects of each other kind that members may create, such as Deployments, service accounts or JobSets."""
     storage: Memory = "100Ti"
     """Total storage that all PersistentVolumeClaims request."""
 
@@ -226,9 +224,9 @@ class Team(SpecModel):
     """
     pod_security: PodSecurity = "restricted"
     """Pod Security level that the namespace enforces. With `restricted`, pods run as a user other than root, with
-    a seccomp profile and without capabilities. With `baseline`, pods may run as root, but use no host paths and
-    no namespaces of the node, and are not privileged. `workloads` have the settings that the level requires,
-    except the user: an image that runs as root needs `run_as_user`.
+    a seccomp profile and without capabilities. With `baseline`, pods may run as root, but may not be privileged or
+    use host paths or namespaces of the node. `workloads` have the settings that the level requires, except the
+    user: an image that runs as root needs `run_as_user`.
     """
     claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
     """With DRA, ResourceClaimTemplates in the team's namespace."""

@@ -105,7 +105,7 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
     name = service.pod.workload.name
     spec: Manifest = {
         "replicas": service.replicas,
-        # LeaderWorkerSet creates no headless Service if a Service with its name exists, as it does here.
+        # LeaderWorkerSet creates no headless Service, because a Service with its name already exists.
         "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
         "rolloutStrategy": {
             "type": "RollingUpdate",
@@ -160,7 +160,7 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
             "query": scaling.query,
             "threshold": scaling.threshold,
             # With `true`, an empty result would count as 0, and an outage of Prometheus or the exporter would
-            # scale in.
+            # remove replicas.
             "ignoreNullValues": "false",
         }
         triggers.append({"type": "prometheus", "metadata": metadata})
