@@ -77,8 +77,8 @@ def mutating_policy(
 
 
 def _expressions(by_name: Mapping[str, str] | None) -> list[Manifest] | None:
-    """Return named expressions in the API's format, or None if there are none, because the API server drops an
-    empty list.
+    """Return named expressions in the API's format. Return None if there are none: the API server drops an empty
+    list.
     """
     return [{"name": name, "expression": text} for name, text in by_name.items()] if by_name else None
 

@@ -82,7 +82,7 @@ def of_team(plan: ClaimPlan) -> Manifest:
 
 
 def every_gpu() -> Manifest:
-    """Return a request with admin access to all GPUs of a node. It does not allocate any of them."""
+    """Return a request with admin access to all GPUs of a node. The request allocates no GPU."""
     return {"deviceClassName": names.GPU_DEVICE_CLASS, "allocationMode": "All", "adminAccess": True}
 
 

@@ -36,7 +36,7 @@ _IN_PLUGIN: Final[ContextVar[bool]] = ContextVar("in_plugin", default=False)
 
 @contextmanager
 def without_hooks() -> Generator[None]:
-    """Register no Pulumi hooks in the body of the `with` statement, in which the plugin constructs a component."""
+    """Disable the registration of Pulumi hooks in the body, where the plugin constructs a component."""
     before = _IN_PLUGIN.set(True)
     try:
         yield

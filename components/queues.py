@@ -41,7 +41,8 @@ from gpu_platform.planning.teams.section import PriorityClassPlan
 _API = "kueue.x-k8s.io/v1beta2"
 _CHECK_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
 _PROVISIONING_API = "kueue.x-k8s.io"
-# A queue is active once Kueue has seen all objects that it refers to. Workloads created earlier have no queue.
+# A queue becomes active when Kueue has found all objects that the queue refers to.
+# Workloads created earlier have no queue.
 _UNTIL_ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 _UNTIL_RUNNING = {"pulumi.com/waitFor": "jsonpath={.data.running}=true"}
@@ -193,8 +194,8 @@ class TeamQueue(pulumi.ComponentResource):
         return bound_policy(metadata, policy_spec(policy, args.namespace), opts)
 
     def _create_defaults(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        """Add the team's priority class to queued objects, and the defaults for the team's pods to their pod
-        templates.
+        """Add the team's priority class to queued objects, and add the team's defaults for pods to the pod
+        templates of these objects.
         """
         if args.default_priority is None:
             return []
@@ -255,9 +256,7 @@ def _stop_policy(held: Mapping[str, str], kind: str) -> Mapping[str, str]:
 
 
 class _PriorityClass(pulumi.CustomResource):
-    """A WorkloadPriorityClass. It has no spec, and orders workloads in queues as a PriorityClass orders pods on
-    nodes.
-    """
+    """A WorkloadPriorityClass, which orders the workloads in a queue. Unlike other kinds, it has no spec."""
 
     def __init__(self, name: str, args: PriorityClassPlan, opts: pulumi.ResourceOptions) -> None:
         super().__init__(

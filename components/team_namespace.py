@@ -77,7 +77,7 @@ _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamNamespaceArgs:
-    """Plans of a team, its queue, its members' guide and its workloads. The last three can be absent."""
+    """Plans of a team and, if they exist, of its queue, its members' guide and its workloads."""
 
     plan: TeamPlan
     queue: TeamQueuePlan | None = None
@@ -218,7 +218,8 @@ class TeamNamespace(pulumi.ComponentResource):
             spec={
                 "hard": _FORBIDDEN_PODS,
                 "scopeSelector": {
-                    # This matches every class except the allowed ones. Pods without a class are allowed.
+                    # This selector matches every class except the allowed classes.
+                    # Pods without a class are allowed.
                     "matchExpressions": others
                 },
             },
@@ -389,7 +390,7 @@ class TeamNamespace(pulumi.ComponentResource):
                 opts=self._kept,
             )
         # Use one policy for all entries, even without rules, so that an update can remove a rule.
-        # A separate policy per entry would stay in the cluster, as all policies do when a team is removed.
+        # A separate policy per entry would stay in the cluster after the entry is removed.
         KubernetesObject(
             self._logical("allow-declared"),
             "networking.k8s.io/v1/NetworkPolicy",

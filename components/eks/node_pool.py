@@ -228,7 +228,7 @@ def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> li
     if plan.keeps_size and not resized:
         ignored.append("scalingConfig.desiredSize")
     # A different name would replace a group that holds reserved capacity or the pool's only block.
-    # Other groups must be able to exist before their predecessors are deleted, so their names can change.
+    # Other groups can change their names, because each is created before its predecessor is deleted.
     if plan.delete_before_replace:
         ignored.append("nodeGroupName")
     if not plan.zones:  # a zone that another pool adds to the VPC must not replace this pool

@@ -1,4 +1,4 @@
-"""Reads the names of pools whose size this run sets, even if an autoscaler has changed it."""
+"""Reads the names of the pools to resize in this run, even if an autoscaler has changed their size."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gpu_platform.base.names import RESIZED_VARIABLE
 
 
 def resized() -> Collection[str]:
-    """Return the pools whose `count` was edited, as `gpu-platform` reports them. Return nothing if `gpu-platform`
-    did not start the program.
+    """Return the names of the pools whose `count` was edited, as `gpu-platform` reports them. The result is empty
+    if `gpu-platform` did not start the program.
     """
     try:
         document: object = json.loads(os.environ.get(RESIZED_VARIABLE, "[]"))

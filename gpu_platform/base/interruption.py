@@ -170,7 +170,9 @@ def _handle(number: int, _frame: FrameType | None) -> None:
 
 
 def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
-    """Send the signal again if Python dropped the KeyboardInterrupt, as it does in finalizers and C callbacks."""
+    """Send the signal again if Python dropped the KeyboardInterrupt. Python does this in finalizers and C
+    callbacks.
+    """
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
         left = threading.Event()
         try:

@@ -58,7 +58,8 @@ class Matched(Fact):
 class RuleSubject(Fact):
     """The subject of rules: the whole object, or each element of a list. In CEL, the element is called `pod`.
 
-    With `named`, the refusal message contains the place of the element, which is in the element's field `at`.
+    With `named`, the refusal message contains the place of the element. The element's field `at` contains this
+    place.
     """
 
     each: str | None = None
@@ -66,7 +67,8 @@ class RuleSubject(Fact):
 
 
 class RulePolicy(Fact):
-    """A policy: the requests that its rules check, by subject, and the variables that only its rules can use.
+    """A policy: the requests that it matches, the subjects of its rules, and variables that only its rules can
+    use.
 
     With `matched_templates`, the policy also matches all kinds that have pod templates.
     """

@@ -26,5 +26,5 @@ def family_name(vendor: VendorName, machine_type: str) -> str:
 
 
 def family_of(machine: MachineType) -> str:
-    """Return the family of a machine type in the catalogue, as `family_name` does."""
+    """Return the family of a machine type in the catalogue. `family_name` defines the format."""
     return family_name(machine.vendor, machine.name)

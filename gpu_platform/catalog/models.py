@@ -234,8 +234,8 @@ class AwsFamily(Fact):
     capacity_blocks: bool = Field(default=False, description="whether EC2 Capacity Blocks for ML are available")
     instances_end_minutes: int = Field(
         default=30,
-        description="minutes before the end of a block at which EC2 terminates the instances, or by which it "
-        "requires that they have ended",
+        description="minutes before the end of a block at which all instances must be terminated, by EC2 or by "
+        "their owner",
     )
     efa_cards: tuple[int, ...] = Field(
         default=(), description="indexes of the network cards with EFA, if they are not consecutive"
@@ -278,7 +278,9 @@ class FabricDaemon(Fact):
     name: str = Field(description="of the container")
     annotation: str = Field(description="key of the annotation that assigns devices to the container")
     image: str = Field(description="repository, without a tag or digest")
-    release: str = Field(description="name of the image in `images`, whose repository jobs use for the sidecar")
+    release: str = Field(
+        description="name of the image in `images`; jobs use the repository of this image for the sidecar"
+    )
     command: tuple[str, ...]
     arguments: tuple[str, ...] = Field(default=(), description="arguments that jobs use; `script` allows others")
     script: str | None = Field(

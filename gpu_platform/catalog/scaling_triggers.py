@@ -19,7 +19,7 @@ PROMETHEUS: Final = "http://prometheus-operated.monitoring.svc:9090"
 release.
 """
 HARMLESS_TRIGGERS: Final = ("cpu", "memory", "cron", "kubernetes-workload")
-"""Types of triggers for which KEDA only queries the API server, and only about the trigger's own namespace."""
+"""Types of triggers that make KEDA query only the API server, and only about the trigger's own namespace."""
 ADDRESSES: Final[Mapping[str, str]] = {"metrics-api": "url", "prometheus": "serverAddress"}
 """Name of the field that contains the server's address, by trigger type. Only types with a single such field are
 listed.

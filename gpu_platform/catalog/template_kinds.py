@@ -163,9 +163,7 @@ TEMPLATE_KINDS: Final = (
 )
 """Every kind that members may create and that starts pods from a template."""
 TRAIN_JOBS: Final = ("trainer.kubeflow.org", "trainjobs")
-"""API group and resource of TrainJobs. The pods of a TrainJob come from its runtime's template, to which patches
-are applied.
-"""
+"""API group and resource of TrainJobs. The pods of a TrainJob use the template of its runtime, with patches."""
 QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.queued)
 """Kinds whose templates Kueue reads. Kueue queues the pods of other kinds one by one. A TrainJob has no template.
 """
@@ -185,8 +183,8 @@ def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str
 def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]) -> tuple[str, ...]:
     """Return, for each place of a template, CEL for a list of JSON patches.
 
-    `patches` is called with a template and the CEL text of its JSON pointer, whose last quote is not closed. It
-    returns a list of patches.
+    `patches` is a function of a template and the CEL text of the template's JSON pointer. The last quote of this
+    text is not closed. The function returns a list of patches.
     """
     return tuple(_patch(kind, place, patches) for kind in kinds for place in kind.places)
 

@@ -1,5 +1,5 @@
 """The program of the clean-up CronJob: finds objects that nobody needs any more, and deletes them if configured.
 
-It imports only the standard library and the agent's client of the API server. It runs as a zipapp in a ConfigMap
-on a stock Python image, as the node agent does. The zipapp does not contain `packed.py`.
+It imports only the standard library and the agent's client of the API server. Like the node agent, it runs as a
+zipapp in a ConfigMap on a stock Python image. The zipapp does not contain `packed.py`.
 """

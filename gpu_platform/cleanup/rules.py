@@ -125,7 +125,7 @@ def _idle(
     now: datetime,
     problems: list[str],
 ) -> Iterator[Finding]:
-    """Yield the objects with the idle label whose pods have all left their GPUs idle for long enough."""
+    """Yield the objects with the idle label whose pods have all left their GPUs idle for `idle_after` seconds."""
     pods = [pod for pod in objects.get(POD, ()) if status_of(pod).get("phase") not in ("Succeeded", "Failed")]
     labelled = any(_may_be_idle(pod) for pod in pods)
     if labelled and activity is None:

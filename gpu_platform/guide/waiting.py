@@ -72,7 +72,7 @@ def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str]
     if conditions.get("PodsReady", {}).get("status") != "False":
         return ""
     over = [
-        f"{amount} {key.removeprefix('requests.')} of the team are started, but only {hard[key]} are allowed now"
+        f"the team uses {amount} {key.removeprefix('requests.')}, but only {hard[key]} are allowed now"
         for key, amount in started.items()
         if key in hard
         and key not in ("requests.cpu", "requests.memory")  # counted separately, for nodes without GPUs

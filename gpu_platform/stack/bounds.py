@@ -52,7 +52,7 @@ def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
     Raises yaml.YAMLError if the text is not YAML.
     """
     sizes: dict[str, int] = {}  # number of values by anchor, with aliases expanded
-    open_collections: list[tuple[str | None, int]] = []  # each with its anchor and the number of values before it
+    open_collections: list[tuple[str | None, int]] = []  # anchor of each, and number of values before it
     values = aliases = 0
     for event in _events(text):
         if isinstance(event, yaml.AliasEvent):

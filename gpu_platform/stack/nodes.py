@@ -109,11 +109,11 @@ class Network(SpecModel):
         On(("gke",), "EC2 instances have EFA interfaces instead", values=("networks", "profile")),
         On(("eks",), "they give pods EFA interfaces, which only EC2 has", values=("device-plugin", "dranet")),
     ] = None
-    """How pods use the interfaces. On EKS, the default is `device-plugin`, with which pods request
-    vpc.amazonaws.com/efa. With `dranet`, pods claim devices of the class efa.networking.k8s.aws. On GKE,
-    `networks` means additional VPCs, each with a Network object. `profile` means the accelerator network profile
-    and claims of the class mrdma.google.com, for A3 Ultra and newer types. On GKE, the default is `networks` for
-    A3 High and A3 Mega, and `profile` for newer types.
+    """How pods use the interfaces. On EKS, the default is `device-plugin`: pods request vpc.amazonaws.com/efa.
+    With `dranet`, pods claim devices of the class efa.networking.k8s.aws. On GKE, `networks` means additional
+    VPCs, each with a Network object. `profile` means the accelerator network profile and claims of the class
+    mrdma.google.com, for A3 Ultra and newer types. On GKE, the default is `networks` for A3 High and A3 Mega, and
+    `profile` for newer types.
     """
 
 

@@ -43,7 +43,8 @@ _TOP: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandb
 # Pool fields that the checks of teams depend on. `_PARTS` below contains the other parts of the file.
 _POOL_FIELDS = {"name", "machine_type", "count", "sharing", "nodes", "per_node"}
 _PARTS = {"sharing", "device_classes", "storage", "overcommit", "queueing", "cluster", "operator", "addons"}
-# Places of problems that only follow from a replaced part. They are references to a name that the part defined.
+# Places of references to a name, by the place that defines the name.
+# If a definition is replaced, a problem with a reference may only follow from the replacement.
 _REFERENCES: Mapping[str, str] = {
     r"priorities": r"teams\[\d+\]\.priority",
     r"teams\[\d+\](\.name)?": r"(storage\..*\.teams|team_identities)\b.*",

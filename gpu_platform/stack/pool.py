@@ -327,8 +327,8 @@ class Pool(SpecModel):
     """
     workload: Workload
     """Purpose of the pool. It sets the defaults of Topology Manager policy, GPU network, placement and disruption,
-    and decides which policy rules apply. `general` is the only purpose of CPU pools (monitoring, ingress, Ray
-    heads, data loaders), and GPU pools cannot have it.
+    and decides which policy rules apply. CPU pools (for monitoring, ingress, Ray heads or data loaders) have the
+    purpose `general`. GPU pools cannot have this purpose.
     """
     declared_sharing: Annotated[SharingOrName, SetsProperties(gke=("gpu_sharing_config",))] = Field(
         default=NoSharing(), alias="sharing"
@@ -377,9 +377,7 @@ class Pool(SpecModel):
     provisioner: Annotated[
         Literal["managed", "karpenter"], ON_CLOUDS, replace(_KARPENTER, values=("karpenter",))
     ] = "managed"
-    """What creates the nodes on EKS. It is a managed node group, or Karpenter, which creates nodes for pending
-    pods.
-    """
+    """What creates the nodes on EKS: a managed node group, or Karpenter, which creates nodes for pending pods."""
     karpenter: Annotated[Karpenter | None, _KARPENTER] = None
     """Settings of Karpenter, only with `provisioner: karpenter`."""
     device_plugin: Annotated[

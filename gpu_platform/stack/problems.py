@@ -459,7 +459,7 @@ def _value_at(parts: Sequence[str | int], data: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", here)
 
 
-# Fixes for fields whose value must be a mapping or a list and is something else.
+# Fixes for fields whose value must be a mapping or a list but is something else.
 _SHAPES: Mapping[str, str] = {
     "count": "write count: {desired: 2}",  # if the file contains a number, it replaces the 2
     "cluster": "write cluster: {provider: sandbox}",

@@ -218,8 +218,8 @@ class Team(SpecModel):
     drivers that are meant for inline use.
     """
     allow_bare_pods: Annotated[bool, On(("eks",), "elsewhere such pods are allowed")] = False
-    """Admit pods without a controller (Job, Deployment, StatefulSet and the like), for which EKS does not
-    guarantee network policies. Set it for clusters with a different network plugin, or for tools that create
+    """Admit pods without a controller (Job, Deployment, StatefulSet and the like). EKS does not guarantee network
+    policies for such pods. Set this field for clusters with a different network plugin, or for tools that create
     such pods.
     """
     pod_security: PodSecurity = "restricted"

@@ -234,7 +234,7 @@ def test_the_guide_explains_pods_refused_by_a_lower_borrowing_limit(
     platform.client.delete(vision.pods("gang")[0])
     (incomplete,) = eventually(lambda: read_live_guide(platform.client, "vision").incomplete)
     assert incomplete.name == "gang"
-    assert "16 nvidia.com/gpu of the team are started, but only 8 are allowed now" in incomplete.why
+    assert "the team uses 16 nvidia.com/gpu, but only 8 are allowed now" in incomplete.why
     vision.remove()
 
 
