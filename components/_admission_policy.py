@@ -18,7 +18,8 @@ _FAILURE_POLICY = "Fail"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # If a default cannot be added, the object is still admitted. Rules and quotas check it without the default.
 _DEFAULTS_FAILURE_POLICY = "Ignore"
-# Webhooks run after the policy. A second run of the policy would replace the fields that they have set.
+# Webhooks run after the policy.
+# A second run of the policy would replace the fields that webhooks have set.
 _REINVOCATION_POLICY = "Never"
 
 
@@ -35,7 +36,7 @@ def namespace_policy(
 
 
 def bound_policy(metadata: Manifest, spec: Manifest, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-    """Create a ValidatingAdmissionPolicy and a binding that denies the requests that violate it."""
+    """Create a ValidatingAdmissionPolicy and a binding that denies the requests that violate the policy."""
     return _with_binding("ValidatingAdmissionPolicy", metadata, spec, {"validationActions": ["Deny"]}, opts)
 
 

@@ -59,7 +59,7 @@ class KubernetesObject(pulumi.CustomResource):
 
 
 def _options_of(resource: str, manifest: Mapping[str, Any]) -> pulumi.ResourceOptions:
-    """Return the resource options of an object, with its provider and the fields whose changes replace it."""
+    """Return the resource options of an object: its provider, and the fields whose changes replace the object."""
     api_version, _, kind = resource.rpartition("/")
     group = api_version.rpartition("/")[0] or "core"
     fields = IMMUTABLE_FIELDS.get(f"{group}/{kind}", ())

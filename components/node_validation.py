@@ -45,7 +45,7 @@ _AGENT_VERBS = ["create", "patch"]
 _EVENTS_NAMESPACE = "default"  # namespace of Events about nodes
 # A change of expectations must reach every node at once, including nodes that fail.
 _MAX_UNAVAILABLE = "100%"
-# Deployments wait for nodes to pass, so a passing node must be detected within seconds.
+# `up` waits for nodes to pass, so a passing node must be detected within seconds.
 _READY_PERIOD_SECONDS = 5
 # The start of Python and the first run of all checks must not count as failures.
 _LIVE_DELAY_SECONDS = 60
@@ -145,7 +145,8 @@ class NodeValidation(pulumi.ComponentResource):
         account = KubernetesObject(_ACCOUNT, "v1/ServiceAccount", metadata=self._meta(_ACCOUNT), opts=self._child)
         reports = [
             {"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS},
-            # Needed even if no node is held back, because the agent must release nodes that were held back before.
+            # This right is needed even if no node is held back, because the agent must release nodes that were
+            # held back before.
             {
                 "apiGroups": ["coordination.k8s.io"],
                 "resources": ["leases"],

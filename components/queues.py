@@ -256,7 +256,7 @@ def _stop_policy(held: Mapping[str, str], kind: str) -> Mapping[str, str]:
 
 
 class _PriorityClass(pulumi.CustomResource):
-    """A WorkloadPriorityClass, which orders the workloads in a queue. Unlike other kinds, it has no spec."""
+    """A WorkloadPriorityClass, which orders the workloads in a queue. It has a value and no spec."""
 
     def __init__(self, name: str, args: PriorityClassPlan, opts: pulumi.ResourceOptions) -> None:
         super().__init__(

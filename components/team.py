@@ -37,7 +37,7 @@ class Team(pulumi.ComponentResource):
         environment = pulumi.StackReference(args.environment_stack, stack_name=stack)
         checked = environment.outputs.apply(lambda outputs: _deployed(args.environment_stack, outputs))
         # Wait for the check.
-        # Without a kubeconfig, the provider would use the default one, perhaps for another cluster.
+        # Without a kubeconfig, the provider would use the default one, which may be for another cluster.
         kubeconfig = pulumi.Output.all(environment.get_output("kubeconfig"), checked).apply(lambda both: both[0])
         cluster_args = ClusterArgs(plan=args.cluster, kubeconfig=kubeconfig)
         cluster = Cluster(args.cluster.name, cluster_args, child_of_stack(self))

@@ -285,7 +285,7 @@ class TeamNamespace(pulumi.ComponentResource):
     def _create_access(self, guards: Sequence[pulumi.Resource]) -> None:
         """Create the Roles with their bindings, and the ClusterRole that allows every member to read.
 
-        A viewer or admin Role exists only if the team names such members. The bindings wait for `guards`.
+        A viewer or admin Role exists only if the team has viewers or admins. The bindings wait for `guards`.
         """
         args = self._plan
         writes, reads = ((COMPUTE_DOMAINS,), (COMPUTE_DOMAINS_READ,)) if args.compute_domains else ((), ())
@@ -464,7 +464,8 @@ class TeamNamespace(pulumi.ComponentResource):
             "volumeMounts": None
             if workload.shared_memory is None
             else [{"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}],  # noqa: S108
-            # Requests equal limits: extended resources require it, and the pod has the QoS class Guaranteed.
+            # Requests equal limits: extended resources require this, and it gives the pod the QoS class
+            # Guaranteed.
             "resources": {
                 "requests": workload.requests,
                 "limits": workload.requests,

@@ -32,8 +32,8 @@ def build(
 ) -> tuple[EksCluster, Callable[[pulumi.ResourceOptions], dict[str, list[pulumi.Resource]]]]:
     """Create the cluster. Return it with a function that creates its pools.
 
-    The function takes the options of Kubernetes objects and returns, for each pool, the resources that create its
-    nodes. `opts` are the options of the cluster.
+    The returned function takes the options of Kubernetes objects and returns, for each pool, the resources that
+    create its nodes. `opts` are the options of the cluster.
     """
     provider = aws.Provider(
         cluster.name,

@@ -15,7 +15,8 @@ from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# A missing image or subnet fails the deployment with this annotation, and not only the first pending pod.
+# With this annotation, the deployment already fails if an image or subnet is missing.
+# Otherwise, only the first pending pod would fail.
 # The Ready condition does not cover the reservation, which validators/reservations.py checks.
 _WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 

@@ -50,6 +50,6 @@ def _create_oidc(name: str, oidc: OidcPlan, cluster_name: pulumi.Input[str], opt
             groups_claim=oidc.groups_claim,
             groups_prefix=oidc.groups_prefix,
         ),
-        # Every change replaces the provider, and a cluster can have only one.
+        # Every change replaces the OIDC provider, and a cluster can have only one provider.
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True)),
     )

@@ -160,7 +160,8 @@ class EksNodePool(pulumi.ComponentResource):
             subnet_ids=subnets,
             instance_types=list(plan.instance_types) or None,
             ami_type=plan.ami_type,
-            # Without a version, nodes keep the cluster's version at creation. A custom image sets its version.
+            # Without a version, nodes keep the version that the cluster had when they were created.
+            # A custom image determines the version of its nodes.
             version=cluster.kubernetes if plan.ami is None else None,
             release_version=plan.release_version,
             capacity_type=plan.capacity_type,

@@ -130,7 +130,8 @@ class EksFileSystems(pulumi.ComponentResource):
                 file_system_id=file_system.id,
                 subnet_id=self._args.cluster.subnet_ids[zone],
                 security_groups=[group.id],
-                # EFS allows one mount target per zone, so the old one must be deleted before a new one is created.
+                # EFS allows one mount target per zone, so the old target must be deleted before a new target is
+                # created.
                 opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(delete_before_replace=True)),
             )
         return file_system.id

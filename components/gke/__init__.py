@@ -27,8 +27,8 @@ def build(
 ) -> tuple[GkeCluster, Callable[[pulumi.ResourceOptions], dict[str, list[pulumi.Resource]]]]:
     """Create the cluster. Return it with a function that creates its pools.
 
-    The function takes the options of Kubernetes objects and returns, for each pool, the resources that create its
-    nodes. `opts` are the options of the cluster.
+    The returned function takes the options of Kubernetes objects and returns, for each pool, the resources that
+    create its nodes. `opts` are the options of the cluster.
     """
     google = gcp.Provider(
         f"{cluster.name}-google",

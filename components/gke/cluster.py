@@ -37,7 +37,8 @@ from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
 # Dataplane V2 enforces network policies without an add-on, and multi-networking requires it.
-# VPC-native clusters have pod addresses in the VPC, which private nodes require.
+# In VPC-native clusters, pods have addresses in the VPC.
+# Private nodes require a VPC-native cluster.
 _DATAPATH = "ADVANCED_DATAPATH"
 _NETWORKING_MODE = "VPC_NATIVE"
 # With subsetting, an internal load balancer uses only nodes that run its pods.
@@ -139,7 +140,9 @@ class GkeCluster(pulumi.ComponentResource):
         ).joined
 
     def _node_account(self) -> pulumi.Output[str]:
-        """Return the e-mail of the nodes' service account, either an existing or a new one with its roles."""
+        """Return the e-mail of the nodes' service account, either an existing account or a new account with its
+        roles.
+        """
         args = self._args
         if args.node_email is not None:
             return pulumi.Output.from_input(args.node_email)

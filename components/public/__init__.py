@@ -1,6 +1,7 @@
 """Public components: `GpuPlatform`, `GpuNodePool`, `GpuOperator`, `GpuValidation` and `GpuTeam`.
 
 Each component takes plain arguments (`types`). It checks and plans them with the functions that plan a stack file
-(`_planning`), and registers the components of `components/` with the result. Programs import them from
-`components`; the plugin in `plugin/` serves them to other languages (`provider`). See docs/components.md.
+(`_planning`), and registers the components of `components/` with the resulting plan. Programs import the public
+components from `components`; the plugin in `plugin/` serves them to other languages (`provider`). See
+docs/components.md.
 """

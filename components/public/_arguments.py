@@ -37,7 +37,8 @@ PLATFORM_INPUTS: Final = INPUTS - {"cluster.security_groups[*]"}
 outputs list them so that the next run can detect changes.
 """
 
-# Values that planning uses instead of Outputs. They have the right form and reach no resource.
+# Values that planning uses instead of Outputs.
+# They have the right form, and no resource receives them.
 _STAND_INS: Final = {
     "cluster.kubeconfig": "/an/output",
     "cluster.subnets.*": "subnet-00000000",

@@ -106,7 +106,7 @@ def _network_problems(needed: int, cluster: Mapping[str, Any]) -> list[Problem]:
 
 
 _EKS = {
-    "subnets": "id of the private subnet by zone",
+    "subnets": "ids of the private subnets by zone",
     "cluster_security_group_id": "id of the security group that EKS created for the cluster",
     "node_role_arn": "ARN of the IAM role of the nodes",
 }
@@ -165,7 +165,8 @@ def _create_eks_pool(
     efa: pulumi.Input[str] | None = cluster.get("efa_security_group_id")
     subnets = {zone: pulumi.Output.from_input(subnet) for zone, subnet in cluster["subnets"].items()}
     outputs = EksOutputs(
-        # EKS creates the security group with the cluster, so the pool waits for both.
+        # EKS creates the security group together with the cluster.
+        # The pool therefore waits for both.
         name=group.apply(lambda _: plan.name),
         kubernetes=plan.kubernetes,
         endpoint=pulumi.Output.from_input(cluster.get("endpoint", "")),

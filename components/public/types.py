@@ -52,7 +52,7 @@ class GpuCluster(TypedDict, total=False):
     context: str
     """Context of the kubeconfig. If unset, its current context."""
     subnets: Mapping[str, pulumi.Input[str]]
-    """EKS node pools: id of the private subnet by zone."""
+    """EKS node pools: ids of the private subnets, by zone."""
     security_groups: Sequence[pulumi.Input[str]]
     """EKS node pools: ids of up to 3 security groups for nodes in addition to the cluster security group."""
     cluster_security_group_id: pulumi.Input[str]

@@ -184,8 +184,8 @@ def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _send_again(left: threading.Event, number: int) -> None:
-    """Send a signal to this process after the hook has returned. Within the hook, Python would drop the exception
-    again.
+    """Send a signal to this process after `sys.unraisablehook` has returned. Within the hook, Python would drop
+    the exception again.
     """
     left.wait()
     time.sleep(_AGAIN_SECONDS)

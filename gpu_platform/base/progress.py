@@ -115,9 +115,7 @@ def _bar(console: Console, text: str, unit: str, total: int | None) -> Generator
 
 
 def _terminal() -> Console | None:
-    """Return standard error as a terminal for live lines, or None if it is not a terminal or Rich is not
-    installed.
-    """
+    """Return a console for live lines on standard error, or None without a terminal or without Rich."""
     try:
         from rich.console import Console
     except ImportError:

@@ -284,7 +284,8 @@ class FabricDaemon(Fact):
     command: tuple[str, ...]
     arguments: tuple[str, ...] = Field(default=(), description="arguments that jobs use; `script` allows others")
     script: str | None = Field(
-        default=None, description="regular expression (RE2) for its only argument, or None if it has no arguments"
+        default=None,
+        description="regular expression (RE2) for the sidecar's only argument, or None if it has no arguments",
     )
     capabilities: tuple[str, ...] = Field(description="added ones")
     mounts: dict[str, str] = Field(description="host paths by path in the container")

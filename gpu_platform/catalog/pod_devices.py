@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from typing import Final
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
-"""The environment variable that makes the container toolkit give a container GPUs of its node."""
+"""Environment variable that tells the container toolkit which GPUs of the node a container gets."""
 NO_DEVICES: Final = ("", "void", "none")
 """Values of `VISIBLE_DEVICES` that give no GPU. A variable without a value counts as an empty string."""
 DEVICE_ANNOTATIONS: Final = ("nvidia.cdi.k8s.io/", "cdi.k8s.io/", "devices.gke.io/")
-"""Prefixes of annotations that make a runtime give a container any device of its node, bypassing the scheduler."""
+"""Prefixes of annotations that can give a container any device of its node, bypassing the scheduler."""
 RUNTIME_CLASS_PREFIX: Final = "nvidia"
 """Prefix of the names of all runtime classes of the GPU Operator."""
 SHARES_PER_CONTAINER: Final = 1

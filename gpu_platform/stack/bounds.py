@@ -52,7 +52,9 @@ def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
     Raises yaml.YAMLError if the text is not YAML.
     """
     sizes: dict[str, int] = {}  # number of values by anchor, with aliases expanded
-    open_collections: list[tuple[str | None, int]] = []  # anchor of each, and number of values before it
+    open_collections: list[
+        tuple[str | None, int]
+    ] = []  # anchor of each collection, and number of values before it
     values = aliases = 0
     for event in _events(text):
         if isinstance(event, yaml.AliasEvent):
@@ -94,7 +96,7 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _octal(event: yaml.ScalarEvent) -> Problem | None:
-    """Return the problem with a number such as `010`. This number is 8 in YAML 1.1, but looks like 10 to most
+    """Return a problem for a number such as `010`. This number is 8 in YAML 1.1, but looks like 10 to most
     readers.
     """
     text = str(event.value)

@@ -64,6 +64,6 @@ class Iam(SpecModel):
     """Permissions boundary of all roles."""
     node_role: Annotated[RoleArn | None, SetsProperties(eks=("node_role",))] = None
     """An existing role for the nodes of managed node groups, with the policies that EKS nodes need. Karpenter
-    nodes have a separate role that the program creates, because EKS deletes the access entry of a role that a
-    node group used.
+    nodes have a separate role that the program creates. EKS deletes a role's access entry together with the last
+    node group that uses the role.
     """

@@ -36,7 +36,7 @@ class LoadedStack:
 
     @property
     def environment_argument(self) -> str:
-        """Command-line argument for the environment of a team stack. If this stack is an environment, its own
+        """Command-line argument for the environment of a team stack. For an environment, it is the stack's own
         argument.
         """
         if self.plan.kind == "environment":

@@ -168,7 +168,7 @@ class Tuning(SpecModel):
     """
     huge_pages: int | None = Field(default=None, ge=1, le=524288)
     """Number of 2 MiB huge pages that a node reserves at boot, for pods that request `hugepages-2Mi`. No other pod
-    can use this memory. Not available with EFA, whose images reserve their own huge pages, or with Karpenter.
+    can use this memory. Not available with Karpenter or with EFA. Images for EFA reserve their own huge pages.
     """
 
 
@@ -188,8 +188,8 @@ class Upgrade(SpecModel):
         ),
     ] = Field(default=None, ge=0, le=100)
     """Number of additional nodes during an upgrade. The default is 0 for reserved capacity or with a placement
-    policy, else 1. Not available on EKS, because EKS chooses this number itself, or for flex-start nodes, because
-    they are not upgraded.
+    policy, else 1. Not available on EKS, which chooses this number itself. Not available for flex-start nodes,
+    which are not upgraded.
     """
     max_unavailable: int | None = Field(default=None, ge=0, le=100)
     """Number of nodes that may be unavailable at the same time. The default is 1 if `max_surge` is 0."""

@@ -113,7 +113,7 @@ class Spot(SpecModel):
 
 
 _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
-_CALENDAR = On(("gke",), "the program checks no times of an EC2 On-Demand Capacity Reservation")
+_CALENDAR = On(("gke",), "the program does not check the times of an EC2 On-Demand Capacity Reservation")
 _RESERVATION_NAME = SetsProperties(gke=("reservation_affinity",))
 
 

@@ -295,7 +295,7 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
     meant = [
         one
         for one, names in _OTHER_KEYS.items()
-        # The key `enabled` can stand for a key with other allowed values, so its value is not compared.
+        # The key `enabled` can stand for a key with other allowed values, so its own value does not matter.
         if plain in map(_plain, names)
         and (plain == "enabled" or not _lists_others(value, fields.get(one, {}), root))
     ]

@@ -43,7 +43,7 @@ class NoSharing(SpecModel):
 
 class _Renamed(SpecModel):
     rename: bool = True
-    """Advertise shares as `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`. The latter is the resource of whole
+    """Advertise shares as `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`, which is the resource of whole
     GPUs.
     """
     fail_requests_greater_than_one: bool = True
@@ -68,7 +68,7 @@ class TimeSlicing(_Replicated):
 
 
 class Mps(_Replicated):
-    """CUDA MPS. A Multi-Process Service daemon shares each GPU, and a replica receives 1/replicas of its memory
+    """CUDA MPS. A Multi-Process Service daemon shares each GPU. A replica receives 1/replicas of the GPU's memory
     and threads.
 
     The maximum is 48 replicas, which is the client limit of MPS.

@@ -59,8 +59,8 @@ class NfsStorage(SpecModel):
     file_system: Annotated[str | None, On(("eks",), "Filestore creates an instance for each claim")] = Field(
         default=None, pattern=r"^fs-[0-9a-f]{8,40}$", examples=["fs-0a1b2c3d4e5f60718"]
     )
-    """An existing EFS file system on EKS. Each claim is a directory of it. If unset, the program creates a file
-    system, which `destroy` keeps.
+    """An existing EFS file system on EKS. Each claim is a directory in the file system. If unset, the program
+    creates a file system, which `destroy` keeps.
     """
     tier: Annotated[
         Literal["basic-hdd", "basic-ssd", "zonal", "enterprise"] | None,

@@ -26,8 +26,8 @@ class Destination(SpecModel):
         On(("gke", "existing"), "a NetworkPolicy supports only addresses", fix="write cidr, or internet"),
     ] = None
     """A host name, or `*.` followed by a domain, for all hosts that are one label below the domain. It is
-    supported on GKE with `cluster.fqdn_policies`, where GKE tracks at most 50 addresses per name at a time, and
-    on an existing cluster with `network_policies: cilium`.
+    supported on GKE with `cluster.fqdn_policies`, and on an existing cluster with `network_policies: cilium`. GKE
+    tracks at most 50 addresses per name at a time.
     """
     ports: Ports = (443,)
     """TCP ports."""

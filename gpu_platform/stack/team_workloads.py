@@ -236,8 +236,8 @@ class Autoscaling(SpecModel):
     )
     """Address of Prometheus. The default is the Prometheus of `addons.prometheus`."""
     cool_down: Duration = "5m"
-    """How long fewer replicas must have been sufficient before a replica is removed, at most 1 h. At most one
-    replica is removed per minute.
+    """How long the load must be low enough for fewer replicas before a replica is removed, at most 1 h. At most
+    one replica is removed per minute.
     """
 
     @model_validator(mode="after")

@@ -128,7 +128,7 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
 
 
 def _budget(team: TeamPods, name: str) -> Manifest:
-    """Return a disruption budget that lets a drain take one copy at a time.
+    """Return a disruption budget that lets a drain evict one copy at a time.
 
     If a copy spans several nodes, the budget still counts the pods of all copies. When a worker is evicted, its
     whole copy restarts. The other pods of the copy are then not ready and may be evicted as well.
@@ -139,7 +139,7 @@ def _budget(team: TeamPods, name: str) -> Manifest:
         "metadata": team.metadata(name),
         "spec": {
             "maxUnavailable": 1,
-            # A pod that does not answer does not block a drain.
+            # A drain may always evict pods that are not ready.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
             "selector": {"matchLabels": {names.NAME_LABEL: name}},
         },

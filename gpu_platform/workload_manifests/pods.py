@@ -126,8 +126,7 @@ class TeamPods:
 
     def _container(self, pod: PodPlan, fields: Mapping[str, Any], name: str) -> Manifest:
         workload = pod.workload
-        # Requests equal limits, because extended resources require it and the pod then has the QoS class
-        # Guaranteed.
+        # Requests equal limits: extended resources require this, and it gives the pod the QoS class Guaranteed.
         requests = _requests(pod)
         resources: Manifest = {"requests": dict(requests), "limits": dict(requests)}
         if workload.claims:
