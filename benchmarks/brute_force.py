@@ -1,14 +1,13 @@
-"""Check by brute force whether the pods of all quotas fit on the nodes of a small stack file, for `capacity`.
+"""Compute by brute force whether the pods of all quotas fit on the nodes of a small stack file.
 
-The search tries every placement. The module neither calls the planner nor reads its catalogue. It repeats the
-machine types, the kubelet's reservations and the pods of each quota from the same sources. It supports the stack
-file fields that `random_stacks.py` writes.
+The result is the correct verdict for `capacity`. The search tries every placement. The module neither calls the
+planner nor reads its catalogue. It has its own copy of the machine types, the kubelet's reservations and the rules
+for the pods of a quota, from the same sources. It supports the stack file fields that `random_stacks.py` writes.
 
 A node has CPU, memory, a maximum number of pods, units of each GPU resource, EFA interfaces and huge pages. A pod
 can request each of these. If the kubelet aligns pods, the GPUs of a pod are on as few NUMA nodes as possible. The
-pods of a team run on any node with their resource, because team members may tolerate the taints of a pool. Nodes
-for training or inference are only for teams that may use the priority class of that name, if other pools have the
-resource.
+pods of a team run on any node with their resource, because team members may tolerate the taints of a pool. Teams
+with the priority `training` use inference pools only if no other pool has the resource.
 
 Sources: EC2 and Compute Engine documentation (machine types); awslabs/amazon-eks-ami (reserved CPU and memory,
 pods); Google Cloud, "Plan GKE Standard node sizes"; NVIDIA MIG user guide (memory slices); docs/capacity.md (the
@@ -29,14 +28,14 @@ MOST_STATES: Final = 30_000
 
 
 class TooLarge(Exception):
-    """The search has more different placements than it can try."""
+    """The stack has more placements than the search can try."""
 
 
 class Machine(NamedTuple):
     """A machine type. Memory is in MiB. Only EC2 types have `interfaces` and `addresses` (per interface).
 
-    `numa` contains the number of GPUs of each NUMA node. It is empty if this is unknown or all GPUs are on one
-    node.
+    `numa` contains the number of GPUs of each NUMA node. It is empty if the numbers are unknown or if all GPUs are
+    on one NUMA node.
     """
 
     vendor: str
@@ -65,7 +64,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "e2-standard-4": Machine("gcp", 4, 16_384),
     "dgx-a100-640gb": Machine("on-prem", 256, 2_097_152, 8, numa=(2, 2, 2, 2)),
 }
-MEMORY_SLICES: Final = {  # memory slices per profile, of 8 on an A100; keys contain the model's rounded memory
+MEMORY_SLICES: Final = {  # memory slices of each MIG profile; an A100 (40 GB or 80 GB) has 8
     "1g.5gb": 1, "2g.10gb": 2, "3g.20gb": 4, "4g.20gb": 4, "7g.40gb": 8,
     "1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8,
 }  # fmt: skip
@@ -76,8 +75,8 @@ _HUGE_PAGES_OF_POD: Final = 5120
 class Node(NamedTuple):
     """Free resources of a node. `units` contains the units of each resource, in the order of `_Fleet.resources`.
 
-    If the kubelet aligns pods, `numa` contains the free GPUs of each NUMA node, and `gpus` all GPUs of each NUMA
-    node.
+    If the kubelet aligns pods, `gpus` contains the number of GPUs on each NUMA node, and `numa` the number of free
+    GPUs.
     """
 
     pool: int
@@ -103,8 +102,8 @@ class Pod(NamedTuple):
 
 
 def fits(stack: Mapping[str, Any]) -> str:
-    """Return the verdict of `capacity`: `placed` if the pods fit at the desired or the maximum size of the pools,
-    or `impossible`.
+    """Return the correct verdict: `placed` if the pods fit on the desired or the maximum number of nodes,
+    otherwise `impossible`.
 
     Raises TooLarge.
     """
@@ -245,7 +244,7 @@ class _Fleet:
         )
 
     def _topology_policy(self, pool: Mapping[str, Any], machine: Machine) -> str:
-        """Return the kubelet's policy. A pod requests only one shared GPU or MIG instance, which needs no
+        """Return the kubelet's topology policy. On nodes that share GPUs, a pod requests one unit and needs no
         alignment.
         """
         if pool.get("sharing", {"mode": "none"})["mode"] != "none":
@@ -360,7 +359,7 @@ def _quota(team: Mapping[str, Any]) -> dict[str, int]:
 
 def _daemonsets(provider: str, machine: Machine, efa: int) -> tuple[int, int, int]:
     """Return the millicores, MiB and pods that DaemonSets request on a node."""
-    found = [(50, 64, 1)]  # the node agent
+    found = [(50, 64, 1)]  # requests of the node agent
     if provider != "sandbox":
         found.append((100, 130, 2))  # allowance for DaemonSets of the cluster's owner
     if (provider in ("eks", "gke") and machine.gpus) or provider == "existing":
@@ -368,20 +367,20 @@ def _daemonsets(provider: str, machine: Machine, efa: int) -> tuple[int, int, in
     if provider == "eks" or (provider == "existing" and machine.vendor == "aws"):
         found += [(50, 0, 1), (100, 0, 1), (30, 120, 1), (0, 0, 1), (10, 30, 2)]  # add-ons
         if provider == "existing":
-            found += [(0, 0, 1), (30, 104, 1), (10, 40, 1)]  # a volume driver, if any
+            found += [(0, 0, 1), (30, 104, 1), (10, 40, 1)]  # requests of a volume driver, if any
             found += [(100, 50, 1)] if machine.efa else []
         found += [(10, 20, 1)] if efa else []
     elif provider != "sandbox":
         found.append((344, 596, 11))
         if machine.vendor == "gcp" and (machine.gpus or provider == "existing"):
-            found.append((150, 64, 1))  # the driver installer
+            found.append((150, 64, 1))  # requests of the driver installer
     cpu, memory, pods = (sum(column) for column in zip(*found, strict=True))
     return cpu, memory, pods
 
 
 def _reserved_cpu(cores: int) -> int:
     """Return the reserved millicores: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of
-    the rest.
+    each further core.
     """
     return round(sum((60, 10, 5, 5)[:cores]) + max(0, cores - 4) * 2.5)
 

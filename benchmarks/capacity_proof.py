@@ -2,10 +2,10 @@
 
     python benchmarks/capacity_proof.py --stacks 10000 --seed 1
 
-`brute_force.py` computes the correct verdict, and shares neither code nor data with the planner. If the planner
-refuses a stack because a quota exceeds the capacity of all nodes, or a stack has too many placements to try,
-another stack takes its place. The program prints the number of these stacks. It exits with code 1 if a verdict
-differs or is `unknown`.
+`brute_force.py` computes the correct verdict, and shares neither code nor data with the planner. The program
+replaces a stack with another if the planner refuses it because a quota exceeds the capacity of all nodes, or if it
+has too many placements to try. It prints the number of replaced stacks. It exits with code 1 if a verdict differs
+or is `unknown`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from gpu_platform.stack.loaded import plan_platform
 
 
 class Compared(NamedTuple):
-    """A stack and both verdicts. `planner` is None if the planner refuses the stack, and `truth` is None if the
-    stack is too large.
+    """A stack with the verdicts of the planner and of brute force.
+
+    `planner` is None if the planner refuses the stack. `truth` is None if the stack has too many placements to
+    try.
     """
 
     seed: int
@@ -43,7 +45,7 @@ class Compared(NamedTuple):
 
 
 def compare(seed: int) -> Compared:
-    """Return the verdicts of the planner and of brute force for the stack of a seed."""
+    """Return the verdicts of the planner and of brute force for the stack that a seed generates."""
     stack = random_stack(seed)
     provider = stack["cluster"]["provider"]
     try:

@@ -1,10 +1,12 @@
-"""The order in which NumPy's default sort leaves equal values, implemented without NumPy.
+"""NumPy's default sort, implemented without NumPy. Equal values are in the same order as in NumPy.
 
 pandas uses this sort to order a table by a column. It is a quicksort, which exchanges equal values. It puts the
 first, the middle and the last value of a range in order, divides the range at the middle value, and sorts ranges
-of up to 16 values by insertion. Source: numpy/numpy, numpy/core/src/npysort/quicksort.c.src (aquicksort), before
-NumPy 1.25, which uses another sort on some processors; read 2026-11-26. The heap sort of ranges that are divided
-too often is not implemented.
+of up to 16 values by insertion. NumPy uses a heap sort for ranges that are divided too often. The heap sort is not
+implemented.
+
+Source: numpy/numpy, numpy/core/src/npysort/quicksort.c.src (aquicksort), before NumPy 1.25; read 2026-11-26. Later
+versions use another sort on some processors.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 Each team has a separate pool (a virtual cluster), and a job with n GPUs is n pods with one GPU each. All GPUs of a
 job are placed at once and consolidated. A job that fits on one node runs on the fitting node with the fewest free
-GPUs. A larger job fills free nodes, and uses the node with the most free GPUs for the rest.
+GPUs. A larger job fills empty nodes and places its remaining GPUs on one more node: the node with the most free
+GPUs.
 
 The code follows S-Lab-System-Group/HeliosArtifact (Hu et al., "Characterization and Prediction of Deep Learning
 Workloads in Large-Scale GPU Datacenters", SC 2021) at commit bdaae10, framework/QSSF Service: policies/fifo.py,
-sjf.py and srtf.py, policies/placer/consolidate.py. Read 2026-11-26. Times are whole seconds there, so they must be
-whole seconds here.
+sjf.py and srtf.py, policies/placer/consolidate.py. Read 2026-11-26. That code uses whole seconds, so all times
+must be whole seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def restart_seconds(gpus: int) -> float:
 
 
 class _Clusters:
-    """Virtual clusters. Only clusters that have changed are scheduled, once for each point in time."""
+    """Schedules the jobs of each virtual cluster that has changed, once for each point in time."""
 
     def __init__(self, actions: Actions) -> None:
         self._actions = actions
@@ -94,11 +95,11 @@ class InOrder(_Clusters):
 
 
 class ShortestRemaining(_Clusters):
-    """Runs as many jobs as the cluster has GPUs for, those with the shortest remaining time, and stops all others.
+    """Starts the jobs with the shortest remaining time, up to the number of GPUs in the cluster, and stops all
+    other jobs.
 
-    If such a job finds no nodes because the free GPUs are scattered, these GPUs stay free. The choice of jobs
-    changes only when a job arrives or ends. A running job may overtake a job that found no nodes, but the cluster
-    has enough GPUs for both.
+    A chosen job waits if the free GPUs are scattered over too many nodes. No other job may use these GPUs. The
+    choice of jobs changes only when a job arrives or ends.
     """
 
     def __init__(self, actions: Actions) -> None:

@@ -1,12 +1,13 @@
-"""Mean completion and queueing time of a published trace on virtual clusters under FIFO, SJF and SRTF.
+"""Replays a published trace on virtual clusters, and prints mean completion and queueing times under FIFO, SJF and
+SRTF.
 
     python benchmarks/queue_replay.py --trace philly_trace.csv --clusters philly_vc.csv [--orders fifo,sjf,srtf]
 
 The trace is Philly's job log or a table in the Helios format, as `gpu-platform rehearse` reads them. The clusters
 are a CSV file with the columns `vc` and `node num` (or `nodes`). Jobs of other virtual clusters are left out. The
 trace is rehearsed (extensions.capacity.rehearsal) with the orders and the consolidated placement of the published
-simulator (queue_orders.py). If the trace and the clusters have published figures, the output shows them next to
-the results (queue_replay_published.yaml).
+simulator (queue_orders.py). If the trace and the clusters have published figures, the output shows these figures
+next to the results (queue_replay_published.yaml).
 
 Under SRTF, the published simulator ends each job one second late, and so does this program. Jobs that arrive
 together keep the order of the file. In the published table, such jobs have the order of the published simulator's
@@ -159,9 +160,7 @@ def replay(jobs: Sequence[TraceJob], clusters: Mapping[str, int], gpus_per_node:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Mean completion and queueing time in seconds, and the number of preemptions, of the jobs of a virtual
-    cluster.
-    """
+    """Mean completion and queueing times of a virtual cluster's jobs in seconds, and the number of preemptions."""
 
     jobs: int
     completion: float
@@ -274,7 +273,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--gpus-per-node", type=int, default=8)
     parser.add_argument("--orders", type=orders_of, default=list(ORDERS))
     parser.add_argument(
-        "--from", type=date_of, dest="start", help="leave out jobs that arrive earlier (Philly: 2017-10-01)"
+        "--from",
+        type=date_of,
+        dest="start",
+        help="leave out jobs that arrive before this date (Philly: 2017-10-01)",
     )
     parser.add_argument(
         "--seconds", type=float, help="leave out jobs that arrive more than this time after the first job"

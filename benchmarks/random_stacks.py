@@ -157,7 +157,9 @@ def _workload(draw: Random, pool: dict[str, Any], node: Node, number: int) -> di
 
 
 def _part(draw: Random, free: int) -> int:
-    """Return a random part of a node's free resource: an arbitrary part, an even fraction, or one unit more."""
+    """Return a random amount of a node's free resource: an even part, one unit more than an even part, or any
+    fraction.
+    """
     if draw.random() < 0.4:
         return max(1, free // draw.choice((1, 2, 3, 4)) + draw.choice((0, 0, 1)))
     return max(100, int(free * draw.choice((0.1, 0.24, 0.3, 0.45, 0.6, 0.9))))

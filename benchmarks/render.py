@@ -1,6 +1,6 @@
-"""CPU time of `gpu-platform render`, of the bare SDK when it registers the same resources, and of all policies.
+"""Measures the CPU time of `gpu-platform render`, of the bare SDK with the same resources, and of all policies.
 
-Run it by hand:  .venv/bin/python benchmarks/render.py [--sizes 1 10 100] [--runs 5]
+Run it by hand: .venv/bin/python benchmarks/render.py [--sizes 1 10 100] [--runs 5]
 
 Render and the bare SDK run as whole processes, including imports, and each render writes a new folder. The bare
 SDK process reads the inputs that `render` wrote. It registers each input with its SDK class under the SDK's mock
@@ -94,9 +94,9 @@ print(time.process_time() - started)
 
 
 def stack_of(size: int) -> dict[str, Any]:
-    """Return the stack `local` with its teams repeated `size` times, and its pools too, up to the maximum number.
+    """Return the stack `local` with its teams and pools repeated `size` times.
 
-    Beyond the maximum number of pools, the pools have more nodes instead.
+    The number of pools stops at its maximum. Above it, the pools have more nodes instead.
     """
     local = yaml.safe_load((ROOT / "stacks" / "Pulumi.local.yaml").read_text("utf-8"))
     platform = local["config"]["gpu-platform:platform"]

@@ -1,6 +1,7 @@
-"""CPU time of the validation of a fleet: the agent's checks on each node, and the report of all nodes.
+"""Measures the CPU time that the validation of a fleet takes: the agent's checks on each node, and the report of
+all nodes.
 
-Run it by hand:  .venv/bin/python benchmarks/validation.py [--nodes 10 100 1000] [--machine p5.48xlarge]
+Run it by hand: .venv/bin/python benchmarks/validation.py [--nodes 10 100 1000] [--machine p5.48xlarge]
 
 The figures are CPU seconds. The NVML of each node is simulated; the pynvml bindings are real. This process reads
 and checks the nodes one after another, although on a real node an agent checks only its own node. Some nodes have
