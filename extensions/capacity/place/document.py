@@ -3,15 +3,15 @@
 All keys are always present:
 
 - `version` is 1. `stack` is the stack's name. `start` is `plan` for empty nodes of the plan, or `cluster` for
-  nodes with their running pods. `assumptions` are texts.
+  nodes with their running pods. `assumptions` is a list of sentences.
 - `summary`: `pods`, `placed`, `pending`, `skipped`, `nodes` and `gpus`.
 - `groups` contains equal pods in the order of the file. With `--live`, the groups of the cluster come first. Keys:
   `team`, `name`, `kind`, `count`, `placed`, `pending`, `priority` (a number), `priority_class`, `requests`
-  (quantities by resource), `nodes` (number of pods by node) and `not_simulated` (fields of the pods that were left
-  out).
-- `pending`: `team`, `name`, `count`, `reasons` (`resource` and `text`), `advice` (`kind`, which is `less`,
-  `resource`, `nodes` or `quota`; `text`; `displaces`, the number of pods by group that become pending instead) and
-  `advice_complete` (false if the limit of work was reached first).
+  (quantities by resource), `nodes` (number of pods by node) and `not_simulated` (pod fields that the simulation
+  ignores).
+- `pending`: `team`, `name`, `count`, `reasons` (`resource` and `text`), `advice` and `advice_complete` (false if
+  the search stopped at its limit). Keys of `advice`: `kind` (`less`, `resource`, `nodes` or `quota`), `text` and
+  `displaces` (the number of pods by group that become pending instead).
 - `nodes`: `name`, `pool`, `allocatable` and `free` (quantities), `gpus` (each with `offered` and `free` units and
   `pods` with `owner`, `units` and `running`) and `pods` (`owner`, `count` and `running`).
 - `fragmentation`: `pool` (null for all pools), and `before` and `after` with `gpus`, `free`, `unusable` (GPUs),

@@ -59,7 +59,7 @@ def _equal_nodes(document: Mapping[str, Any], pool: str) -> list[list[Mapping[st
 
 
 def _requested(node: Mapping[str, Any], resource: str) -> float:
-    """Return the share of a resource that pods request on a node."""
+    """Return the fraction of a node's resource that pods request."""
     total = parse_quantity(node["allocatable"].get(resource, "0"))
     free = parse_quantity(node["free"].get(resource, "0"))
     return float((total - free) / total) if total else 0.0

@@ -1,4 +1,4 @@
-"""Readers of the pods that `gpu-platform place` places, from a file or a cluster."""
+"""Readers that load the pods for `gpu-platform place` from a file or a cluster."""
 
 from extensions.capacity.pod_sources.file import Workloads, read_workloads
 from extensions.capacity.pod_sources.live_pods import ClusterSnapshot, read_cluster

@@ -128,7 +128,6 @@ def _check(pod: Mapping[str, object], path: str, plan: EnvironmentPlan, problems
 
 
 def _spec(demand: PodDemand, plan: EnvironmentPlan) -> dict[str, Any]:
-    """Return the pod spec for a demand."""
     pool = next((one for one in plan.pools if one.name == demand.pool), None)
     team = next((one for one in plan.teams if one.namespace == demand.team), None)
     requests = {name: amount for name, amount in demand.requests.items() if name != names.GPU_DEVICE_CLASS}

@@ -58,7 +58,7 @@ def read_cluster(client: KubernetesClient, plan: EnvironmentPlan, catalog: Catal
 
 
 class _Claims:
-    """Devices of claims by `namespace/name`. If several pods share a claim, its devices count once."""
+    """Devices of each ResourceClaim by `namespace/name`. If several pods share a claim, its devices count once."""
 
     def __init__(self, claims: Iterable[Mapping[str, Any]]) -> None:
         self._found = {
@@ -103,7 +103,8 @@ def _node(live: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog) -> N
     }
     planned = planned_node(pool, catalog, _name(live)) if pool is not None else None
     if pool is not None and planned is not None and pool.devices:
-        # ResourceSlices list the devices, but the planned devices are used here. Node validation compares the two.
+        # Use the planned devices, not the devices in ResourceSlices.
+        # Node validation compares them.
         allocatable[names.GPU_DEVICE_CLASS] = len(planned.gpus)
     taints = [
         Taint(key=str(one["key"]), value=str(one.get("value") or ""), effect=str(one["effect"]))

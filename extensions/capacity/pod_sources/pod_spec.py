@@ -1,4 +1,6 @@
-"""Reader for a pod spec as the scheduler sees it: requests, node selection, tolerations, priority and claims."""
+"""Reader for the fields of a pod spec that the scheduler uses: requests, node selection, tolerations, priority,
+claims.
+"""
 
 from __future__ import annotations
 

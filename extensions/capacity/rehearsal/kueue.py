@@ -29,7 +29,7 @@ from extensions.capacity.rehearsal.victims import Victim, Victims, Wanted
 
 _NO_FIT, _NO_CANDIDATES, _PREEMPT, _RECLAIM, _FIT = range(5)
 _Mode = tuple[int, int]
-"""A number for how well a flavor suits a job, and 1 if the queue would borrow or 0 if not."""
+"""A number that shows how well a flavor suits a job, and 1 if the queue would borrow quota or 0 if not."""
 _MOST_CYCLES = 100_000
 _WORST: _Mode = (_NO_FIT, 2)
 _BEST: _Mode = (_FIT, 0)
@@ -53,7 +53,7 @@ class _Entry:
 class _Waiting:
     """Waiting jobs of a queue, by shape and in the order of their times.
 
-    If a job fails, all jobs of its shape wait until something is released.
+    If a job cannot start, all jobs of its shape wait until quota or nodes are released.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class _Waiting:
             self.active.discard(job.shape)
 
     def fail(self, job: Job) -> None:
-        """Make all jobs of this job's shape wait until something is released."""
+        """Make all jobs of this job's shape wait until quota or nodes are released."""
         if job is self.sticky:
             self.sticky = None
         self.failed.add(job.shape)
@@ -321,7 +321,9 @@ class Kueue:
         job.next_flavor = 0
 
     def _next(self, left: list[_Entry]) -> _Entry:
-        """Return the next entry. With fair sharing, its queue has the smallest share once the job is added."""
+        """Return the next entry. With fair sharing, the queue with the smallest share after adding its job comes
+        first.
+        """
         if not self._fair:
             return min(left, key=lambda one: (one.borrows, -one.job.shape.priority, one.job.queued, one.job.order))
         if len(left) == 1:

@@ -24,9 +24,9 @@ Wait = Literal["quota", "nodes"]
 class Shape:
     """Requests of a job's pods, which are all equal. Quotas and nodes treat all jobs of one shape alike.
 
-    `resource` is the resource of a GPU, a share or a MIG instance. Each of the `pods` pods requests `units` of it.
-    `cpu` and `memory` are the requests of one pod, or None if they are in proportion to its units. `pool` is the
-    only pool that the job may use, or None for any pool that offers the resource.
+    `resource` is the resource name of a GPU, a share or a MIG instance. Each of the `pods` pods requests `units`
+    units of this resource. `cpu` and `memory` are the requests of one pod, or None if they are in proportion to
+    its units. `pool` is the only pool that the job may use, or None for any pool that offers the resource.
     """
 
     resource: str
@@ -53,7 +53,7 @@ class TraceJob:
 class RehearsalPool:
     """A node pool with GPUs.
 
-    `offers` are the units of each GPU resource on a node, and `gpus` the number of GPUs, or the fraction of a GPU,
+    `offers` are the units of each GPU resource on a node. `gpus` is the number of GPUs, or the fraction of a GPU,
     that one unit represents. `parts` are the CPU and memory for one unit if a pod does not request any. If
     `scaled` is true, an autoscaler changes the number of nodes between `min` and `max` as pods become pending;
     otherwise the pool always has `desired` nodes. `numa` contains the units of each resource on each NUMA node. It
@@ -150,7 +150,7 @@ class Job:
         self.job, self.order, self.team = job, order, team
         self.shape = job.shape
         self.left = job.duration
-        self.state = "new"  # new, queued, placing, running, ended, impossible
+        self.state = "new"  # one of new, queued, placing, running, ended and impossible
         self.queued = job.arrival  # time that the queue uses to sort its jobs
         self.since = job.arrival  # time at which the job began to wait or to run
         self.admitted = 0.0
@@ -163,7 +163,7 @@ class Job:
         self.epoch = 0
         self.pool = -1
         self.places: dict[tuple[int, int], int] = {}  # number of pods by pool and node
-        self.gpus = 0.0  # GPUs of all its pods
+        self.gpus = 0.0  # GPUs of all pods of the job
         self.timeouts = 0
         self.missing = 0  # pods without a node
         self.held = 0  # pods that count against a ResourceQuota

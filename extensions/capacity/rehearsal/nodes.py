@@ -8,8 +8,8 @@
   (NodeResourcesFit, LeastAllocated), as `place` does.
 
 The simulation does not place a pod on a node whose kubelet would refuse it because the free units are spread over
-more NUMA nodes than necessary (see `numa.py`). On a cluster, Kueue and kube-scheduler do not know this. They bind
-the pod, the pod fails, and its Job creates another one.
+more NUMA nodes than necessary (see `numa.py`). On a cluster, Kueue and kube-scheduler do not check NUMA nodes.
+They bind the pod, the pod fails, and its Job creates another one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class PoolNodes:
         ]
 
     def need(self, shape: Shape) -> Need | None:
-        """Return the resources that one pod of a shape takes on a node, or None if it fits no node of the pool."""
+        """Return the resources that one pod of a shape takes on a node, or None if the pod fits on no node of the
+        pool.
+        """
         if shape not in self._needs:
             self._needs[shape] = self._need(shape)
         return self._needs[shape]
@@ -123,7 +125,7 @@ class PoolNodes:
         return None
 
     def best_node(self, need: Need) -> tuple[float, int] | None:
-        """Return the score and index of the node that kube-scheduler prefers for a pod, or None if none fits."""
+        """Return score and index of the node that kube-scheduler prefers for a pod, or None if no node fits."""
         found: tuple[float, int] | None = None
         _, units, cpu, memory = need
         numa = self._numa[need[0]]
@@ -169,7 +171,7 @@ class PoolNodes:
     def lift(self, job: Job, node: int, pods: int) -> None:
         """Release the capacity of all pods of a job on a node.
 
-        Pods that are held there again receive the same units.
+        Pods that return to the node receive the same units if the units are still free.
         """
         numa = self._numa[self._change(job.shape, node, -pods)[0]]
         if numa is not None:

@@ -17,10 +17,10 @@ _Units = list[int]
 
 
 class NumaUnits:
-    """Free units of one resource and units that jobs hold, by NUMA node, for each node of a pool.
+    """Units of one resource on the NUMA nodes of a pool's nodes: free units, and units that jobs hold.
 
     `whole` contains the units on each NUMA node of an empty node. `size` is the pool's maximum number of nodes.
-    With `single`, a pod may not use several NUMA nodes.
+    With `single`, a pod may use only one NUMA node.
     """
 
     def __init__(self, whole: Sequence[int], size: int, *, single: bool) -> None:
@@ -44,7 +44,9 @@ class NumaUnits:
         return self._choice(self._free[node], units) is not None
 
     def take(self, job: Job, node: int, units: int, pods: int) -> None:
-        """Assign units to pods of a job, if possible the units that the pods had on this node before."""
+        """Assign units to pods of a job. If possible, the pods receive the units that they had on this node
+        before.
+        """
         free, key = self._free[node], (node, job)
         had = self._had.pop(key, None)
         again = had is not None and key not in self._held and sum(had) == units * pods

@@ -29,7 +29,7 @@ _ZERO: Final[Share] = (0, 0.0)
 class Cohort:
     """Quota that the queues of a cohort lend each other.
 
-    `usage` is the part of the queues' usage that exceeds the quota that they do not lend.
+    `usage` is the queues' usage beyond the quota that they do not lend.
     """
 
     def __init__(self, cells: int) -> None:
@@ -119,7 +119,7 @@ class Requests:
         self._known: dict[tuple[Shape, int], Cells] = {}
 
     def of(self, shape: Shape, pool: int) -> Cells:
-        """Return the requests of a job on a pool, or an empty tuple if no node of the pool can fit its pods."""
+        """Return the requests of a job on a pool, or an empty tuple if its pods fit on no node of the pool."""
         key = (shape, pool)
         if key not in self._known:
             self._known[key] = tuple(self._amounts(shape, pool))

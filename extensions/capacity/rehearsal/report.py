@@ -34,9 +34,9 @@ class TeamReport:
 
     `unfinished` jobs never received all their pods. `impossible` jobs do not fit on empty nodes, or exceed the
     whole quota. `waited_for` counts the jobs that waited, by what they waited for last. `gpu_hours` are the GPU
-    hours of running jobs, and `lost_gpu_hours` the part of them that repeated work after a preemption.
-    `utilisation` is their share of the GPU hours of all nodes. `usd` is the cost of the GPU hours, or None if a
-    price is unknown.
+    hours of running jobs. `lost_gpu_hours` are the GPU hours that repeated work after a preemption. `utilisation`
+    is `gpu_hours` divided by the GPU hours of all nodes. `usd` is the cost of `gpu_hours`, or None if a price is
+    unknown.
     """
 
     team: str | None
@@ -58,8 +58,9 @@ class TeamReport:
 class PoolReport:
     """Results for a pool over the time of the rehearsal.
 
-    `held` is the share of its GPUs that pods held, including pods that waited for other pods of their job.
-    `fragmented` is the share that was free on nodes with pods. Both are None if the pool never had a node.
+    `held` is the share of the pool's GPUs that pods held, including pods that waited for other pods of their job.
+    `fragmented` is the share of the pool's GPUs that was free on nodes with pods. Both are None if the pool never
+    had a node.
     """
 
     pool: str
@@ -86,7 +87,7 @@ class Report:
 
     `seconds` is the time from the first arrival to the last end, and `arrivals` the time from the first arrival to
     the last arrival. `idle_while_waiting` is the share of all GPU hours in which GPUs were idle while jobs waited
-    for at least as many.
+    for at least as many GPUs.
     """
 
     seconds: float
@@ -247,7 +248,7 @@ class _Steps:
 
 
 def _idle_while_waiting(recorded: Recorded) -> float:
-    """Return the GPU seconds in which GPUs were idle while jobs waited for at least as many."""
+    """Return the GPU seconds in which GPUs were idle while jobs waited for at least as many GPUs."""
     events = [(time, running, waits, 0.0) for time, _, running, waits in recorded.changes]
     before = 0.0
     for time, gpus in recorded.capacity:

@@ -2,9 +2,9 @@
 
 Pods are placed one by one: higher priorities first, then older pods. A pod that fits nowhere does not hold back
 the pods behind it. A pending pod preempts pods of lower priority on one node if this makes room. The scheduler
-chooses the node whose most important victim has the lowest priority, then the smallest sum of priorities, then the
-fewest pods. A job that loses a pod is stopped as a whole, because distributed training cannot continue without a
-worker.
+compares nodes by the highest priority among their victims, then by the sum of priorities, then by the number of
+pods. The lowest value wins. A job that loses a pod is stopped as a whole, because distributed training cannot
+continue without a worker.
 
 The simulation leaves out disruption budgets, although kube-scheduler prefers victims whose eviction does not
 violate one. It also leaves out the start times of victims as the last criterion, the back-off of failed pods, and
@@ -158,7 +158,7 @@ class PodScheduler:
 
 
 def _on_node(pool: PoolNodes, node: int, need: Need, lower: list[Job]) -> list[Job] | None:
-    """Return the jobs whose pods must leave a node for one pod, or None if the pod cannot fit there.
+    """Return the jobs whose pods must leave a node for one pod, or None if the pod cannot fit on the node.
 
     Only jobs in `lower`, which have a lower priority, may be chosen.
     """
@@ -169,7 +169,7 @@ def _on_node(pool: PoolNodes, node: int, need: Need, lower: list[Job]) -> list[J
     for one in sorted(lower, key=lambda job: (-job.shape.priority, job.admitted, job.order)):
         pods = pool.jobs_on[node][one]
         pool.hold(one, node, pods)
-        # A pod stays if the new pod also fits on the node.
+        # A pod stays if the new pod fits beside it on the node.
         if fits and (min(_free(pool, node)) < 0 or pool.room(node, need) <= 0):
             pool.lift(one, node, pods)
             victims.append(one)

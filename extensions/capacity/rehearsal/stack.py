@@ -213,15 +213,18 @@ def _assumptions(plan: EnvironmentPlan, platform: Platform) -> Iterator[str]:
     if not platform.queues:
         yield "no queues: pods above the quota are not created, and a job's pods get nodes one by one"
     elif platform.topology:
-        yield "Kueue admits a job when quota and nodes have capacity for all its pods; only nodes count, not racks"
+        yield "Kueue admits a job when quota and nodes have capacity for all its pods; racks are not simulated"
     else:
         timeout = duration_text(platform.pods_ready_timeout)
         yield f"Kueue admits jobs by quota only; a job without all its pods after {timeout} goes back to its queue"
     if aligned := [pool.name for pool in platform.pools if pool.numa]:
-        yield f"kubelets of {', '.join(aligned)} align GPUs by NUMA nodes; CPU requests are assumed to allow it"
+        yield (
+            f"kubelets of {', '.join(aligned)} align GPUs by NUMA node; CPU requests are assumed to allow the "
+            "alignment"
+        )
     if without := [pool.name for pool in plan.pools if not pool.has_gpus]:
         yield f"pools without GPUs are left out: {', '.join(without)}"
     if claimed := [pool.name for pool in plan.pools if pool.devices]:
         yield f"GPUs of {', '.join(claimed)} are claimed whole"
     if plan.queues is not None and plan.queues.provisioning:
-        yield "nodes that are provisioned at admission start like other nodes"
+        yield "nodes that are provisioned at admission start as fast as other nodes"

@@ -50,7 +50,7 @@ class Victims:
         self._fair, self._nodes = fair, nodes
 
     def hold(self, job: Job, queue: Queue) -> None:
-        """Record that a job holds quota of a queue since `job.admitted`."""
+        """Record that a job has held quota of a queue since `job.admitted`."""
         insort(queue.running[job.pool], _entry(job))
 
     def drop(self, job: Job, queue: Queue) -> None:

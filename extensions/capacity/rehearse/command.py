@@ -41,7 +41,7 @@ class Options:
 def show_rehearsal(
     stack: str, *, trace: Path, against: str | None, options: Options, output: Literal["text", "json", "html"]
 ) -> ExitCode:
-    """Print the rehearsal of a trace on a stack, and on a second stack to compare with if one is given.
+    """Print the rehearsal of a trace on a stack and, if `against` is given, on a second stack.
 
     Returns a finding if some jobs never run on the stack. Raises BadInput if options, stacks or the trace have
     mistakes.

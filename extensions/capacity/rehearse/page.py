@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpu_platform.base.pages import colours_of, render_page
 
-_LEFT: Final = 64  # all lengths here are in units of the drawing in page.html
+_LEFT: Final = 64  # all lengths are in units of the drawing in page.html
 _LONG: Final = 924
 _CHARTS: Final = {"used": ("GPUs of running jobs", 22, 240), "waiting": ("GPUs of waiting jobs", 306, 110)}
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -93,7 +93,7 @@ def _sums(values: Mapping[str, Sequence[float]]) -> list[float]:
     return [sum(column) for column in zip(*values.values(), strict=True)]
 
 
-# -- the rest --------------------------------------------------------------------------------------------
+# -- tables and formats ----------------------------------------------------------------------------------
 
 
 def _teams(

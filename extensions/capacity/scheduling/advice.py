@@ -26,9 +26,9 @@ from gpu_platform.base import names
 Kind = Literal["less", "resource", "nodes", "quota"]
 
 TRIALS: Final = 400
-"""Maximum number of placements of the whole list for all advice in a report. It limits work, not time."""
+"""Maximum number of times that all pods are placed to find the advice of one report. It limits work, not time."""
 _MOST_NEW_NODES: Final = 16
-_STEPS: Final = {CPU: 10, MEMORY: 2**20}  # 10 millicores and 1 MiB
+_STEPS: Final = {CPU: 10, MEMORY: 2**20}  # smallest changes of requests: 10 millicores and 1 MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class Adviser:
             yield found
 
     def _largest(self, with_steps: Callable[[int], Advice], most: int) -> Advice | None:
-        """Return the advice with the largest number of steps, from 1 to `most`, that works."""
+        """Return the advice with the largest number of steps, from 1 to `most`, that gives all pods a node."""
         low, high = 1, most
         found: Advice | None = None
         while low <= high:

@@ -1,4 +1,4 @@
-"""Explanation of why pods stay pending: the scarce resource and the amounts that decide."""
+"""Explains why pods stay pending: names the scarce resource, with the requested and the free amounts."""
 
 from __future__ import annotations
 

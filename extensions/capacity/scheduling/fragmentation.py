@@ -2,9 +2,9 @@
 
 The measure is taken from fragmentation gradient descent (Weng et al., "Beware of Fragmentation: Scheduling
 GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023, section 4): the free GPUs of a node
-that a pod cannot use, averaged over the pods of the list. The measure here differs in one point. It considers only
-kinds of pods that could run on the node if it were empty. A pool of shares is therefore not fragmented for pods
-that request whole GPUs.
+that a pod cannot use, averaged over the pods of the list. This module's measure differs in one point: it considers
+only kinds of pods that could run on the empty node. A pool of shares is therefore not fragmented for pods that
+request whole GPUs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _WHOLE = (names.GPU_RESOURCE, names.GPU_DEVICE_CLASS)
 class Fragmentation:
     """State of all GPUs, or of the GPUs of one pool.
 
-    `free` counts free GPUs, including parts of GPUs. `unusable` counts the free GPUs that the pods of the list
+    `free` counts free GPUs, including fractions of GPUs. `unusable` counts the free GPUs that the pods of the list
     cannot use (the measure of FGD). `idle` counts GPUs that no pod uses. `largest_pod` is the number of whole GPUs
     of the largest pod that fits, if only free GPUs count. `largest_with_part` is the same number for a pod that
-    also requests its GPUs' part of the CPU and memory of the node. Both are 0 if no node offers whole GPUs.
+    also requests CPU and memory in proportion to its GPUs. Both are 0 if no node offers whole GPUs.
     """
 
     gpus: int
@@ -82,7 +82,7 @@ def _unusable(state: NodeState, kinds: Sequence[tuple[PodGroup, int]]) -> Fracti
         if not wanted or not group.may_run_on(node) or not empty.fits(needs):
             continue
         weights += count
-        # A GPU is useless to a pod if it offers none of the requested resources or has none of them left.
+        # A pod cannot use a GPU that offers none of the requested resources, or has no free units of them.
         usable = (
             sum(
                 (

@@ -1,4 +1,4 @@
-"""Nodes, pods and quotas as kube-scheduler and quota admission see them.
+"""Nodes, pods and quotas with the fields that kube-scheduler and quota admission use.
 
 Amounts are whole numbers by resource name: `cpu` in millicores, `memory` and `ephemeral-storage` in bytes, and
 others in units. A DRA device class is treated as a resource whose name has no slash.
@@ -75,7 +75,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node.
+    """A node of the plan or of the cluster.
 
     `gpus` contains, for each GPU, the units that it offers by resource. Their sums are in `allocatable`. `numa`
     contains the NUMA node of each GPU if the kubelet refuses pods whose units are on more NUMA nodes than
@@ -158,7 +158,7 @@ class PodGroup:
         return self.selects(node) and self.not_tolerated(node) is None
 
     def needs(self) -> dict[str, int]:
-        """Return the resources that one pod takes on a node, including one of the node's `pods`."""
+        """Return the resources that one pod takes on a node, including one unit of the node's resource `pods`."""
         return {**{name: amount for name, amount in self.requests.items() if amount}, PODS: 1}
 
 
@@ -242,10 +242,10 @@ class Pending:
 
 
 def free_of(name: str, free: Amounts) -> int | None:
-    """Return the free amount of a resource, or None if the node does not report one and so does not limit it.
+    """Return the free amount of a resource, or None if the node does not limit it.
 
-    A node that does not report an extended resource has 0 of it. The ephemeral storage of planned nodes is
-    unknown.
+    If a node does not report an extended resource, the amount is 0. A node does not limit other resources that it
+    does not report, for example the ephemeral storage of planned nodes.
     """
     found = free.get(name)
     return 0 if found is None and name not in _EVERY_NODE_HAS else found

@@ -115,7 +115,7 @@ class _Board:
                 break
         else:
             return None
-        # Pods that were chosen first may turn out not to be in the way.
+        # A pod that was chosen early may not have to leave after all.
         for one in tuple(leaving):
             trial.take(self._scenario.running[one].pod)
             if trial.fits(group.needs()):

@@ -61,7 +61,7 @@ class NodeState:
 
         Each unit comes from the GPU with the fewest units in use, which the device plugin prefers
         (NVIDIA/k8s-device-plugin, internal/rm/allocate.go, policy `distributed`, read 2026-11-23). The kubelet
-        chooses the MIG instance of a pod; the simulation uses the same rule for it.
+        chooses the MIG instance of a pod; the simulation uses the same rule for MIG instances.
         """
         needs = group.needs()
         for name, amount in needs.items():
@@ -177,7 +177,7 @@ class NodeState:
         totals = [sum(self.node.gpus[index].get(name, 0) for index in of[node]) for node in nodes]
         least = fewest(amount, totals)
         if least is None:
-            return None  # no node of this kind has that many units
+            return None  # not even an empty node has that many units
         if self.node.single_numa and least > 1:
             return ()
         for chosen in combinations(nodes, least):

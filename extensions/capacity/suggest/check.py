@@ -1,6 +1,4 @@
-"""Checks of a workloads file that its schema does not cover, and a check that each workload fits on an allowed
-machine.
-"""
+"""Checks a workloads file beyond its schema, and checks that each workload fits on an allowed machine."""
 
 from __future__ import annotations
 
@@ -114,7 +112,8 @@ def _check_region(demands: Demands, catalog: Catalog, problems: Problems) -> Non
         problems.at("region").add(
             f"{demands.region!r}",
             "a region with list prices: " + ", ".join(sorted(regions)),
-            did_you_mean(demands.region, regions) or "write usd_per_hour with the prices of machine types there",
+            did_you_mean(demands.region, regions)
+            or "write usd_per_hour with the prices of machine types in this region",
         )
 
 

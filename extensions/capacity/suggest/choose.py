@@ -25,7 +25,7 @@ _MENU_RANK = 3
 
 @dataclass(frozen=True, slots=True)
 class ChosenPool:
-    """A pool of the mix. `pods` counts its pods by index of the demand and slot."""
+    """A pool of the mix. `pods` contains the number of pods by index of the demand and kind of slot."""
 
     option: Option
     nodes: int
@@ -73,12 +73,12 @@ class Mix:
 def cheapest_mix(
     requests: Sequence[PodRequest], options: Sequence[Option], *, seconds: float = 20.0, within: float = 0.0
 ) -> Mix | None:
-    """Return the cheapest mix found within about `seconds`, or None if no option can hold some demand.
+    """Return the cheapest mix found within about `seconds`, or None if a demand fits no option.
 
     OR-tools CP-SAT chooses by the total resources of a pool's nodes. The planner's proof then assigns every pod to
     a node. If there are too few nodes, the model excludes this choice and chooses again. When the time is over,
     the best mix so far is returned. In the worst case, it contains a separate pool of the cheapest nodes for each
-    demand. A mix of fewer pools is preferred if its additional cost is at most the share `within` of the cost.
+    demand. A mix of fewer pools is preferred if it costs at most the fraction `within` more.
     """
     if unfit(requests, options):
         return None
@@ -138,7 +138,7 @@ def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tupl
         [
             (option, slot, pods)
             for option in options
-            if not option.menu  # with pods of one demand, the same layout on all GPUs is best
+            if not option.menu  # for pods of a single demand, the same layout on all GPUs is best
             for slot in option.slots_for(request)
             if (pods := _pods_on_node(option, slot, request))
         ]
@@ -257,7 +257,7 @@ def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
 
 
 class _Model:
-    """Solver model with the nodes of each option, and the pods of each demand in its slots."""
+    """Solver model of the nodes of each option and the pods of each demand in the nodes' slots."""
 
     def __init__(self, requests: Sequence[PodRequest], options: Sequence[Option]) -> None:
         # The import takes half a second, and only this class needs it.
@@ -270,7 +270,7 @@ class _Model:
         self._options = [option for option in options if any(option.slots_for(request) for request in requests)]
         self._pods: list[dict[tuple[int, str], Any]] = []
         self._nodes: list[Any] = []
-        # For each option with a menu, the number of GPUs of a node with each layout.
+        # For each option with a menu of layouts, the number of GPUs of a node with each layout.
         self._chosen: dict[int, list[Any]] = {}
         self._index = {option: index for index, option in enumerate(self._options)}
         placed: list[list[Any]] = [[] for _ in requests]
@@ -317,7 +317,9 @@ class _Model:
             self._model.add(sum(nodes) <= reservation.count)
 
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
-        """Limit all pods by the nodes' total resources, and each demand's pods by the number that fits a node."""
+        """Limit all pods by the nodes' total resources, and each demand's pods by the number that fits on each
+        node.
+        """
         requests, resources = self._requests, option.allocatable
         there = {slot: nodes * count for slot, count in option.slots.items()}
         if option.menu:
@@ -421,8 +423,7 @@ class _Model:
         return solver if solver.solve(model) in (self._cp.OPTIMAL, self._cp.FEASIBLE) else cheapest
 
     def simplest(self, best: Sequence[ChosenPool], within: float, deadline: float) -> list[ChosenPool] | None:
-        """Return a mix of fewer pools whose additional cost is at most the share `within` of the cost of `best`,
-        or None.
+        """Return a mix of fewer pools that costs at most the fraction `within` more than `best`, or None.
 
         The mix has the fewest possible pools. It is the cheapest of these mixes that is found before `deadline`.
         """

@@ -61,7 +61,10 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
         yield "compute without measured_on is taken as a share of the chosen GPU model; measure it on that model"
     if demands.zone is None and any("zones" in one.pool for one in suggestion.pools):
-        yield "zones are examples for pools that need one; set region and zone, or edit them; sandboxes have none"
+        yield (
+            "the zones of pools that need one are examples; set region and zone, or edit them; sandboxes have "
+            "no zones"
+        )
     if suggestion.left_out:
         where = f" in {demands.region}" if demands.region is not None else ""
         yield f"excluded, price unknown{where}: {', '.join(suggestion.left_out)}"

@@ -1,4 +1,4 @@
-"""Search for small cuts of a request that make the pools much cheaper, such as 95 CPUs instead of 96."""
+"""Search for small cuts to a request that make the pools much cheaper, such as 95 CPUs instead of 96."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CORE, _GIB = 1000, 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearMiss:
-    """A small cut of a workload's request that saves money.
+    """A small cut to a workload's request that saves money.
 
     If `field` of the workload had `value` instead of `declared`, all pools would cost `usd_per_hour`. Values are
     in millicores for `cpu`, otherwise in MiB.

@@ -144,8 +144,8 @@ class Option:
 
     `usd_per_hour` is the price of one node. `domain` is the trust domain that shares its GPUs, or None if they are
     not shared; MIG instances do not count as shared. With MIG, `layouts` contains the layout of each GPU of a
-    node, or a single layout for all GPUs. If `menu` is set, a layout from it is still to be chosen for each GPU,
-    the same way on every node. `reservation` is the reservation that contains the nodes, or None if they are
+    node, or a single layout for all GPUs. If `menu` is set, each GPU still needs a layout from the menu, and all
+    nodes get the same layouts. `reservation` is the reservation that contains the nodes, or None if they are
     bought.
     """
 
@@ -164,7 +164,7 @@ class Option:
     def slots(self) -> Mapping[str, int]:
         """Number of slots on one node by kind: `gpu`, `share` or a MIG profile.
 
-        With a menu, the maximum of each profile.
+        With a menu of layouts, the result is the maximum number for each profile.
         """
         gpus = self.machine.gpu_count
         if self.menu:
@@ -254,7 +254,9 @@ def _options_of(
 def _undominated(
     machines: Sequence[tuple[MachineType, float]], *, rdma: bool
 ) -> Iterator[tuple[MachineType, float]]:
-    """Yield the machines, except those for which an equal or better machine with the same GPUs costs no more."""
+    """Yield the machines, except machines that cost at least as much as an equal or better machine with the same
+    GPUs.
+    """
     for index, (machine, price) in enumerate(machines):
         if not any(
             other.gpu == machine.gpu

@@ -12,7 +12,7 @@ _MODE_NAMES = {"none": "whole", "mig": "mig", "mps": "mps", "time-slicing": "sha
 
 
 def mode_name(option: Option) -> str:
-    """Return a short name for the sharing mode of a pool, which is part of the pool's name."""
+    """Return a short name for the sharing mode of a pool. The pool's name contains this short name."""
     return _MODE_NAMES[option.mode]
 
 
@@ -51,7 +51,7 @@ def _mode(option: Option, requests: Sequence[PodRequest]) -> Iterator[str]:
                 yield "whole GPUs: a pod with several GPUs does not share them"
             else:
                 yield (
-                    "whole GPUs: the rules allow no cheaper way to share that holds these pods, and "
+                    "whole GPUs: the rules allow no cheaper sharing mode that holds these pods, and "
                     f"{gpu.product} has the memory"
                 )
         case "mig":

@@ -1,7 +1,8 @@
 """Training throughput of a pool per USD, and the machine type with the highest throughput per USD.
 
 The cheapest pool that holds a training job is often slow, so that the job pays for more hours. Throughput is the
-dense bfloat16 figure of the data sheet (`tensor_tflops` in the catalogue). Programs reach only a part of it.
+dense bfloat16 figure of the data sheet (`tensor_tflops` in the catalogue). Programs reach only part of this
+throughput.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from extensions.capacity.suggest.options import Option, PodRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostWork:
-    """The machine type with the highest throughput per USD, and the cost of such a pool for the same pods."""
+    """The machine type with the highest throughput per USD, and the cost of such machines for the same pods."""
 
     machine_type: str
     nodes: int
@@ -27,7 +28,7 @@ class MostWork:
 class Throughput:
     """Dense bfloat16 throughput of a pool in TFLOP/s, and per USD/h.
 
-    `most` is None if no machine type offers more.
+    `most` is None if no machine type has a higher throughput per USD.
     """
 
     tflops: float

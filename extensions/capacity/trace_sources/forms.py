@@ -5,8 +5,8 @@
   `scheduled_time` never ran.
 - helios: S-Lab-System-Group/HeliosData, cluster_log.csv. The form includes InternLM/AcmeTrace, trace_*.csv, which
   has no `vc`, and HeliosArtifact, philly_trace.csv, whose jobs have a `jobname` and may lack a `job_id`.
-- philly: msr-fiddle/philly-traces, cluster_job_log (JSON). Only attempts contain GPUs. The duration of a job is
-  the total duration of its attempts.
+- philly: msr-fiddle/philly-traces, cluster_job_log (JSON). Only the attempts of a job list its GPUs. The duration
+  of a job is the total duration of its attempts.
 
 Sources read on 2026-11-24.
 """

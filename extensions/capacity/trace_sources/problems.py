@@ -1,4 +1,4 @@
-"""Problems of a trace. Only the first problems are kept; the others are counted."""
+"""Problems of a trace. Only the first problems are kept; further problems are counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST: Final = 20
 
 
 class TraceProblems:
-    """Collects the first MOST problems and counts the others."""
+    """Collects the first MOST problems and counts all further problems."""
 
     def __init__(self) -> None:
         self._found: list[Problem] = []
@@ -24,8 +24,10 @@ class TraceProblems:
             self._more += 1
 
     def all(self) -> list[Problem]:
-        """Return the problems. If there are more than MOST, the last entry contains the number of the others."""
+        """Return the problems. If there are more than MOST, the last entry contains the number of further
+        problems.
+        """
         if not self._more:
             return self._found
-        rest = Problem("the rest of the file", f"{self._more} more problems", "none", "correct the first ones")
+        rest = Problem("the rest of the file", f"{self._more} more problems", "none", "correct the first problems")
         return [*self._found, rest]

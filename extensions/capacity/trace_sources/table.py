@@ -12,7 +12,7 @@ from extensions.capacity.trace_sources.problems import TraceProblems
 from gpu_platform.base.errors import did_you_mean
 from gpu_platform.base.quantity import parse_duration, parse_quantity
 
-_MOST_SECONDS = 1e11  # as a date, this is in the year 5138
+_MOST_SECONDS = 1e11  # seconds since 1970 until the year 5138
 
 
 class Row:
@@ -34,7 +34,7 @@ class Row:
         self._problems.add(self.place(column), repr(self.text(column)) or "nothing", allowed, fix)
 
     def number_at_least(self, column: str, least: float, *, unit: str, whole: bool = False) -> float | None:
-        """Return the cell as a number. If it is not a number that is allowed, record a problem and return None."""
+        """Return the cell as a number. If it is not an allowed number, record a problem and return None."""
         text = self.text(column)
         try:
             value = float(text)
