@@ -1,8 +1,7 @@
 """Comparison of a plan with the requirements of the CNCF's Kubernetes AI Conformance.
 
 Each answer contains the evidence and what is missing. The requirements are in catalog/facts/ai_conformance.yaml.
-An answer covers only what this program configures; additions by the cloud or the owner of the cluster are unknown
-here.
+An answer covers only what this program configures, not what the cloud or the owner of the cluster adds.
 """
 
 from __future__ import annotations
@@ -209,7 +208,8 @@ def _node_scaling(plan: EnvironmentPlan) -> _Finding:
     cloud = plan.cluster.cloud
     if cloud is None:
         return _Finding(
-            Status.NOT_APPLICABLE, ("the program creates no nodes here; the cluster's owner scales them",)
+            Status.NOT_APPLICABLE,
+            ("the program creates no nodes in this cluster; the cluster's owner scales them",),
         )
     ranges = tuple(
         f"pool {pool.name}: {pool.nodes.min} to {pool.nodes.max} nodes, depending on pending pods"

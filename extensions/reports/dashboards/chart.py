@@ -18,13 +18,13 @@ from gpu_platform.api.live import Series
 from gpu_platform.base.pages import COLOURS
 
 MOST_LINES: Final = len(COLOURS)
-_DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "4 2")  # distinguish lines without colours
+_DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "4 2")  # dash patterns, to distinguish lines without colours
 _PLOT: Final = (58, 432, 8, 150)  # left, right, top and bottom in the drawings of page.html
 _SPARK: Final = (2, 438, 3, 37)
 _TICKS: Final = 4
 _TIMES: Final = 4
 _DAY: Final = 36 * 3600
-_GAP: Final = 1.5  # in steps; a longer time without a sample breaks the line
+_GAP: Final = 1.5  # in sampling steps; a longer gap breaks the line
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _ticks(panel: Panel, series: Sequence[Series]) -> list[float]:
         low = 0.0
     if high <= low:
         low, high = (min(0.0, high), high) if high else (0.0, 1.0)
-    if high <= low:  # a single value below zero
+    if high <= low:  # all values are equal and below zero
         high = 0.0
     step = _round_step((high - low) / _TICKS)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
@@ -95,7 +95,7 @@ def _round_step(least: float) -> float:
 
 
 def _times(scale: _Scale) -> Iterator[tuple[float, str, str]]:
-    """Yield the position, text anchor and label of times."""
+    """Yield the position, text anchor and label of each time on the axis."""
     length = scale.period.end - scale.period.start
     for number in range(_TIMES + 1):
         time = scale.period.start + length * number / _TIMES

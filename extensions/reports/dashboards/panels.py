@@ -1,4 +1,6 @@
-"""Titles, queries and units of panels, read from the JSON of the Grafana dashboards so that both show the same."""
+"""Titles, queries and units of panels, read from the JSON of the Grafana dashboards so that the page matches
+Grafana.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _SCRAPE: Final = (
     "write addons: {prometheus: install}, or monitoring: {prometheus_operator: true} if it is already running"
 )
 _SIMULATED: Final = "sandbox"
-_HOURS_A_MONTH: Final = 730  # the value that `budget` uses
+_HOURS_A_MONTH: Final = 730  # same number of hours as in `budget`
 
 
 class Status(StrEnum):
@@ -367,7 +367,7 @@ def _network(subject: Subject) -> _Found:
             found.lack(
                 f"{team.name} admits pods without a controller, whose network policies AWS does not guarantee",
                 f"teams[{index}].allow_bare_pods",
-                "remove it, unless Cilium or Calico enforces network policies here",
+                "remove the field, unless Cilium or Calico enforces network policies on this cluster",
             )
     enforced = _enforced(subject.resources)
     if enforced is None:

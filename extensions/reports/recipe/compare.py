@@ -179,7 +179,7 @@ def _parsed(expression: str) -> tuple[str, str]:
 
 
 def _compared(found: str, sign: str, wanted: str) -> bool:
-    """Compare two values as versions if both are versions, or otherwise as equal or unequal strings."""
+    """Compare two values as versions if both are versions. Otherwise, compare them as equal or unequal strings."""
     if re.fullmatch(r"v?\d+(\.\d+)*", found) and re.fullmatch(r"v?\d+(\.\d+)*", wanted):
         return _OPERATORS[sign](_padded(found), _padded(wanted))
     return sign in ("==", ">=", "<=") if found == wanted else sign == "!="

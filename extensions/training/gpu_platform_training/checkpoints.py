@@ -59,10 +59,10 @@ class _Writer(dcp.FileSystemWriter):
 
 
 class Stager(AsyncStager):
-    """Copies the state to the node's memory, which it reuses for the next checkpoint.
+    """Copies the state to a buffer in the node's memory, and reuses the buffer for the next checkpoint.
 
-    DefaultStager releases its memory after each copy, and cannot make a second copy before PyTorch 2.15. The
-    memory is pinned if there is a GPU.
+    DefaultStager releases its buffer after each copy, and cannot make a second copy before PyTorch 2.15. The
+    buffer is in pinned memory if there is a GPU.
     """
 
     _synchronize_after_execute = False  # required by the protocol: `stage` returns after everything is copied
@@ -79,7 +79,7 @@ class Stager(AsyncStager):
         return copy
 
     def close(self) -> None:
-        """Keep the memory for the next checkpoint."""
+        """Keep the buffer for the next checkpoint."""
 
 
 class NoGoodCheckpoint(Exception):
@@ -128,7 +128,7 @@ class Checkpoints:
         begun, self._step = time.monotonic(), step
         target = self._directory / f"{_PREFIX}{step:010d}"
         if dist.get_rank() == 0 and target.exists():
-            _delete(target)  # torn, or left by a run that later resumed from an earlier step
+            _delete(target)  # torn, or written by a run that later resumed from an earlier step
         dist.barrier(group=self._group)
         writing = dcp.async_save(
             dict(state),
@@ -147,7 +147,7 @@ class Checkpoints:
             self.last = pending.result()
 
     def poll(self) -> None:
-        """Record that the last checkpoint is complete, without waiting for it."""
+        """Record the last checkpoint if it is complete, without waiting for it."""
         if self._pending is not None and self._pending.done():
             self.wait()
 
@@ -174,7 +174,8 @@ class Checkpoints:
                 log.warning("checkpoint %s skipped: %s", found, problem)
         if damaged:
             raise NoGoodCheckpoint(
-                f"{self._directory}: no checkpoint can be loaded. Restore them, or delete them to start again"
+                f"{self._directory}: no checkpoint can be loaded. Restore the checkpoints, or delete them "
+                "to start again"
             )
         return None
 
@@ -209,7 +210,7 @@ class Checkpoints:
         return seen[0]
 
     def _agreed_problem(self, found: Path) -> str | None:
-        """Return why a checkpoint is torn, or None. Every process checks a part of its files."""
+        """Return why a checkpoint is torn, or None. Every process checks some of the files."""
         own = _problem(found, part=dist.get_rank(), parts=dist.get_world_size())
         problems: list[str | None] = [None] * dist.get_world_size()
         dist.all_gather_object(problems, own, group=self._group)

@@ -50,7 +50,7 @@ class Rendezvous:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job of one or more pods, as seen from one of its pods."""
+    """A job of one or more pods, with the resources of one pod."""
 
     granted: Granted
     machines: Machines
@@ -116,7 +116,8 @@ def deepspeed(
     if second is not None:
         zero["zero_hpz_partition_size"] = machines.gpus
         why.append(
-            f"a second copy of the 16-bit parameters on each node, {second}, because its pods communicate over TCP"
+            f"a second copy of the 16-bit parameters on each node, {second}, because the job's pods "
+            "communicate over TCP"
         )
     if layout.optimizer_on != "gpu":
         why.append("the optimizer runs on CPUs: use deepspeed.ops.adam.DeepSpeedCPUAdam")
@@ -184,7 +185,7 @@ def accelerate(
             "distributed_type": "DEEPSPEED",
             "deepspeed_config": {
                 "deepspeed_config_file": str(deepspeed_file),
-                # Without this, DeepSpeed starts the other nodes with ssh, which pods do not have.
+                # Without this setting, DeepSpeed starts the processes on other nodes with ssh, which pods lack.
                 "deepspeed_multinode_launcher": "standard",
                 "zero3_init_flag": stage == 3,
             },
@@ -231,7 +232,8 @@ def _fsdp(
     why.append(f"FSDP2: {on}" + (f", {gib(of_pod.host)} in memory of each pod" if offload else ""))
     if kept:
         why.append(
-            "parameters stay gathered between forward and backward pass, because its pods communicate over TCP"
+            "parameters stay gathered between forward and backward pass, because the job's pods "
+            "communicate over TCP"
         )
     fsdp: Configuration = {
         "fsdp_version": 2,

@@ -12,7 +12,7 @@ from typing import Final
 FINISHED: Final = 0
 FAILED: Final = 1  # another attempt may succeed; it costs one of the job's retries
 USAGE: Final = 2  # wrong arguments or settings
-BUG: Final = 70  # EX_SOFTWARE: no further attempt, because it would also fail
+BUG: Final = 70  # EX_SOFTWARE: no further attempt, because it would fail as well
 NODE_FAULT: Final = 71  # EX_OSERR: a GPU or driver failed; another attempt costs one of the retries
 INTERRUPTED: Final = 75  # EX_TEMPFAIL: stopped from outside after saving; another attempt costs no retry
 

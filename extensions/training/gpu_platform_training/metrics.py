@@ -18,7 +18,7 @@ _HELP: Final[Mapping[str, str]] = {
     "memory_limit_bytes": "GPU memory that this process may use.",
     "checkpoint_step": "Step of the last complete checkpoint.",
     "checkpoint_seconds": "Time from the start of the last checkpoint until it was complete.",
-    "checkpoint_blocked_seconds": "Part of this time in which training waited.",
+    "checkpoint_blocked_seconds": "Time that training waited for the last checkpoint.",
 }
 _GIB: Final = 2**30
 

@@ -96,7 +96,7 @@ def distributed(
 ) -> nn.Module:
     """Return the distributed model.
 
-    FSDP2 gathers the parameters of one module of the types in `blocks` at a time.
+    FSDP2 gathers the parameters of one module at a time. `blocks` are the types of these modules.
     """
     if parallel == "ddp":
         return nn.parallel.DistributedDataParallel(

@@ -1,4 +1,4 @@
-"""Notice that the pod is being stopped: SIGTERM after eviction, preemption, drain or a spot interruption.
+"""Detects that the pod is being stopped by SIGTERM after eviction, preemption, drain or a spot interruption.
 
 Kubernetes signals only the first process of a container, which is the launcher. The launcher notifies its workers
 with a file. If torchrun's agent passed on the signal, it would kill the workers after 30 seconds, regardless of
@@ -19,7 +19,7 @@ FILE_VARIABLE: Final = "GPU_PLATFORM_STOP_FILE"
 
 
 class StopNotice:
-    """A notice to stop that a process receives by a signal or by the launcher's file."""
+    """A notice to stop that a process receives as a signal or through the launcher's file."""
 
     def __init__(self, file: Path | None = None) -> None:
         found = os.environ.get(FILE_VARIABLE)

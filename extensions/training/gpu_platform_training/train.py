@@ -99,7 +99,7 @@ def _missing_gpus(granted: Granted) -> str | None:
     if not granted.gpus:
         return None
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    # CUDA sees the shares or MIG instances of a pod as one device.
+    # For CUDA, the shares or MIG instances of a pod are one device.
     expected = granted.gpus if granted.sharing == "none" else 1
     if found < expected:
         return f"the pod was granted {expected} GPUs, but CUDA finds {found}: the node or its driver is broken"
