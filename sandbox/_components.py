@@ -95,7 +95,7 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             "--secure-port=0",
             "--leader-elect=false",
             # This controller compiles every policy to report wrong types in the policy's status.
-            # Nobody reads this status, and each update of it makes the API server compile the policy again.
+            # Nobody reads this status, and each status update makes the API server compile the policy again.
             # The second compilation takes 6 % of a deployment's CPU time.
             "--controllers=*,-validatingadmissionpolicy-status-controller",
             "--use-service-account-credentials=true",
@@ -185,7 +185,7 @@ def environment(layout: Layout) -> Mapping[str, str]:
         "TMPDIR": str(layout.scratch),
         "KWOK_WORKDIR": str(layout.scratch),
         # With one thread and fewer garbage collections, the Go programs take a quarter less CPU time.
-        # They are as fast for a cluster of this size.
+        # They are not slower for a cluster of this size.
         "GOMAXPROCS": "1",
         "GOGC": "300",
     }

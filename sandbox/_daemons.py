@@ -23,7 +23,7 @@ from gpu_platform.base.interruption import deferred
 
 _POLL_SECONDS = 0.02
 
-# Popen objects are kept so that Python reaps ended children and does not warn about running ones.
+# Popen objects are kept so that Python reaps ended children and does not warn about running children.
 _children: list[subprocess.Popen[bytes]] = []
 
 

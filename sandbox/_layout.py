@@ -171,7 +171,7 @@ class Layout:
         except FileNotFoundError:
             return False
         found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", chain, re.DOTALL)
-        if len(found) < 2:  # incomplete, because the authority's certificate follows the server's certificate
+        if len(found) < 2:  # incomplete: the authority's certificate is missing after the server's certificate
             return False
         _write(self.authority, found[-1])
         for user in IDENTITIES:

@@ -96,7 +96,7 @@ def binaries(
 
 
 def plan() -> str | None:
-    """Return how the default version is obtained and how long that takes, or None if it is already there."""
+    """Return how the default version is obtained and how long that takes, or None if it is already installed."""
     origin = read_origin()
     if origin.folder is not None:
         named_folders(origin.folder, DEFAULT.kubernetes)

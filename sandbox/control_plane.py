@@ -92,7 +92,7 @@ def up(
         data_dir: An empty or new folder for the data, needed only in the first `up`. The default is
             `paths.sandbox_dir(name)`. If another folder is given, this path becomes a link to it.
         api_port: TCP port of the API server. By default, the sandbox chooses a free port and keeps it.
-        crds_dir: Folder of CustomResourceDefinitions to install instead of the permissive ones.
+        crds_dir: Folder of CustomResourceDefinitions to install instead of the permissive definitions.
         kubernetes: Minor version of the control plane. The default is the sandbox's current version, or the newest
             version for a new sandbox. A newer version upgrades the sandbox in place.
         kueue: Run Kueue from now on.

@@ -43,7 +43,9 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
 
 
 def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog, packed: str) -> SimulatedNode:
-    """Return a node that answers as a recorded node did. Its GPUs have the properties that operands read."""
+    """Return a node that gives the recorded answers. Its GPUs have the properties that the GPU Operator's operands
+    read.
+    """
     path = "faults[0].recording"
     if len(profile.faults) > 1:
         raise wrong("faults", f"{len(profile.faults)} faults", "only recorded-node", "remove the others")
@@ -84,7 +86,10 @@ def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog,
 
 
 def _recorded_gpu(recording: Recording, like: SimulatedGpu) -> SimulatedGpu:
-    """Return a GPU as operands see it. Properties that were not recorded come from the node's machine type."""
+    """Return a GPU with the properties that the operands read.
+
+    Properties that were not recorded come from the node's machine type.
+    """
     device = f"GPU {like.index}"
     memory, modes = recording.of("nvmlDeviceGetMemoryInfo", device), recording.of("nvmlDeviceGetMigMode", device)
     address = recording.of("nvmlDeviceGetPciInfo", device)
@@ -116,7 +121,7 @@ def _recorded_devices(recording: Recording) -> tuple[PciDevice, ...] | None:
     found = recording.of("PCI devices of sysfs")
     if found is None:
         return None
-    # A recording lists interfaces by the kind of NIC, not by NIC, so the first NIC of a kind has all of them.
+    # A recording lists interfaces by the kind of NIC, not by NIC, so the first NIC of a kind gets all interfaces.
     left: dict[str, dict[str, int]] = {}
     for kind, name, mtu in recording.of("MTU of sysfs") or ():
         left.setdefault(kind, {})[name] = mtu

@@ -20,7 +20,7 @@ from sandbox.nvml._symbols import (
 )
 
 _RESERVED_MIB: Final = 600  # memory that the driver reserves on an idle data-centre GPU
-_WHOLE_GPU: Final = 0xFFFFFFFF  # GPU and compute instance of a process on a GPU without MIG
+_WHOLE_GPU: Final = 0xFFFFFFFF  # ID of the GPU instance and compute instance of a process on a GPU without MIG
 _GRAPHICS, _SM, _MEMORY, _VIDEO = range(4)
 
 

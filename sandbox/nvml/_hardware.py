@@ -20,13 +20,13 @@ from sandbox.nvml._mig_tables import mig_table
 from sandbox.nvml._profile import Nics, NodeProfile
 from sandbox.nvml._recording import Recording
 
-_TWO_ON_A_BOARD: Final = ("gb200", "gb300")  # nvidia-smi output in NVIDIA/k8s-test-infra#727; read 2026-11-29
+_TWO_ON_A_BOARD: Final = ("gb200", "gb300")  # source: NVIDIA/k8s-test-infra#727 (nvidia-smi); read 2026-11-29
 _UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # keeps a node's UUIDs stable
 _HGX_GPUS: Final = 8
 _FIRST_BUS: Final = 0x10
 _FIRST_NIC_BUS: Final = 0x80
 _SWITCH: Final = "0000:00:01.0"
-_POWER_LIMIT: Final = 400_000  # in mW; needs no source, because it is only compared with its own default
+_POWER_LIMIT: Final = 400_000  # in mW; needs no source, because checks compare it only with the default limit
 LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # number of NVLinks by NVLink version, used or not
 
 NO_LIBRARY: Final = "cannot open shared object file: No such file or directory"  # message of the dynamic loader
@@ -45,7 +45,7 @@ FABRIC_COMPLETED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
-    """One GPU instance, with one compute instance that takes all of it."""
+    """One GPU instance, with one compute instance of the same size."""
 
     profile: str
     gpu_instance: int
@@ -384,15 +384,15 @@ def _gpu_with(
             return replace(state, links=links)
         case faults.FabricUnregistered():
             if state.fabric_state == FABRIC_NOT_SUPPORTED:
-                raise wrong(path, fault.kind, f"none on {gpu.model} here: NVLink ends at the node")
+                raise wrong(path, fault.kind, f"none on {gpu.model} in this machine: NVLink ends at the node")
             return replace(state, fabric_state=FABRIC_IN_PROGRESS)
         case faults.FabricDegraded():
             if state.fabric_state == FABRIC_NOT_SUPPORTED:
-                raise wrong(path, fault.kind, f"none on {gpu.model} here: no fabric manager")
+                raise wrong(path, fault.kind, f"none on {gpu.model} in this machine: no fabric manager")
             return replace(state, fabric_degraded=True)
         case faults.OtherClique():
             if not state.fabric_cluster.strip("0"):
-                raise wrong(path, fault.kind, f"none on {gpu.model} here: NVLink ends at the node")
+                raise wrong(path, fault.kind, f"none on {gpu.model} in this machine: NVLink ends at the node")
             return replace(state, fabric_clique=fault.clique)
         case faults.PcieWidth():
             return replace(state, pcie_link_width=fault.width)
@@ -430,7 +430,7 @@ def _node_with(node: SimulatedNode, fault: faults.Fault, path: str) -> Simulated
             return replace(node, refused=BrokenCall(fault.call, fault.index))
         case faults.ImexMissing():
             if not node.imex_channels:
-                raise wrong(path, fault.kind, "none here: NVLink ends at the node")
+                raise wrong(path, fault.kind, "none on this machine: NVLink ends at the node")
             return replace(node, imex_channels=False)
         case faults.NicMissing() | faults.NicFar() | faults.NicMtu():
             return replace(node, pci_devices=_devices_with(node.pci_devices, fault, path))
@@ -460,7 +460,9 @@ def _devices_with(
     nics = [one for one in devices or () if one.kind != "gpu"]
     if devices is None or fault.nic >= len(nics):
         raise wrong(
-            f"{path}.nic", str(fault.nic), f"0 to {len(nics) - 1}: its NICs" if nics else "none: no NICs here"
+            f"{path}.nic",
+            str(fault.nic),
+            f"0 to {len(nics) - 1}: its NICs" if nics else "none: the machine has no NICs",
         )
     nic = nics[fault.nic]
     match fault:

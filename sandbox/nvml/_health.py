@@ -30,7 +30,7 @@ _MARGIN_TEMPERATURE_V1: Final = 0x1000008
 
 # nvmlFieldValue IDs
 _NVLINK_COUNT: Final = 91
-_REMAPPED: Final = (142, 143, 144, 145)  # correctable, uncorrectable, pending, failure
+_REMAPPED: Final = (142, 143, 144, 145)  # field IDs: correctable, uncorrectable, pending, failure
 _SLOWDOWN_TLIMIT: Final = 194
 _RECOVERY_ACTION: Final = 230
 # CRC errors of flits, CRC errors of data, replays and recoveries, by field ID, each summed over all links

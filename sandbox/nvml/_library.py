@@ -144,7 +144,7 @@ class _ErrorString:
 
 
 _installed: list[Installation] = []
-"""Installations are referenced here until they are removed, so that Python does not delete their files earlier."""
+"""References to the current installations, so that Python does not delete their files before `remove()`."""
 
 
 class Installation:

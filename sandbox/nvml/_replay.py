@@ -28,7 +28,7 @@ from sandbox.nvml.faults import LOCATIONS
 
 HANGS: Final = "did-not-return"
 CRASHES: Final = "ended-the-process"
-_OWN_CODES: Final = 900  # first code for errors with an unknown text; NVML itself has only 999 above it
+_OWN_CODES: Final = 900  # first code for error texts that NVML does not have; NVML's only higher code is 999
 # Error kinds of the node agent that differ from NVML's text in lower case: _KINDS in validators/agent/nvml.py.
 _KINDS: Final = {
     "no-permission": 4,
@@ -48,7 +48,7 @@ def error_string(recording: Recording, code: int) -> str:
 
 
 def _status(recording: Recording, problem: str) -> int:
-    """Return the NVML status that the node agent reads as this kind of error."""
+    """Return the NVML status that the node agent turns into this kind of error."""
     if problem in _KINDS:
         return _KINDS[problem]
     for code, text in ERROR_STRINGS.items():

@@ -89,7 +89,7 @@ def mig_handle(index: int, place: int) -> int:
 
 
 def resolve(node: SimulatedNode, handle: int) -> tuple[SimulatedGpu, MigInstance | None]:
-    """Return the GPU of a handle, and the MIG device if the handle is one.
+    """Return the GPU of a handle, and the MIG device if the handle refers to one.
 
     Raises Status with INVALID_ARGUMENT if there is no such device, or GPU_IS_LOST if the GPU fell off the bus.
     """

@@ -21,7 +21,7 @@ from sandbox.nvml._symbols import (
     value_of,
 )
 
-_ALL_EVENTS: Final = 0x1F  # single-bit and double-bit ECC errors, pstate, Xid, clock
+_ALL_EVENTS: Final = 0x1F  # event types: single-bit and double-bit ECC errors, pstate, Xid, clock
 _XID_EVENT: Final = 0x8
 EVENT_SET: Final = 0xE0
 

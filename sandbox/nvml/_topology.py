@@ -73,7 +73,7 @@ def _active(gpu: SimulatedGpu, link: int) -> None:
 
 @symbol("nvmlDeviceGetNumaNodeId")
 def numa_node_id(gpu: SimulatedGpu) -> int:
-    """Answer NOT_SUPPORTED, because only on Grace is the GPU memory a NUMA node of the host."""
+    """Answer NOT_SUPPORTED, because GPU memory is a NUMA node of the host only on Grace."""
     del gpu
     raise Status(NOT_SUPPORTED)
 

@@ -17,7 +17,7 @@ from gpu_platform.base.errors import did_you_mean
 
 
 def _known_call(name: str) -> str:
-    import pynvml  # imported here, because half of the sandbox's commands need no call names
+    import pynvml  # imported late, because half of the sandbox's commands need no call names
 
     known = [one for one in dir(pynvml) if one.startswith("nvml")]
     if re.sub(r"_v\d+$", "", name) not in known:
@@ -125,7 +125,7 @@ class EccErrors(GpuFault):
 
 
 LOCATIONS: Final[tuple[str, ...]] = get_args(EccErrors.model_fields["location"].annotation)
-"""In the order of nvmlMemoryLocation_t."""
+"""Memory locations in the order of nvmlMemoryLocation_t."""
 
 
 class SramErrors(GpuFault):
@@ -159,7 +159,7 @@ class RecoveryNeeded(GpuFault):
 
 
 RECOVERY_ACTIONS: Final = ("none", *get_args(RecoveryNeeded.model_fields["action"].annotation))
-"""In the order of nvmlDeviceGpuRecoveryAction_t."""
+"""Recovery actions in the order of nvmlDeviceGpuRecoveryAction_t."""
 
 
 class XidError(GpuFault):
@@ -197,7 +197,7 @@ class OtherFirmware(GpuFault):
 
 
 class OtherDriver(GpuFault):
-    """The GPU runs the GSP firmware of a different driver from the others, as after an update that it missed."""
+    """The GPU runs the GSP firmware of a different driver than the other GPUs, as after a missed update."""
 
     kind: Literal["other-driver"] = "other-driver"
     version: str = "535.54.03"

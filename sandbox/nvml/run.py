@@ -1,8 +1,8 @@
 """Runs the node agent with a simulated NVML: `python -m sandbox.nvml.run --profile FILE -- AGENT.pyz ARGS...`.
 
-The agent reads NVML in a child process, and starts it with the command in `GPU_PLATFORM_NVML_READER` if this is
-set. This module sets the variable to its own command. In the agent's process it only runs the agent. In the child
-process it installs the simulated NVML into the zipapp's `pynvml`.
+The agent reads NVML in a child process. If `GPU_PLATFORM_NVML_READER` is set, the agent starts the child process
+with this command. This module sets the variable to its own command. In the agent's process it only runs the agent.
+In the child process it installs the simulated NVML into the zipapp's `pynvml`.
 """
 
 from __future__ import annotations

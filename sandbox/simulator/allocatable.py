@@ -1,7 +1,7 @@
 """Allocatable CPU and memory of a node as a kubelet computes it: capacity - kube-reserved - eviction threshold.
 
-Source: kubernetes.io, "Reserve Compute Resources for System Daemons" (Node Allocatable). The provider's published
-formula for kube-reserved is implemented here a second time. The sandbox checks the numbers of
+Source: kubernetes.io, "Reserve Compute Resources for System Daemons" (Node Allocatable). This module implements
+the provider's published formula for kube-reserved a second time. The sandbox checks the numbers of
 gpu_platform.planning and therefore does not use them.
 """
 

@@ -60,7 +60,7 @@ def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
 def runs_on_node(labels: Mapping[str, str], operand: str) -> bool:
     """Return whether an operand runs on a node.
 
-    The label `nvidia.com/gpu.deploy.<operand>` determines this, and `nvidia.com/gpu.deploy.operands` does so for
+    The label `nvidia.com/gpu.deploy.<operand>` controls one operand, and `nvidia.com/gpu.deploy.operands` controls
     all operands. The operator sets these labels to "true" if they are absent or empty. With any other value, the
     operand does not run. Source: gpu-operator controllers/state_manager.go, addGPUStateLabels.
     """

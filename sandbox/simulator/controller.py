@@ -146,7 +146,8 @@ class Controller:
         # A cluster has at most one GPUCluster, which is not reconciled if there is a ClusterPolicy.
         clusters = self._gpu_clusters.all()
         cluster = clusters[0] if clusters and owner is None else None
-        # Without a ClusterPolicy, NVIDIADrivers determine the drivers. The program writes only the default one.
+        # Without a ClusterPolicy, NVIDIADrivers determine the drivers.
+        # The program writes only the default NVIDIADriver.
         drivers = self._nvidia_drivers.all() if owner is None else []
         driver = next((one for one in drivers if one.get("spec", {}).get("default") is True), None)
         return OperatorObjects(

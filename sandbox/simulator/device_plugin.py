@@ -183,7 +183,7 @@ def _replicated(entry: Mapping[str, Any], block: str, renamed: bool, warnings: l
 
 
 def resource_name(value: object) -> str:
-    """Return the fully qualified resource name. Raises PluginError for an invalid one (resources.go)."""
+    """Return the fully qualified resource name. Raises PluginError for an invalid name (resources.go)."""
     if not isinstance(value, str):
         raise _unmarshal(f"resource name is not a string: {value!r}")
     name = value if value.startswith(_PREFIX) else _PREFIX + value

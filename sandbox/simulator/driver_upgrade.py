@@ -1,4 +1,4 @@
-"""The driver upgrade controller, which decides the next state of each node and the pods to evict before it.
+"""The driver upgrade controller, which decides the next state of each node and which pods to evict first.
 
 All functions are pure. States, limits and filters follow NVIDIA/k8s-operator-libs (pkg/upgrade: upgrade_state.go,
 upgrade_inplace.go, common_manager.go, pod_manager.go; api/upgrade/v1alpha1) and NVIDIA/gpu-operator
@@ -124,7 +124,7 @@ def _selector(section: Mapping[str, Any]) -> Mapping[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The state of one node as the controller sees it."""
+    """The state of one node for the controller's decisions."""
 
     name: str
     state: State
@@ -181,7 +181,7 @@ def after_idle(node: NodeState) -> State:
     return State.DONE
 
 
-# -- which pods go ----------------------------------------------------------------------------------------------
+# -- which pods are evicted --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _claim_names(pod: Object) -> Iterator[tuple[str, str]]:
 
 
 def _holds_gpu(claim: Object | None) -> bool:
-    """Return whether a claim has a GPU. A claim that cannot be read counts as one with a GPU
+    """Return whether a claim has a GPU. A claim that cannot be read counts as a claim with a GPU
     (nodelabeling_controller.go).
     """
     if claim is None:

@@ -66,8 +66,8 @@ def _version_labels(driver: str, cuda: int) -> Labels:
 def _gpu_labels(hardware: Hardware, sharing: Sharing) -> Labels:
     """Return the labels of the GPUs themselves. A GPU in MIG mode is not shared as a whole.
 
-    If a node has several products, the real label has the last product in the random order of a Go map. Here it
-    has the first GPU's product.
+    If a node has several products, the real label has the last product in the random order of a Go map. The
+    simulated label has the first GPU's product.
     """
     product = hardware.gpus[0].product
     same = [gpu for gpu in hardware.gpus if gpu.product == product]
@@ -174,7 +174,7 @@ _OTHERS_PREFIX = "nvidia.com/gpu.deploy."
 
 
 def is_operand_label(key: str) -> bool:
-    """Return whether only operands set this node label. Such a label is removed when they no longer set it."""
+    """Return whether only operands set this node label. Such a label is removed when operands no longer set it."""
     return key.startswith(_OWN_PREFIXES) and key not in _OTHERS and not key.startswith(_OTHERS_PREFIX)
 
 

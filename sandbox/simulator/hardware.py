@@ -1,4 +1,4 @@
-"""The GPUs of a node as its driver shows them. Operands know nothing else about the hardware."""
+"""The GPUs of a node as its driver shows them. Operands have no other information about the hardware."""
 
 from __future__ import annotations
 

@@ -212,7 +212,9 @@ class Nodes:
         }
 
     def announce(self, node: Object, machine_type: str) -> float:
-        """Annotate a Node that Karpenter created with its machine type, which starts its simulation."""
+        """Set the annotation with the machine type on a Node that Karpenter created. The annotation starts the
+        simulation.
+        """
         annotations = {names.SANDBOX_MACHINE_ANNOTATION: machine_type}
         self._informer.patch(node, "", {"metadata": {"annotations": annotations}})
         return 0.0
@@ -334,7 +336,7 @@ class Nodes:
         left = [one for one in taints if one["key"] != names.SANDBOX_STARTING_TAINT]
         if len(left) == len(taints):
             return node
-        # The list also contains taints set by others.
+        # The list also contains taints that others have set.
         return self._informer.patch(node, "", {"spec": {"taints": left}}, only_unchanged=True)
 
     def _patch_status(self, node: Object, machine: MachineType, advertised: Mapping[str, Advertised]) -> Object:

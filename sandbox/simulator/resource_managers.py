@@ -178,7 +178,7 @@ class _Allocation:
         return None
 
     def _order(self, resource: str, left: int, mask: int | None) -> Callable[[int], tuple[bool, bool, int, int]]:
-        """Return a sort key for NUMA nodes. Nodes in the mask come first, then, for CPUs, unused nodes, then nodes
+        """Return a sort key for NUMA nodes: first nodes in the mask, then unused nodes (only for CPUs), then nodes
         with the fewest free units.
         """
         free, present = self._free[resource], self._node.present[resource]

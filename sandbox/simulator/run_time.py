@@ -1,8 +1,9 @@
 """How long the containers of a simulated pod run, and how they end. The functions are pure; the time is an
 argument.
 
-KWOK sets a pod to running and does not end it. The pods of Jobs end, and pods with an annotation that describes
-their end. As with a real kubelet, the pod's restartPolicy determines whether its containers start again.
+KWOK sets a pod to running and does not end it. This module ends the pods of Jobs, and the pods with an annotation
+that describes their end. As with a real kubelet, the pod's restartPolicy determines whether its containers start
+again.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _ANNOTATIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a pod's containers. After `seconds`, the first container ends with `exit_code` and the others
-    with 0.
+    """The end of a pod's containers. After `seconds`, the first container ends with `exit_code` and all other
+    containers end with 0.
 
     If `seconds` is infinite, the containers never end.
     """
@@ -140,7 +141,8 @@ def ended_status(pod: Object, ending: Ending, now: datetime) -> dict[str, Any]:
     """Return the status of a pod whose containers end now, as a strategic merge patch.
 
     The kubelet restarts the containers with the restartPolicy `Always`, and with `OnFailure` if one has failed. (A
-    real kubelet restarts only the failed containers, after a growing delay. Here, all restart immediately.)
+    real kubelet restarts only the failed containers, after a growing delay. The simulation restarts all containers
+    immediately.)
     """
     policy = pod["spec"].get("restartPolicy", "Always")
     again = ending.reason != INVALID and (policy == "Always" or (policy == "OnFailure" and ending.exit_code != 0))

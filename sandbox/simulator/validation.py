@@ -212,7 +212,7 @@ class ValidationPods:
         return check.token[0]
 
 
-# -- pure -------------------------------------------------------------------------------------------------
+# -- pure functions ---------------------------------------------------------------------------------------
 
 
 def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
@@ -236,7 +236,7 @@ def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
 def again_after(result: Result, since: float) -> float:
     """Return the seconds until an agent runs again if nothing changes. The last run ended `since` seconds ago.
 
-    A good report is written again as often as on a real node.
+    A report that passes is written again at the same interval as on a real node.
     """
     return (REPUBLISH_SECONDS if result.ready else _AGAIN_SECONDS) - since
 
