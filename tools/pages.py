@@ -1,6 +1,6 @@
 """Add the site of a version to the folder of all published sites: `python -m tools.pages SITE PAGES VERSION`.
 
-Each version has a folder, and `latest` is a copy of the newest one. The root forwards to `latest`. The theme's
+Each version has a folder, and `latest` is a copy of the newest version. The root forwards to `latest`. The theme's
 version selector reads `versions.json`.
 """
 

@@ -17,7 +17,7 @@ from validators.result import CheckResult, Verdict
 _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
-"""Checks for which waiting does not help: a controller has given up on the node, and a person has to act."""
+"""Checks that do not pass by waiting: a controller has given up on the node, and a person has to act."""
 # Prefix of a label's value that remains if the MIG manager or the driver's pod ends during a change.
 # Sources: NVIDIA/gpu-operator#2833 and #316; read 2026-11-29.
 _PAUSED: Final = "paused-for-"
@@ -130,8 +130,8 @@ def _driver_upgrade(
 ) -> Iterator[CheckResult]:
     """Yield the result of the check `driver-upgrade`, if the upgrade controller has something to do on the node.
 
-    A failed upgrade counts towards `maxParallelUpgrades`. It is retried when the node's label requests an upgrade,
-    and no upgrade begins on a node with the label that skips it. A cordoned node needs no slot
+    A failed upgrade counts towards `maxParallelUpgrades`. The operator retries it when the node's label requests
+    an upgrade. It starts no upgrade on a node with the label that skips upgrades. A cordoned node needs no slot
     (NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go and upgrade_inplace.go; read 2026-11-29).
     """
     state = driver_upgrade_state(node)

@@ -243,7 +243,7 @@ def _pool_checks(
 def _size(pool: ExpectedPool, found: int, strays: Sequence[Mapping[str, Any]]) -> CheckResult | None:
     """Check the number of nodes in a pool. Return None if it passes.
 
-    The result is not applicable if the pool has no nodes and may have none.
+    The result is not applicable if the pool has no nodes and does not need any.
     """
     verdict: Verdict
     severity: Severity = "critical"

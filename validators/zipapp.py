@@ -19,8 +19,10 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can c
 _MODE: Final = 0o100644 << 16
 _FOR_FRAMEWORKS: Final = tuple(f"prometheus_client/{one}" for one in ("aiohttp", "bridge", "django", "twisted"))
 
-# Docstrings and comments, and the other strings, which may contain what looks like a comment. Parsing the modules
-# would cost a quarter of a second in each `check`. A test compares every packed module with the parsed source.
+# Matches docstrings, comments and other strings.
+# A string may contain what looks like a comment.
+# Parsing the modules would cost a quarter of a second in each `check`.
+# A test compares every packed module with the parsed source.
 _PROSE: Final = re.compile(
     rb'''^(?P<indent>[ ]*)(?P<docstring>r?"""(?:\\.|[^\\])*?""")$'''
     rb'''|(?P<string>"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')'''
@@ -54,8 +56,8 @@ def build_agent(*, metrics: bool = False) -> bytes:
 def without_prose(source: bytes) -> bytes:
     """Return a module without its docstrings and comments. Every statement keeps its line, for tracebacks.
 
-    A ConfigMap can contain 1 MiB (Kubernetes 1.36, core/v1 ConfigMap). Another reason is that editing a docstring
-    must not restart the programs on the nodes.
+    A ConfigMap can contain at most 1 MiB (Kubernetes 1.36, core/v1 ConfigMap). In addition, editing a docstring
+    does not restart the programs on the nodes if its number of lines stays the same.
     """
 
     def replaced(match: re.Match[bytes]) -> bytes:

@@ -23,7 +23,7 @@ PRICING_REGION: Final = "us-east-1"  # one of the few regions with a price list 
 
 
 def named_types() -> frozenset[str]:
-    """Return the machine types in botocore's EC2 model that may have GPUs. A newer botocore knows more types."""
+    """Return the machine types in botocore's EC2 model that may have GPUs. A newer botocore lists more types."""
     from botocore.loaders import create_loader
 
     model = create_loader().load_service_model("ec2", "service-2")

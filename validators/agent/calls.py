@@ -51,7 +51,7 @@ class Call:
 
     @classmethod
     def parse(cls, text: str) -> Call:
-        """Parse the text of a call. The first word is the function and the rest is the detail."""
+        """Parse the text of a call. The first word is the function, and the remaining text is the detail."""
         name, _, device = text.partition(" on ")
         function, _, detail = name.partition(" ")
         return cls(function, device, detail)

@@ -143,7 +143,7 @@ def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> 
 def _of_gpu_check(check: str, gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     """Return the outcome of a check on one GPU.
 
-    A fault that the GPU reports itself counts even if its machine type has no expectation for the check.
+    A fault that the GPU itself reports is counted even if its machine type has no expectation for the check.
     """
     outcome = _GPU_CHECKS[check](gpu, expectation, snapshot)
     if expectation is None and check in _OWN_STATEMENTS:
@@ -548,7 +548,8 @@ _OF_MACHINE = (
 _FABRIC_COMPLETED = 3
 _FABRIC_UNHEALTHY = {2: "unhealthy", 3: "limited capacity"}  # values of NVML_GPU_FABRIC_HEALTH_SUMMARY_*
 _FABRIC_STATES: Mapping[int, str] = {1: "registration not started", 2: "registration in progress", 3: "registered"}
-# Checks of values that NVML may not report on a virtual machine or with an old driver. All others are critical.
+# Checks of values that NVML may not report on a virtual machine or with an old driver.
+# All other checks are critical.
 _SEVERITIES: Mapping[str, str] = {
     "gpu-uuid": "warning",
     "gpu-serial": "warning",

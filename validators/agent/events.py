@@ -19,7 +19,7 @@ from validators.agent.calls import NO_HANDLE, Call, Calls
 from validators.agent.snapshot import NOT_SUPPORTED, Reading
 
 _XID = 0x8  # nvmlEventTypeXidCriticalError
-_MOST_EVENTS = 32  # maximum per pass
+_MOST_EVENTS = 32  # maximum number of events that one pass reads
 _SECOND = 1000  # in milliseconds
 _TIMEOUT = "timeout"
 
@@ -31,7 +31,7 @@ def gpu_handle(calls: Calls, index: int) -> Reading[Any]:
 
 
 class Events:
-    """Waits for Xid errors of the GPUs, and sees only errors that occur after this object is created."""
+    """Waits for Xid errors of the GPUs that occur after this object is created."""
 
     def __init__(self, calls: Calls, gpus: Iterable[int]) -> None:
         self._calls = calls

@@ -29,7 +29,7 @@ _MELLANOX = "0x15b3"
 _NETWORK_CLASSES = ("0x02", "0x0c06")  # Ethernet and InfiniBand controllers
 _AMAZON, _EFA = "0x1d0f", "0xefa"  # all generations of EFA
 _GOOGLE, _GVNIC = "0x1ae0", "0x0042"
-_INTERFACE_OF_NODE = "eth0"  # Google: in the cluster's network; the network's owner chooses its MTU
+_INTERFACE_OF_NODE = "eth0"  # Google Cloud: interface in the cluster's network, whose owner chooses the MTU
 _OF_NODE = (
     "run node-check on an idle node: a container shows only its own interfaces, and pods take the interfaces that "
     "they use"
@@ -149,7 +149,8 @@ def fabric_nics(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 def fabric_mtu(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     """Check that the fabric's network interfaces have the MTU of their networks.
 
-    Interfaces that a pod uses are in the pod's network namespace. They are not visible here and are not required.
+    Interfaces that a pod uses are in the pod's network namespace. The agent cannot see these interfaces, so the
+    check does not require them.
     """
     found = snapshot.interfaces
     if expectation is None:

@@ -27,7 +27,7 @@ MOST_GROWTH: Mapping[str, float] = {
     "NVLink recoveries": 0,
     "corrected ECC errors": 10,
 }
-SHORTEST_SECONDS = 60  # a burst between two passes is not a rate
+SHORTEST_SECONDS = 60  # minimum period of a growth rate in seconds, because a short burst is not a rate
 _SLOW_GROWTH = "; ".join(
     f"at most {most:g} {name} a minute" if most else f"no {name}" for name, most in MOST_GROWTH.items()
 )

@@ -68,7 +68,7 @@ class Remembering:
         return dict(self._reset_times)
 
     def recall(self, reset_times: Mapping[int, int]) -> None:
-        """Add the resets that an earlier process has seen, unless this process has seen a later one."""
+        """Add the resets that an earlier process has seen, unless this process has seen a later reset."""
         for index, at in reset_times.items():
             if at > self._reset_times.get(index, 0):
                 self._reset_times[index] = at
@@ -93,7 +93,7 @@ class Remembering:
         return replace(snapshot, gpus=gpus, events=events, resets=Reading(resets), xids=xids)
 
     def wait(self, seconds: float) -> None:
-        """Wait until the next pass. If the reader reads a machine, collect its events meanwhile."""
+        """Wait until the next pass. An `NvmlReader` collects NVML events meanwhile."""
         if isinstance(self._reader, NvmlReader):
             self._note(self._reader.wait(seconds), self._clock())
         else:
@@ -141,7 +141,7 @@ class Remembering:
 
     def _told(self, snapshot: Snapshot, now: float) -> Reading[list[tuple[int, int, int]]]:
         self._note(snapshot.events, now)
-        # If the log has a line for an event, keep the line instead, because it contains the error's text.
+        # If the log has a line for an event, keep only the line, because it contains the error's text.
         places = {gpu.pci.value: gpu.index for gpu in snapshot.gpus}
         logged = {(line[0], places.get(line[1:4])) for line in snapshot.xids.value or ()}
         self._events = [each for each in self._events if each[1:] not in logged]

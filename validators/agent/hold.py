@@ -3,9 +3,9 @@
 The node group, NodePool or machine image sets the startup taint on a new node, and the agent removes it. The agent
 sets it again when the node's GPUs have lost their MIG instances. Since Hopper, MIG mode is off after each boot and
 each load of the driver (NVIDIA, MIG User Guide, "GPU Reset on Hopper+ GPUs"; read 2026-11-29), so that the node
-offers whole GPUs, as a new node does. A pod on such a GPU prevents the MIG manager from partitioning it. The agent
-sets the taint as soon as the driver disappears, because only the agent's next container sees the GPUs of the new
-driver, and the node may be uncordoned before that container starts.
+offers whole GPUs, as a new node does. A pod on such a GPU prevents the MIG manager from partitioning it. Only the
+agent's next container can use the new driver, and the node may be uncordoned before that container starts. The
+agent therefore sets the taint as soon as the driver disappears.
 
 If the stack allows it, the agent also sets a taint on a failing node. Each tainted node needs one of the pool's
 Leases, `held-POOL-NUMBER`, which limit how many nodes of a pool are tainted at a time. The Node object owns its
@@ -38,7 +38,7 @@ FAILED_TAINT = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
 MOST_HELD_VARIABLE = "GPU_PLATFORM_MOST_HELD"
 HELD_WITH_VARIABLE = "GPU_PLATFORM_HELD_WITH"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
-_ATTEMPTS = 5  # kubelet and controllers may change the node between a read and a patch
+_ATTEMPTS = 5  # number of tries; the kubelet and controllers may change the node between a read and a patch
 
 Taint = Mapping[str, Any]
 

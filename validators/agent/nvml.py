@@ -174,7 +174,7 @@ def close_nvml(emit: Emit) -> None:
 
 
 def _load(calls: Calls) -> Reading[Any]:
-    """Load the library before initialising it, to distinguish an unloadable library from a missing one."""
+    """Load the library before initialising it, to distinguish an unloadable library from a missing library."""
 
     def load(name: str) -> object:
         library: Any = pynvml
@@ -285,7 +285,7 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
     read = device.read
     mig_mode = _mapped(read(pynvml.nvmlDeviceGetMigMode), _both)
     throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
-    if throttle_reasons.problem == FUNCTION_NOT_FOUND:  # the function's name before driver 535
+    if throttle_reasons.problem == FUNCTION_NOT_FOUND:  # drivers before 535 use the function's older name
         throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)
     memory = _memory(read)
     size = _mapped(memory, lambda found: found[0])
@@ -562,7 +562,7 @@ def _memory(read: Read) -> Reading[list[int]]:
     As in nvidia-smi, memory that the driver reserves for itself does not count as used.
     """
     found = read(pynvml.nvmlDeviceGetMemoryInfo, pynvml.nvmlMemory_v2, convert=_total_and_used)
-    if found.problem == FUNCTION_NOT_FOUND:  # drivers before 510
+    if found.problem == FUNCTION_NOT_FOUND:  # drivers before 510 lack the function
         found = read(pynvml.nvmlDeviceGetMemoryInfo, detail="with the driver's own", convert=_total_and_used)
     return found
 

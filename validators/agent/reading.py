@@ -265,7 +265,7 @@ class _Process:
         return self._process.poll() is None
 
     def _give(self, pipe: int) -> bool:
-        """Write a part of the journal to the child, and return whether more of it remains."""
+        """Write a part of the journal to the child, and return whether a part of the journal remains."""
         try:
             self._given = self._given[os.write(pipe, self._given[:_BUFFER]) :]
         except BlockingIOError:

@@ -89,7 +89,7 @@ def content_of(report: Report) -> object:
     """Return the part of a report that must be published when it changes.
 
     It contains no times, no observed values and no passed checks. The loss of MIG instances is included, because
-    it taints the node but only changes an observed value.
+    it taints the node, although only an observed value changes.
     """
     quiet = (PASS, NOT_APPLICABLE)  # checks that compare passes are not applicable in the first pass
     verdicts = [

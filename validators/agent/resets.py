@@ -38,7 +38,7 @@ class SeenResets:
         self._reader.recall(self._kept)
 
     def keep(self, server: ApiServer) -> None:
-        """Write the resets to the node, if a new one was seen. Raises ApiError."""
+        """Write the resets to the node, if a new reset was seen. Raises ApiError."""
         seen = self._reader.reset_times
         if self._kept is None or seen == self._kept:
             return

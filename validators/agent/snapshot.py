@@ -148,7 +148,7 @@ class GpuSnapshot:
     peers: Reading[dict[int, tuple[int, int]]] = field(default_factory=_unread)
     """Connections to the GPUs with a higher index, by that index.
 
-    Each is the common ancestor (nvmlGpuTopologyLevel_t) and the status of peer access over NVLink
+    Each connection contains the common ancestor (nvmlGpuTopologyLevel_t) and the status of peer access over NVLink
     (nvmlGpuP2PStatus_t).
     """
 

@@ -18,7 +18,7 @@ from validators.agent.snapshot import Snapshot
 from validators.agent.xids import DRIVER_LOADED, LOG_BEGINS, NO_ERRORS
 
 RECENT_SECONDS = 3600  # how long a fault counts if no reset or boot is needed to clear it
-_MOST_XIDS = 8  # maximum number in a report
+_MOST_XIDS = 8  # maximum number of errors in a report
 _PID = re.compile(r"pid=(\d+)")
 _EXPECTED = "no error that requires a repair of the node"
 _REPEATED = (
@@ -79,8 +79,9 @@ class XidTable:
         return str(one["name"]), match[1] if match and one["processes"] else ""
 
     def outlasts_an_hour(self, xid: Xid) -> bool:
-        """Return whether an error counts for more than an hour, because it lasts until a reset or boot or shows a
-        reset.
+        """Return whether an error counts for more than an hour.
+
+        It does if the fault lasts until a reset or boot, or if the error shows a reset.
         """
         return xid.code in NO_ERRORS or self.ends_faults(xid) or self.class_of(xid)["ends"] in ("reset", "boot")
 

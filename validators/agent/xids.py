@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 KMSG_VARIABLE = "GPU_PLATFORM_KMSG"  # path of the kernel log; a sandbox sets it to its own file
-DRIVER_LOADED = 0  # used instead of a code when the driver was loaded, which initialises every GPU
-LOG_BEGINS = -1  # used instead of a code for the oldest record of a log that no longer begins at boot
+DRIVER_LOADED = 0  # pseudo code of a line about a load of the driver, which initialises every GPU
+LOG_BEGINS = -1  # pseudo code of the oldest record, if the log no longer begins at boot
 NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
 _RECORD_BYTES = 8192  # maximum length of a record in the kernel
 _MOST_RECORDS = 100_000

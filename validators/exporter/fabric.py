@@ -65,7 +65,7 @@ class FabricCollector(Collector):
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric for which at least one port has a value."""
+        """Yield each metric that has a value for at least one port."""
         ports = list(_ports())
         for name, what, files in _COUNTERS:
             family = CounterMetricFamily(name, what, labels=_LABELS)
