@@ -1,8 +1,8 @@
 """Compute by brute force whether the pods of all quotas fit on the nodes of a small stack file.
 
 The result is the correct verdict for `capacity`. The search tries every placement. The module neither calls the
-planner nor reads its catalogue. It has its own copy of the machine types, the kubelet's reservations and the rules
-for the pods of a quota, from the same sources. It supports the stack file fields that `random_stacks.py` writes.
+planner nor reads its catalogue. Its copies of the machine types, the kubelet's reservations and the quota rules
+come from the same sources. It supports the stack file fields that `random_stacks.py` writes.
 
 A node has CPU, memory, a maximum number of pods, units of each GPU resource, EFA interfaces and huge pages. A pod
 can request each of these. If the kubelet aligns pods, the GPUs of a pod are on as few NUMA nodes as possible. The

@@ -2,10 +2,10 @@
 
     python benchmarks/capacity_proof.py --stacks 10000 --seed 1
 
-`brute_force.py` computes the correct verdict, and shares neither code nor data with the planner. The program
-replaces a stack with another if the planner refuses it because a quota exceeds the capacity of all nodes, or if it
-has too many placements to try. It prints the number of replaced stacks. It exits with code 1 if a verdict differs
-or is `unknown`.
+`brute_force.py` computes the correct verdict, and shares neither code nor data with the planner. The program skips
+a stack if a quota exceeds the capacity of all nodes, because the planner refuses it. It also skips a stack with
+too many placements to try. Another stack replaces each skipped stack. The program prints the number of skipped
+stacks. It exits with code 1 if a verdict differs or is `unknown`.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectati
 def _current(
     node: str, slices: Sequence[Mapping[str, Any]], driver: str = names.DRA_DRIVER
 ) -> list[Mapping[str, Any]]:
-    """Return a driver's current slices of a node, that is, the slices of the newest generation of its pool."""
+    """Return a driver's current slices of a node: the slices with the newest generation of the pool."""
     own = [one for one in slices if one["spec"].get("driver") == driver and one["spec"].get("nodeName") == node]
     newest = max((one["spec"]["pool"]["generation"] for one in own), default=0)
     return [one for one in own if one["spec"]["pool"]["generation"] == newest]

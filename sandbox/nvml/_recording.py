@@ -27,7 +27,7 @@ class Recording:
 
     @property
     def gpu_count(self) -> int:
-        """Number of GPUs that NVML reported, or otherwise the number of GPUs that it returned by index."""
+        """Number of GPUs that NVML reported. If there is no number, count the GPUs that it returned by index."""
         count, _ = self.answers.get("nvmlDeviceGetCount", (None, ""))
         if isinstance(count, int):
             return count

@@ -161,9 +161,7 @@ def simulated_machine(
 
 
 def _fabric(node: Object, machine: MachineType, catalog: Catalog) -> str | None:
-    """Return the UUID of the NVLink fabric of a node's pool, which is one rack, or None if no NVLink leaves the
-    node.
-    """
+    """Return the UUID of the NVLink fabric of a node's pool (one rack), or None if no NVLink leaves the node."""
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     pool = labels.get(names.POOL_LABEL)
     if pool is None or catalog.nvlink_domain(machine) is None:

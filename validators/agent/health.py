@@ -1,4 +1,4 @@
-"""Health checks of each GPU, which cover errors, recovery actions that the driver requests, and processes.
+"""Health checks of each GPU: errors, recovery actions that the driver requests, and processes.
 
 These checks look for faults, not for values that every GPU has. A value that a GPU or driver does not report is
 therefore not applicable.

@@ -99,7 +99,8 @@ class NodeTaints:
                 leases = () if _held(taints) else leases
             if self._holding.new and loses_instances(report) and not _has(taints, STARTUP_TAINT):
                 wanted.append({"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"})
-            # Release Leases first. If that fails, the taint is still set, so that the next pass tries again.
+            # Release Leases first.
+            # If that fails, the taint stays set, and the next pass tries again.
             for one in leases:
                 self._release(one)
             if wanted == list(taints):

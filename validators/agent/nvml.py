@@ -1,6 +1,6 @@
 """Reads NVML into a Snapshot. This is the only module that calls NVML, and it runs in a separate process.
 
-Every call goes through `Calls`, which announces the call, so that the report can name a call that does not return.
+`Calls` announces every call, so that the report can name a call that does not return.
 """
 
 from __future__ import annotations
@@ -576,8 +576,7 @@ def _mig_profile(read: Read, memory: Reading[int]) -> Reading[str]:
 
     The name of a MIG device contains its profile, with a prefix such as `1c.` if the compute instance is smaller
     than its GPU instance. With older drivers, the profile is computed from slices and memory. The memory in the
-    profile is the GPU's memory in GB, multiplied by the number of memory eighths of the instance, divided by 8 and
-    rounded.
+    profile is the GPU's memory in GB, times the instance's number of memory eighths, divided by 8 and rounded.
     """
     name = read(pynvml.nvmlDeviceGetName)
     match = re.search(r" MIG (?:\d+c\.)?(\d+g\.\d+gb\S*)$", name.value or "")

@@ -122,7 +122,8 @@ class GpuSnapshot:
     processes: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
     """PID and memory in MiB of each process that computes on the GPU."""
     utilization: Reading[tuple[int, int]] = field(default_factory=_unread)
-    """Percentage of the last sample period during which a kernel ran, and during which memory was read or written.
+    """Percentages of the last sample period: the time when a kernel ran, and the time when memory was read or
+    written.
     """
     memory_used_bytes: Reading[int] = field(default_factory=_unread)
     power: Reading[int] = field(default_factory=_unread)

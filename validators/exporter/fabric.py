@@ -55,7 +55,7 @@ _COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (
 
 
 class FabricCollector(Collector):
-    """Counters of all ports of the node's NICs at the time of a scrape."""
+    """Counters of all NIC ports of the node at the time of a scrape."""
 
     def __init__(self, node: str) -> None:
         self._node = node

@@ -7,9 +7,9 @@
 - kube-scheduler places pods one by one, each on the node with the largest fraction of free CPU and memory
   (NodeResourcesFit, LeastAllocated), as `place` does.
 
-The simulation does not place a pod on a node whose kubelet would refuse it because the free units are spread over
-more NUMA nodes than necessary (see `numa.py`). On a cluster, Kueue and kube-scheduler do not check NUMA nodes.
-They bind the pod, the pod fails, and its Job creates another one.
+The simulation places no pod on a node if the kubelet would refuse the pod. A kubelet refuses a pod if the free
+units are spread over more NUMA nodes than necessary (see `numa.py`). On a cluster, Kueue and kube-scheduler do not
+check NUMA nodes. They bind the pod, the pod fails, and its Job creates another one.
 """
 
 from __future__ import annotations

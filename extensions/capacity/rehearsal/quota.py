@@ -40,7 +40,7 @@ class Cohort:
 
 
 class Queue:
-    """A ClusterQueue with its usage and the jobs that hold quota, in the order in which they are preempted."""
+    """A ClusterQueue with its usage, and the jobs that hold quota, in the order of preemption."""
 
     def __init__(self, index: int, queue: RehearsalQueue, cohort: Cohort, cells: int, columns: int) -> None:
         self.index, self.queue, self.cohort, self.columns = index, queue, cohort, columns

@@ -85,9 +85,9 @@ class TimeLine:
 class Report:
     """Results of a rehearsal.
 
-    `seconds` is the time from the first arrival to the last end, and `arrivals` the time from the first arrival to
-    the last arrival. `idle_while_waiting` is the share of all GPU hours in which GPUs were idle while jobs waited
-    for at least as many GPUs.
+    `seconds` is the time from the first arrival to the last end, and `arrivals` the time from the first to the
+    last arrival. `idle_while_waiting` is the share of all GPU hours in which GPUs were idle while jobs waited for
+    at least as many GPUs.
     """
 
     seconds: float

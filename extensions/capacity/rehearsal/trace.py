@@ -21,9 +21,9 @@ class TraceEntry:
     """A job of a trace before it is mapped to a stack.
 
     `row` is its row in the file. `arrival` and `duration` are in seconds. `gpus` is the number of GPUs of each
-    pod. If `pods` is None, `gpus` is the number for the whole job, which is split into the fewest equal pods that
-    fit on a node of the stack. A value below 1 is a fraction of a GPU. If `resource` is set, `gpus` counts units
-    of this resource. `cpu` (millicores) and `memory` (bytes) are for each pod.
+    pod. If `pods` is None, `gpus` is the number for the whole job. The job is then split into the fewest equal
+    pods that fit on a node of the stack. A value below 1 is a fraction of a GPU. If `resource` is set, `gpus`
+    counts units of this resource. `cpu` (millicores) and `memory` (bytes) are for each pod.
     """
 
     row: int
@@ -65,8 +65,8 @@ class Fitted:
 def fit(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]) -> Fitted:
     """Return the jobs of a trace mapped to a stack. `teams` maps teams of the trace to teams of the stack.
 
-    A fraction of a GPU becomes one unit of the smallest share or MIG instance that is at least as large, or a
-    whole GPU if the stack does not offer one.
+    A fraction of a GPU becomes one unit of the smallest share or MIG instance that is at least as large. If the
+    stack offers none, the fraction becomes a whole GPU.
     """
     problems = [*_team_problems(trace, stack, teams), *_name_problems(trace, stack, teams)]
     if problems:

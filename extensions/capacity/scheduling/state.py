@@ -166,9 +166,8 @@ class NodeState:
     def _aligned(self, name: str, amount: int) -> tuple[int, ...] | None:
         """Return the GPUs of the NUMA nodes that the kubelet would use, or None if alignment does not matter.
 
-        The kubelet uses the smallest number of NUMA nodes that could hold the units on an empty node, and among
-        them the first NUMA nodes with enough free units (`planning/pools/numa.py`). The result is empty if there
-        are none.
+        The kubelet uses the smallest number of NUMA nodes that could hold the units on an empty node. It takes the
+        first NUMA nodes with enough free units (`planning/pools/numa.py`). The result is empty if there are none.
         """
         if not self.node.numa or amount < 2 or not any(gpu.get(name) for gpu in self.node.gpus):
             return None

@@ -25,7 +25,7 @@ _MENU_RANK = 3
 
 @dataclass(frozen=True, slots=True)
 class ChosenPool:
-    """A pool of the mix. `pods` contains the number of pods by index of the demand and kind of slot."""
+    """A pool of the mix. `pods` contains the number of pods by demand index and slot kind."""
 
     option: Option
     nodes: int
@@ -257,7 +257,7 @@ def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
 
 
 class _Model:
-    """Solver model of the nodes of each option and the pods of each demand in the nodes' slots."""
+    """Solver model that counts the nodes of each option, and the pods of each demand in each kind of slot."""
 
     def __init__(self, requests: Sequence[PodRequest], options: Sequence[Option]) -> None:
         # The import takes half a second, and only this class needs it.

@@ -92,8 +92,8 @@ class Demands(SpecModel):
     zone: Zone | None = None
     """Zone of `region` for all pools.
 
-    By default, a pool that must name a zone gets the first zone that is known to offer its machine type, or the
-    first zone of the region.
+    By default, a pool that must name a zone gets the first zone that is known to offer its machine type. If no
+    such zone is known, the pool gets the first zone of the region.
     """
     capacity: Literal["on-demand", "spot"] = "on-demand"
     """How the cloud sells the nodes. List prices are on-demand prices, so they are upper bounds for spot."""

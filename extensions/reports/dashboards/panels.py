@@ -66,7 +66,7 @@ def _pattern(values: Sequence[str]) -> str:
     """Return a regular expression for the values, escaped for a quoted string in PromQL."""
     if not values:
         return _ALL
-    # Prometheus uses RE2, which rejects an escape of a character that needs none.
+    # Prometheus uses RE2, which rejects unnecessary escapes.
     escaped = (re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", value) for value in values)
     return "|".join(escaped).replace("\\", "\\\\").replace('"', '\\"')
 

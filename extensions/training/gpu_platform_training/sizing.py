@@ -33,7 +33,7 @@ class DoesNotFit(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """Number of parameters of a model and of its largest layer, which is gathered as a whole."""
+    """Number of parameters of a model, and of its largest layer. A layer is gathered as a whole."""
 
     parameters: int
     largest_layer: int
