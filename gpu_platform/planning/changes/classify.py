@@ -79,7 +79,9 @@ _RESULTS = {"update": "changed", "replace": "deleted and created again", "delete
 def _of_objects(
     changes: Iterable[ObjectChange], plan: Plan, live: LiveState | None, *, leaving: set[str]
 ) -> Iterator[Impact]:
-    """Yield the impact of each object change that is worse than in place and that no pool or team reports."""
+    """Yield the impact of each object change that is worse than in place. Leave out changes that the impact of a
+    pool or team already covers.
+    """
     for change in changes:
         if change.effect is Effect.IN_PLACE or change.kind in CAPACITY_KINDS:
             continue
@@ -112,7 +114,7 @@ def _of_objects(
 
 
 def _is_of(owner: str, change: ObjectChange) -> bool:
-    """Return whether the controller of a pod is the changed object, or was created by the changed object.
+    """Return whether the changed object is the controller of a pod, or has created this controller.
 
     A JobSet creates the Jobs `<name>-node-<number>`, also for a TrainJob. A LeaderWorkerSet creates the
     StatefulSets `<name>` and `<name>-<number>`.

@@ -51,7 +51,7 @@ def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
 
 
 def objects_of_volumes(outputs: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
-    """Return the kind, namespace and name of the claims and volumes that were deployed for teams' mounted storage.
+    """Return the kind, namespace and name of each claim and volume that was deployed for a team's mounted storage.
 
     Deleting these objects deletes no data, because the storage has another owner and is retained.
     """
@@ -133,8 +133,8 @@ def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
 def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impact]:
     """Yield the impact of each changed cluster setting. `previous` is the output `cluster` of the last deployment.
 
-    A setting that is missing on one side is not compared, for example because a cluster has no Karpenter or an
-    older release did not write the setting.
+    A setting is compared only if both the output and the plan have it. For example, a cluster may have no
+    Karpenter, or an older release did not write the setting.
     """
     before = mapping_of(previous)
     for setting in _settings(plan):

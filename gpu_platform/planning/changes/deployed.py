@@ -1,7 +1,7 @@
-"""Facts about a deployment as stack outputs for software, offers and teams. The next preview reads them.
+"""Stack outputs about the software, the GPU resources and the teams of a deployment. The next preview reads them.
 
-They are strings and whole numbers, so that the state of either engine returns them unchanged. The facts about
-pools that decide whether nodes are replaced are in pool_facts.py.
+Their values are strings and whole numbers, which the state of each engine returns unchanged. The facts about pools
+that decide whether nodes are replaced are in pool_facts.py.
 """
 
 from __future__ import annotations
@@ -150,7 +150,9 @@ def texts_of_volumes(volumes: Sequence[VolumePlan]) -> list[str]:
 
 
 def teams_of(outputs: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the output `teams` of a deployment. It is empty if an older release, or no release, was deployed."""
+    """Return the output `teams` of a deployment. It is empty without a deployment, or if an older release was
+    deployed.
+    """
     teams: object = outputs.get("teams")
     if not isinstance(teams, Mapping):
         return {}

@@ -24,7 +24,7 @@ ENGINE_SECONDS: Final = 600
 MIG_MANAGER_SECONDS: Final = 300
 """Time limit for the MIG manager of a node to become ready after its restart."""
 MIG_OFFER_SECONDS: Final = 60
-"""Time limit for the node to offer the new resources after the MIG manager reports success."""
+"""Time limit for a node to offer the new resources after the MIG manager reports success."""
 SETTLE_SECONDS: Final = 60
 """How long `up` waits for the operands to reconcile a change after all objects are ready."""
 

@@ -30,7 +30,7 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The change of a subject, such as `pool train`, in one phase."""
+    """What happens to one subject, such as `pool train`, in one phase."""
 
     phase: Phase
     subject: str

@@ -1,6 +1,4 @@
-"""State of a deployed cluster that determines the impact of a change, such as pods, disruption budgets, nodes and
-data.
-"""
+"""The state of a deployed cluster: pods, disruption budgets, nodes and data. It determines a change's impact."""
 
 from __future__ import annotations
 
@@ -91,9 +89,9 @@ class DataObject:
 class LiveState:
     """State read from a cluster: nodes by pool, pods, and members' data by namespace.
 
-    `held` contains, for each node that the node agent holds back, its taint keys and its cordon. `driver_failed`
-    are the nodes whose last driver upgrade failed. `driver_skipped` are the nodes with the label that exempts them
-    from driver upgrades.
+    `held` contains the nodes that the node agent holds back, each with the keys of the agent's taints and of its
+    cordon annotation. `driver_failed` are the nodes whose last driver upgrade failed. `driver_skipped` are the
+    nodes with the label that exempts them from driver upgrades.
     """
 
     kubernetes: str | None = None

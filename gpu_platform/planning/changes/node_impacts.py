@@ -409,7 +409,7 @@ def _differs(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> boo
 
 
 def _of_cleanup(old: str, new: str) -> Impact:
-    """Return the impact of a clean-up that now deletes objects that it previously kept or only reported."""
+    """Return the impact of a change to what the clean-up deletes."""
     return Impact(
         subject="clean-up",
         effect=Effect.IN_PLACE if new == NOT_DEPLOYED else Effect.REMOVES_CAPACITY,
@@ -458,8 +458,8 @@ def _of_schedule(pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any])
         old=str(old["text"]),
         new=str(new["text"]),
         parts=(Part(Phase.NODES, f"pool {pool.name}", "other times"),),
-        because=f"work that runs when the pool stops is ended after {duration_text(DRAIN_SECONDS)}, as before; it "
-        "only stops at other times",
+        because=f"work that runs when the pool stops is ended after {duration_text(DRAIN_SECONDS)}, as before; "
+        "only the times of the stops change",
     )
 
 
@@ -641,8 +641,8 @@ class _DriverPlaces:
 
 
 def _driver_places(plan: EnvironmentPlan, live: LiveState | None) -> _DriverPlaces:
-    """Group the nodes with the operator's driver by their upgrade slots. The operator's limits apply to all pools
-    together.
+    """Group the nodes with the operator's driver by whether they need or occupy an upgrade slot. The operator's
+    limits apply to all pools together.
     """
     pools = [pool for pool in plan.pools if pool.software.driver == "operator"]
     if live is None:
@@ -796,7 +796,7 @@ def _of_released_pool(name: str, old: Mapping[str, Any], live: LiveState | None)
 
 
 def _released_nodes(plan: EnvironmentPlan, released: Collection[str], live: LiveState) -> set[str]:
-    """Return the nodes that no pool contains any more and that the program does not manage."""
+    """Return the nodes of other owners that no pool contains any more."""
     found = {node for name in released for node in live.nodes.get(name, ())}
     for pool in plan.pools:
         if pool.nodes.names:
@@ -820,7 +820,7 @@ def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
         subject=", ".join(held),
         effect=Effect.IN_PLACE,
         field="pools",
-        old="the node agent holds them back until they pass",
+        old="the node agent holds them back until they pass its checks",
         new="they stay tainted or cordoned",
         nodes=len(held),
         because="no agent releases them any more: " + "; ".join(commands),

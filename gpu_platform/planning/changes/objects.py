@@ -48,7 +48,8 @@ _TEMPLATES: Mapping[str, tuple[str, ...]] = {
 } | {"DaemonSet.apps": ("spec.template",)}
 # The pod templates of a TrainJob come from its runtime.
 _CONTROLLERS = {*_TEMPLATES, "TrainJob.trainer.kubeflow.org"}
-# A changed template affects only the next pods of these kinds. Running pods are not changed.
+# For these kinds, a changed template affects only future pods.
+# Running pods are not changed.
 _LATER_PODS = {"CronJob.batch", "ReplicaSet.apps", "ScaledJob.keda.sh", "TrainingRuntime.trainer.kubeflow.org"}
 _ACCESS_FIELDS = ("subjects", "rules", "roleRef")
 

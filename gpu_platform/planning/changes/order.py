@@ -82,7 +82,9 @@ def without_objects(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _created(plan: Plan, outputs: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield the pools that the last deployment did not have, if its outputs list pools."""
+    """Yield the first step of each pool that the last deployment did not have. Yield nothing if its outputs list
+    no pools.
+    """
     if plan.kind != "environment" or "pools" not in outputs:
         return
     before = mapping_of(outputs["pools"])

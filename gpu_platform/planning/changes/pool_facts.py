@@ -1,7 +1,7 @@
 """Facts about each pool as a stack output. The next preview compares them with its plan.
 
-Properties are strings under the API names of their platform (`catalog/facts/pool_changes.yaml`), so that the state
-of the engine returns them unchanged.
+Properties have the API names of their platform (`catalog/facts/pool_changes.yaml`). Their values are strings,
+which the state of the engine returns unchanged.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class PoolChange:
 def pool_changes(
     previous: object, plan: EnvironmentPlan, catalog: Catalog, now: datetime | None = None
 ) -> tuple[PoolChange, ...]:
-    """Return the changes of pools of the last deployment that lose nodes, in the order of that deployment.
+    """Return the changes that remove nodes from pools of the last deployment, in the order of its pools.
 
     `previous` is the output `pools` of the deployed stack; unknown keys are ignored. Nodes of existing clusters do
     not change, because they belong to another owner. If `now` is None, every capacity block is assumed to have
@@ -347,7 +347,7 @@ def _changed(
 
 
 def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
-    """Return the cause of a roll. If no image release is set, add the image of the new nodes."""
+    """Return the cause of a roll. Add the image of the new nodes if the roll names no image release."""
     image = pool.cloud_nodes.roll_limits.image
     return replace(cause, because=f"{cause.because}; {image}") if image else cause
 

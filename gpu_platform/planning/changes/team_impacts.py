@@ -146,7 +146,7 @@ def _of_quota(
     live: LiveState | None,
     kept: str,
 ) -> Iterator[Impact]:
-    """Yield the GPU, CPU and memory limits that are lower than before.
+    """Yield the impact of limits for GPUs, CPU and memory that are lower than before.
 
     `ceiling` contains the limits of the ResourceQuota that are above the quota because the team may borrow.
     """
@@ -163,8 +163,8 @@ def _of_queue(
     queue: TeamQueuePlan,
     live: LiveState | None,
 ) -> Iterator[Impact]:
-    """Yield changes of a team's queue, and the quota that the team loses on a pool even if its total quota is not
-    lower.
+    """Yield the impact of a changed queue. It includes quota that the team loses on one pool although its total
+    quota is not lower.
     """
     if not old:  # the team had no queue, or an older release did not write it
         return
@@ -239,8 +239,8 @@ _WITHIN = {"LowerPriority": "workloads of lower classes of the same team", "Neve
 def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Impact]:
     """Yield the impact of a changed preemption setting, which all queues share.
 
-    `queues` contains the old and new facts of each queue. A queue is not compared if one side has no facts,
-    because the queue did not exist, or an older release did not write them.
+    `queues` contains the old and new facts of each queue. A queue is compared only if both exist: a queue may be
+    new or removed, and older releases wrote no such facts.
     """
     for key, texts in (("reclaim", _RECLAIM), ("within_team", _WITHIN)):
         changes = {
