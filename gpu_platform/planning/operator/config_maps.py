@@ -24,7 +24,8 @@ def device_plugin_data(
 ) -> Mapping[str, str]:
     """Return the device plugin's configs by key.
 
-    There is one config for each named sharing, one for each pool that uses no named sharing, and a default config.
+    There is one config for each named sharing configuration and GPU model, one for each pool without a named
+    sharing configuration, and a default config.
     """
     configs: dict[str, Mapping[str, Any]] = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
     for name, declared in named.items():
@@ -39,7 +40,9 @@ def device_plugin_data(
 def _named_configs(
     name: str, declared: Sharing, pools: Sequence[PoolPlan], catalog: Catalog
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the configs for a named sharing by key. Only the GPU models of the pools are included."""
+    """Return the device plugin's configs for a named sharing configuration by key. Only the GPU models of the
+    pools are included.
+    """
     found: dict[str, Sharing] = {}
     profiles: dict[str, set[str]] = {}
     for model in dict.fromkeys(pool.gpu_model for pool in pools):

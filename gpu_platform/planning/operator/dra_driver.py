@@ -83,7 +83,7 @@ def _check_driver(context: Context, resolved: ResolvedPool, here: Problems) -> N
     software = node_software(resolved.pool, context.cloud, operator, catalog)
     release = catalog.operator_releases.get(operator.release)
     version = driver_version(resolved.pool, software, operator, release)
-    # A partial version, such as a driver branch, is compared with the branches of the GPU in another check.
+    # Another check compares a partial version, such as a driver branch, with the branches that support the GPU.
     if version is not None and is_full(version) and _order(version) < _order(MINIMUM_DRIVER):
         here.add(
             f"{version} for pool {resolved.pool.name}",
@@ -108,7 +108,9 @@ def plan_dra_driver(
     if not racks or settings.writes_object or any(pool.devices for pool in pools):
         return Decided(None)
     if declared is False:
-        why = "the stack file sets it; they work only if the cluster's owner has installed the DRA driver"
+        why = (
+            "the stack file sets it; ComputeDomains work only if the cluster's owner has installed the DRA driver"
+        )
         return Decided(None, (Decision(subject="operator", what="ComputeDomains", chosen="off", why=why),))
     chart = context.catalog.charts[names.DRA_DRIVER_CHART]
     plan = DraDriverPlan(

@@ -106,10 +106,10 @@ def _window_warning(window: Window | None, nodes: int, at_a_time: int, raised: s
             subject="operator",
             what="warning: driver upgrade",
             chosen=f"{counted(nodes, 'node')} may take longer than the window of {duration_text(planned.seconds)}",
-            why=f"{counted(rounds, 'round')} of at most {duration_text(EVICTION_SECONDS)} for evictions, plus the "
-            "time for the driver; the operator continues after the window closes. Allow more nodes at a time "
-            f"({raised}) or a longer window, or stop it with the label {names.DRIVER_UPGRADE_SKIP_LABEL}=true on "
-            "the waiting nodes",
+            why=f"{counted(rounds, 'round')} of at most {duration_text(EVICTION_SECONDS)} for evictions, plus "
+            "the time for the driver; the operator continues after the window closes. Allow more nodes at "
+            f"a time ({raised}) or a longer window, or stop the upgrade with the label "
+            f"{names.DRIVER_UPGRADE_SKIP_LABEL}=true on the waiting nodes",
         ),
     )
 

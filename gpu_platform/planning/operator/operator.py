@@ -227,7 +227,8 @@ def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:
     enabled = any(pool.software.toolkit == "operator" for pool in pools)
     if not enabled:
         return Toolkit(enabled=False)
-    # Otherwise any pod could use all GPUs of its node with NVIDIA_VISIBLE_DEVICES=all, whatever its quota.
+    # Without this variable, any pod could use all GPUs of its node with NVIDIA_VISIBLE_DEVICES=all, whatever its
+    # quota.
     # The device plugin gives pods their devices through CDI, and the operands are privileged.
     # Source: gpu-operator v26.7.0, object_controls.go.
     variables = {UNPRIVILEGED_DEVICES: "false", **(settings.toolkit_env or {})}
@@ -268,8 +269,8 @@ def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
 def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:
     """Return values that allow Node Feature Discovery to run on tainted pools.
 
-    The operator acts only on nodes that Node Feature Discovery has labelled. The list of tolerations replaces the
-    list of the subchart's worker, so it repeats the toleration for the control plane.
+    The operator acts only on nodes that Node Feature Discovery has labelled. Helm replaces the subchart's list of
+    tolerations, so the new list repeats the toleration for the control plane.
     """
     own = Toleration(key="node-role.kubernetes.io/control-plane", operator="Exists", effect="NoSchedule")
     return {_NFD_CHART: {"worker": {"tolerations": camel_case((own, *_tolerations(pools)))}}}

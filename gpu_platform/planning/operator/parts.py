@@ -20,8 +20,8 @@ _NEEDS: Final[Mapping[str, str]] = {
 
 
 def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record a problem for parts that a new cluster cannot have. Also record a problem for pools whose settings
-    the program cannot apply, because the cluster's owner configures the installed software.
+    """Record a problem for GPU software that a new cluster cannot have yet. Also record a problem for pools whose
+    settings the program cannot apply, because the cluster's owner configures the installed software.
     """
     if context.cloud is None:
         return
@@ -52,7 +52,7 @@ def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> Non
 
 
 def part_decisions(parts: Sequence[PartPlan]) -> tuple[Decision, ...]:
-    """Return the decisions about parts that the cluster's owner has installed."""
+    """Return the decisions about GPU software that the cluster's owner has installed."""
     return tuple(
         Decision(
             subject="operator",

@@ -30,8 +30,8 @@ _SETTING: Final = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 def unrequested_decisions(
     context: CompleteContext, pools: Iterable[PoolPlan], *, present: bool
 ) -> tuple[Decision, ...]:
-    """Return a decision for each GPU pool whose toolkit the program does not configure and whose setting is not
-    known.
+    """Return a decision for each GPU pool whose toolkit setting is not known, because the program does not
+    configure the toolkit.
 
     `present` means that the cluster's owner has installed the operator.
     """

@@ -1,7 +1,7 @@
 """Requirements of the kubelet's Topology Manager, which puts a pod's GPUs, whole CPUs and memory on the same NUMA
 nodes.
 
-kube-scheduler does not know NUMA nodes. It binds a pod to a node with enough resources in total, and the kubelet
+kube-scheduler ignores NUMA nodes. It binds a pod to a node with enough resources in total, and the kubelet
 then rejects the pod (`TopologyAffinityError`). The controller of a Job creates such pods again and again. The
 policy `restricted` rejects a pod in these cases:
 - Its GPUs are on more NUMA nodes than this number of GPUs needs.

@@ -136,8 +136,8 @@ def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team
 def _check_by_pool(
     units: GpuUnits, queueing: Queueing | None, offers: Offers, here: Problems, *, counts: bool = True
 ) -> None:
-    """Record a problem if a pool does not offer the units that are declared for it, or if units by pool are
-    declared without queues, because only queues count units by pool.
+    """Record a problem if a pool does not offer the units that are declared for it. Without queues, also record a
+    problem for units by pool, because only queues count units by pool.
 
     If `counts` is not set, the pool may offer fewer units, because `check_limits` compares the limits with its
     free units.

@@ -59,8 +59,8 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
 
 
 def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
-    """Return Kueue as a part that a cluster must have only once. Return an empty tuple in the sandbox, which runs
-    Kueue itself.
+    """Return Kueue as a controller that a cluster must have only once. Return an empty tuple in the sandbox, which
+    runs Kueue itself.
     """
     if queues is None or queues.kueue.install == "config":
         return ()

@@ -52,9 +52,9 @@ def flavor_quotas(
     """Return the quotas of a team by flavor, first for nodes without GPUs and then for the pools that the team may
     use.
 
-    Kueue tries the flavors in this order. `priority` is the team's class; pools for the same purpose come first.
-    `flavors` maps each pool to the name of its flavor. `checks` maps each pool whose nodes are provisioned by
-    requests to its admission check.
+    Kueue tries the flavors in this order. `priority` is the team's priority class. Pools for the purpose with the
+    same name come first. `flavors` maps each pool to the name of its flavor. `checks` maps each pool whose nodes
+    are provisioned by requests to its admission check.
 
     Every team has quota for all of a pool's resources that pods claim in addition to GPUs, because the GPU quota
     already limits them.

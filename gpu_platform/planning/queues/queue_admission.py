@@ -1,8 +1,7 @@
 """Parameters of the admission rules for a team's queue, and the defaults of queued objects.
 
 The rules are in gpu_platform/catalog/rules/queues.yaml. Kueue takes the priority of a workload from its label or
-from the pod templates. Kueue does not see a class that admission adds only to pods, because pods are created
-later.
+from the pod templates. Kueue ignores a class that admission adds only to pods, because pods are created later.
 
 Sources: kubernetes-sigs/kueue v0.19.2, pkg/controller/constants; Kubernetes API reference,
 MutatingAdmissionPolicy; read 2026-11-23.

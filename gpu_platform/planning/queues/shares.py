@@ -277,8 +277,7 @@ def _unassigned(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Borrowing:
-    """Inputs that determine how much of one resource teams borrow, such as its pools, and each team's quota and
-    lending.
+    """Inputs for borrowing one resource: its pools, and the quota and lending of each team.
 
     `teams` are the teams of the environment. Other teams borrow from them.
     """

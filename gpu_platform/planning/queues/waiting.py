@@ -1,8 +1,8 @@
 """Compare how long Kueue waits for the pods of a started workload with how long the pods need to become ready.
 
-Kueue counts from admission until all pods are ready. After the timeout it stops the workload, and its model has to
-be loaded again from the beginning. Kueue also deletes the pending pods, and with them the request for nodes. With
-queued provisioning, Kueue admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2,
+Kueue measures the time from admission until all pods are ready. After the timeout it stops the workload, and its
+model has to be loaded again from the beginning. Kueue also deletes the pending pods, and with them the request for
+nodes. With queued provisioning, Kueue admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2,
 admittedNotReadyWorkload of pkg/controller/core/workload_controller.go and PodsReady of
 pkg/controller/jobs/pod/pod_controller.go; read 2026-11-28).
 """

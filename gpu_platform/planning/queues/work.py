@@ -14,7 +14,7 @@ from gpu_platform.stack.team import Team
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredJob:
-    """The GPU pods of one entry of a team.
+    """The GPU pods of one job, service or other entry of a team in the stack file.
 
     `path` is the entry's place below the team. `requests` contains the amounts of all its pods by resource. An
     entry that `ends` waits in the queue until there is room. An entry that does not end uses its quota at all
